@@ -16,12 +16,11 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Estimate, Plant, Point
 from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
+_TRAINED = 60
+
 
 def _same(value: float) -> dict[str, float]:
     return {"mean": value, "least": value, "most": value}
-
-
-_TRAINED = 60
 
 
 class Staleness(Permits):

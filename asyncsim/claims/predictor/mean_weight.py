@@ -20,6 +20,8 @@ _ATOMS = 20_000
 _BATCHES = 64
 _MOST = 1 << 13
 """Tokens of a batch, at most."""
+_SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
+_LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.6, -0.2, -0.4)}
 
 
 def _spread(point: Point) -> float:
@@ -37,10 +39,6 @@ def _spread(point: Point) -> float:
 def _batches(point: Point) -> int:
     """Batches of 50 million tokens in all, at most."""
     return int(50_000_000 // (point["samples"] * point["horizon"]))
-
-
-_SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
-_LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.6, -0.2, -0.4)}
 
 
 class MeanWeight(PolicyPair, Claim):

@@ -24,6 +24,10 @@ from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positiv
 
 _WIDER = 4.0
 """Factor on the step between which slopes are taken."""
+_LENGTH, _SETTLED = 200, 80
+_SLOWEST, _LONGEST = 0.07, 40
+"""Share of the distance that an update of a floor takes in a run that settles, and how many times longer one may be."""
+_POINT = {"noise": 2.0, "samples": 1, "fewer": 4, "signal": 1.0, "step": 0.2}
 
 
 def _floor(v: float, b: float) -> float:
@@ -36,11 +40,6 @@ def _carried(v: float, b: float) -> float:
     for _ in range(40):
         total, factor = total * (1.0 + factor), factor**2
     return total
-
-
-_LENGTH, _SETTLED = 200, 80
-_SLOWEST, _LONGEST = 0.07, 40
-"""Share of the distance that an update of a floor takes in a run that settles, and how many times longer one may be."""
 
 
 def _sizes(point: Point) -> tuple[int, int]:
@@ -109,9 +108,6 @@ def _longer(point: Point) -> float:
     """How many times as long as those at the point below runs must be."""
     share = point["step"] * min(1.0, math.sqrt(point["samples"]) / point["noise"])
     return max(1.0, _SLOWEST / share)
-
-
-_POINT = {"noise": 2.0, "samples": 1, "fewer": 4, "signal": 1.0, "step": 0.2}
 
 
 class StepUnderInflation(Claim):

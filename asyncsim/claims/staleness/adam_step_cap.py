@@ -19,6 +19,8 @@ import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, named
 
+_point = named("beta1", "beta2", "updates")
+
 
 @dataclass(frozen=True)
 class _Fed:
@@ -35,9 +37,6 @@ class _Fed:
         rows = lab.torch.tensor(self.script, dtype=record.direction.dtype)
         record.direction = rows.gather(1, state["read"].long())
         return record, {"read": state["read"] + 1.0}
-
-
-_point = named("beta1", "beta2", "updates")
 
 
 class AdamStepCap(Claim):

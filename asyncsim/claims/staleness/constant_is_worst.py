@@ -21,9 +21,6 @@ def _point(*law: float) -> Point:
     return {"law": law, "curvature": 2.0}
 
 
-_CONSTANT = _point(0.0, 0.0, 0.0, 0.0, 1.0)
-
-
 class ConstantIsWorst(RandomDelays):
     """among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step:
     `step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
@@ -52,7 +49,7 @@ class ConstantIsWorst(RandomDelays):
     wrong = {"staleness rounded down": lambda s: s.bound(math.floor(0.9 * s.mean))}
     terms = {"constant staleness": multiplied("inverse_step")}
 
-    points = (_CONSTANT, _point(0.5, 0.5), _point(0.75, 0.0, 0.0, 0.25), _point(0.0, 0.125, 0.75, 0.125))
+    points = (_point(*[0.0] * 4, 1.0), _point(0.5, 0.5), _point(0.75, 0.0, 0.0, 0.25), _point(0.0, 0.125, 0.75, 0.125))
     more = (_point(0.0, 1.0), _point(0.875, *[0.0] * 7, 0.125), _point(0.0, 0.0, 0.5, 0.5))
 
     @staticmethod

@@ -15,17 +15,16 @@ from scipy.optimize import brentq
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, checks, named
 
+_PERIODS, _GRID, _LATE = 150, 4096, 3e-4
+"""Length of a run in delays, steps on the way, and how near to the boundary a sign changes only behind that length."""
+_point = named("staleness", curvature=2.0)
+
 
 def _pair(a: float, tau: int) -> np.ndarray:
     """The two roots of largest modulus."""
     roots = np.roots([1.0, -1.0, *[0.0] * (tau - 1), a])
     largest: np.ndarray = roots[np.argsort(-np.abs(roots))][:2]
     return largest
-
-
-_PERIODS, _GRID, _LATE = 150, 4096, 3e-4
-"""Length of a run in delays, steps on the way, and how near to the boundary a sign changes only behind that length."""
-_point = named("staleness", curvature=2.0)
 
 
 class CriticalDamping(Claim):

@@ -17,6 +17,10 @@ from asyncsim.claims._claim import Estimate, Plant, Point, Real, units_for, with
 from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
+_VALUES = 8
+"""Values of E x_t^2 that determine its four roots."""
+_POINT = {"workers": 3, "updates": 4, "curvature": 2.0, "share": 0.2}
+
 
 def _map(a: float, workers: int) -> np.ndarray:
     """K on (X, P, Y, Z)."""
@@ -24,11 +28,6 @@ def _map(a: float, workers: int) -> np.ndarray:
     x = np.array([1.0, -2.0 * a, a * a, 0.0])
     other = np.array([0.0, 1.0, 0.0, -a])
     return np.array([x, m * x + keep * other, m * x + [0, 0, keep, 0], 2 * m * other + [0, 0, 0, 1.0 - 2 * m]])
-
-
-_VALUES = 8
-"""Values of E x_t^2 that determine its four roots."""
-_POINT = {"workers": 3, "updates": 4, "curvature": 2.0, "share": 0.2}
 
 
 class ExponentialWorkersSecondMoment(ExponentialWorkers):

@@ -60,5 +60,5 @@ class RandomMean(RandomDelays):
 
     defects = {
         "off-by-one version": lambda: lab.off_by_one_version,
-        "always the largest staleness": lambda: replaced(system=lab.fixed(3)),
+        "always the largest staleness": lambda: replaced(system=sim.schedules.random((0.0, 0.0, 0.0, 1.0))),
     }

@@ -21,6 +21,8 @@ from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
 _PATHS = 4000
+_TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "updates": 3}
+_ONE = {**_TWO, "law": (0.25, 0.75), "groups": 1}
 
 
 def _sets(point: Point) -> dict[tuple[int, ...], float]:
@@ -42,10 +44,6 @@ def _one_draw(spec: Any) -> Any:
     """All groups of a batch share one draw; where orders are listed nothing is drawn."""
     law = spec.system.knobs.get("law")
     return spec.replace(system=sim.schedules.random(law, groups_per_batch=spec.groups)) if law else spec
-
-
-_TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "updates": 3}
-_ONE = {**_TWO, "law": (0.25, 0.75), "groups": 1}
 
 
 class RandomMeanSquare(RandomDelays):

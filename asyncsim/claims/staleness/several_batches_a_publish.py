@@ -15,12 +15,11 @@ from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
 
+_point = named("batches", "epochs", "minibatches", "versions", "publishes", publishes=5, step=0.02, curvature=1.5)
+
 
 def _quantities(path: list[float], mean: float, largest: float) -> dict[str, float]:
     return {"mean_staleness": mean, "largest_staleness": largest} | indexed("x", path)
-
-
-_point = named("batches", "epochs", "minibatches", "versions", "publishes", publishes=5, step=0.02, curvature=1.5)
 
 
 class SeveralBatchesAPublish(Claim):

@@ -17,6 +17,12 @@ from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, refuse_equal, softmax
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, untouched
 
+_ROUNDING = 1e-10
+_POINT = {
+    "rewards": (0.0, 0.5, 1.0), "initial_logits": (0.2, 0.0, -0.2), "behavior_logits": (0.3, -0.2, 0.5),
+    "current_logits": (1.5, -0.9, 0.1), "staleness": 4, "step": 1.5, "updates": 40, "samples": 3,
+}  # fmt: skip
+
 
 def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: float) -> np.ndarray:
     """E[(r_1 - (1-others) r_1 - others r_2) (e_{a_1} - pi)] over independent pairs from mu."""
@@ -25,13 +31,6 @@ def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: flo
     score = np.eye(mu.size) - pi
     field: np.ndarray = np.einsum("ij,ij,ik->k", chance, advantage, score)
     return field
-
-
-_ROUNDING = 1e-10
-_POINT = {
-    "rewards": (0.0, 0.5, 1.0), "initial_logits": (0.2, 0.0, -0.2), "behavior_logits": (0.3, -0.2, 0.5),
-    "current_logits": (1.5, -0.9, 0.1), "staleness": 4, "step": 1.5, "updates": 40, "samples": 3,
-}  # fmt: skip
 
 
 class StaleReinforceIsDelayedAscent(PolicyPair, Claim):

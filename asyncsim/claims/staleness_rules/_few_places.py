@@ -81,14 +81,10 @@ def find(s: Facts) -> Answer:
     waiting = _of_slots(s, work) if s.why_samples_wait() else of_places(s.law, s.drawn, s.places, s.returned, work)
     loss = waiting / s.publish
     if loss > _SHARE * mean:
-        subject = (
-            f"up to {waiting:.3g} group permits wait at a publish on average"
-            if math.isfinite(waiting)
-            else "group permits pile up"
-        )
+        waits = f"up to {waiting:.3g} group permits wait at a publish on average"
+        subject = waits if math.isfinite(waiting) else "group permits pile up"
         return f"{subject} for generator slots that are too few or too slow"
-    unused = f"{loss * s.publish:.2g}"
-    text = f"{s.tickets} group permits are in use at every install, but for {unused} at most on average"
+    text = f"{s.tickets} group permits are in use at every install, but for {loss * s.publish:.2g} at most on average"
     return PredictedStaleness("systems/cap-binds", mean, approximate=loss, reason=text)
 
 

@@ -18,14 +18,13 @@ from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
 from asyncsim.claims._claim import Estimate, Plant, Point, heavy, indexed, named, replaced, units_for, within
 
+_point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)
+
 
 def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
     """The mean, cells and what is left, from P(s >= k) for k = 0 .. cells."""
     law = indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])} if len(tails) > 1 else {}
     return {"mean": float(mean)} | law
-
-
-_point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)
 
 
 class ArrivalsPerUpdate(Workers):

@@ -25,15 +25,13 @@ from asyncsim.claims._claim import Estimate, Plant, Point, Positive, named, repl
 _BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
 _GROUPS = 24_000
 """Groups that one realization trains, and a tenth more for the start to be forgotten."""
+_point = named("places", "groups_per_batch", "length", "train_time", "samples_per_group", samples_per_group=1)
+_EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
 
 
 def _poisson(point: Point) -> bool:
     """Whether completions are a Poisson stream exactly."""
     return laws.as_law("length", point["length"]).kind == "exponential" and point["samples_per_group"] == 1
-
-
-_point = named("places", "groups_per_batch", "length", "train_time", "samples_per_group", samples_per_group=1)
-_EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
 
 
 class CapIdle(_engines.Engines):

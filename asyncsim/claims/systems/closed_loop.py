@@ -15,16 +15,15 @@ from typing import Any
 from asyncsim.claims import _engines, _events, _work, lab
 from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, checks, named, replaced, sampled
 
+_point = named("places", "tickets", "samples_per_group", "length", "train_time")
+_POINT = _point(8, 8, 4, "exponential:1", "exponential:0.3")
+_SPARE = _point(16, 8, 1, "exponential:1", "exponential:0.15")
+
 
 def _exponential(field: str, value: Any) -> float:
     law, remedy = _work.law_of(field, value), "write exponential:mean; others differ"
     checks.require(law.kind == "exponential", field, value, "an exponential distribution", remedy)
     return law.mean()
-
-
-_point = named("places", "tickets", "samples_per_group", "length", "train_time")
-_POINT = _point(8, 8, 4, "exponential:1", "exponential:0.3")
-_SPARE = _point(16, 8, 1, "exponential:1", "exponential:0.15")
 
 
 class ClosedLoop(_engines.Engines):

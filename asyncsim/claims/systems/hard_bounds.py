@@ -17,7 +17,7 @@ long it takes. Source: derived.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,29 +29,20 @@ _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
 _Groups = list[tuple[int, int]]
 """Number and version of each."""
+_point = named(
+    "rule", "tickets", "groups_per_batch", "batches_per_publish", "sync_time",
+    groups_per_batch=4, batches_per_publish=1, length="pareto:0.5:1.5", train_time=1.0, sync_time=0.0,
+)  # fmt: skip
 
 
-class _Rule(NamedTuple):
+def _rule(field: str, value: Any) -> tuple[str, int]:
     """Name of a rule, and the number that belongs to it (0: none)."""
-
-    name: str
-    number: int
-
-
-def _rule(field: str, value: Any) -> _Rule:
-    """From window:4, wait:2, target, version_strict or drain."""
     name, _, number = str(value).partition(":")
     known = value in _STRICT or (name in ("window", "wait") and number.isdecimal())
     known = known and (name != "window" or 1 <= int(number) <= _LARGEST)
     accepted = "window:W with W >= 1, wait:m, target, version_strict or drain"
     checks.require(known, field, value, accepted, "name the rule that bounds staleness")
-    return _Rule(name, int(number or 0))
-
-
-_point = named(
-    "rule", "tickets", "groups_per_batch", "batches_per_publish", "sync_time",
-    groups_per_batch=4, batches_per_publish=1, length="pareto:0.5:1.5", train_time=1.0, sync_time=0.0,
-)  # fmt: skip
+    return name, int(number or 0)
 
 
 class HardBounds(_engines.Engines):
@@ -75,18 +66,19 @@ class HardBounds(_engines.Engines):
     sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)
 
     def joint(self) -> None:
+        self.name, self.number = self.rule
         reason = "with as many tickets as groups of a publish the run is synchronous; raise the tickets"
         checks.integer("tickets", self.tickets, self.publish + 1, reason, _LARGEST)
         least = -(-self.tickets // self.publish) - 1
-        enough = self.rule.name != "wait" or self.rule.number >= least
-        text, remedy = f"{self.rule.name}:{self.rule.number}", "fewer never let the group permits be used"
+        enough = self.name != "wait" or self.number >= least
+        text, remedy = f"{self.name}:{self.number}", "fewer never let the group permits be used"
         checks.require(enough, "rule", text, f"wait:{least} or more", remedy)
         # W, numbers that the batch is chosen from.
-        window = self.rule.number if self.rule.name == "window" else 1
-        self.regime = "window:1" if self.rule == ("window", 1) else self.rule.name
+        window = self.number if self.name == "window" else 1
+        self.regime = "window:1" if self.rule == ("window", 1) else self.name
         self.strict = self.regime in (*_STRICT, "window:1")
         reached = (self.tickets + window - 2) // self.publish
-        self.largest = self.rule.number if self.rule.name == "wait" else reached
+        self.largest = self.number if self.name == "wait" else reached
 
     def bounds(s, largest: int, spread: int | None = None) -> dict[str, float]:
         spread = int(s.tickets % s.publish > 0) if spread is None else spread
@@ -101,9 +93,9 @@ class HardBounds(_engines.Engines):
             "drain": ready,
             "version_strict": sorted((g for g in ready if g[1] <= oldest), key=lambda g: g[1]),
             "target": [g for g in in_order if g[0] // s.groups_per_batch == batch],
-            "wait": in_order if version - oldest < s.rule.number else [],
-            "window": [g for g in in_order if g[0] < first + s.rule.number],
-        }[s.rule.name]
+            "wait": in_order if version - oldest < s.number else [],
+            "window": [g for g in in_order if g[0] < first + s.number],
+        }[s.name]
         return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
 
     def play(s, pick: Callable[[list[int], bool], list[int]]) -> list[int]:
@@ -121,7 +113,7 @@ class HardBounds(_engines.Engines):
             ready = [g for g in ready if g not in chosen]
             staleness, batch = [version - begun for _, begun in chosen], batch + bool(chosen)
             if chosen and batch % s.batches_per_publish == 0:
-                if s.rule.name == "drain":
+                if s.name == "drain":
                     ready, running = ready + list(running.items()), {}
                 admitted, version = s.tickets + version * s.publish, version + 1
                 running |= dict.fromkeys(range(admitted, admitted + s.publish), version)

@@ -22,6 +22,15 @@ from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, Timeline, che
 
 _BATCHES = 40
 _RATIOS = ("in_flight", "outstanding")
+_POINT = {
+    "places": 6, "tickets": 12, "release": "publish", "groups_per_batch": 4, "samples_per_group": 3,
+    "length": "pareto:1:1.5", "train_time": 0.8,
+}  # fmt: skip
+_LOOP = _POINT | {
+    "places": 8, "tickets": 8, "groups_per_batch": 1, "length": "lognormal:1.0:0.8", "train_time": "exponential:0.4",
+}  # fmt: skip
+"""A closed loop, whose levels follow from its settings."""
+_LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
 
 
 def _training(field: str, value: Any) -> tuple[float, bool]:
@@ -47,17 +56,6 @@ def _ratio(integral: float, seconds: float, record: Timeline, samples: int, unti
     value = average / (rate * float(durations[trained].mean()))
     # Rounding of sums over all events, relative to the sums of all stamps.
     return Estimate(value, tolerance=1e-9, samples=int(trained.sum()))
-
-
-_POINT = {
-    "places": 6, "tickets": 12, "release": "publish", "groups_per_batch": 4, "samples_per_group": 3,
-    "length": "pareto:1:1.5", "train_time": 0.8,
-}  # fmt: skip
-_LOOP = _POINT | {
-    "places": 8, "tickets": 8, "groups_per_batch": 1, "length": "lognormal:1.0:0.8", "train_time": "exponential:0.4",
-}  # fmt: skip
-"""A closed loop, whose levels follow from its settings."""
-_LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
 
 
 class Little(_engines.Engines):

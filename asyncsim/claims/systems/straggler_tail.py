@@ -20,14 +20,6 @@ from asyncsim.claims import _engines, lab
 from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, named, replaced, within
 
 _DEEPEST = 256
-
-
-def _levels(field: str, value: Any) -> list[int]:
-    is_list = isinstance(value, tuple | list) and len(value) > 0
-    checks.require(is_list, field, value, "a tuple of integers", "name levels k")
-    return [checks.integer(field, k, 1, "count versions", _DEEPEST) for k in value]
-
-
 _FINITE = 0.005
 """How far batches of the fewest groups within reach are from infinitely many, by the norm (measured)."""
 _point = named(
@@ -35,6 +27,12 @@ _point = named(
     release="publish", samples_per_group=1, period=1.0,
 )  # fmt: skip
 _PARETO = _point(128, 32, "pareto:0.5:1.5", (4, 5, 6, 8))
+
+
+def _levels(field: str, value: Any) -> list[int]:
+    is_list = isinstance(value, tuple | list) and len(value) > 0
+    checks.require(is_list, field, value, "a tuple of integers", "name levels k")
+    return [checks.integer(field, k, 1, "count versions", _DEEPEST) for k in value]
 
 
 class StragglerTail(_engines.Engines):
@@ -92,13 +90,10 @@ class StragglerTail(_engines.Engines):
         untrained_share = {}
         for now in range(1, last + 1):
             # Batch `now` forms at the publish of version `now`, whose groups are admitted behind it.
-            room = 1.0
-            for version in range(now):
-                ready = size[version] * finished_share[now - version] - trained_mass[version]
-                amount = min(room, max(ready, 0.0))
-                trained_mass[version] += amount
-                room -= amount
-            size[now] = 1.0 - room
+            ready = size[:now] * finished_share[now:0:-1] - trained_mass[:now]
+            batch = np.minimum(np.cumsum(np.maximum(ready, 0.0)), 1.0)
+            trained_mass[:now] += np.diff(batch, prepend=0.0)
+            size[now] = batch[-1]
             untrained_share[now] = 1.0 - trained_mass[tagged] / size[tagged] if now > tagged else 1.0
         return s.quantities(np.array([untrained_share[tagged + k - 1] for k in s.levels]))
 
@@ -119,8 +114,7 @@ class StragglerTail(_engines.Engines):
         tickets, batch, levels = point["tickets"], point["groups_per_batch"], point["levels"]
         realizations = lab.realizations_for(0.06, effect, _FINITE, 16)
         system = plant(lab.engine(point, places=tickets, order="oldest_start", train_time=point["period"]))
-        warm_up = 4 * -(-tickets // batch) + 40
-        versions = 6000 // batch
+        warm_up, versions = 4 * -(-tickets // batch) + 40, 6000 // batch
         last = warm_up + versions + max(levels) + 1
         rows = []
         for record in lab.timelines(system, last, point["samples_per_group"], realizations, seed):

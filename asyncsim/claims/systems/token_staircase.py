@@ -17,6 +17,8 @@ from asyncsim.base import checks, laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
 from asyncsim.claims._claim import Estimate, Plant, Point, named, replaced
 
+_point = named("length", "period", "places", groups_per_batch=8)
+
 
 def _quantities(sample: float, tokens: float) -> dict[str, float]:
     return {"sample_mean": sample, "token_mean": tokens, "sample_head": 2.0 * sample, "token_head": 2.0 * tokens}
@@ -39,9 +41,6 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         tokens += width * install_times / x
         heads += width * installs
     return tokens, heads
-
-
-_point = named("length", "period", "places", groups_per_batch=8)
 
 
 class TokenStaircase(_openloop.Clocked):

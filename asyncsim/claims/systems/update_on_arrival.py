@@ -15,15 +15,14 @@ from asyncsim.claims import lab
 from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
 from asyncsim.claims._claim import Estimate, Plant, Point, heavy, named, units_for
 
+_point = named("workers", "law", "rates", rates=None)
+_EIGHT = _point(8, "exponential:1.0", (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0))
+
 
 def _between(point: Point) -> list[float]:
     """Updates between two of each worker."""
     rates = point.get("rates") or [1.0] * point["workers"]
     return [sum(rates) / rate for rate in rates]
-
-
-_point = named("workers", "law", "rates", rates=None)
-_EIGHT = _point(8, "exponential:1.0", (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0))
 
 
 class UpdateOnArrival(Workers):
