@@ -19,10 +19,6 @@ from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 _TRAINED = 60
 
 
-def _same(value: float) -> dict[str, float]:
-    return {"mean": value, "least": value, "most": value}
-
-
 class Staleness(Permits):
     """a live run with `K` permits and `M` groups a batch has mean staleness `K/M-1` (release at publish) or `K/M`
     (release at dequeue), at every single publish
@@ -31,7 +27,7 @@ class Staleness(Permits):
     kind, source = "identity", "derived: groups outstanding at a publish grow one version staler"
 
     def predict(s) -> dict[str, float]:
-        return _same(s.outstanding / s.publish_groups)
+        return dict.fromkeys(("mean", "least", "most"), s.outstanding / s.publish_groups)
 
     def check(s) -> dict[str, float]:
         made = s.path()
@@ -40,7 +36,9 @@ class Staleness(Permits):
         levels = [sum(first < v <= last for first, last in spans) / s.publish_groups for v in range(1, BATCHES)]
         return {"mean": sum(levels) / len(levels), "least": min(levels), "most": max(levels)}
 
-    wrong = {"permits counted as if all stayed out": lambda s: _same(s.tickets / s.publish_groups + 1.0)}
+    wrong = {
+        "permits counted as if all stayed out": lambda s: dict.fromkeys(s.predict(), s.tickets / s.publish_groups + 1.0)
+    }
 
     points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)

@@ -18,8 +18,8 @@ from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, too_rar
 
 _ATOMS = 20_000
 _BATCHES = 64
-_MOST = 1 << 13
-"""Tokens of a batch, at most."""
+_MOST, _TOKENS = 1 << 13, 50_000_000
+"""Tokens of a batch, and of all, at most."""
 _SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
 _LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.6, -0.2, -0.4)}
 
@@ -34,11 +34,6 @@ def _spread(point: Point) -> float:
     variance = max(second - 1.0, 1e-12)
     excess = (fourth - 4.0 * third + 6.0 * second - 3.0) / variance**2 - 3.0
     return max(0.9, 0.6 * math.sqrt(max(2.0 + excess / point["samples"], 0.0)))
-
-
-def _batches(point: Point) -> int:
-    """Batches of 50 million tokens in all, at most."""
-    return int(50_000_000 // (point["samples"] * point["horizon"]))
 
 
 class MeanWeight(PolicyPair, Claim):
@@ -83,11 +78,12 @@ class MeanWeight(PolicyPair, Claim):
         tokens = point["samples"] * point["horizon"]
         if tokens > _MOST:
             return f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
-        return too_rare(_spread(point), _batches(point))
+        return too_rare(_spread(point), _TOKENS // tokens)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        batches = min(units_for(_spread(point), effect, 2 * len(MeanWeight.points)), _batches(point))
+        most = _TOKENS // (point["samples"] * point["horizon"])
+        batches = min(units_for(_spread(point), effect, 2 * len(MeanWeight.points)), most)
         replicates = max(16, batches // _BATCHES)
         places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])

@@ -42,15 +42,10 @@ def _carried(v: float, b: float) -> float:
     return total
 
 
-def _sizes(point: Point) -> tuple[int, int]:
-    """Samples of whole batches and of shrunken ones."""
-    return point["samples"] * point["fewer"], point["samples"]
-
-
 def _measured_step(point: Point, replicates: int, seed: int, plant: Plant) -> Estimate:
     """Slope of the best step over the batch, from losses behind one update of 0, 1/4 and 1/2, with the same draws."""
     logs, errors = [], 0.0
-    for k, samples in enumerate(_sizes(point)):
+    for k, samples in enumerate((point["samples"] * point["fewer"], point["samples"])):
         spec = lab.descent(
             sim.tasks.quadratic((1.0,) * 16, noise=point["noise"], start=point["signal"]),
             lab.fixed(0),
@@ -75,7 +70,8 @@ def _measured_step(point: Point, replicates: int, seed: int, plant: Plant) -> Es
 
 def _measured_floor(point: Point, link: Any, replicates: int, seed: int, plant: Plant) -> Estimate:
     """beta/alpha, from floors at a step, at a wider one, and at a smaller batch."""
-    (whole, small), step, longer = _sizes(point), point["step"], math.ceil(_longer(point))
+    small, step, longer = point["samples"], point["step"], math.ceil(_longer(point))
+    whole = small * point["fewer"]
     settings = ((whole, step), (whole, _WIDER * step), (small, step))
     logs, errors = [], []
     for k, (samples, rate) in enumerate(settings):

@@ -18,10 +18,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named
 _point = named("batches", "epochs", "minibatches", "versions", "publishes", publishes=5, step=0.02, curvature=1.5)
 
 
-def _quantities(path: list[float], mean: float, largest: float) -> dict[str, float]:
-    return {"mean_staleness": mean, "largest_staleness": largest} | indexed("x", path)
-
-
 class SeveralBatchesAPublish(Claim):
     """with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old,
     staleness runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature`
@@ -51,7 +47,8 @@ class SeveralBatchesAPublish(Claim):
         path = [1.0]
         for version in range(s.publishes):
             path.append(path[-1] - n * s.step * s.curvature * path[max(version - m, 0)])
-        return _quantities(path[1:], m * n + (n - 1) / 2.0, float(m * n + n - 1))
+        ages = {"mean_staleness": m * n + (n - 1) / 2.0, "largest_staleness": float(m * n + n - 1)}
+        return ages | indexed("x", path[1:])
 
     def check(s) -> dict[str, float]:
         path, ages = [1.0], []
@@ -60,7 +57,8 @@ class SeveralBatchesAPublish(Claim):
             ages.append(update - read)
             path.append(path[-1] - s.step * s.curvature * path[read])
         last = ages[s.versions * s.cycle :]
-        return _quantities(path[s.cycle :: s.cycle], float(np.mean(last)), float(max(last)))
+        means = {"mean_staleness": float(np.mean(last)), "largest_staleness": float(max(last))}
+        return means | indexed("x", path[s.cycle :: s.cycle])
 
     wrong = {
         "epochs not counted": lambda s: s.but(epochs=1).predict(),

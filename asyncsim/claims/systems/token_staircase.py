@@ -20,10 +20,6 @@ from asyncsim.claims._claim import Estimate, Plant, Point, named, replaced
 _point = named("length", "period", "places", groups_per_batch=8)
 
 
-def _quantities(sample: float, tokens: float) -> dict[str, float]:
-    return {"sample_mean": sample, "token_mean": tokens, "sample_head": 2.0 * sample, "token_head": 2.0 * tokens}
-
-
 def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Staleness of a sample of x periods, averaged over its tokens and at its head, averaged over its phase.
 
@@ -60,7 +56,8 @@ class TokenStaircase(_openloop.Clocked):
 
     def predict(s) -> dict[str, float]:
         first, second = (_lengths.moment_below(s.length, power, math.inf) for power in (1, 2))
-        return _quantities(first / (2.0 * s.period), second / (2.0 * s.period * first))
+        sample, tokens = first / (2.0 * s.period), second / (2.0 * s.period * first)
+        return {"sample_mean": sample, "token_mean": tokens, "sample_head": 2.0 * sample, "token_head": 2.0 * tokens}
 
     def check(s) -> dict[str, float]:
         law, period = s.length, s.period
@@ -72,7 +69,9 @@ class TokenStaircase(_openloop.Clocked):
             "token_head": _lengths.expectation(law, lambda x: x * _over_phases(x / period)[1], power=2.0) / mean,
         }
 
-    wrong = {"tokens averaged as samples": lambda s: _quantities(*[s.predict()["sample_mean"]] * 2)}
+    wrong = {
+        "tokens averaged as samples": lambda s: {f"token_{x}": s.predict()[f"sample_{x}"] for x in ("mean", "head")}
+    }
 
     points = (_point("exponential:1.0", 1.0, 32), _point("gamma:1.0:4.0", 0.25, 64))
     more = (_point("lognormal:1.0:0.8", 0.4, 64),)
