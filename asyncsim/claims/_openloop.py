@@ -96,9 +96,8 @@ def mean_floor_by_thresholds(law: Law, n: int, unit: float, low: float, high: fl
     inside = np.floor(t + high) - np.floor(t + low)
     with np.errstate(divide="ignore"):
         survival = -np.expm1(n * np.log1p(-law.survival(t * unit)))
-    certain_part = np.clip(high - np.arange(1, int(high) + 2), 0.0, None) - np.clip(
-        low - np.arange(1, int(high) + 2), 0.0, None
-    )
+    k = np.arange(1, int(high) + 2)
+    certain_part = np.clip(high - k, 0.0, None) - np.clip(low - k, 0.0, None)
     return float((certain_part.sum() + (weight * inside * survival).sum()) / width)
 
 
