@@ -42,22 +42,19 @@ def _carried(v: float, b: float) -> float:
     return total
 
 
+def _losses(task: Any, link: Any, seed: int, plant: Plant, **settings: Any) -> Any:
+    """Of every update `[U, R]`, on fresh data."""
+    spec = lab.descent(task, lab.fixed(0), link, diagnostics=["exact_return"], **settings)
+    return -lab.run(spec, seed, plant)["exact_return"]
+
+
 def _measured_step(point: Point, replicates: int, seed: int, plant: Plant) -> Estimate:
     """Slope of the best step over the batch, from losses behind one update of 0, 1/4 and 1/2, with the same draws."""
     logs, errors = [], 0.0
     for k, samples in enumerate((point["samples"] * point["fewer"], point["samples"])):
-        spec = lab.descent(
-            sim.tasks.quadratic((1.0,) * 16, noise=point["noise"], start=point["signal"]),
-            lab.fixed(0),
-            samples_per_group=samples,
-            updates=2,
-            replicates=replicates,
-            diagnostics=["exact_return"],
-        )
-        losses = [
-            -lab.run(spec.replace(update=lab.Links((sim.updates.sgd(step),))), seed + k, plant)["exact_return"][1]
-            for step in (0.0, 0.25, 0.5)
-        ]
+        settings = {"samples_per_group": samples, "updates": 2, "replicates": replicates}
+        task = sim.tasks.quadratic((1.0,) * 16, noise=point["noise"], start=point["signal"])
+        losses = [_losses(task, sim.updates.sgd(step), seed + k, plant, **settings)[1] for step in (0.0, 0.25, 0.5)]
         # The loss is a parabola in the step: its vertex is -slope/(2 bend).
         bend = (losses[2] - 2.0 * losses[1] + losses[0]) / 0.125
         slope = (4.0 * losses[1] - losses[2] - 3.0 * losses[0]) / 0.5
@@ -75,16 +72,10 @@ def _measured_floor(point: Point, link: Any, replicates: int, seed: int, plant: 
     settings = ((whole, step), (whole, _WIDER * step), (small, step))
     logs, errors = [], []
     for k, (samples, rate) in enumerate(settings):
-        spec = lab.descent(
-            sim.tasks.quadratic((1.0,) * 64, noise=point["noise"]),
-            lab.fixed(0),
-            link(rate),
-            samples_per_group=samples,
-            updates=_LENGTH * longer,
-            replicates=max(24, replicates // longer),
-            diagnostics=["exact_return"],
-        )
-        floor = uncertainty.between(-lab.run(spec, seed + k, plant)["exact_return"][_SETTLED * longer :].mean(axis=0))
+        replicated = {"updates": _LENGTH * longer, "replicates": max(24, replicates // longer)}
+        task = sim.tasks.quadratic((1.0,) * 64, noise=point["noise"])
+        losses = _losses(task, link(rate), seed + k, plant, samples_per_group=samples, **replicated)
+        floor = uncertainty.between(losses[_SETTLED * longer :].mean(axis=0))
         logs.append(math.log(floor.value))
         errors.append(floor.error / floor.value)
     beta, alpha = (logs[2] - logs[0]) / math.log(point["fewer"]), (logs[1] - logs[0]) / math.log(_WIDER)
