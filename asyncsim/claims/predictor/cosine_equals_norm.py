@@ -73,16 +73,12 @@ class CosineEqualsNorm(Claim):
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """The one mode starts so far out that its gradient is `signal` times as long as the noise of a batch."""
         noise = np.sqrt(_PARAMETERS / point["samples"])
-        spec = lab.descent(
-            sim.tasks.quadratic((1.0,) + (_FLAT,) * (_PARAMETERS - 1), noise=1.0, start=float(point["signal"] * noise)),
-            lab.fixed(point["staleness"]),
-            sim.updates.sgd(point["share"]),
-            samples_per_group=point["samples"],
-            updates=point["updates"],
-            replicates=max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(CosineEqualsNorm.points))),
-            diagnostics=["gradient_norm", "gradient_cosine"],
-        )
-        trace = lab.run(spec, seed, plant)
+        modes, start = (1.0,) + (_FLAT,) * (_PARAMETERS - 1), float(point["signal"] * noise)
+        replicates = max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(CosineEqualsNorm.points)))
+        settings = {"samples_per_group": point["samples"], "updates": point["updates"], "replicates": replicates}
+        task, link = sim.tasks.quadratic(modes, noise=1.0, start=start), sim.updates.sgd(point["share"])
+        spec = lab.descent(task, lab.fixed(point["staleness"]), link, **settings)
+        trace = lab.run(spec.replace(diagnostics=["gradient_norm", "gradient_cosine"]), seed, plant)
         found = {"cosine": between(np.abs(trace["gradient_cosine"][-1]))}
         found |= {f"norm[{k}]": between(trace["gradient_norm"][-1 - k] / noise) for k in range(2)}
         return {name: one._replace(tolerance=_FINITE * one.value) for name, one in found.items()}

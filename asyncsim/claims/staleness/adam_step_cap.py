@@ -92,17 +92,9 @@ class AdamStepCap(Claim):
         powers = np.concatenate([[1.0], draws.uniform(-0.5, 1.1, 63)])[:, None]
         noise = 1.0 + np.concatenate([[0.0], draws.uniform(0.0, 1.0, 63)])[:, None] * draws.normal(size=count)
         script = (beta1 / beta2) ** (powers * back) * noise
-        spec = sim.Spec(
-            sim.tasks.quadratic(noise=0.0),
-            lab.fixed(0),
-            sim.methods.gradient(),
-            sim.chain(_Fed(tuple(map(tuple, script))), lab.adam(1.0, beta1, beta2, eps=0.0)),
-            updates=count,
-            replicates=len(script),
-            samples_per_group=1,
-            sampling="enumerate",
-            diagnostics=[lab.PLACE],
-        )
+        links = _Fed(tuple(map(tuple, script))), lab.adam(1.0, beta1, beta2, eps=0.0)
+        settings = {"updates": count, "replicates": len(script), "sampling": "enumerate", "diagnostics": [lab.PLACE]}
+        spec = lab.descent(sim.tasks.quadratic(noise=0.0), lab.fixed(0), *links, **settings)
         trace = lab.run(spec, seed, plant)
         largest = float(np.abs(trace.parameters[:, 0] - trace["place"][-1]).max())
         return {"largest_step": Estimate(largest, tolerance=1e-6 * largest)}

@@ -92,12 +92,11 @@ def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
     known = known or s.why_stamps_move(crowded) or s.why_starved()
     if known or s.release == "publish":
         return known
+    late = s.instant and (s.batches > 1 or not s.immediate)
     reasons = {
         "group permits return while batches wait for the trainer, and how many wait depends on the rates": s.prefetch,
         "group permits return while weights are on their way": not s.follows,
-        "training takes no time, but not every batch is published at once": (
-            s.instant and (s.batches > 1 or not s.immediate)
-        ),
+        "training takes no time, but not every batch is published at once": late,
     }
     return first(reasons)
 

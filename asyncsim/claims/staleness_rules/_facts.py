@@ -180,14 +180,12 @@ class Facts:
         shut = self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets
         uneven = self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum)
         late = not self.follows and (self.generator_pauses or self.mode == "drain")
-        led = self.lead is not None and self.lead < ahead
+        led, delayed = self.lead is not None and self.lead < ahead, self.instant and not self.immediate
         reasons = {
             f"admission is closed while the buffer holds {self.capacity} groups": shut,
             f"group permits lie idle until there are {self.quantum} for a quantum": uneven,
             f"admission waits while packed batches lead by more than {self.lead}": led,
-            "after a delayed install all that is ready trains at once, before anything is admitted": (
-                self.instant and not self.immediate
-            ),
+            "after a delayed install all that is ready trains at once, before anything is admitted": delayed,
             "admission is closed while weights are on their way and training goes on": late,
         }
         return first(reasons)

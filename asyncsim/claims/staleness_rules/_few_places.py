@@ -117,15 +117,12 @@ def _why_not(s: Facts) -> str | None:
     waits, crowded = s.why_samples_wait(), "group permits wait for generator slots"
     holds = s.difficulty or s.environment or s.rate_curve or s.failure_rate or s.redundant
     reads = s.mode == "reprefill" and s.prefill_speedup is not None
+    bind, both = waits and s.why_places_bind(), s.slots is not None and s.permits is not None
     reasons = {
         # Refuse two queues at once.
-        f"{s.places} generator slots make group permits wait, and samples wait beside them": (
-            waits and s.why_places_bind()
-        ),
+        f"{s.places} generator slots make group permits wait, and samples wait beside them": bind,
         "samples wait for slots, and those of a group have the same work": waits and s.drawn < s.samples,
-        f"{s.slots} slots of a server and {s.permits} permits both make samples wait": (
-            s.slots is not None and s.permits is not None
-        ),
+        f"{s.slots} slots of a server and {s.permits} permits both make samples wait": both,
         # Refuse windows or places that vary.
         f"{crowded}, and the training time is not one constant": not s.period,
         f"{crowded} while weights are on their way and training goes on": not s.follows,
