@@ -132,10 +132,11 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> Answer:
         unheld = f"{s.places} generator slots do not hold {s.tickets} group permits"
         return unheld if s.tickets else "nothing bounds the buffer"
     closes, maximum = s.overflow == "close", s.places + s.capacity + s.prefetch * s.batch + s.publish
-    drops, few = s.overflow == "drop_oldest", s.tickets is not None and s.tickets < maximum
+    drops = s.overflow == "drop_oldest"
+    uneven = f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always"
     reasons = {
         "whether admission waits for the lead depends on the lengths": s.lead is not None,
-        f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always": few,
+        uneven: s.tickets is not None and s.tickets < maximum,
         f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls": closes,
         "a full buffer drops its oldest group": drops and (s.batches > 1 or s.order != "done" or s.prefetch),
     }

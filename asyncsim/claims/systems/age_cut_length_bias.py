@@ -40,9 +40,8 @@ class AgeCutLengthBias(_engines.Engines):
     )  # fmt: skip
 
     def joint(self) -> None:
-        checks.integer(
-            "places", self.places, self.groups_per_batch, "with fewer generator slots hardly anything is cut"
-        )
+        reason = "with fewer generator slots hardly anything is cut"
+        checks.integer("places", self.places, self.groups_per_batch, reason)
         # Seconds between two publishes where nothing is cut.
         self.uncut = self.groups_per_batch * self.length.mean() / self.places
 

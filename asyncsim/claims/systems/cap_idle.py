@@ -53,9 +53,8 @@ class CapIdle(_engines.Engines):
         seconds = self.length.expected_max(self.samples_per_group)
         poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
         least = 1 if poisson_stream else _PLACES_PER_GROUP * groups
-        self.require(
-            places >= least, "places", f">= {least}", "completions of few generator slots are no Poisson stream"
-        )
+        reason = "completions of few generator slots are no Poisson stream"
+        self.require(places >= least, "places", f">= {least}", reason)
         busy = self.busy = self.train_time * places / (seconds * groups)
         largest = _BUSIEST if poisson_stream else _MODERATE
         bound = f"at most {largest * seconds * groups / places:.6g}"
