@@ -49,21 +49,13 @@ slots = partial(Count, low=1, unit="samples", doc="samples decoded at once")
 capacity = partial(Count, 1, unit="groups", doc="finished groups that the buffer holds")
 cells = partial(Integer, 1, doc="cells of the distribution that are asked for", remedy="ask for at least one cell")
 work = partial(
-    Parsed[Law],
-    _work.law_of,
-    "the text of a distribution of finite mean, or a positive number",
-    typical=WORKS,
-    unit="seconds",
-    doc="distribution of the work of a sample, seconds at rate 1",
-)
+    Parsed[Law], _work.law_of, "the text of a distribution of finite mean, or a positive number", typical=WORKS,
+    unit="seconds", doc="distribution of the work of a sample, seconds at rate 1",
+)  # fmt: skip
 smooth_length = partial(
-    Parsed[Law],
-    _lengths.read_law,
-    f"the text of a distribution with a density: {', '.join(_lengths.SMOOTH)}",
-    typical=_lengths.HEAVY,
-    unit="seconds",
-    doc="distribution of the seconds of a sample",
-)
+    Parsed[Law], _lengths.read_law, f"the text of a distribution with a density: {', '.join(_lengths.SMOOTH)}",
+    typical=_lengths.HEAVY, unit="seconds", doc="distribution of the seconds of a sample",
+)  # fmt: skip
 OF_ONE_GROUP = "training time of a batch of one group"
 _training: dict[str, Any] = {"unit": "seconds", "doc": "training time of a batch"}
 train_time = partial(Parsed[float], _work.seconds, "number >= 0, or the text of a distribution", **_training)
