@@ -10,29 +10,22 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared, Integer, Parsed, Vector
 from asyncsim.base.laws import Law
-from asyncsim.claims import _work
+from asyncsim.claims import _engines, _work
+from asyncsim.claims._claim import Integer, Parsed, Vector
 
 
-class Workers(Declared):
-    """Workers that deliver and start again at once, each at its own rate."""
+class Workers(_engines.Engines):
+    """Base of claims on workers that deliver and start again at once, each at its own rate."""
 
     workers = Integer(
-        2,
-        typical=(2, 12),
-        example=3,
-        doc="workers that update on arrival",
+        2, typical=(2, 12), example=3, doc="workers that update on arrival",
         remedy="one worker is never stale; give at least two",
-    )
+    )  # fmt: skip
     rates = Vector(
-        0.0,
-        typical=(0.5, 4.0),
-        example=(1.0, 2.0, 5.5),
-        optional=True,
-        unit="work per second",
+        0.0, typical=(0.5, 4.0), example=(1.0, 2.0, 5.5), optional=True, unit="work per second",
         doc="speed of each worker, all alike unless given",
-    )
+    )  # fmt: skip
 
     def joint(self) -> None:
         """Every worker has a rate of its own."""
@@ -46,13 +39,9 @@ class Workers(Declared):
 def service(**details: Any) -> Parsed[Law]:
     """Law of the time of a worker of rate 1."""
     doc = "distribution of the time from reading to delivering at rate 1"
-    return Parsed(_law, "the text of a distribution of finite mean", **{"unit": "seconds", "doc": doc, **details})
-
-
-def _law(field: str, value: Any) -> Law:
-    is_text = isinstance(value, str) and ":" in value
-    checks.require(is_text, field, value, "the text of a distribution of service times", "write it as name:numbers")
-    return _work.law_of(field, value)
+    return Parsed(
+        _work.law_text, "the text of a distribution of finite mean", **{"unit": "seconds", "doc": doc, **details}
+    )
 
 
 def order(workers: int, updates: int, rates: np.ndarray | None = None, *, seed: int = 0) -> np.ndarray:

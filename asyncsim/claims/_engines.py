@@ -6,16 +6,18 @@ A claim adds `example` and `typical`, and changes what differs there.
 from functools import partial
 from typing import Any
 
-from asyncsim.base.declared import Choice, Count, Declared, Flag, Integer, Parsed, Positive, Real
 from asyncsim.base.laws import Law
 from asyncsim.claims import _lengths, _work
+from asyncsim.claims._claim import Choice, Claim, Count, Flag, Integer, Parsed, Positive, Real
 
 WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:1:1.5", "empirical:1:2:2:7")
 """Typical works of a sample: one value, light and heavy tails, few values."""
 
 
-class Engines(Declared):
-    """A point of an event system; a parameter without `typical` depends on others, and a subclass draws it."""
+class Engines(Claim):
+    """Base of claims on an event system; a parameter without `typical` depends on others, and tests draw it."""
+
+    through = "kernel"
 
     @property
     def group(self: Any) -> float:
@@ -47,21 +49,13 @@ slots = partial(Count, low=1, unit="samples", doc="samples decoded at once")
 capacity = partial(Count, 1, unit="groups", doc="finished groups that the buffer holds")
 cells = partial(Integer, 1, doc="cells of the distribution that are asked for", remedy="ask for at least one cell")
 work = partial(
-    Parsed[Law],
-    _work.law_of,
-    "the text of a distribution of finite mean, or a positive number",
-    typical=WORKS,
-    unit="seconds",
-    doc="distribution of the work of a sample, seconds at rate 1",
-)
+    Parsed[Law], _work.law_of, "the text of a distribution of finite mean, or a positive number", typical=WORKS,
+    unit="seconds", doc="distribution of the work of a sample, seconds at rate 1",
+)  # fmt: skip
 smooth_length = partial(
-    Parsed[Law],
-    _lengths.read_law,
-    f"the text of a distribution with a density: {', '.join(_lengths.SMOOTH)}",
-    typical=_lengths.HEAVY,
-    unit="seconds",
-    doc="distribution of the seconds of a sample",
-)
+    Parsed[Law], _lengths.read_law, f"the text of a distribution with a density: {', '.join(_lengths.SMOOTH)}",
+    typical=_lengths.HEAVY, unit="seconds", doc="distribution of the seconds of a sample",
+)  # fmt: skip
 OF_ONE_GROUP = "training time of a batch of one group"
 _training: dict[str, Any] = {"unit": "seconds", "doc": "training time of a batch"}
 train_time = partial(Parsed[float], _work.seconds, "number >= 0, or the text of a distribution", **_training)

@@ -8,99 +8,87 @@ settings of the event model it has these alone.
 import heapq
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 
-class Settings(NamedTuple):
-    """Numbers of one run; `tickets` and `capacity` None: no limit. `total` groups are admitted, None: without end."""
+@dataclass
+class Loop:
+    """One run: `generation` and `training` give the seconds of the next group and of the next batch.
 
+    `tickets`, `capacity` and `total`, groups that are admitted in all: infinite where there is no limit.
+    """
+
+    generation: Iterator[float]
+    training: Iterator[float]
     places: int
     groups_per_batch: int
     batches_per_publish: int = 1
     sync_time: float = 0.0
     generator_pauses: bool = True
-    tickets: int | None = None
+    tickets: float = np.inf
     early: bool = False
-    capacity: int | None = None
+    capacity: float = np.inf
     drop: bool = False
-    total: int | None = None
+    total: float = np.inf
 
-
-class Loop:
-    """One run: `generation` and `training` give the seconds of the next group and of the next batch."""
-
-    def __init__(self, settings: Settings, generation: Iterator[float], training: Iterator[float]) -> None:
-        self.settings, self.generation, self.training = settings, generation, training
-        self.now, self.paused = 0.0, 0.0
+    def __post_init__(self) -> None:
+        self.now, self.paused, self.free = 0.0, 0.0, self.places
         self.writing: list[tuple[float, int]] = []
-        self.ready: deque[int] = deque()
-        self.blocked: deque[int] = deque()
-        self.free, self.tickets = settings.places, settings.tickets
+        self.ready, self.blocked = deque[int](), deque[int]()
         self.training_until = self.syncing_until = np.inf
-        self.started: list[float] = []
-        self.finished: dict[int, float] = {}
-        self.trained: dict[int, float] = {}
-        self.ends: list[float] = []
+        self.started, self.ends = list[float](), list[float]()
+        self.finished, self.trained = dict[int, float](), dict[int, float]()
         self._admit()
 
     def run(self, batches: int) -> np.ndarray:
         """Advance until so many batches have trained; the seconds at which each ended, float64 `[batches]`."""
         while len(self.ends) < batches:
-            self._step()
+            # Ends are kept on a clock that stands still during a pause.
+            group_end = self.writing[0][0] + self.paused if self.writing and not self._halted() else np.inf
+            self.now = min(group_end, self.training_until, self.syncing_until)
+            if group_end == self.now:
+                group = heapq.heappop(self.writing)[1]
+                self.finished[group] = self.now
+                self.blocked.append(group)
+            elif self.training_until == self.now:
+                self.training_until = np.inf
+                self.ends.append(self.now)
+                if len(self.ends) % self.batches_per_publish == 0:
+                    self.syncing_until = self.now + self.sync_time
+            else:
+                self.syncing_until = np.inf
+                self.paused += self.sync_time if self.generator_pauses else 0.0
+                self.tickets += 0 if self.early else self.groups_per_batch * self.batches_per_publish
+            self._enter()
+            idle = np.isinf(self.training_until) and np.isinf(self.syncing_until)
+            if idle and len(self.ready) >= self.groups_per_batch:
+                for _ in range(self.groups_per_batch):
+                    self.trained[self.ready.popleft()] = self.now
+                self.training_until = self.now + next(self.training)
+                self.tickets += self.groups_per_batch if self.early else 0
+            self._enter()
+            self._admit()
         return np.array(self.ends)
-
-    def _step(self) -> None:
-        s = self.settings
-        # Ends are kept on a clock that stands still during a pause.
-        group_end = self.writing[0][0] + self.paused if self.writing and not self._halted() else np.inf
-        self.now = min(group_end, self.training_until, self.syncing_until)
-        if group_end == self.now:
-            group = heapq.heappop(self.writing)[1]
-            self.finished[group] = self.now
-            self.blocked.append(group)
-        elif self.training_until == self.now:
-            self.training_until = np.inf
-            self.ends.append(self.now)
-            if len(self.ends) % s.batches_per_publish == 0:
-                self.syncing_until = self.now + s.sync_time
-        else:
-            self.syncing_until = np.inf
-            self.paused += s.sync_time if s.generator_pauses else 0.0
-            if self.tickets is not None and not s.early:
-                self.tickets += s.groups_per_batch * s.batches_per_publish
-        self._enter()
-        idle = np.isinf(self.training_until) and np.isinf(self.syncing_until)
-        if idle and len(self.ready) >= s.groups_per_batch:
-            for _ in range(s.groups_per_batch):
-                self.trained[self.ready.popleft()] = self.now
-            self.training_until = self.now + next(self.training)
-            if self.tickets is not None and s.early:
-                self.tickets += s.groups_per_batch
-        self._enter()
-        self._admit()
 
     def _enter(self) -> None:
         """Groups that have ended enter the buffer, in place of the oldest where a full one drops, and free a place."""
-        s = self.settings
-        while self.blocked and (s.drop or s.capacity is None or len(self.ready) < s.capacity):
-            if s.capacity is not None and len(self.ready) >= s.capacity:
+        while self.blocked and (self.drop or len(self.ready) < self.capacity):
+            if len(self.ready) >= self.capacity:
                 self.ready.popleft()
             self.ready.append(self.blocked.popleft())
             self.free += 1
 
     def _admit(self) -> None:
-        left = np.inf if self.settings.total is None else self.settings.total
-        while self.free and self.tickets != 0 and not self._halted() and len(self.started) < left:
+        while self.free and self.tickets and not self._halted() and len(self.started) < self.total:
             heapq.heappush(self.writing, (self.now - self.paused + next(self.generation), len(self.started)))
             self.started.append(self.now)
-            self.free -= 1
-            self.tickets = None if self.tickets is None else self.tickets - 1
+            self.free, self.tickets = self.free - 1, self.tickets - 1
 
     def _halted(self) -> bool:
         """Whether a synchronization holds the generators."""
-        return self.settings.generator_pauses and bool(np.isfinite(self.syncing_until))
+        return self.generator_pauses and bool(np.isfinite(self.syncing_until))
 
 
 def busy(tickets: int, ratio: float) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Declared
 from asyncsim.base.laws import Law
 from asyncsim.claims import _engines, _lengths
 
@@ -21,7 +20,7 @@ _PERIODS = np.arange(1, 400)
 Nodes = tuple[np.ndarray, np.ndarray]
 
 
-class Clocked(Declared):
+class Clocked(_engines.Engines):
     """An open loop of single samples under a clock: a trainer that never waits publishes every `period` seconds.
 
     Places start again at once, so a sample's start falls anywhere in a period, independently of how long it will take.
@@ -97,9 +96,8 @@ def mean_floor_by_thresholds(law: Law, n: int, unit: float, low: float, high: fl
     inside = np.floor(t + high) - np.floor(t + low)
     with np.errstate(divide="ignore"):
         survival = -np.expm1(n * np.log1p(-law.survival(t * unit)))
-    certain_part = np.clip(high - np.arange(1, int(high) + 2), 0.0, None) - np.clip(
-        low - np.arange(1, int(high) + 2), 0.0, None
-    )
+    k = np.arange(1, int(high) + 2)
+    certain_part = np.clip(high - k, 0.0, None) - np.clip(low - k, 0.0, None)
     return float((certain_part.sum() + (weight * inside * survival).sum()) / width)
 
 

@@ -16,37 +16,29 @@ _STEP = 1.0 / 64.0
 """Spacing of the trapezoidal rule in log z: the integrand is analytic, so only rounding remains."""
 
 
-def independent(field: str, law: Law) -> Law:
-    """The same law; a recorded one is refused: formulas count on independent draws.
-
-    >>> str(independent("length", laws.exponential(2.0)))
-    'exponential:2.0'
-    """
-    remedy = "give the numbers as empirical:..., or @file.csv:column: then the formula is that of independent draws"
-    checks.require(law.kind != "recorded", field, repr(law), "a distribution of independent draws", remedy)
-    return law
-
-
 def law_of(field: str, value: Any) -> Law:
-    """A law of finite mean and independent draws from its text, or a constant from a number.
+    """A law of finite mean and independent draws, on which formulas count, from its text, or a constant from a number.
 
     >>> law_of("length", "pareto:1:2").mean()
     2.0
     """
-    law = independent(field, laws.as_law(field, value))
+    law = laws.as_law(field, value)
+    remedy = "give the numbers as empirical:..., or @file.csv:column: then the formula is that of independent draws"
+    checks.require(law.kind != "recorded", field, repr(law), "a distribution of independent draws", remedy)
     law.mean()
     return law
 
 
 def text(field: str, value: Any) -> str:
-    """The text of any distribution, as it is.
-
-    >>> text("length", "pareto:1:0.5")
-    'pareto:1:0.5'
-    """
+    """The text of any distribution, as it is."""
     given = isinstance(value, str) and ":" in value
     checks.require(given, field, value, "the text of a distribution", "write it as name:numbers")
     return str(value)
+
+
+def law_text(field: str, value: Any) -> Law:
+    """A law of finite mean and independent draws from its text alone."""
+    return law_of(field, text(field, value))
 
 
 def seconds(field: str, value: Any) -> float:
@@ -61,11 +53,7 @@ def seconds(field: str, value: Any) -> float:
 
 
 def some_seconds(field: str, value: Any) -> float:
-    """Mean seconds, > 0.
-
-    >>> some_seconds("train_time", "exponential:0.5")
-    0.5
-    """
+    """Mean seconds, > 0."""
     return checks.real(field, seconds(field, value), "give a positive number", 0.0, open_low=True)
 
 

@@ -3,9 +3,8 @@
 import random
 from typing import NamedTuple
 
-from asyncsim.base import checks
 from asyncsim.claims import _engines
-from asyncsim.claims._claim import Claim, within
+from asyncsim.claims._claim import checks, within
 
 BATCHES = 40
 """Of the bookkeeping that second routes count."""
@@ -21,7 +20,7 @@ class Path(NamedTuple):
     ends: dict[int, int]
 
 
-class Permits(_engines.Engines, Claim):
+class Permits(_engines.Engines):
     """K permits with a generator slot for each, M groups a batch, every batch published."""
 
     through = "live"
@@ -40,25 +39,16 @@ class Permits(_engines.Engines, Claim):
 
     def path(s) -> Path:
         """The bookkeeping of permits alone, groups finishing in any order: no seconds are needed."""
-        chance, version, step = random.Random(0), 0, 0
-        made = Path([0] * s.tickets, {}, [0] * s.tickets, {})
-        out = list(range(s.tickets))
-
-        def admit(leaving: list[int]) -> None:
-            for group in leaving:
-                made.ends[group] = step
-                out.append(len(made.admitted))
-                made.admitted.append(version)
-                made.begins.append(step)
-
-        for _ in range(BATCHES):
-            step += chance.randint(1, 9)
+        chance, publish, late = random.Random(0), 0, s.release == "publish"
+        made, out = Path([0] * s.tickets, {}, [0] * s.tickets, {}), list(range(s.tickets))
+        for version in range(BATCHES):
+            dequeue = publish + chance.randint(1, 9)
             batch = [out.pop(chance.randrange(len(out))) for _ in range(s.publish_groups)]
             made.trained.update(dict.fromkeys(batch, version))
-            if s.release == "dequeue":
-                admit(batch)
-            step += chance.randint(1, 9)
-            version += 1
-            if s.release == "publish":
-                admit(batch)
+            publish = dequeue + chance.randint(1, 9)
+            for group in batch:
+                made.ends[group] = publish if late else dequeue
+                out.append(len(made.admitted))
+                made.admitted.append(version + late)
+                made.begins.append(made.ends[group])
         return made

@@ -63,4 +63,4 @@ class Learning(Permits):
         same = live.trace.parameters == again.parameters
         return {"same": Estimate(float(same.mean()), samples=same.size)}
 
-    defects = {"every sample as if it were fresh": lambda: (lab.live_runs.on_runs(_as_fresh), POINT)}
+    defects = {"every sample as if it were fresh": lambda: lab.live_runs.on_runs(_as_fresh)}

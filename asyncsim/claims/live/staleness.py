@@ -16,11 +16,6 @@ from asyncsim.claims import lab
 from asyncsim.claims._claim import Estimate, Plant, Point
 from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
-
-def _same(value: float) -> dict[str, float]:
-    return {"mean": value, "least": value, "most": value}
-
-
 _TRAINED = 60
 
 
@@ -32,7 +27,7 @@ class Staleness(Permits):
     kind, source = "identity", "derived: groups outstanding at a publish grow one version staler"
 
     def predict(s) -> dict[str, float]:
-        return _same(s.outstanding / s.publish_groups)
+        return dict.fromkeys(("mean", "least", "most"), s.outstanding / s.publish_groups)
 
     def check(s) -> dict[str, float]:
         made = s.path()
@@ -42,8 +37,7 @@ class Staleness(Permits):
         return {"mean": sum(levels) / len(levels), "least": min(levels), "most": max(levels)}
 
     wrong = {
-        "permits counted as if all stayed out": lambda s: _same(s.tickets / s.publish_groups + 1.0),
-        "half of the permits, as if starts were spread evenly": lambda s: _same(s.outstanding / s.publish_groups / 2),
+        "permits counted as if all stayed out": lambda s: dict.fromkeys(s.predict(), s.tickets / s.publish_groups + 1.0)
     }
 
     points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
@@ -62,9 +56,8 @@ class Staleness(Permits):
         return {name: Estimate(x, tolerance=1e-12 * x, samples=len(levels)) for name, x in each.items()}
 
     defects = {
-        "a permit lost": lambda: (lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), POINT),
-        "permits returned at the dequeue": lambda: (
-            lab.live_runs.on_systems(lambda system: system.replace(release="dequeue")),
-            POINT,
+        "a permit lost": lambda: lab.live_runs.on_systems(lambda system: system.replace(tickets=5)),
+        "permits returned at the dequeue": lambda: lab.live_runs.on_systems(
+            lambda made: made.replace(release="dequeue")
         ),
     }

@@ -8,15 +8,11 @@ claim says that it is below the effect. Domain: a generator slot for each permit
 back in a random order at random times, the time for which they are held added up. Source: Little, Oper. Res. 9 (1961).
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Estimate, Plant, Point
 from asyncsim.claims.live._permits import POINT, Permits
-
-_EARLY = {"tickets": 4, "publish_groups": 2, "release": "dequeue"}
 
 
 class Throughput(Permits):
@@ -33,12 +29,9 @@ class Throughput(Permits):
         seconds = [made.ends.get(group, end) - begin for group, begin in enumerate(made.begins)]
         return {"held": sum(seconds) / end}
 
-    wrong = {
-        "groups of the batch in training not counted": lambda s: {"held": float(s.tickets - s.publish_groups)},
-        "batches a second for groups a second": lambda s: {"held": s.tickets / (s.publish_groups + 1.0)},
-    }
+    wrong = {"groups of the batch in training not counted": lambda s: {"held": float(s.tickets - s.publish_groups)}}
 
-    points = (POINT, _EARLY)
+    points = (POINT, {"tickets": 4, "publish_groups": 2, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
     @staticmethod
@@ -57,10 +50,4 @@ class Throughput(Permits):
         # Which takes a share of 0.1 percent of a permit's time, measured also with two processes to a core.
         return {"held": Estimate(value, tolerance=0.004 * point["tickets"], samples=trained)}
 
-    defects = {
-        "a permit lost": lambda: (lab.live_runs.on_systems(lambda system: system.replace(tickets=5)), POINT),
-        "batches stamped when their training ended": lambda: (
-            lab.live_runs.on_runs(lambda live: replace(live, t_train=live.t_trained)),
-            _EARLY,
-        ),
-    }
+    defects = {"a permit lost": lambda: lab.live_runs.on_systems(lambda system: system.replace(tickets=5))}

@@ -16,7 +16,7 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Point, Positive, Staleness, checks, indexed
+from asyncsim.claims._claim import Claim, Count, Estimate, Point, Positive, Staleness, indexed
 from asyncsim.claims._trial import Plant, replaced, units_for, within
 
 _PARAMETERS, _FLAT = 1000, 1e-9
@@ -24,7 +24,6 @@ _SPREAD = 0.05
 """Of one replicate, relative: noise crosses the signal with 1/sqrt(P) of its length (measured: at most 0.03)."""
 _FINITE = 2e-3
 """Allowance for terms of order 1/P, relative: 1000 coordinates."""
-_FRESH = {"staleness": 0, "share": 0.05, "signal": 2.0, "samples": 2, "updates": 4}
 _STALE = {"staleness": 2, "share": 0.06, "signal": 2.5, "samples": 1, "updates": 8}
 
 
@@ -42,9 +41,9 @@ class CosineEqualsNorm(Claim):
     updates = Count(2, 64, typical=(2, 8), example=6, unit="updates", doc="updates, the last of which are compared")
 
     def joint(self) -> None:
-        checks.require(self.share <= 0.1, "share", self.share, "at most 0.1", "noise moves the mode at larger steps")
+        self.require(self.share <= 0.1, "share", "at most 0.1", "noise moves the mode at larger steps")
         bound = "such that m_t^2 stays above 2 n^2"
-        checks.require(min(self._signal()) ** 2 >= 2.0, "signal", self.signal, bound, "raise signal or lower share")
+        self.require(min(self._signal()) ** 2 >= 2.0, "signal", bound, "raise signal or lower share")
 
     def _signal(s) -> list[float]:
         """m_t of the last update and of the one before, over n."""
@@ -53,11 +52,9 @@ class CosineEqualsNorm(Claim):
             places.append(places[-1] - s.share * places[max(0, t - s.staleness)])
         return [s.signal * places[max(0, t - s.staleness)] for t in (s.updates - 1, s.updates - 2)]
 
-    def predict(s, noise: float = 1.0) -> dict[str, float]:
-        """The cosine as norms imply it, with this energy in place of the noise's; and the norms, over the noise."""
+    def predict(s) -> dict[str, float]:
         squares = np.array([m**2 + 1.0 for m in s._signal()])
-        implied = float(np.sqrt(np.prod(np.maximum(1.0 - noise / squares, 0.0))))
-        return {"cosine": implied, **indexed("norm", np.sqrt(squares))}
+        return {"cosine": float(np.sqrt(np.prod(1.0 - 1.0 / squares))), **indexed("norm", np.sqrt(squares))}
 
     def check(s) -> dict[str, float]:
         now, before = (np.array([m, *noise]) for m, noise in zip(s._signal(), ((1.0, 0.0), (0.0, 1.0)), strict=True))
@@ -65,36 +62,29 @@ class CosineEqualsNorm(Claim):
         return {"cosine": float(now @ before) / (lengths[0] * lengths[1]), **indexed("norm", lengths)}
 
     wrong = {
-        "noise of one sample in place of the batch's": lambda s: CosineEqualsNorm.predict(s, float(s.samples)),
-        "noise forgotten": lambda s: CosineEqualsNorm.predict(s, 0.0),
-        "one norm in place of both": lambda s: (
-            s.predict() | {"cosine": float(np.sqrt(1.0 - 1.0 / (s._signal()[0] ** 2 + 1.0)))}
-        ),
+        "noise forgotten": lambda s: {"cosine": 1.0},
+        "one norm in place of both": lambda s: {"cosine": float(np.sqrt(1.0 - 1.0 / (s._signal()[0] ** 2 + 1.0)))},
     }
 
-    points = (_FRESH, _STALE)
+    points = ({"staleness": 0, "share": 0.05, "signal": 2.0, "samples": 2, "updates": 4}, _STALE)
     reach = staticmethod(within(samples=16))
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """The one mode starts so far out that its gradient is `signal` times as long as the noise of a batch."""
         noise = np.sqrt(_PARAMETERS / point["samples"])
-        spec = lab.descent(
-            sim.tasks.quadratic((1.0,) + (_FLAT,) * (_PARAMETERS - 1), noise=1.0, start=float(point["signal"] * noise)),
-            lab.fixed(point["staleness"]),
-            sim.updates.sgd(point["share"]),
-            samples_per_group=point["samples"],
-            updates=point["updates"],
-            replicates=max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(CosineEqualsNorm.points))),
-            diagnostics=["gradient_norm", "gradient_cosine"],
-        )
-        trace = lab.run(spec, seed, plant)
+        modes, start = (1.0,) + (_FLAT,) * (_PARAMETERS - 1), float(point["signal"] * noise)
+        replicates = max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(CosineEqualsNorm.points)))
+        settings = {"samples_per_group": point["samples"], "updates": point["updates"], "replicates": replicates}
+        task, link = sim.tasks.quadratic(modes, noise=1.0, start=start), sim.updates.sgd(point["share"])
+        spec = lab.descent(task, lab.fixed(point["staleness"]), link, **settings)
+        trace = lab.run(spec.replace(diagnostics=["gradient_norm", "gradient_cosine"]), seed, plant)
         found = {"cosine": between(np.abs(trace["gradient_cosine"][-1]))}
         found |= {f"norm[{k}]": between(trace["gradient_norm"][-1 - k] / noise) for k in range(2)}
         return {name: one._replace(tolerance=_FINITE * one.value) for name, one in found.items()}
 
     defects = {
-        "one sample more in a batch": lambda: (replaced(samples_per_group=3), _FRESH),
+        "one sample more in a batch": lambda: replaced(samples_per_group=3),
         "off-by-one version": lambda: (lab.off_by_one_version, _STALE),
         "momentum inserted": lambda: (lab.momentum_inserted, _STALE),
     }

@@ -6,7 +6,6 @@ population ESS per sample. Domain: sequences of T independent tokens of one soft
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, log_softmax
@@ -15,18 +14,14 @@ import asyncsim as sim
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, softmax
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, checks, too_rare, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, too_rare, units_for
 
 _ATOMS = 20_000
-
-
-def _quantities(mean: float, second: float, samples: float) -> dict[str, float]:
-    return {"mean_weight": mean, "sd": math.sqrt((second - mean**2) / samples)}
-
-
 _BATCHES = 64
-_MOST = 1 << 13
-"""Tokens of a batch, at most."""
+_MOST, _TOKENS = 1 << 13, 50_000_000
+"""Tokens of a batch, and of all, at most."""
+_SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
+_LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.6, -0.2, -0.4)}
 
 
 def _spread(point: Point) -> float:
@@ -39,20 +34,6 @@ def _spread(point: Point) -> float:
     variance = max(second - 1.0, 1e-12)
     excess = (fourth - 4.0 * third + 6.0 * second - 3.0) / variance**2 - 3.0
     return max(0.9, 0.6 * math.sqrt(max(2.0 + excess / point["samples"], 0.0)))
-
-
-def _batches(point: Point) -> int:
-    """Batches of 50 million tokens in all, at most."""
-    return int(50_000_000 // (point["samples"] * point["horizon"]))
-
-
-def _cut(spec: Any) -> Any:
-    """The two likeliest of three actions are sampled, unseen by the ESS; an eighth of the replicates shows it."""
-    return spec.replace(policy=lab.Uncut(spec.task.policy(top_p=0.75)), replicates=spec.replicates // 8)
-
-
-_SHORT = {"samples": 32, "horizon": 1, "behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.2, -0.7, 0.1)}
-_LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "current_logits": (0.6, -0.2, -0.4)}
 
 
 class MeanWeight(PolicyPair, Claim):
@@ -68,23 +49,15 @@ class MeanWeight(PolicyPair, Claim):
         actions = self.behavior_logits.size
         atoms = math.comb(self.horizon + actions - 1, actions - 1)
         bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
-        checks.require(atoms <= _ATOMS, "horizon", self.horizon, bound, "shorten the sequences")
-        apart = bool((np.abs(np.diff(self.behavior_logits - self.current_logits)) > 1e-3).any())
-        remedy = "between equal policies every ratio is 1"
-        checks.require(apart, "current_logits", self.current_logits.tolist(), "another policy than behavior's", remedy)
-
-    def _second(s) -> float:
-        """E W^2."""
-        mu, pi = (softmax(logits) for logits in s.logits)
-        return float((pi**2 / mu).sum()) ** s.horizon
-
-    def reported(s, power: int) -> float:
-        """Moments of weights pi in place of pi/mu."""
-        mu, pi = (softmax(logits) for logits in s.logits)
-        return float((mu * pi**power).sum()) ** s.horizon
+        self.require(atoms <= _ATOMS, "horizon", bound, "shorten the sequences")
+        apart = (np.abs(np.diff(self.behavior_logits - self.current_logits)) > 1e-3).any()
+        reason = "between equal policies every ratio is 1"
+        self.require(apart, "current_logits", "another policy than behavior's", reason)
 
     def predict(s) -> dict[str, float]:
-        return _quantities(1.0, s._second(), s.samples)
+        mu, pi = (softmax(logits) for logits in s.logits)
+        second = float((pi**2 / mu).sum()) ** s.horizon
+        return {"mean_weight": 1.0, "sd": math.sqrt((second - 1.0) / s.samples)}
 
     def check(s) -> dict[str, float]:
         counts = compositions(s.horizon, s.behavior_logits.size)
@@ -95,11 +68,7 @@ class MeanWeight(PolicyPair, Claim):
         variance = math.fsum(mass * (weight - 1.0) ** 2)
         return {"mean_weight": math.fsum(mass * weight), "sd": math.sqrt(variance / s.samples)}
 
-    wrong = {
-        "sd sqrt(1/(rho N))": lambda s: {"mean_weight": 1.0, "sd": math.sqrt(s._second() / s.samples)},
-        "sd of a single weight": lambda s: _quantities(1.0, s._second(), 1.0),
-        "ratio without its denominator": lambda s: _quantities(s.reported(1), s.reported(2), s.samples),
-    }
+    wrong = {"sd sqrt(1/(rho N))": lambda s: {"sd": math.hypot(s.predict()["sd"], 1.0 / math.sqrt(s.samples))}}
 
     points = (_SHORT, _LONG)
     more = ({**_LONG, "samples": 128},)
@@ -109,11 +78,12 @@ class MeanWeight(PolicyPair, Claim):
         tokens = point["samples"] * point["horizon"]
         if tokens > _MOST:
             return f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
-        return too_rare(_spread(point), _batches(point))
+        return too_rare(_spread(point), _TOKENS // tokens)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        batches = min(units_for(_spread(point), effect, 2 * len(MeanWeight.points)), _batches(point))
+        most = _TOKENS // (point["samples"] * point["horizon"])
+        batches = min(units_for(_spread(point), effect, 2 * len(MeanWeight.points)), most)
         replicates = max(16, batches // _BATCHES)
         places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
@@ -126,7 +96,4 @@ class MeanWeight(PolicyPair, Claim):
             "sd": variance._replace(value=sd, error=variance.error / (2.0 * sd)),
         }
 
-    defects = {
-        "sampler cut by top-p, whole policy's log-probs recorded": lambda: (_cut, _SHORT),
-        "scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG),
-    }
+    defects = {"scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG)}

@@ -6,47 +6,31 @@ from collections.abc import Callable
 import numpy as np
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Count, Declared, Integer, Positive, Real, Vector
 from asyncsim.claims import _random
-
-LONGEST = 24
-"""Largest staleness of a law."""
-PATHS = 2**16
-"""Most sequences of draws that are enumerated."""
-ORDERS = 2**14
-"""Most orders that are enumerated."""
+from asyncsim.claims._claim import Claim, Count, Integer, Positive
 
 
-class RandomDelays(Declared):
-    """Base of points with a law of staleness and one curvature."""
+class RandomDelays(Claim):
+    """Base of claims on a law of staleness and one curvature."""
 
-    law = Vector(
-        example=(0.4, 0.0, 0.6),
-        doc="probabilities of staleness 0, 1, ...",
-        remedy="give the probabilities of staleness 0, 1, ...",
-    )
+    law = _random.staleness_law("", 0.4, 0.0, 0.6)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
 
     def joint(self) -> None:
-        _random.check_law(self.law, LONGEST)
+        _random.check_law(self.law, 24)
 
 
 def check_paths(law: np.ndarray, updates: int, groups: int = 1) -> None:
     """Refuse runs whose sequences of draws cannot be listed."""
-    remedy = "shorten the run or the law"
-    values = int(np.count_nonzero(law))
-    checks.power("values ** draws", values, updates * groups, PATHS, "sequences of draws", remedy)
-
-
-def outcomes(law: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """All ordered stalenesses of so many groups `[O, B]`, and their chances `[O]`."""
-    each = np.array(list(itertools.product(np.flatnonzero(law), repeat=groups)))
-    return each, law[each].prod(axis=1)
+    values, remedy = int(np.count_nonzero(law)), "shorten the run or the law"
+    checks.power("values ** draws", values, updates * groups, 2**16, "sequences of draws", remedy)
 
 
 def enumerated(law: np.ndarray, share: float, updates: int, groups: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """x_T from x_0 = 1 on every sequence of draws `[K]`, and their chances `[K]`; `share` = step * curvature."""
-    shifts, chance = outcomes(law, groups)
+    # All ordered stalenesses of an update `[O, B]`, and their chances `[O]`.
+    shifts = np.array(list(itertools.product(np.flatnonzero(law), repeat=groups)))
+    chance = law[shifts].prod(axis=1)
     path, mass = np.ones((1, 1)), np.ones(1)
     for t in range(updates):
         read = np.maximum(t - shifts, 0)
@@ -57,14 +41,8 @@ def enumerated(law: np.ndarray, share: float, updates: int, groups: int = 1) -> 
     return path[:, -1], mass
 
 
-def mean_path(law: np.ndarray, share: float, updates: int) -> float:
-    """x_T of the averaged recursion from x_0 = 1."""
-    step = np.linalg.matrix_power(_random.averaged(law, share), updates)
-    return float(step[0].sum())
-
-
-class ExponentialWorkers(Declared):
-    """Base of points with M workers that deliver in an order of independent, equal draws."""
+class ExponentialWorkers(Claim):
+    """Base of claims on M workers that deliver in an order of independent, equal draws."""
 
     workers = Integer(2, 64, typical=(2, 4), example=3, doc="workers that update on arrival", remedy="have two or more")
     updates = Count(1, 12, typical=(1, 6), example=5, unit="updates", doc="updates of the run")
@@ -72,12 +50,7 @@ class ExponentialWorkers(Declared):
 
     def joint(self) -> None:
         remedy = "shorten the run, or have fewer workers"
-        checks.power("workers ** updates", self.workers, self.updates, ORDERS, "orders", remedy)
-
-
-def share_of_run() -> Real:
-    """step * curvature of a run."""
-    return Real(0.0, 2.0, typical=(0.01, 1.0), example=0.5, doc="step * curvature of the run")
+        checks.power("workers ** updates", self.workers, self.updates, 2**14, "orders", remedy)
 
 
 def paths(workers: int, updates: int, start: np.ndarray, move: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

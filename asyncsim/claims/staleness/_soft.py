@@ -1,19 +1,22 @@
 """Points with a KL-regularized softmax bandit: its optimum, the curvature there, and Jacobians of mean fields."""
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
-from asyncsim.base.declared import Positive, Vector
 from asyncsim.claims._bandit import Arms, complex_gradient, fisher, softmax
+from asyncsim.claims._claim import Claim, Positive, Vector
+from asyncsim.claims._recursion import marginal_step_mixed
 
-Field = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Mean direction from current and behavior logits."""
 
+class SoftBandit(Arms, Claim):
+    """Base of claims on arms and a penalty kl KL(pi || reference); the optimum is pi* ~ reference e^{r/kl}.
 
-class SoftBandit(Arms):
-    """Base of points with arms and a penalty kl KL(pi || reference); the optimum is pi* ~ reference e^{r/kl}."""
+    Second route of all: root finding on the spectral radius that Jacobians of the mean `field` there give.
+    """
+
+    kind = "threshold"
+    staleness: Any  # a parameter, or what follows from one
 
     rewards = Vector(typical=(0.0, 1.0), sizes=(2, 4), example=(0.0, 0.5, 1.0), doc="rewards of the arms")
     reference_logits = Vector(typical=(-1.0, 1.0), example=(0.0, 0.3, -0.2), doc="logits of the reference policy")
@@ -25,7 +28,7 @@ class SoftBandit(Arms):
         # pi*, `[A]`, and kl times the largest eigenvalue of the Fisher matrix there.
         self.optimum = softmax(self.reference_logits + self.rewards / self.kl)
         second = float(np.sort(self.optimum)[-2])
-        checks.require(second > 1e-9, "kl", self.kl, "large enough that two arms keep more than 1e-9", "raise kl")
+        self.require(second > 1e-9, "kl", "large enough that two arms keep more than 1e-9", "raise kl")
         self.curvature = self.kl * float(np.linalg.eigvalsh(fisher(self.optimum))[-1])
 
     def soft_rewards(self, pi: np.ndarray) -> np.ndarray:
@@ -33,24 +36,25 @@ class SoftBandit(Arms):
         rewards: np.ndarray = self.rewards - self.kl * (np.log(pi) - np.log(softmax(self.reference_logits)))
         return rewards
 
-    def ascended(self) -> np.ndarray:
-        """Logits of the optimum by natural-gradient ascent."""
-        theta = self.reference_logits.copy()
+    def field(self, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+        """Mean direction from current and behavior logits."""
+        raise NotImplementedError
+
+    def jacobians(s) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the field in current and in behavior logits at the optimum, by complex steps, `[A-1, A-1]` each."""
+        theta = s.reference_logits.copy()
+        # The optimum by natural-gradient ascent.
         for _ in range(200):
-            gain = self.rewards - self.kl * (theta - self.reference_logits)
-            theta = theta + 0.3 / self.kl * (gain - gain.mean())
-        return theta
-
-    def jacobians(self, field: Field) -> tuple[np.ndarray, np.ndarray]:
-        """Those in current and in behavior logits at the optimum, by complex steps, `[A-1, A-1]` each.
-
-        Logits matter up to a constant: the direction (1, .., 1) has no dynamics and is projected out.
-        """
-        theta = self.ascended()
+            gain = s.rewards - s.kl * (theta - s.reference_logits)
+            theta = theta + 0.3 / s.kl * (gain - gain.mean())
+        # Logits matter up to a constant: the direction (1, .., 1) has no dynamics and is projected out.
         basis = np.linalg.qr(np.column_stack([np.ones(theta.size), np.eye(theta.size)[:, 1:]]))[0][:, 1:]
-        current = complex_gradient(lambda x: field(x, theta.astype(complex)), theta)
-        stale = complex_gradient(lambda x: field(theta.astype(complex), x), theta)
+        current = complex_gradient(lambda x: s.field(x, theta.astype(complex)), theta)
+        stale = complex_gradient(lambda x: s.field(theta.astype(complex), x), theta)
         return basis.T @ current @ basis, basis.T @ stale @ basis
+
+    def check(s) -> dict[str, float]:
+        return {"step": marginal_step_mixed(*s.jacobians(), s.staleness)}
 
 
 def centered(weights: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -17,7 +17,9 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks, named
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, named
+
+_point = named("beta1", "beta2", "updates")
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,6 @@ class _Fed:
         return record, {"read": state["read"] + 1.0}
 
 
-_point = named("beta1", "beta2", "updates")
-_POINT, _EARLY = _point(0.9, 0.99, 200), _point(0.9, 0.99, 100)
-
-
 class AdamStepCap(Claim):
     """Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two moments;
     late, `lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
@@ -53,10 +51,9 @@ class AdamStepCap(Claim):
     updates = Integer(1, 2000, typical=(1, 300), example=200, unit="updates", doc="update whose step is asked for")
 
     def joint(self) -> None:
-        checks.require(self.beta1**2 < 0.999 * self.beta2, "beta1", self.beta1, "below sqrt(0.999 beta2)", "lower it")
+        self.require(self.beta1**2 < 0.999 * self.beta2, "beta1", "below sqrt(0.999 beta2)", "lower it")
         grown = self.updates * abs(math.log(self.beta2 / self.beta1))
-        bound = "such that gradients grow by less than e^300"
-        checks.require(grown < 300.0, "updates", self.updates, bound, "lower it")
+        self.require(grown < 300.0, "updates", "such that gradients grow by less than e^300", "lower it")
 
     def memory(s, ratio: float) -> float:
         """Root of sum_k<t ratio^k times (1 - beta1)^2/(1 - beta2)."""
@@ -81,11 +78,9 @@ class AdamStepCap(Claim):
     wrong = {
         "quoted (1 - beta1) / sqrt(1 - beta2)": lambda s: {"largest_step": (1 - s.beta1) / math.sqrt(1 - s.beta2)},
         "one large gradient after zeros": lambda s: {"largest_step": s.memory(0.0) * s.correction()},
-        "step of 1": lambda s: {"largest_step": 1.0},
-        "momentum's square divided by no beta2": lambda s: {"largest_step": s.memory(s.beta1**2) * s.correction()},
     }
 
-    points = (_POINT,)
+    points = (_point(0.9, 0.99, 200),)
     more = (_point(0.9, 0.999, 400), _point(0.5, 0.95, 60))
 
     @staticmethod
@@ -97,28 +92,15 @@ class AdamStepCap(Claim):
         powers = np.concatenate([[1.0], draws.uniform(-0.5, 1.1, 63)])[:, None]
         noise = 1.0 + np.concatenate([[0.0], draws.uniform(0.0, 1.0, 63)])[:, None] * draws.normal(size=count)
         script = (beta1 / beta2) ** (powers * back) * noise
-        spec = sim.Spec(
-            sim.tasks.quadratic(noise=0.0),
-            lab.fixed(0),
-            sim.methods.gradient(),
-            sim.chain(_Fed(tuple(map(tuple, script))), lab.adam(1.0, beta1, beta2, eps=0.0)),
-            updates=count,
-            replicates=len(script),
-            samples_per_group=1,
-            sampling="enumerate",
-            diagnostics=[lab.PLACE],
-        )
+        links = _Fed(tuple(map(tuple, script))), lab.adam(1.0, beta1, beta2, eps=0.0)
+        settings = {"updates": count, "replicates": len(script), "sampling": "enumerate", "diagnostics": [lab.PLACE]}
+        spec = lab.descent(sim.tasks.quadratic(noise=0.0), lab.fixed(0), *links, **settings)
         trace = lab.run(spec, seed, plant)
         largest = float(np.abs(trace.parameters[:, 0] - trace["place"][-1]).max())
         return {"largest_step": Estimate(largest, tolerance=1e-6 * largest)}
 
     defects = {
-        "no bias correction": lambda: (
-            lab.relinked(lambda *links: (*links, sim.updates.scale((1.0 - 0.9**100) / (1.0 - 0.99**100) ** 0.5))),
-            _EARLY,
-        ),
-        "second moment as short as the first": lambda: (
-            lab.relinked(lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))),
-            _POINT,
-        ),
+        "second moment as short as the first": lambda: lab.relinked(
+            lambda fed, adam: (fed, lab.adam(1.0, 0.9, 0.9, eps=0.0))
+        )
     }

@@ -14,7 +14,10 @@ from scipy.optimize import brentq
 
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, checks, named
-from asyncsim.claims._delay import critical
+
+_PERIODS, _GRID, _LATE = 150, 4096, 3e-4
+"""Length of a run in delays, steps on the way, and how near to the boundary a sign changes only behind that length."""
+_point = named("staleness", curvature=2.0)
 
 
 def _pair(a: float, tau: int) -> np.ndarray:
@@ -22,11 +25,6 @@ def _pair(a: float, tau: int) -> np.ndarray:
     roots = np.roots([1.0, -1.0, *[0.0] * (tau - 1), a])
     largest: np.ndarray = roots[np.argsort(-np.abs(roots))][:2]
     return largest
-
-
-_PERIODS, _GRID, _LATE = 150, 4096, 3e-4
-"""Length of a run in delays, steps on the way, and how near to the boundary a sign changes only behind that length."""
-_point = named("staleness", curvature=2.0)
 
 
 class CriticalDamping(Claim):
@@ -39,14 +37,10 @@ class CriticalDamping(Claim):
     staleness = Staleness(1, 64, typical=(1, 24), example=4)
     curvature = Positive(typical=(0.1, 9.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
 
-    def quantities(s, a: float, radius: float | None = None) -> dict[str, float]:
-        return {"step": a / s.curvature, "radius": s.staleness / (s.staleness + 1) if radius is None else radius}
-
-    def closed(s) -> float:
-        return math.exp(s.staleness * math.log(s.staleness) - (s.staleness + 1) * math.log(s.staleness + 1))
-
     def predict(s) -> dict[str, float]:
-        return s.quantities(s.closed())
+        tau = s.staleness
+        a = math.exp(tau * math.log(tau) - (tau + 1) * math.log(tau + 1))
+        return {"step": a / s.curvature, "radius": tau / (tau + 1)}
 
     def check(s) -> dict[str, float]:
         def difference(a: float) -> float:
@@ -54,13 +48,11 @@ class CriticalDamping(Claim):
             return float(((first - second) ** 2).real)
 
         a = float(brentq(difference, 0.2 / (s.staleness + 1), 0.8 / (s.staleness + 1), xtol=1e-17, rtol=1e-14))
-        return s.quantities(a, float(_pair(a, s.staleness).mean().real))
+        return {"step": a / s.curvature, "radius": float(_pair(a, s.staleness).mean().real)}
 
     wrong = {
-        "limit of long delays 1/(e (tau + 1))": lambda s: s.quantities(1.0 / (math.e * (s.staleness + 1))),
-        "exponents exchanged": lambda s: s.quantities(s.closed() * (s.staleness + 1) / s.staleness),
-        "a quarter of the largest stable step": lambda s: s.quantities(critical(s.staleness) / 4.0),
-        "one update of memory fewer": lambda s: s.quantities(s.closed(), 1.0 - 1.0 / s.staleness),
+        "limit of long delays 1/(e (tau + 1))": lambda s: {"step": 1.0 / (math.e * (s.staleness + 1) * s.curvature)},
+        "one update of memory fewer": lambda s: {"radius": 1.0 - 1.0 / s.staleness},
     }
 
     points = (_point(1), _point(2), _point(4))

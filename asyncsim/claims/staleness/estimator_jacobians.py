@@ -23,8 +23,6 @@ from asyncsim.claims._points import BEHAVIOR
 _STALE = {"none": "none", "token": "token", "prefix": "prefix", "clipped": "token"}
 _CURRENT = {"sequence": "sequence", "per_decision": "sequence", "truncated": "sequence"}
 """Estimators whose stale, or whose current Jacobian is predicted, with the ratio that decides it."""
-
-
 _ALL = {**_STALE, **_CURRENT}
 _SHIFT, _SIZE = 0.005, 1 << 17
 
@@ -34,9 +32,6 @@ def _point(dependence: str, horizon: int, rows: int, success: float) -> Point:
     logits = tuple(row[:2] for row in BEHAVIOR[:rows])
     point = {"actions": 2, "horizon": horizon, "dependence": dependence, "logits": logits}
     return {**point, "success": success, "baseline": 0.3}
-
-
-_MARKOV = _point("markov", 3, 3, 0.6)
 
 
 class EstimatorJacobians(_bandit.Sequences, Claim):
@@ -52,16 +47,12 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
     success = Real(0.0, 1.0, open_low=True, typical=(0.1, 1.0), example=0.6, doc="fraction of tokens 0 that pays")
     baseline = Real(typical=(-1.0, 1.0), example=0.3, unit="reward", doc="fixed baseline")
 
-    @property
-    def tokens(self) -> np.ndarray:
-        """Every sequence, `[Y, T]`."""
-        return np.stack([g.ravel() for g in np.indices((self.actions,) * self.horizon)], axis=1)
-
-    @property
-    def advantage(self) -> np.ndarray:
-        """Of every sequence, `[Y]`."""
+    def joint(self) -> None:
+        super().joint()
+        # Every sequence, `[Y, T]`, and its advantage, `[Y]`.
+        self.tokens = np.stack([g.ravel() for g in np.indices((self.actions,) * self.horizon)], axis=1)
         paid = _bandit.reward((self.tokens == 0).sum(axis=1), self.horizon, self.success)
-        return np.asarray(paid) - self.baseline
+        self.advantage = np.asarray(paid) - self.baseline
 
     def _tokens(s, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities `[Y, T]` and scores `[Y, T, S*A]` of every token."""
@@ -72,8 +63,8 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         score[(*place, rows)] = np.eye(s.actions)[tokens] - p[rows]
         return p[rows, tokens], score.reshape(*tokens.shape, -1)
 
-    def _stale(s, of: dict[str, str], total: bool = True) -> dict[str, float]:
-        """Jacobians by closed form, of the estimators whose ratio `of` names; `total`: with grad S."""
+    def predict(s, of: dict[str, str] = _ALL) -> dict[str, float]:
+        """Jacobians by closed form, of the estimators whose ratio `of` names."""
         probability, score = s._tokens(s.logits)
         mass, whole = probability.prod(axis=1) * s.advantage, score.sum(axis=1, keepdims=True)
         seen = {"none": 0.0 * score, "token": score, "prefix": score.cumsum(axis=1), "sequence": whole + 0.0 * score}
@@ -86,11 +77,8 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
             curvature[row, :, row] = -(mass @ (rows == row).sum(axis=1)) * _bandit.fisher(p[row])
         for name in _CURRENT:
             product = np.einsum("y,yti,ytj->ij", mass, score, seen[of[name]])
-            found |= indexed(f"current_{name}", product + total * curvature.reshape(product.shape))
+            found |= indexed(f"current_{name}", product + curvature.reshape(product.shape))
         return found
-
-    def predict(s) -> dict[str, float]:
-        return s._stale(_ALL)
 
     def check(s) -> dict[str, float]:
         def field(ratio: str, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
@@ -108,14 +96,9 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
             found |= indexed(f"current_{name}", complex_gradient(partial(field, ratio, behavior=flat + 0j), flat))
         return found
 
-    wrong = {
-        "token ratio taken to remove nothing": lambda s: s._stale({**_ALL, "token": "none", "clipped": "none"}),
-        "prefix ratio taken for the one per decision": lambda s: s._stale({**_ALL, "per_decision": "prefix"}),
-        "later tokens forgotten in the prefix ratio": lambda s: s._stale({**_ALL, "prefix": "token"}),
-        "change of the scores forgotten": lambda s: s._stale(_ALL, total=False),
-    }
+    wrong = {"prefix ratio taken for the one per decision": lambda s: s.predict({**_ALL, "per_decision": "prefix"})}
 
-    points = (_MARKOV, _point("iid", 4, 1, 0.5))
+    points = (_point("markov", 3, 3, 0.6), _point("iid", 4, 1, 0.5))
     more = (_point("position", 3, 3, 1.0),)
 
     @staticmethod
@@ -154,7 +137,7 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         return found
 
     defects = {
-        "token ratio in place of every other": lambda: (lab.with_method(weight=lab.Ratio("token")), _MARKOV),
-        "score at the behavior version": lambda: (lab.with_method(at="behavior"), _MARKOV),
-        "last token left out of the log-prob": lambda: (lab.with_policy(lab.ShortProduct), _MARKOV),
+        "token ratio in place of every other": lambda: lab.with_method(weight=lab.Ratio("token")),
+        "score at the behavior version": lambda: lab.with_method(at="behavior"),
+        "last token left out of the log-prob": lambda: lab.with_policy(lab.ShortProduct),
     }

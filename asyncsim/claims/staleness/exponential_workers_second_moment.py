@@ -13,56 +13,45 @@ import math
 import numpy as np
 
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, units_for, within
-from asyncsim.claims._delay import critical
+from asyncsim.claims._claim import Estimate, Plant, Point, Real, units_for, within
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import ExponentialWorkers, paths, share_of_run
-
-
-def _map(a: float, workers: int, reread: float = 1.0) -> np.ndarray:
-    """K on (X, P, Y, Z); `reread` 0: a worker keeps what it had read."""
-    m, keep = reread / workers, 1.0 - reread / workers
-    x = np.array([1.0, -2.0 * a, a * a, 0.0])
-    other = np.array([0.0, 1.0, 0.0, -a])
-    return np.array([x, m * x + keep * other, m * x + [0, 0, keep, 0], 2 * m * other + [0, 0, 0, 1.0 - 2 * m]])
-
-
-def _closed(workers: int) -> float:
-    return (1.0 + math.sqrt(8.0 * workers + 1.0)) / (2.0 * workers)
-
+from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
 _VALUES = 8
 """Values of E x_t^2 that determine its four roots."""
 _POINT = {"workers": 3, "updates": 4, "curvature": 2.0, "share": 0.2}
 
 
-class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
+def _map(a: float, workers: int) -> np.ndarray:
+    """K on (X, P, Y, Z)."""
+    m, keep = 1.0 / workers, 1.0 - 1.0 / workers
+    x = np.array([1.0, -2.0 * a, a * a, 0.0])
+    other = np.array([0.0, 1.0, 0.0, -a])
+    return np.array([x, m * x + keep * other, m * x + [0, 0, keep, 0], 2 * m * other + [0, 0, 0, 1.0 - 2 * m]])
+
+
+class ExponentialWorkersSecondMoment(ExponentialWorkers):
     """with `M` exponential workers updating on arrival the mean square stays bounded iff `step * curvature < (1 +
     sqrt(8 M + 1))/(2 M)`, about `sqrt(2/M)`
     """
 
     kind, source, through = "threshold", "derived: recursion of the moments of iterate and read values", "kernel, loop"
 
-    share = share_of_run()
-
-    def quantities(s, boundary: float, moment: float) -> dict[str, float]:
-        return {"step": boundary / s.curvature, "second_moment": moment}
-
-    def iterated(s, reread: float = 1.0) -> float:
-        return float((np.linalg.matrix_power(_map(s.share, s.workers, reread), s.updates) @ np.ones(4))[0])
+    share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.5, doc="step * curvature of the run")
 
     def predict(s) -> dict[str, float]:
-        return s.quantities(_closed(s.workers), s.iterated())
+        boundary = (1.0 + math.sqrt(8.0 * s.workers + 1.0)) / (2.0 * s.workers)
+        moments = np.linalg.matrix_power(_map(s.share, s.workers), s.updates) @ np.ones(4)
+        return {"step": boundary / s.curvature, "second_moment": float(moments[0])}
 
     def check(s) -> dict[str, float]:
         last = paths(s.workers, s.updates, np.ones(1), lambda read: -s.share * read)[:, -1, 0]
-        return s.quantities(first_unstable(lambda a: _map(a, s.workers), 0.2 / s.workers, 2.5), float((last**2).mean()))
+        boundary = first_unstable(lambda a: _map(a, s.workers), 0.2 / s.workers, 2.5)
+        return {"step": boundary / s.curvature, "second_moment": float((last**2).mean())}
 
     wrong = {
-        "boundary of the mean": lambda s: s.quantities(4.0 * s.workers - 2.0, s.iterated()),
-        "limit of many workers sqrt(2/M)": lambda s: s.quantities(math.sqrt(2.0 / s.workers), s.iterated()),
-        "constant staleness M - 1": lambda s: s.quantities(critical(s.workers - 1), s.iterated()),
-        "read value kept after the own update": lambda s: s.quantities(_closed(s.workers), s.iterated(0.0)),
+        "boundary of the mean": lambda s: {"step": (4.0 * s.workers - 2.0) / s.curvature},
+        "limit of many workers sqrt(2/M)": lambda s: {"step": math.sqrt(2.0 / s.workers) / s.curvature},
     }
 
     points = (_POINT, {**_POINT, "workers": 2})
@@ -82,6 +71,6 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers, Claim):
         return {"step": step, "second_moment": second}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
-        "workers in rotation": lambda: (lab.paths.in_rotation, _POINT),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "workers in rotation": lambda: lab.paths.in_rotation,
     }

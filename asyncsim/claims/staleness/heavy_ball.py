@@ -8,8 +8,6 @@ Domain: linear gradient, constant staleness up to 64 updates, beta <= 0.99. Seco
 root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -19,20 +17,6 @@ import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named
 from asyncsim.claims._delay import critical
-
-
-def _boundary(tau: int, beta: float) -> float:
-    """Largest stable step * curvature."""
-    if tau == 0:
-        return 2.0 * (1.0 + beta)
-
-    def phase(phi: float) -> float:
-        return (tau - 0.5) * phi + math.atan2(math.sin(phi), math.cos(phi) - beta) - math.pi / 2.0
-
-    phi = float(brentq(phase, 1e-12, math.pi, xtol=1e-16, rtol=1e-15))
-    # 1 - 2 beta cos phi + beta^2, without the cancellation near beta = 1.
-    return 2.0 * math.sin(phi / 2.0) * math.hypot(1.0 - beta, 2.0 * math.sqrt(beta) * math.sin(phi / 2.0))
-
 
 _point = named("staleness", "momentum", curvatures=(1.0, 0.25))
 
@@ -51,12 +35,21 @@ class HeavyBall(Claim):
     )  # fmt: skip
     curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
 
-    @property
-    def curvature(self) -> float:
-        return float(self.curvatures.max())
+    def joint(self) -> None:
+        self.curvature = float(self.curvatures.max())
 
     def predict(s) -> dict[str, float]:
-        return {"step": _boundary(s.staleness, s.momentum) / s.curvature}
+        tau, beta = s.staleness, s.momentum
+        if tau == 0:
+            return {"step": 2.0 * (1.0 + beta) / s.curvature}
+
+        def phase(phi: float) -> float:
+            return (tau - 0.5) * phi + math.atan2(math.sin(phi), math.cos(phi) - beta) - math.pi / 2.0
+
+        half = float(brentq(phase, 1e-12, math.pi, xtol=1e-16, rtol=1e-15)) / 2.0
+        # 1 - 2 beta cos phi + beta^2, without the cancellation near beta = 1.
+        boundary = 2.0 * math.sin(half) * math.hypot(1.0 - beta, 2.0 * math.sqrt(beta) * math.sin(half))
+        return {"step": boundary / s.curvature}
 
     def check(s) -> dict[str, float]:
         def excess(a: float) -> float:
@@ -71,15 +64,7 @@ class HeavyBall(Claim):
 
     wrong = {
         "momentum forgotten": lambda s: {"step": critical(s.staleness) / s.curvature},
-        "factor 1 - beta assumed on the gradient": lambda s: {
-            "step": _boundary(s.staleness, s.momentum) / (1.0 - s.momentum) / s.curvature
-        },
-        "momentum taken as staleness larger by beta / (1 - beta)": lambda s: {
-            "step": 2.0
-            * (1.0 - s.momentum)
-            * math.sin(math.pi / (2.0 * (2.0 * (s.staleness + s.momentum / (1.0 - s.momentum)) + 1.0)))
-            / s.curvature
-        },
+        "factor 1 - beta assumed on the gradient": lambda s: {"step": s.predict()["step"] / (1.0 - s.momentum)},
     }
 
     points = tuple(_point(*each) for each in ((0, 0.5), (1, 0.5), (1, 0.9), (4, 0.5)))

@@ -13,14 +13,14 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Vector, indexed, units_for, within
+from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Vector, indexed, units_for, within
 from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
 _POINT = {"workers": 3, "updates": 5, "curvature": 2.0, "rewards": (0.0, 0.5, 1.0), "step": 2.0}
 
 
-class ImplicitMomentum(ExponentialWorkers, Claim):
+class ImplicitMomentum(ExponentialWorkers):
     """with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1
     - 1/M) E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
     """
@@ -47,22 +47,16 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
     def quantities(s, boundary: float, logits: np.ndarray) -> dict[str, float]:
         return {"step": boundary / s.curvature} | indexed("logit", logits)
 
-    def _momentum(
-        s, keep: float | None = None, scale: float | None = None, boundary: float | None = None
-    ) -> dict[str, float]:
-        """Mean logits by the recursion with momentum `keep` and learning rate step * `scale`."""
-        keep = 1.0 - 1.0 / s.workers if keep is None else keep
+    def predict(s, scale: float | None = None) -> dict[str, float]:
+        """Mean logits by the recursion with momentum and a learning rate of step * `scale`, 1/M unless given."""
+        keep = 1.0 - 1.0 / s.workers
         scale = 1.0 / s.workers if scale is None else scale
-        boundary = 2.0 * (2 * s.workers - 1) if boundary is None else boundary
         forces = [s.ascent(each).mean(axis=0) for each in s.orders().transpose(1, 0, 2)]
         mean, change = s.step * forces[0], s.step * forces[0]
         for force in forces[1:-1]:
             change = keep * change + s.step * scale * force
             mean = mean + change
-        return s.quantities(boundary, mean)
-
-    def predict(s) -> dict[str, float]:
-        return s._momentum()
+        return s.quantities(2.0 * (2 * s.workers - 1), mean)
 
     def check(s) -> dict[str, float]:
         def moved(a: float) -> np.ndarray:
@@ -71,13 +65,7 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
 
         return s.quantities(first_unstable(moved, 0.1, 5.0 * s.workers), s.orders()[:, -1].mean(axis=0))
 
-    wrong = {
-        "momentum 1 - 1/(M + 1)": lambda s: s._momentum(keep=s.workers / (s.workers + 1.0)),
-        "full learning rate beside the momentum": lambda s: s._momentum(scale=1.0),
-        "boundary of momentum with the full learning rate": lambda s: s._momentum(
-            boundary=2.0 * (2.0 - 1.0 / s.workers)
-        ),
-    }
+    wrong = {"full learning rate beside the momentum": lambda s: s.predict(scale=1.0)}
 
     points = (_POINT,)
     more = ({**_POINT, "workers": 2, "updates": 8}, {**_POINT, "workers": 6})
@@ -97,6 +85,6 @@ class ImplicitMomentum(ExponentialWorkers, Claim):
         return {"step": step, **found}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _POINT),
-        "workers in rotation": lambda: (lab.paths.in_rotation, _POINT),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "workers in rotation": lambda: lab.paths.in_rotation,
     }

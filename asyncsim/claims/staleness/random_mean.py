@@ -7,35 +7,19 @@ the mean square diverges earlier (`staleness/random-mean-square`). Second route:
 and root finding on the radius of the averaged companion matrix. Source: derived.
 """
 
-import dataclasses
-import math
-from typing import Any
-
 import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, Wrapped, records, units_for
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, replaced, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
-
-
-class _DrawnOnce(Wrapped):
-    """One staleness for a whole run: that of its last update."""
-
-    def schedule(self, *arguments: Any) -> records.Schedule:
-        """The system's schedule with the last batch's staleness throughout."""
-        schedule = self._inner.schedule(*arguments)
-        now = schedule.train_version[None, :, None, None, None]
-        last = (now - schedule.version)[:, -1:]
-        return dataclasses.replace(schedule, version=np.maximum(now - last, 0).astype(np.int32))
-
+from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
 _UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "updates": 5}
 
 
-class RandomMean(RandomDelays, Claim):
+class RandomMean(RandomDelays):
     """with a staleness drawn for every update the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: equal
     chances up to `S` allow about `pi` times the learning rate of constant staleness `S`
     """
@@ -50,10 +34,8 @@ class RandomMean(RandomDelays, Claim):
         check_paths(self.law, self.updates)
 
     def quantities(s, law: np.ndarray, boundary: float) -> dict[str, float]:
-        return {"step": boundary / s.curvature, "mean": mean_path(law, s.share, s.updates)}
-
-    def _constant(s, tau: int) -> dict[str, float]:
-        return s.quantities(np.eye(tau + 1)[-1], critical(tau))
+        mean = np.linalg.matrix_power(_random.averaged(law, s.share), s.updates)[0].sum()
+        return {"step": boundary / s.curvature, "mean": float(mean)}
 
     def predict(s) -> dict[str, float]:
         return s.quantities(s.law, _random.mean_boundary(s.law))
@@ -64,11 +46,7 @@ class RandomMean(RandomDelays, Claim):
         return {"step": boundary / s.curvature, "mean": float(mass @ last)}
 
     wrong = {
-        "one draw for the whole run": lambda s: s._constant(len(s.law) - 1),
-        "mean staleness taken as constant": lambda s: s._constant(round(float(s.law @ np.arange(len(s.law))))),
-        "law taken as uniform": lambda s: s.quantities(
-            np.full(len(s.law), 1.0 / len(s.law)), 2.0 * len(s.law) * math.sin(math.pi / (2.0 * len(s.law))) ** 2
-        ),
+        "largest staleness taken as constant": lambda s: s.quantities(np.eye(len(s.law))[-1], critical(len(s.law) - 1))
     }
 
     points = (_UNEVEN, {**_UNEVEN, "law": (0.25,) * 4})
@@ -81,9 +59,6 @@ class RandomMean(RandomDelays, Claim):
         return {"step": lab.step_under(point["law"], (point["curvature"],), seed, plant), "mean": mean}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _UNEVEN),
-        "one draw for the whole run": lambda: (
-            lambda spec: spec.replace(system=_DrawnOnce(spec.system)),
-            {**_UNEVEN, "share": 0.3, "updates": 6},
-        ),
+        "off-by-one version": lambda: lab.off_by_one_version,
+        "always the largest staleness": lambda: replaced(system=sim.schedules.random((0.0, 0.0, 0.0, 1.0))),
     }

@@ -16,11 +16,13 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, units_for
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, units_for
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated, mean_path
+from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
 _PATHS = 4000
+_TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "updates": 3}
+_ONE = {**_TWO, "law": (0.25, 0.75), "groups": 1}
 
 
 def _sets(point: Point) -> dict[tuple[int, ...], float]:
@@ -44,11 +46,7 @@ def _one_draw(spec: Any) -> Any:
     return spec.replace(system=sim.schedules.random(law, groups_per_batch=spec.groups)) if law else spec
 
 
-_TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "updates": 3}
-_ONE = {**_TWO, "law": (0.25, 0.75), "groups": 1}
-
-
-class RandomMeanSquare(RandomDelays, Claim):
+class RandomMeanSquare(RandomDelays):
     """with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum
     p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
     """
@@ -63,23 +61,15 @@ class RandomMeanSquare(RandomDelays, Claim):
         super().joint()
         check_paths(self.law, self.updates, self.groups)
 
-    def _second(s, groups: int) -> float:
-        """E x_T^2 by the recursion of moments."""
-        law, size = np.ones((len(s.law), len(s.law))), len(s.law)
+    def predict(s) -> dict[str, float]:
+        # E x_T^2 by the recursion of moments.
+        moments, size = np.ones((len(s.law), len(s.law))), len(s.law)
         matrices, average = _random.companions(s.law, s.share), _random.averaged(s.law, s.share)
         for _ in range(s.updates):
-            drawn = sum((p * m @ law @ m.T for p, m in zip(s.law, matrices, strict=True)), np.zeros((size, size)))
-            law = drawn / groups + (1.0 - 1.0 / groups) * average @ law @ average.T
-        return float(law[0, 0])
-
-    def quantities(s, boundary: float, second: float) -> dict[str, float]:
-        return {"step": boundary / s.curvature, "second_moment": second}
-
-    def _with(s, groups: int) -> dict[str, float]:
-        return s.quantities(_random.mean_square_boundary(s.law, groups), s._second(groups))
-
-    def predict(s) -> dict[str, float]:
-        return s._with(s.groups)
+            drawn = sum((p * m @ moments @ m.T for p, m in zip(s.law, matrices, strict=True)), np.zeros((size, size)))
+            moments = drawn / s.groups + (1.0 - 1.0 / s.groups) * average @ moments @ average.T
+        boundary = _random.mean_square_boundary(s.law, s.groups)
+        return {"step": boundary / s.curvature, "second_moment": float(moments[0, 0])}
 
     def check(s) -> dict[str, float]:
         def moved(a: float) -> np.ndarray:
@@ -88,14 +78,10 @@ class RandomMeanSquare(RandomDelays, Claim):
             return np.asarray(drawn / s.groups + (1.0 - 1.0 / s.groups) * np.kron(average, average))
 
         last, mass = enumerated(s.law, s.share, s.updates, s.groups)
-        return s.quantities(first_unstable(moved, 0.2 / len(s.law), 6.0), float(mass @ last**2))
+        boundary = first_unstable(moved, 0.2 / len(s.law), 6.0)
+        return {"step": boundary / s.curvature, "second_moment": float(mass @ last**2)}
 
-    wrong = {
-        "one draw shared by the batch": lambda s: s._with(1 if s.groups > 1 else 2),
-        "boundary of the mean": lambda s: s.quantities(
-            _random.mean_boundary(s.law), mean_path(s.law, s.share, s.updates) ** 2
-        ),
-    }
+    wrong = {"boundary of the mean": lambda s: {"step": _random.mean_boundary(s.law) / s.curvature}}
 
     points = (_ONE, _TWO)
     more = ({**_TWO, "groups": 3}, {**_ONE, "law": (0.6, 0.0, 0.4)})
@@ -122,6 +108,6 @@ class RandomMeanSquare(RandomDelays, Claim):
         return {"step": step, "second_moment": second}
 
     defects = {
-        "off-by-one version": lambda: (lab.off_by_one_version, _ONE),
+        "off-by-one version": lambda: lab.off_by_one_version,
         "one draw shared by the batch": lambda: (_one_draw, {**_TWO, "share": 1.0}),
     }

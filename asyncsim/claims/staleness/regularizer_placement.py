@@ -14,9 +14,8 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Positive, Staleness, Vector, checks, named
+from asyncsim.claims._claim import Choice, Estimate, Plant, Point, Positive, Staleness, Vector, named
 from asyncsim.claims._delay import critical, mixed_critical
-from asyncsim.claims._recursion import marginal_step_mixed
 from asyncsim.claims.staleness._soft import SoftBandit, centered
 
 _PLACES = ("behavior", "behavior_weighted", "current", "current_weighted", "loss")
@@ -25,13 +24,13 @@ _point = named("placement", "staleness", "kl", rewards=(1.0, 0.0), reference_log
 _LOSS = _point("loss", 2)
 
 
-class RegularizerPlacement(SoftBandit, Claim):
+class RegularizerPlacement(SoftBandit):
     """a KL penalty read at behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl
     lambda_max(F))`; read at current log-probs in the reward it removes the staleness limit; as a loss beside
     stale rewards it leaves the stale share `m = (r_1 - r_2) tanh(D/2) / kl`
     """
 
-    kind, source, through = "threshold", "derived: Jacobians in current and in behavior logits", "loop"
+    source, through = "derived: Jacobians in current and in behavior logits", "loop"
 
     rewards = Vector(typical=(0.0, 1.0), sizes=(2, 2), example=(0.0, 1.0), doc="rewards of the arms")
     reference_logits = Vector(typical=(-1.0, 1.0), example=(1.0, 0.0), doc="logits of the reference policy")
@@ -43,36 +42,26 @@ class RegularizerPlacement(SoftBandit, Claim):
         """One mode of the loss form has one stale share."""
         super().joint()
         fits = self.placement != "loss" or self.rewards.size == 2
-        checks.require(fits, "rewards", self.rewards.tolist(), "those of two arms for a loss", "drop the other arms")
-
-    @property
-    def share(self) -> float:
-        """Stale share of the Jacobian of the loss form."""
-        gap, margin = (float(x[0] - x[1]) for x in (self.rewards, np.log(self.optimum)))
-        return gap / self.kl * float(np.tanh(margin / 2.0))
+        self.require(fits, "rewards", "those of two arms for a loss", "drop the other arms")
 
     def predict(s) -> dict[str, float]:
         kind = s.placement.partition("_")[0]
         if kind == "loss":
-            return {"step": mixed_critical(s.staleness, s.share) / s.curvature}
+            gap, margin = (float(x[0] - x[1]) for x in (s.rewards, np.log(s.optimum)))
+            share = gap / s.kl * float(np.tanh(margin / 2.0))
+            return {"step": mixed_critical(s.staleness, share) / s.curvature}
         return {"step": critical(s.staleness if kind == "behavior" else 0) / s.curvature}
 
-    def check(s) -> dict[str, float]:
-        def field(theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
-            pi, mu = softmax(theta), softmax(behavior)
-            if s.placement == "loss":
-                return centered(mu, s.rewards.astype(complex)) + centered(pi, s.soft_rewards(pi) - s.rewards)
-            read = mu if s.placement.startswith("behavior") else pi
-            return centered(pi if s.placement.endswith("weighted") else mu, s.soft_rewards(read))
-
-        return {"step": marginal_step_mixed(*s.jacobians(field), s.staleness)}
+    def field(s, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+        pi, mu = softmax(theta), softmax(behavior)
+        if s.placement == "loss":
+            return centered(mu, s.rewards.astype(complex)) + centered(pi, s.soft_rewards(pi) - s.rewards)
+        read = mu if s.placement.startswith("behavior") else pi
+        return centered(pi if s.placement.endswith("weighted") else mu, s.soft_rewards(read))
 
     wrong = {
         "all stale": lambda s: {"step": critical(s.staleness) / s.curvature},
         "all current": lambda s: {"step": 2.0 / s.curvature},
-        "stale share of a uniform reference": lambda s: {
-            "step": mixed_critical(s.staleness, s.but(reference_logits=np.zeros(2)).share) / s.curvature
-        },
     }
 
     points = (_point("behavior_weighted", 2), _point("current", 2), _LOSS, _point("loss", 1, 0.8))
@@ -91,7 +80,6 @@ class RegularizerPlacement(SoftBandit, Claim):
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _LOSS),
-        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), _point("behavior_weighted", 2)),
-        "penalty at behavior log-probs": lambda: (lab.soft.penalty_at("behavior"), _point("current", 2)),
+        "penalty at current log-probs": lambda: lab.soft.penalty_at("current"),
         "stale rewards weighted by the ratio": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _LOSS),
     }

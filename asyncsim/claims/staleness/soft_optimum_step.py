@@ -13,44 +13,37 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import lab
-from asyncsim.claims._bandit import fisher, softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point
+from asyncsim.claims._bandit import softmax
+from asyncsim.claims._claim import Estimate, Integer, Plant, Point
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 from asyncsim.claims.staleness._soft import SoftBandit, centered
 
-
-def _step(curvature: float, tau: int) -> dict[str, float]:
-    return {"step": critical(tau) / curvature}
-
-
 _POINT = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5), "kl": 0.5}
 
 
-class SoftOptimumStep(SoftBandit, Claim):
+class SoftOptimumStep(SoftBandit):
     """a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff `step < a_c(N-1)
     / (kl lambda_max(F(pi*)))`
     """
 
-    kind, through = "threshold", "kernel, loop"
+    through = "kernel, loop"
     source = "derived: Hessian -kl F(pi*) of the regularized return, then the delayed linear boundary"
 
     workers = Integer(1, typical=(1, 9), example=5, doc="number of workers in rotation")
 
     def predict(s) -> dict[str, float]:
-        return _step(s.curvature, s.workers - 1)
+        return {"step": critical(s.workers - 1) / s.curvature}
+
+    def field(s, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
+        return centered(softmax(behavior), s.soft_rewards(softmax(behavior)))
 
     def check(s) -> dict[str, float]:
-        _, stale = s.jacobians(lambda current, behavior: centered(softmax(behavior), s.soft_rewards(softmax(behavior))))
-        return {"step": marginal_step(stale, s.workers - 1)}
+        return {"step": marginal_step(s.jacobians()[1], s.workers - 1)}
 
     wrong = {
-        "Fisher eigenvalue replaced by 1/4": lambda s: _step(s.kl / 4.0, s.workers - 1),
-        "Fisher eigenvalue replaced by 1": lambda s: _step(s.kl, s.workers - 1),
-        "Fisher at the reference policy": lambda s: _step(
-            s.kl * float(np.linalg.eigvalsh(fisher(softmax(s.reference_logits)))[-1]), s.workers - 1
-        ),
-        "staleness equal to the number of workers": lambda s: _step(s.curvature, s.workers),
+        "Fisher eigenvalue replaced by 1": lambda s: {"step": critical(s.workers - 1) / s.kl},
+        "staleness equal to the number of workers": lambda s: {"step": critical(s.workers) / s.curvature},
     }
 
     points = tuple({"workers": n, **_POINT} for n in (1, 2, 5))

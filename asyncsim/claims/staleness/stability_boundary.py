@@ -32,7 +32,7 @@ class StabilityBoundary(Claim):
     wrong = {
         "staleness one too large": lambda s: {"step": critical(s.staleness + 1) / float(s.curvatures.max())},
         "sufficient condition 1/(L(1+tau)) as boundary": lambda s: {
-            "step": 1.0 / (float(s.curvatures.max()) * (1 + s.staleness))
+            "step": 1.0 / (s.curvatures.max() * (1 + s.staleness))
         },
     }
 

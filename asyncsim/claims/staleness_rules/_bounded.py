@@ -19,9 +19,10 @@ class Bound(NamedTuple):
     sorted: bool = False
 
 
-def bounds(s: Facts) -> list[Bound]:
-    """All bounds that hold for these settings."""
-    return list(filter(None, (ticket_bound(s), _waited(s), _cut(s))))
+def tightest(s: Facts) -> Bound | None:
+    """The smallest of all bounds that hold for these settings."""
+    known = filter(None, (ticket_bound(s), _waited(s), _cut(s)))
+    return min(known, key=lambda each: (each.largest, not each.sorted), default=None)
 
 
 def ticket_bound(s: Facts) -> Bound | None:
@@ -32,46 +33,35 @@ def ticket_bound(s: Facts) -> Bound | None:
         return Bound(0, "as many group permits as a publish consumes", True)
     if s.release == "dequeue" and s.immediate and s.tickets == s.batch == s.publish:
         return Bound(0, "one batch of group permits that return after the publish", True)
-    rule = _strict(s)
-    younger = s.window if s.order == "oldest_start" and s.window is not None and rule is None else 1
-    if rule is None and younger == 1:
-        return None
-    largest = _largest(s, s.tickets + younger - 2)
-    return Bound(largest, rule or f"a window of {s.window}", rule is not None)
-
-
-def _strict(s: Facts) -> str | None:
-    """Why versions train one after the other; None where they may not."""
-    # Groups scored outside their place may enter the buffer behind groups of the next version.
+    # Why versions train one after the other. Groups scored outside their place may enter the buffer behind groups of
+    # the next version. A drain waits for generation only: groups that await a reward cross the install, with or
+    # without a place.
     in_turn = s.order in ("done", "oldest_start") and (s.reward is None or s.reward_holds)
     reasons = {
         f"order {s.order}": s.order in ("target", "version_strict"),
         "a window of 1": s.order == "oldest_start" and s.window == 1,
-        # A drain waits for generation only: groups that await a reward cross the install, with or without a place.
         "a drain, first in first out": in_turn and s.mode == "drain" and s.reward is None,
-        "one batch in generation at a time": in_turn and serial(s),
+        "one batch in generation at a time": in_turn and s.serial,
     }
-    return first(reasons) if s.visible == "completion" else None
-
-
-def serial(s: Facts) -> bool:
-    """Whether a batch of groups is admitted only when all groups of the batch before have left their places."""
-    return bool(s.places == s.quantum == s.batch)
-
-
-def _largest(s: Facts, ahead: int) -> int:
-    """Versions that pass when so many groups, those ahead and the window's, train first."""
+    rule = first(reasons) if s.visible == "completion" else None
+    younger = s.window if s.order == "oldest_start" and s.window is not None and rule is None else 1
+    if rule is None and younger == 1:
+        return None
+    # So many groups, those ahead and the window's, train first.
+    ahead = s.tickets + younger - 2
     if s.release == "publish":
-        return ahead // s.publish
-    # A ticket comes back when its batch is packed, while the trainer may still be `prefetch` batches behind.
-    batches = ahead // s.batch + (0 if s.immediate else 1) + s.prefetch
-    return math.ceil(batches / s.batches) + (0 if s.follows else 1)
+        largest = ahead // s.publish
+    else:
+        # A ticket comes back when its batch is packed, while the trainer may still be `prefetch` batches behind.
+        batches = ahead // s.batch + (0 if s.immediate else 1) + s.prefetch
+        largest = math.ceil(batches / s.batches) + (0 if s.follows else 1)
+    return Bound(largest, rule or f"a window of {s.window}", rule is not None)
 
 
 def _waited(s: Facts) -> Bound | None:
     if s.age_action != "wait" or s.max_age is None or s.tickets is None or s.release != "publish":
         return None
-    if s.why_admission_waits() or s.why_dropped() or s.prefetch or s.window is not None or not s.follows:
+    if s.why_closed() or s.why_places_bind() or s.why_dropped() or s.prefetch or s.window is not None or not s.follows:
         return None
     return Bound(int(s.max_age), f"no batch while a group in generation is {s.max_age} versions behind")
 
@@ -98,16 +88,15 @@ def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
     bound = ticket_bound(s)
     if s.cuts and (bound is None or bound.largest > s.max_age):
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
-    known = s.why_dropped() or (s.why_closed() if crowded else s.why_admission_waits()) or s.why_some_never_train()
+    known = s.why_dropped() or s.why_closed() or (None if crowded else s.why_places_bind()) or s.why_some_never_train()
     known = known or s.why_stamps_move(crowded) or s.why_starved()
     if known or s.release == "publish":
         return known
+    late = s.instant and (s.batches > 1 or not s.immediate)
     reasons = {
         "group permits return while batches wait for the trainer, and how many wait depends on the rates": s.prefetch,
         "group permits return while weights are on their way": not s.follows,
-        "training takes no time, but not every batch is published at once": (
-            s.instant and (s.batches > 1 or not s.immediate)
-        ),
+        "training takes no time, but not every batch is published at once": late,
     }
     return first(reasons)
 
@@ -125,7 +114,5 @@ def smallest(s: Facts, bound: Bound | None, known: bool) -> int:
     two_batches = s.tickets is not None and (s.release == "dequeue" or s.tickets >= 2 * s.batch)
     plain = s.lead is None and not s.instant and not s.cuts and s.prefetch == 0 and s.batches == 1 and s.epoch is None
     reason = s.why_dropped() or s.why_stamps_move() or s.why_starved()
-    if serial(s) and two_batches and plain and bound is not None and bound.sorted and not reason:
-        # The next batch is admitted when this one leaves its places, before it has trained.
-        return 1
-    return 0
+    # The next batch is admitted when this one leaves its places, before it has trained.
+    return int(s.serial and two_batches and plain and bound is not None and bound.sorted and not reason)

@@ -1,5 +1,6 @@
 """The settings of an event system as the rules of staleness read them, what follows at once, and what rules answer."""
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -55,13 +56,8 @@ class PredictedStaleness(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this prediction."""
-        row = self._asdict()
-        row["tail"] = None if self.tail is None else {str(k): p for k, p in self.tail.items()}
-        return row | {
-            "support": self.support and list(self.support),
-            "pmf": self.pmf and list(self.pmf),
-            "also": list(self.also),
-        }
+        row: dict[str, Any] = json.loads(json.dumps(self._asdict()))
+        return row
 
 
 Answer = PredictedStaleness | str
@@ -75,7 +71,10 @@ class Facts:
     permits that return together. `started`, samples that a group starts; `drawn`, those whose work is independent, 1
     where all have the same. `rate_curve`, speed with n active samples, None where it is that of one. `follows`: the
     generators have every snapshot before the next batch trains. `cuts`: an age rule drops groups. `work_alone`: the
-    seconds of a sample are those of its work at the rate of its place.
+    seconds of a sample are those of its work at the rate of its place. `serial`: a batch of groups is admitted only
+    when all of the batch before have left their places. `instant`: training takes no time; `immediate`: nor does the
+    install. `speeds`, work per second of each place, or one number for all; `rate`, that of all where they are alike,
+    else None.
     """
 
     def __init__(self, settings: Mapping[str, Any], samples: int) -> None:
@@ -93,6 +92,11 @@ class Facts:
         self.cuts = self.max_age is not None and self.age_action != "wait"
         others = self.difficulty, self.environment, self.reward, self.rate_curve
         self.work_alone = all(each is None for each in others) and not self.failure_rate
+        self.serial = bool(self.places == self.quantum == self.batch)
+        self.instant = self.period == 0.0
+        self.immediate = self.instant and self.sync_time == 0.0 and self.mode != "drain"
+        self.speeds = [float(r) for r in (self.rates if isinstance(self.rates, list | tuple) else [self.rates])]
+        self.rate = min(self.speeds) if len(set(self.speeds)) == 1 else None
 
     def __getattr__(self, name: str) -> Any:
         if name in _LATER:
@@ -109,26 +113,6 @@ class Facts:
             law = Law.parse(time)
             time = law.parameters[0] if law.kind == "constant" else None
         return None if time is None or self.token_time else float(time)
-
-    @property
-    def instant(self) -> bool:
-        """Whether training takes no time at all."""
-        return self.period == 0.0
-
-    @property
-    def immediate(self) -> bool:
-        """Whether a batch is trained and its publish installed in the instant in which it is packed."""
-        return self.instant and self.sync_time == 0.0 and self.mode != "drain"
-
-    @property
-    def rate(self) -> float | None:
-        """Work per second of a place where all are alike, else None."""
-        return min(self.speeds) if len(set(self.speeds)) == 1 else None
-
-    @property
-    def speeds(self) -> list[float]:
-        """Work per second of each place, or one number for all."""
-        return [float(rate) for rate in self.rates] if isinstance(self.rates, list | tuple) else [float(self.rates)]
 
     @property
     def law(self) -> Law:
@@ -174,10 +158,6 @@ class Facts:
             return None
         return "a long sample may be read again for a whole publish period"
 
-    def why_admission_waits(self) -> str | None:
-        """Why a ticket that is there may not be used at once."""
-        return self.why_closed() or self.why_places_bind()
-
     def why_places_bind(self) -> str | None:
         """Why a ticket may wait for a place."""
         # When the last batch before a publish starts to train, K - M groups are left. A ticket that is free then would
@@ -200,14 +180,12 @@ class Facts:
         shut = self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets
         uneven = self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum)
         late = not self.follows and (self.generator_pauses or self.mode == "drain")
-        led = self.lead is not None and self.lead < ahead
+        led, delayed = self.lead is not None and self.lead < ahead, self.instant and not self.immediate
         reasons = {
             f"admission is closed while the buffer holds {self.capacity} groups": shut,
             f"group permits lie idle until there are {self.quantum} for a quantum": uneven,
             f"admission waits while packed batches lead by more than {self.lead}": led,
-            "after a delayed install all that is ready trains at once, before anything is admitted": (
-                self.instant and not self.immediate
-            ),
+            "after a delayed install all that is ready trains at once, before anything is admitted": delayed,
             "admission is closed while weights are on their way and training goes on": late,
         }
         return first(reasons)

@@ -81,14 +81,10 @@ def find(s: Facts) -> Answer:
     waiting = _of_slots(s, work) if s.why_samples_wait() else of_places(s.law, s.drawn, s.places, s.returned, work)
     loss = waiting / s.publish
     if loss > _SHARE * mean:
-        subject = (
-            f"up to {waiting:.3g} group permits wait at a publish on average"
-            if math.isfinite(waiting)
-            else "group permits pile up"
-        )
+        waits = f"up to {waiting:.3g} group permits wait at a publish on average"
+        subject = waits if math.isfinite(waiting) else "group permits pile up"
         return f"{subject} for generator slots that are too few or too slow"
-    unused = f"{loss * s.publish:.2g}"
-    text = f"{s.tickets} group permits are in use at every install, but for {unused} at most on average"
+    text = f"{s.tickets} group permits are in use at every install, but for {loss * s.publish:.2g} at most on average"
     return PredictedStaleness("systems/cap-binds", mean, approximate=loss, reason=text)
 
 
@@ -121,15 +117,12 @@ def _why_not(s: Facts) -> str | None:
     waits, crowded = s.why_samples_wait(), "group permits wait for generator slots"
     holds = s.difficulty or s.environment or s.rate_curve or s.failure_rate or s.redundant
     reads = s.mode == "reprefill" and s.prefill_speedup is not None
+    bind, both = waits and s.why_places_bind(), s.slots is not None and s.permits is not None
     reasons = {
         # Refuse two queues at once.
-        f"{s.places} generator slots make group permits wait, and samples wait beside them": (
-            waits and s.why_places_bind()
-        ),
+        f"{s.places} generator slots make group permits wait, and samples wait beside them": bind,
         "samples wait for slots, and those of a group have the same work": waits and s.drawn < s.samples,
-        f"{s.slots} slots of a server and {s.permits} permits both make samples wait": (
-            s.slots is not None and s.permits is not None
-        ),
+        f"{s.slots} slots of a server and {s.permits} permits both make samples wait": both,
         # Refuse windows or places that vary.
         f"{crowded}, and the training time is not one constant": not s.period,
         f"{crowded} while weights are on their way and training goes on": not s.follows,

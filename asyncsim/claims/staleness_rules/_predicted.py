@@ -13,15 +13,14 @@ _LEVELS = 5
 
 
 def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:
-    """See `theory.predicted_staleness`."""
+    """See `claims.predicted_staleness`."""
     samples = checks.integer("samples_per_group", samples_per_group, 1, "a group has at least one sample")
     s = Facts(settings, samples)
     if s.rounds:
         text = f"rounds of {s.quantum} groups, all of a batch under the version that it trains"
         return PredictedStaleness("systems/dynamic-sampling", 0.0, (0, 0), (1.0,), reason=text)
     # Use tickets: a known mean, then bounds.
-    bound = min(_bounded.bounds(s), key=lambda each: (each.largest, not each.sorted), default=None)
-    why_no_mean = _bounded.why_no_mean(s)
+    bound, why_no_mean = _bounded.tightest(s), _bounded.why_no_mean(s)
     if why_no_mean is None:
         return _always_in_use(s, bound)
     if bound is not None:
@@ -82,16 +81,9 @@ def _stragglers(s: Facts) -> dict[int, float] | None:
     if not (plain and oldest and roomy and running and s.period and s.rate) or s.redundant or s.why_dependent():
         return None
     first = math.ceil(s.tickets / s.batch + (s.release == "dequeue"))
+    levels, law = tuple(range(first, first + _LEVELS)), _registry.claim("systems/straggler-tail")
     point = {
-        "tickets": s.tickets,
-        "groups_per_batch": s.batch,
-        "release": s.release,
-        "samples_per_group": s.drawn,
-        "length": s.length,
-        "period": s.period * s.rate,
-        "levels": tuple(range(first, first + _LEVELS)),
-    }
-    law = _registry.claim("systems/straggler-tail")
-    if law.domain(point):
-        return None
-    return dict(zip(point["levels"], law.predict(point).values(), strict=True))
+        "tickets": s.tickets, "groups_per_batch": s.batch, "release": s.release, "samples_per_group": s.drawn,
+        "length": s.length, "period": s.period * s.rate, "levels": levels,
+    }  # fmt: skip
+    return None if law.domain(point) else dict(zip(levels, law.predict(point).values(), strict=True))

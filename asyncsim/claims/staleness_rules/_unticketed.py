@@ -66,12 +66,16 @@ def _arrivals(s: Facts) -> Answer:
     plain = s.work_alone and s.law.kind == "exponential" and s.drawn == 1
     rates = tuple(float(r) for r in s.rates) if isinstance(s.rates, list | tuple) else None
     point: dict[str, Any] = {"workers": s.places} | ({"rates": rates} if rates else {})
+    # Cells of the law until all but `_OMITTED` is counted: the slowest place is the last.
+    speeds = np.array(rates or (1.0,) * s.places)
+    slowest = float(speeds.min() / speeds.sum())
+    cells = min(_CELLS, math.ceil(math.log(_OMITTED) / math.log1p(-slowest) / s.publish) + 1) if plain else 0
     # Choose the claim by deliveries and service.
     if s.publish > 1:
-        point |= {"groups_per_batch": s.publish, "law": s.length, "cells": _cells(s, rates, plain)}
+        point |= {"groups_per_batch": s.publish, "law": s.length, "cells": cells}
         return _of_claim("systems/arrivals-per-update", point, "mean")
     if plain:
-        return _of_claim("systems/geometric", point | {"cells": _cells(s, rates, True)}, None, s.places - 1.0)
+        return _of_claim("systems/geometric", point | {"cells": cells}, None, s.places - 1.0)
     point |= {"law": s.length}
     lockstep = s.work_alone and s.law.kind == "constant" and s.rate is not None
     result = _of_claim("systems/update-on-arrival", point, "mean")
@@ -79,15 +83,6 @@ def _arrivals(s: Facts) -> Answer:
         # Equal times: all others deliver once between a delivery and the next of the same place.
         return result._replace(support=(s.places - 1,) * 2, pmf=(0.0,) * (s.places - 1) + (1.0,))
     return result
-
-
-def _cells(s: Facts, rates: tuple[float, ...] | None, known: bool) -> int:
-    """Cells of the law until all but `_LEFT` is counted: the slowest place is the last."""
-    if not known:
-        return 0
-    speeds = np.ones(s.places) if rates is None else np.array(rates)
-    slowest = float(speeds.min() / speeds.sum())
-    return min(_CELLS, math.ceil(math.log(_OMITTED) / math.log1p(-slowest) / s.publish) + 1)
 
 
 def _clocked(s: Facts) -> Answer:
@@ -136,16 +131,13 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> Answer:
     if s.capacity is None:
         unheld = f"{s.places} generator slots do not hold {s.tickets} group permits"
         return unheld if s.tickets else "nothing bounds the buffer"
-    maximum = s.places + s.capacity + s.prefetch * s.batch + s.publish
+    closes, maximum = s.overflow == "close", s.places + s.capacity + s.prefetch * s.batch + s.publish
     drops = s.overflow == "drop_oldest"
+    uneven = f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always"
     reasons = {
         "whether admission waits for the lead depends on the lengths": s.lead is not None,
-        f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always": (
-            s.tickets is not None and s.tickets < maximum
-        ),
-        f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls": (
-            s.overflow == "close"
-        ),
+        uneven: s.tickets is not None and s.tickets < maximum,
+        f"admission is closed while the buffer holds {s.capacity}, and what is outstanding rises and falls": closes,
         "a full buffer drops its oldest group": drops and (s.batches > 1 or s.order != "done" or s.prefetch),
     }
     reason = first(reasons)

@@ -16,17 +16,10 @@ import itertools
 import math
 
 from asyncsim.claims import _engines, _events, _openloop, lab
-from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, checks, replaced, sampled
+from asyncsim.claims._claim import Choice, Estimate, Plant, Point, replaced, sampled
 
 _APART = 1.25
 """Ratio of the two rates outside of which chance no longer matters; inside it the law is too high."""
-
-
-def _at(seconds: float) -> dict[str, float]:
-    """The rate at so many seconds for each trained group."""
-    return {"groups_per_second": 1.0 / seconds}
-
-
 _TOLERANCE = 0.003
 """A buffer of two batches is empty or full by chance for as large a share of the time, at most."""
 _POINT = {
@@ -36,11 +29,11 @@ _POINT = {
 _TRAINER_BOUND = _POINT | {"train_time": 1.0}
 
 
-class AsynchronousThroughput(_engines.Engines, Claim):
+class AsynchronousThroughput(_engines.Engines):
     """away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops"""
 
     kind, status = "expectation", "asymptotic"
-    source, through = "derived: renewals of the generator slots, and a trainer that never waits", "kernel"
+    source = "derived: renewals of the generator slots, and a trainer that never waits"
 
     places = _engines.places(typical=(1, 9), example=12)
     samples_per_group = _engines.samples(typical=(1, 6), example=4)
@@ -54,48 +47,42 @@ class AsynchronousThroughput(_engines.Engines, Claim):
     overflow = Choice("block", "drop_oldest", example="drop_oldest", doc="what a full buffer does")
 
     def joint(self) -> None:
-        group = self.group
-        absence = 0.0 if self.generator_pauses else self.sync_time
+        group, absence = self.group, 0.0 if self.generator_pauses else self.sync_time
         ratio = (group / self.places) / (self.train_time / self.groups_per_batch + absence / self.publish)
         bound = f"such that generating and training a group differ by a factor {_APART:g} or more, not by {ratio:.4g}"
         remedy = "near the knee the buffer runs empty and full by chance; make one side faster"
-        checks.require(not 1.0 / _APART < ratio < _APART, "train_time", self.train_time, bound, remedy)
+        self.require(not 1.0 / _APART < ratio < _APART, "train_time", bound, remedy)
         # Size the buffer for the synchronization.
         burst = math.ceil(absence * self.places / group) if ratio > 1.0 else 0
         least = max(2 * self.groups_per_batch + burst, self.publish if absence and ratio < 1.0 else 0)
         bound = f"at least {least}, two batches and what arrives during a synchronization"
-        remedy = "a smaller buffer blocks or drops what the trainer needs; enlarge it"
-        checks.require(self.capacity >= least, "capacity", self.capacity, bound, remedy)
+        enough = self.capacity >= least
+        self.require(enough, "capacity", bound, "a smaller buffer blocks or drops what the trainer needs; enlarge it")
         # Limit a buffer empty or full by chance.
         _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
 
-    def seconds(self, group: float, pauses: bool) -> float:
-        """Seconds for one trained group where each takes `group` seconds of a place; `pauses`: installs stop both."""
+    def at(self, group: float) -> dict[str, float]:
+        """The rate where each trained group takes `group` seconds of a place."""
         stop = self.sync_time / self.publish
         writing, training = group / self.places, self.train_time / self.groups_per_batch
-        return max(writing, training) + stop if pauses else max(writing, training + stop)
+        seconds = max(writing, training) + stop if self.generator_pauses else max(writing, training + stop)
+        return {"groups_per_second": 1.0 / seconds}
 
     def predict(s) -> dict[str, float]:
-        return _at(s.seconds(s.group, s.generator_pauses))
+        return s.at(s.group)
 
     def check(s) -> dict[str, float]:
         """Constant times: after one rotation of all places everything repeats after `places` publishes."""
         group = s.group_by_quantiles
-        counts, pauses = (s.places, s.groups_per_batch, s.batches_per_publish), (s.sync_time, s.generator_pauses)
-        settings = _events.Settings(*counts, *pauses, capacity=s.capacity, drop=s.overflow == "drop_oldest")
+        sizes = s.places, s.groups_per_batch, s.batches_per_publish, s.sync_time, s.generator_pauses
         staggered = itertools.chain((group * (k + 1) / s.places for k in range(s.places)), itertools.repeat(group))
         period = s.places * s.batches_per_publish
         warm = period * math.ceil(4 + 2 * s.capacity / (period * s.groups_per_batch))
-        ends = _events.Loop(settings, staggered, itertools.repeat(s.train_time)).run(warm + period)
+        training, drops = itertools.repeat(s.train_time), s.overflow == "drop_oldest"
+        ends = _events.Loop(staggered, training, *sizes, capacity=s.capacity, drop=drops).run(warm + period)
         return {"groups_per_second": period * s.groups_per_batch / float(ends[-1] - ends[-1 - period])}
 
-    wrong = {
-        "generation and training in turn": lambda s: _at(
-            s.seconds(s.group, s.generator_pauses) + min(s.group / s.places, s.train_time / s.groups_per_batch)
-        ),
-        "mean sample instead of the longest of a group": lambda s: _at(s.seconds(s.length.mean(), s.generator_pauses)),
-        "synchronization taken to stop the other side only": lambda s: _at(s.seconds(s.group, not s.generator_pauses)),
-    }
+    wrong = {"mean sample instead of the longest of a group": lambda s: s.at(s.length.mean())}
 
     points = (
         _POINT,
@@ -109,10 +96,8 @@ class AsynchronousThroughput(_engines.Engines, Claim):
 
     @staticmethod
     def reach(point: Point) -> str | None:
-        limits = sampled(
-            "length", "train_time", places=1024, groups_per_batch=1024, samples_per_group=64, batches_per_publish=64
-        )
-        return limits(point) or lab.overproduced(point)
+        limits = {"places": 1024, "groups_per_batch": 1024, "samples_per_group": 64, "batches_per_publish": 64}
+        return sampled("length", "train_time", **limits)(point) or lab.overproduced(point)
 
     @staticmethod
     def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -124,7 +109,7 @@ class AsynchronousThroughput(_engines.Engines, Claim):
         return lab.groups_per_second(system, *size, seed, _TOLERANCE)
 
     defects = {
-        "generators go on during a synchronization": lambda: (replaced(generator_pauses=False), _POINT),
+        "generators go on during a synchronization": lambda: replaced(generator_pauses=False),
         "the trainer does not wait for the install": lambda: (replaced(trainer_waits=False), _TRAINER_BOUND),
-        "eight generator slots freed twice": lambda: (lab.kernel_defects.eight_places_freed_twice, _POINT),
+        "eight generator slots freed twice": lambda: lab.kernel_defects.eight_places_freed_twice,
     }

@@ -13,14 +13,12 @@ derived.
 """
 
 import itertools
-from typing import Any
 
 import numpy as np
 
 import asyncsim as sim
 from asyncsim.base import checks, laws, rng
 from asyncsim.base.declared import Flag, Integer, Parsed, Positive
-from asyncsim.base.laws import Law
 from asyncsim.claims import _engines, _events, _work, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, units_for
 from asyncsim.claims.staleness_rules import _few_places
@@ -28,13 +26,6 @@ from asyncsim.claims.staleness_rules import _few_places
 _UNUSED = 1e-3
 """Versions by which tickets without a place may lower the mean."""
 _PUBLISHES = 200
-
-
-def _text(field: str, value: Any) -> Law:
-    checks.require(isinstance(value, str), field, value, "the text of a distribution", "write name:numbers")
-    return _work.independent(field, laws.as_law(field, value))
-
-
 _FEW = {"length": "lognormal:1:0.8", "samples_per_group": 4}
 """Settings for `places` that hold fewer groups than there are tickets, fast enough to use all tickets."""
 _point = named("tickets", "publish_groups", "release", "zero_train_time", release="publish", zero_train_time=False)
@@ -51,24 +42,16 @@ class CapBinds(Claim):
 
     tickets = _engines.tickets(example=7)
     publish_groups = Integer(
-        1,
-        typical=(1, 6),
-        example=3,
-        unit="groups",
-        doc="groups consumed per publish",
+        1, typical=(1, 6), example=3, unit="groups", doc="groups consumed per publish",
         remedy="consume at least one group per publish",
-    )
+    )  # fmt: skip
     release = _engines.release(example="publish")
     zero_train_time = Flag(example=False, doc="whether training takes no time")
     places = _engines.places(optional=True)
     length = Parsed(
-        _text,
-        "the text of a distribution",
-        typical=("lognormal:1:0.8", "exponential:1", "constant:1"),
-        optional=True,
-        unit="seconds",
-        doc="distribution of the seconds of a sample, where generator slots are few",
-    )
+        _work.law_text, "the text of a distribution", typical=("lognormal:1:0.8", "exponential:1", "constant:1"),
+        optional=True, unit="seconds", doc="distribution of the seconds of a sample, where generator slots are few",
+    )  # fmt: skip
     samples_per_group = _engines.samples(optional=True)
     period = Positive(optional=True, unit="seconds", doc="time in which the groups of a publish train")
 
@@ -77,23 +60,22 @@ class CapBinds(Claim):
         checks.integer("tickets", tickets, groups, "give at least one group permit for each group of a publish")
         self.early, instant = self.release == "dequeue", self.zero_train_time
         more = tickets > groups or (self.early and not instant)
-        remedy = "with as many the run is synchronous and the prediction 0"
-        checks.require(more, "tickets", tickets, f"above publish_groups = {groups}", remedy)
+        reason = "with as many the run is synchronous and the prediction 0"
+        self.require(more, "tickets", f"above publish_groups = {groups}", reason)
         spare = 0 if self.early or instant else groups
         self.few = self.places is not None and self.places < tickets - spare
         if not self.few:
             return
-        places = self.places
-        checks.require(not instant, "places", places, "as many as tickets", "without training none are left over")
+        self.require(not instant, "places", "as many as tickets", "without training none are left over")
         for name in ("length", "samples_per_group", "period"):
-            p, value = self.parameters[name], getattr(self, name)
-            checks.require(value is not None, name, value, f"{p.domain} where generator slots are few", p.remedy)
+            p = self.parameters[name]
+            self.require(getattr(self, name) is not None, name, f"{p.domain} where generator slots are few", p.remedy)
         # Keep the queue of tickets for places short.
-        queue = self.length, self.samples_per_group, places, groups, self.period
+        queue = self.length, self.samples_per_group, self.places, groups, self.period
         unused = _few_places.of_places(*queue) / groups
         bound = f"such that group permits wait for less than {_UNUSED:g} of a version"
         remedy = f"up to {unused:.2g} may be missing; give more places or a longer period"
-        checks.require(unused <= _UNUSED, "places", places, bound, remedy)
+        self.require(unused <= _UNUSED, "places", bound, remedy)
 
     def predict(s) -> dict[str, float]:
         return {"mean": s.tickets / s.publish_groups - (0.0 if s.early and not s.zero_train_time else 1.0)}
@@ -107,8 +89,8 @@ class CapBinds(Claim):
         seconds = law.sample(stream, 0, numbers).max(axis=1)
         training = itertools.repeat(s.period if s.few else 0.0 if instant else 1.0)
         places = s.places if s.few else s.tickets
-        settings = _events.Settings(places, s.publish_groups, tickets=s.tickets, early=s.early and not instant)
-        loop = _events.Loop(settings, iter(seconds.tolist()), training)
+        early, works = s.early and not instant, iter(seconds.tolist())
+        loop = _events.Loop(works, training, places, s.publish_groups, tickets=s.tickets, early=early)
         publishes = loop.run(warm + _PUBLISHES)[warm:]
         begun = np.searchsorted(loop.started, publishes)
         trained = (np.arange(warm, warm + _PUBLISHES) + 1) * s.publish_groups
@@ -117,17 +99,11 @@ class CapBinds(Claim):
     wrong = {"one publish too many": lambda s: {"mean": s.predict()["mean"] + 1.0}}
 
     points = (
-        _point(8, 4),
-        _point(40, 8),
-        _point(33, 8),
-        _point(12, 4, "dequeue"),
-        _point(12, 4, "dequeue", True),
+        *(_point(8, 4), _point(40, 8), _point(33, 8), _point(12, 4, "dequeue"), _point(12, 4, "dequeue", True)),
         _CROWDED,
     )
     more = (
-        _point(144, 16),
-        _point(10, 4),
-        _point(160, 32, places=64, period=2.0, **_FEW),
+        *(_point(144, 16), _point(10, 4), _point(160, 32, places=64, period=2.0, **_FEW)),
         _point(40, 8, "dequeue", places=6, period=6.0, **_FEW),
     )
 
@@ -151,8 +127,6 @@ class CapBinds(Claim):
     defects = {
         "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _point(40, 8)),
         "a group permit lost": lambda: (lab.ticket_lost, _point(40, 8)),
-        "the count of group permits lost": lambda: (lab.kernel_defects.counter_lost, _point(40, 8)),
         "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _point(12, 4, "dequeue")),
-        "an install counted twice": lambda: (lab.kernel_defects.publish_counted_twice, _point(40, 8)),
         "a quarter of the generator slots": lambda: (replaced(rates=(1.0,) * 4), _CROWDED),
     }

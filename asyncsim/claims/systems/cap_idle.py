@@ -18,15 +18,15 @@ import numpy as np
 from scipy.special import lambertw
 from scipy.stats import poisson
 
-from asyncsim.base import checks, laws
+from asyncsim.base import laws
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, named, replaced
+from asyncsim.claims._claim import Estimate, Plant, Point, Positive, named, replaced
 
 _BUSIEST, _MODERATE, _PLACES_PER_GROUP = 0.95, 0.6, 4
-
-
 _GROUPS = 24_000
 """Groups that one realization trains, and a tenth more for the start to be forgotten."""
+_point = named("places", "groups_per_batch", "length", "train_time", "samples_per_group", samples_per_group=1)
+_EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
 
 
 def _poisson(point: Point) -> bool:
@@ -34,15 +34,11 @@ def _poisson(point: Point) -> bool:
     return laws.as_law("length", point["length"]).kind == "exponential" and point["samples_per_group"] == 1
 
 
-_point = named("places", "groups_per_batch", "length", "train_time", "samples_per_group", samples_per_group=1)
-_EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
-
-
-class CapIdle(_engines.Engines, Claim):
+class CapIdle(_engines.Engines):
     """with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap"""
 
     kind, status = "expectation", "asymptotic"
-    source, through = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)", "kernel"
+    source = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)"
 
     places = _engines.places(example=4)
     groups_per_batch = _engines.groups(high=4096, typical=(1, 24), example=4)
@@ -57,14 +53,14 @@ class CapIdle(_engines.Engines, Claim):
         seconds = self.length.expected_max(self.samples_per_group)
         poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
         least = 1 if poisson_stream else _PLACES_PER_GROUP * groups
-        remedy = "completions of few generator slots are no Poisson stream"
-        checks.require(places >= least, "places", places, f">= {least}", remedy)
+        reason = "completions of few generator slots are no Poisson stream"
+        self.require(places >= least, "places", f">= {least}", reason)
         busy = self.busy = self.train_time * places / (seconds * groups)
         largest = _BUSIEST if poisson_stream else _MODERATE
         bound = f"at most {largest * seconds * groups / places:.6g}"
         remedy = f"the trainer is busy {busy:.4g} of the time; generation must be the slower side"
         # A train time computed from a share may round to just above it.
-        checks.require(busy <= largest * (1.0 + 1e-12), "train_time", self.train_time, bound, remedy)
+        self.require(busy <= largest * (1.0 + 1e-12), "train_time", bound, remedy)
 
     def waiting(s) -> float:
         """E[(Q - P)^+] by the sum over n; its terms fall at least as exp(-n P (1 - rho)^2 / 2)."""
@@ -84,11 +80,7 @@ class CapIdle(_engines.Engines, Claim):
         queue += float((1.0 / (1.0 - roots)).sum().real)
         return {"mean": (s.places + queue) / s.groups_per_batch}
 
-    wrong = {
-        "groups that finish during training forgotten": lambda s: {"mean": s.places / s.groups_per_batch},
-        "chance queueing forgotten": lambda s: {"mean": s.places / s.groups_per_batch + s.busy},
-        "the batch in training counted as outstanding": lambda s: {"mean": s.predict()["mean"] + 1.0},
-    }
+    wrong = {"chance queueing forgotten": lambda s: {"mean": s.places / s.groups_per_batch + s.busy}}
 
     points = (_EIGHT, _point(64, 16, "lognormal:1.0:0.8", 0.25, 4), _point(8, 1, "exponential:1.0", 0.1))
     more = (_point(64, 16, "gamma:1.0:4.0", 0.125),)
@@ -115,7 +107,7 @@ class CapIdle(_engines.Engines, Claim):
         return {"mean": estimate._replace(tolerance=max(estimate.tolerance, tolerance * estimate.value))}
 
     defects = {
-        "a generator slot freed twice": lambda: (lab.kernel_defects.place_freed_twice, _EIGHT),
-        "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _EIGHT),
-        "training takes longer": lambda: (replaced(train_time=1.5 * 0.0625), _EIGHT),
+        "a generator slot freed twice": lambda: lab.kernel_defects.place_freed_twice,
+        "an install not counted": lambda: lab.kernel_defects.version_off_by_one,
+        "training takes longer": lambda: replaced(train_time=1.5 * 0.0625),
     }

@@ -12,10 +12,12 @@ exponential; so equality also shows that only the mean enters. Source: derived; 
 
 from typing import Any
 
-import numpy as np
-
 from asyncsim.claims import _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, checks, replaced, sampled
+from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, checks, named, replaced, sampled
+
+_point = named("places", "tickets", "samples_per_group", "length", "train_time")
+_POINT = _point(8, 8, 4, "exponential:1", "exponential:0.3")
+_SPARE = _point(16, 8, 1, "exponential:1", "exponential:0.15")
 
 
 def _exponential(field: str, value: Any) -> float:
@@ -24,41 +26,28 @@ def _exponential(field: str, value: Any) -> float:
     return law.mean()
 
 
-_POINT = {"places": 8, "tickets": 8, "samples_per_group": 4, "length": "exponential:1", "train_time": "exponential:0.3"}
-_SPARE = _POINT | {"places": 16, "samples_per_group": 1, "train_time": "exponential:0.15"}
-
-
-class ClosedLoop(_engines.Engines, Claim):
+class ClosedLoop(_engines.Engines):
     """a closed loop of `K` group permits with exponential training trains `(1-p0)/t_T` groups a second, `1/p0 = sum
     K!/(K-n)! (t_T/T)^n`, whatever the distribution of generation
     """
 
     kind, source = "expectation", "derived: product form of a delay station and an exponential server"
-    through = "kernel"
 
     places = _engines.places(example=8)
     tickets = _engines.tickets(high=500, example=8)
     samples_per_group = _engines.samples(typical=(1, 4), example=1)
     length = _engines.work(example="lognormal:1.0:1.5")
     train_time = Parsed(
-        _exponential,
-        "the text of an exponential distribution",
-        example="exponential:0.15",
-        unit="seconds",
-        doc="training time of a group",
-    )
+        _exponential, "the text of an exponential distribution", example="exponential:0.15",
+        unit="seconds", doc="training time of a group",
+    )  # fmt: skip
 
     def joint(self) -> None:
-        reason = "give every group permit a generator slot, so that no group waits for one"
-        checks.integer("places", self.places, self.tickets, reason)
+        remedy = "give every group permit a generator slot, so that no group waits for one"
+        checks.integer("places", self.places, self.tickets, remedy)
 
     def trained(s, busy: float) -> dict[str, float]:
         return {"groups_per_second": busy / s.train_time}
-
-    def one_queue(s, at_once: int) -> dict[str, float]:
-        """`at_once` groups generated at all times, whatever is in training: a queue of one server."""
-        load = at_once * (s.train_time / s.group)
-        return s.trained(1.0 - 1.0 / float((load ** np.arange(s.tickets + 1)).sum()))
 
     def predict(s) -> dict[str, float]:
         return s.trained(_events.busy(s.tickets, s.train_time / s.group))
@@ -67,25 +56,13 @@ class ClosedLoop(_engines.Engines, Claim):
         return s.trained(_events.busy_by_balance(s.tickets, s.group_by_quantiles, s.train_time))
 
     wrong = {
-        "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: {
-            "groups_per_second": min(1.0 / s.train_time, s.tickets / (s.group + s.train_time))
-        },
-        "arrivals at the rate of K groups always": lambda s: s.one_queue(s.tickets),
-        "generation one group at a time": lambda s: s.one_queue(1),
+        "the bound min(1/t_T, K/(T + t_T)) taken for the value": lambda s: s.trained(
+            min(1.0, s.tickets * s.train_time / (s.group + s.train_time))
+        )
     }
 
-    points = (
-        _POINT,
-        _SPARE | {"length": "lognormal:1.0:1.5"},
-        _POINT
-        | {"places": 4, "tickets": 4, "samples_per_group": 1}
-        | {"length": "constant:1", "train_time": "exponential:0.25"},
-    )
-    more = (
-        _POINT
-        | {"places": 16, "tickets": 16, "samples_per_group": 2}
-        | {"length": "gamma:1:0.5", "train_time": "exponential:0.08"},
-    )
+    points = (_POINT, _SPARE | {"length": "lognormal:1.0:1.5"}, _point(4, 4, 1, "constant:1", "exponential:0.25"))
+    more = (_point(16, 16, 2, "gamma:1:0.5", "exponential:0.08"),)
     reach = staticmethod(sampled("length", tickets=200, places=1024, samples_per_group=64))
 
     @staticmethod
@@ -97,7 +74,7 @@ class ClosedLoop(_engines.Engines, Claim):
         return lab.groups_per_second(system, 10 * warm, point["samples_per_group"], warm, count, seed)
 
     defects = {
-        "a group permit lost": lambda: (lab.ticket_lost, _POINT),
+        "a group permit lost": lambda: lab.ticket_lost,
         "group permits that are out handed out again": lambda: (lab.kernel_defects.counter_lost, _SPARE),
-        "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _POINT),
+        "group permits returned at the dequeue": lambda: replaced(release="dequeue"),
     }

@@ -15,18 +15,15 @@ from scipy.stats import binom
 
 from asyncsim.base import laws
 from asyncsim.claims import _engines, lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Real, Timeline, replaced, within
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, Timeline, replaced, within
 
 _LARGEST = 1024
 
 
-_POINT = {"groups_per_batch": 16, "round": 24, "accept": 0.6}
-
-
-class DynamicSampling(_engines.Engines, Claim):
+class DynamicSampling(_engines.Engines):
     """a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`"""
 
-    kind, source, through = "expectation", "derived: binomial tails, Wald", "kernel"
+    kind, source = "expectation", "derived: binomial tails, Wald"
 
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 24), example=16)
     round = Count(1, _LARGEST, typical=(1, 24), example=12, unit="groups", doc="R, groups generated in a round")
@@ -38,17 +35,12 @@ class DynamicSampling(_engines.Engines, Claim):
         generated = s.round * rounds / s.groups_per_batch
         return {"rounds": rounds, "generated": generated, "kept": 1.0 / (s.accept * generated)}
 
-    def more_than(s, rounds: np.ndarray) -> np.ndarray:
-        """P(N > r): fewer than P accepted in so many rounds."""
-        drawn = rounds * s.round
-        return np.where(
-            drawn < s.groups_per_batch, 1.0, bdtr(np.minimum(s.groups_per_batch - 1, drawn), drawn, s.accept)
-        )
-
     def predict(s) -> dict[str, float]:
         # Forty standard deviations of the number drawn until P are accepted.
         last = (s.groups_per_batch + 40.0 * np.sqrt(s.groups_per_batch) + 40.0) / (s.accept * s.round)
-        return s.quantities(float(s.more_than(np.arange(int(last) + 2)).sum()))
+        drawn, few = np.arange(int(last) + 2) * s.round, s.groups_per_batch - 1
+        more_rounds = np.where(drawn <= few, 1.0, bdtr(np.minimum(few, drawn), drawn, s.accept))
+        return s.quantities(float(more_rounds.sum()))
 
     def check(s) -> dict[str, float]:
         size = s.groups_per_batch
@@ -56,17 +48,9 @@ class DynamicSampling(_engines.Engines, Claim):
         step = binom.pmf(missing[None, :] - missing[:, None], s.round, s.accept)
         return s.quantities(float(np.linalg.solve(np.eye(size) - step, np.ones(size))[0]))
 
-    wrong = {
-        "as many groups as the mean needs, rounded up": lambda s: s.quantities(
-            float(np.ceil(s.groups_per_batch / (s.accept * s.round)))
-        ),
-        "parts of rounds": lambda s: s.quantities(s.groups_per_batch / (s.accept * s.round)),
-        "a round that is not enough is thrown away": lambda s: s.quantities(
-            1.0 / max(1.0 - float(s.more_than(np.array([1]))[0]), 1e-3)
-        ),
-    }
+    wrong = {"parts of rounds": lambda s: s.quantities(s.groups_per_batch / (s.accept * s.round))}
 
-    points = (_POINT, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
+    points = ({"groups_per_batch": 16, "round": 24, "accept": 0.6}, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
     more = ({"groups_per_batch": 4, "round": 1, "accept": 0.5},)
 
     @staticmethod
@@ -92,8 +76,7 @@ class DynamicSampling(_engines.Engines, Claim):
         return lab.means(lab.timelines(plant(system), 1000, 1, count, seed), numbers)
 
     defects = {
-        "a rejected group trained": lambda: (replaced(accept=1.0), _POINT),
-        "groups replaced one by one": lambda: (replaced(quantum=1), _POINT),
-        "surplus counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _POINT),
-        "no rounds: what passes late is kept": lambda: (replaced(rounds=False, tickets=48), _POINT),
+        "a rejected group trained": lambda: replaced(accept=1.0),
+        "groups replaced one by one": lambda: replaced(quantum=1),
+        "surplus counted as trained": lambda: lab.kernel_defects.dropped_counted_as_trained,
     }

@@ -17,178 +17,129 @@ long it takes. Source: derived.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from asyncsim.base.declared import Parsed, Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import (
-    Claim,
-    Estimate,
-    Parsed,
-    Plant,
-    Point,
-    Positive,
-    checks,
-    each_term,
-    named,
-    replaced,
-    within,
-)
+from asyncsim.claims._claim import Estimate, Plant, Point, checks, each_term, named, replaced, within
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
-
-
-class _Rule(NamedTuple):
-    """Name of a rule, and the number that belongs to it (0: none)."""
-
-    name: str
-    number: int
-
-
-def _rule(field: str, value: Any) -> _Rule:
-    """From window:4, wait:2, target, version_strict or drain."""
-    name, _, number = str(value).partition(":")
-    known = value in _STRICT or (name in ("window", "wait") and number.isdecimal())
-    known = known and (name != "window" or 1 <= int(number) <= _LARGEST)
-    accepted = "window:W with W >= 1, wait:m, target, version_strict or drain"
-    checks.require(known, field, value, accepted, "name the rule that bounds staleness")
-    return _Rule(name, int(number or 0))
-
-
-class _Game:
-    """The order of events without a clock: who finishes next is the adversary's choice, batches form when they can."""
-
-    def __init__(self, s: Any) -> None:
-        self.s, self.version, self.batch, self.admitted = s, 0, 0, s.tickets
-        self.running = dict.fromkeys(range(s.tickets), 0)
-        self.ready: list[tuple[int, int]] = []
-
-    def finish(self, groups: list[int]) -> None:
-        self.ready += [(group, self.running.pop(group)) for group in groups]
-
-    def choose(self) -> list[tuple[int, int]]:
-        """The next batch, (number, version) of each group; empty where the rule lets none form."""
-        s, first, in_order = self.s, min(self.running, default=self.admitted), sorted(self.ready)
-        # With nothing in generation every version is complete.
-        oldest = self.running.get(first, self.version)
-        candidates = {
-            "drain": self.ready,
-            "version_strict": sorted((g for g in self.ready if g[1] <= oldest), key=lambda g: g[1]),
-            "target": [g for g in in_order if g[0] // s.groups_per_batch == self.batch],
-            "wait": in_order if self.version - oldest < s.rule.number else [],
-            "window": [g for g in in_order if g[0] < first + s.rule.number],
-        }[s.rule.name]
-        return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
-
-    def train(self) -> list[int]:
-        """Staleness of the groups of the next batch, if there is one. A publish follows where it is due."""
-        s, batch = self.s, self.choose()
-        self.ready = [g for g in self.ready if g not in batch]
-        staleness = [self.version - version for _, version in batch]
-        self.batch += bool(batch)
-        if batch and self.batch % s.batches_per_publish == 0:
-            self.finish(list(self.running) if s.rule.name == "drain" else [])
-            self.version += 1
-            self.running |= dict.fromkeys(range(self.admitted, self.admitted + s.publish), self.version)
-            self.admitted += s.publish
-        return staleness
-
-
-def _stragglers(residue: int, game: _Game) -> list[int]:
-    """All finish at once but numbers of one residue modulo so many publishes, which finish when nothing else can."""
-    cycle = game.s.publish * (game.s._largest() + 2 + game.s.tickets // game.s.publish)
-    others = [g for g in game.running if g % cycle != residue]
-    return others or (list(game.running) if not game.choose() else [])
-
-
-def _chance(generator: np.random.Generator, game: _Game) -> list[int]:
-    count = min(len(game.running), int(generator.geometric(0.5)))
-    return generator.choice(list(game.running), count, replace=False).tolist() if game.running else []
-
-
+_Groups = list[tuple[int, int]]
+"""Number and version of each."""
 _point = named(
     "rule", "tickets", "groups_per_batch", "batches_per_publish", "sync_time",
     groups_per_batch=4, batches_per_publish=1, length="pareto:0.5:1.5", train_time=1.0, sync_time=0.0,
 )  # fmt: skip
 
 
-class HardBounds(_engines.Engines, Claim):
+def _rule(field: str, value: Any) -> tuple[str, int]:
+    """Name of a rule, and the number that belongs to it (0: none)."""
+    name, _, number = str(value).partition(":")
+    known = value in _STRICT or (name in ("window", "wait") and number.isdecimal())
+    known = known and (name != "window" or 1 <= int(number) <= _LARGEST)
+    accepted = "window:W with W >= 1, wait:m, target, version_strict or drain"
+    checks.require(known, field, value, accepted, "name the rule that bounds staleness")
+    return name, int(number or 0)
+
+
+class HardBounds(_engines.Engines):
     """no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`"""
 
-    kind, source, through, effect = "bound", "derived: counting of the groups that can overtake", "kernel", 0.05
+    kind, source, effect = "bound", "derived: counting of the groups that can overtake", 0.05
 
     rule = Parsed(
-        _rule,
-        "window:W, wait:m, target, version_strict or drain",
+        _rule, "window:W, wait:m, target, version_strict or drain", example="window:3",
         typical=(*_STRICT, "window:1", "window:3", "window:4", "window:9", "wait:2", "wait:5", "wait:9"),
-        example="window:3",
         doc="order or sync that bounds staleness",
-    )
+    )  # fmt: skip
     tickets = _engines.tickets(_LARGEST, example=9)
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 3), example=3)
     batches_per_publish = _engines.batches(_LARGEST, typical=(1, 2), example=1)
     length = Parsed(
-        _work.text,
-        "the text of a distribution",
-        typical=("pareto:0.5:1.5",),
-        example="pareto:0.5:1.5",
-        unit="seconds",
-        doc="distribution of the seconds of a sample, any",
-    )
+        _work.text, "the text of a distribution", typical=("pareto:0.5:1.5",), example="pareto:0.5:1.5",
+        unit="seconds", doc="distribution of the seconds of a sample, any",
+    )  # fmt: skip
     train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc="training time of a batch")
     sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)
 
     def joint(self) -> None:
+        self.name, self.number = self.rule
         reason = "with as many tickets as groups of a publish the run is synchronous; raise the tickets"
         checks.integer("tickets", self.tickets, self.publish + 1, reason, _LARGEST)
         least = -(-self.tickets // self.publish) - 1
-        enough = self.rule.name != "wait" or self.rule.number >= least
-        text = f"{self.rule.name}:{self.rule.number}"
-        checks.require(enough, "rule", text, f"wait:{least} or more", "fewer never let the group permits be used")
+        enough = self.name != "wait" or self.number >= least
+        text, remedy = f"{self.name}:{self.number}", "fewer never let the group permits be used"
+        checks.require(enough, "rule", text, f"wait:{least} or more", remedy)
         # W, numbers that the batch is chosen from.
-        self.window = self.rule.number if self.rule.name == "window" else 1
-        self.regime = "window:1" if self.rule == ("window", 1) else self.rule.name
+        window = self.number if self.name == "window" else 1
+        self.regime = "window:1" if self.rule == ("window", 1) else self.name
         self.strict = self.regime in (*_STRICT, "window:1")
+        reached = (self.tickets + window - 2) // self.publish
+        self.largest = self.number if self.name == "wait" else reached
 
-    def bounds(s, largest: int) -> dict[str, float]:
-        spread = {"spread": float(s.tickets % s.publish > 0)} if s.strict else {}
-        return {"largest": float(largest)} | spread
+    def bounds(s, largest: int, spread: int | None = None) -> dict[str, float]:
+        spread = int(s.tickets % s.publish > 0) if spread is None else spread
+        return {"largest": float(largest)} | ({"spread": float(spread)} if s.strict else {})
 
-    def _largest(s) -> int:
-        if s.rule.name == "wait":
-            return s.rule.number
-        return (s.tickets + s.window - 2) // s.publish
+    def choose(s, ready: _Groups, running: dict[int, int], version: int, batch: int) -> _Groups:
+        """The next batch; empty where the rule lets none form."""
+        # With nothing in generation every version is complete.
+        first, in_order = min(running, default=s.tickets + version * s.publish), sorted(ready)
+        oldest = running.get(first, version)
+        candidates = {
+            "drain": ready,
+            "version_strict": sorted((g for g in ready if g[1] <= oldest), key=lambda g: g[1]),
+            "target": [g for g in in_order if g[0] // s.groups_per_batch == batch],
+            "wait": in_order if version - oldest < s.number else [],
+            "window": [g for g in in_order if g[0] < first + s.number],
+        }[s.name]
+        return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
 
-    def play(s, pick: Callable[[_Game], list[int]]) -> list[int]:
-        """Staleness of groups trained after the start-up; `pick` names the groups that finish before each try."""
-        game, stalenesses, warm = _Game(s), [], 2 * (s._largest() + s.tickets // s.publish) + 2
-        while game.version < 3 * warm + 4:
-            game.finish(pick(game))
+    def play(s, pick: Callable[[list[int], bool], list[int]]) -> list[int]:
+        """Staleness of groups trained after the start-up, by the order of events without a clock.
+
+        `pick` names the groups that finish before each try, of those in generation, given whether a batch can form.
+        """
+        ready, running, version, batch = _Groups(), dict.fromkeys(range(s.tickets), 0), 0, 0
+        stalenesses, warm = list[int](), 2 * (s.largest + s.tickets // s.publish) + 2
+        while version < 3 * warm + 4:
+            done = pick(list(running), bool(s.choose(ready, running, version, batch)))
+            ready += [(group, running.pop(group)) for group in done]
             # One batch at a time: groups admitted behind a publish may finish before the next.
-            staleness = game.train()
-            stalenesses += staleness if game.version > warm else []
+            chosen = s.choose(ready, running, version, batch)
+            ready = [g for g in ready if g not in chosen]
+            staleness, batch = [version - begun for _, begun in chosen], batch + bool(chosen)
+            if chosen and batch % s.batches_per_publish == 0:
+                if s.name == "drain":
+                    ready, running = ready + list(running.items()), {}
+                admitted, version = s.tickets + version * s.publish, version + 1
+                running |= dict.fromkeys(range(admitted, admitted + s.publish), version)
+            stalenesses += staleness if version > warm else []
         return stalenesses
 
     def predict(s) -> dict[str, float]:
-        return s.bounds(s._largest())
+        return s.bounds(s.largest)
 
     def check(s) -> dict[str, float]:
-        # Residues of one publish cover every position of a group in its version and in its batch.
-        picks = [partial(_stragglers, residue) for residue in range(s.publish)]
-        picks += [partial(_chance, np.random.default_rng(seed)) for seed in range(4)]
-        stalenesses = [staleness for pick in picks for staleness in s.play(pick)]
-        spread = {"spread": float(max(stalenesses) - min(stalenesses))} if s.strict else {}
-        return {"largest": float(max(stalenesses))} | spread
+        def stragglers(residue: int, running: list[int], formed: bool) -> list[int]:
+            """All finish at once but numbers of one residue modulo some publishes, when nothing else can."""
+            others = [g for g in running if g % (s.publish * (s.largest + 2 + s.tickets // s.publish)) != residue]
+            return others or ([] if formed else running)
 
-    wrong = {
-        "window rounded down to whole batches": lambda s: s.bounds(
-            -(-s.tickets // s.publish) - 1 + (s.rule.number - 1) // s.publish
-        ),
-        "the mean taken for the bound": lambda s: s.bounds(-(-s.tickets // s.publish) - 1),
-        "the groups in training taken out of the group permits": lambda s: s.bounds(s._largest() - 1),
-    }
+        def chance(generator: np.random.Generator, running: list[int], formed: bool) -> list[int]:
+            count = min(len(running), int(generator.geometric(0.5)))
+            return generator.choice(running, count, replace=False).tolist() if running else []
+
+        # Residues of one publish cover every position of a group in its version and in its batch.
+        picks = [partial(stragglers, residue) for residue in range(s.publish)]
+        picks += [partial(chance, np.random.default_rng(seed)) for seed in range(4)]
+        stalenesses = [staleness for pick in picks for staleness in s.play(pick)]
+        return s.bounds(max(stalenesses), max(stalenesses) - min(stalenesses))
+
+    wrong = {"the mean taken for the bound": lambda s: s.bounds(-(-s.tickets // s.publish) - 1)}
 
     def scaled(s, regime: str, factor: float) -> dict[str, float]:
         """A regime has a formula or an order of its own."""
@@ -229,7 +180,6 @@ class HardBounds(_engines.Engines, Claim):
 
     defects = {
         "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, _point("version_strict", 10)),
-        "the count of group permits lost": lambda: (lab.kernel_defects.counter_lost, _point("drain", 10)),
         "the drain forgotten": lambda: (replaced(mode="keep"), _point("drain", 10)),
         "waiting a version late": lambda: (replaced(max_age=3), _point("wait:2", 12)),
         "a window too wide": lambda: (replaced(window=2), _point("window:1", 12)),

@@ -17,16 +17,15 @@ from scipy.integrate import quad
 
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, _openloop, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
+from asyncsim.claims._claim import Estimate, Plant, Point, indexed, named, replaced
 
 _point = named("length", "period", "places", "cells", groups_per_batch=8, cells=6)
-_LOGNORMAL = _point("lognormal:1.0:0.8", 0.4, 64)
 
 
-class InFlight(_openloop.Clocked, Claim):
+class InFlight(_openloop.Clocked):
     """with publishes every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`"""
 
-    kind, source, relative_to, through, effect = "distribution", "derived: uniform phase", "norm", "kernel", 0.05
+    kind, source, relative_to, effect = "distribution", "derived: uniform phase", "norm", 0.05
 
     cells = _engines.cells(64, typical=(1, 8), example=6)
 
@@ -44,11 +43,6 @@ class InFlight(_openloop.Clocked, Claim):
         high, low = (_lengths.moment_below(s.length, power, j * s.period) for j in (k, k - 1))
         return high - low
 
-    def length_biased(s, k: int) -> float:
-        """P(D >= k) of samples in generation at a publish."""
-        below = _lengths.moment_below(s.length, 1, k * s.period)
-        return (s.moment(2, k) / s.period - (k - 1) * s.moment(1, k) - below) / s.length.mean() + 1.0
-
     def predict(s) -> dict[str, float]:
         mean = _lengths.moment_below(s.length, 1, math.inf) / s.period
         return s.quantities(mean, lambda k: s.moment(1, k) / s.period - (k - 1) * s.moment(0, k) + s.beyond(k))
@@ -64,18 +58,11 @@ class InFlight(_openloop.Clocked, Claim):
             points = [k - c for c in cuts if 0.0 < k - c < 1.0]
             return float(quad(survival, 0.0, 1.0, points=points or None, epsabs=1e-14, epsrel=1e-12, limit=400)[0])
 
-        mean = _lengths.expectation(s.length, lambda x: x / s.period)
-        return s.quantities(mean, by_phase)
+        return s.quantities(_lengths.expectation(s.length, lambda x: x / s.period), by_phase)
 
-    wrong = {
-        "starts taken to coincide with publishes": lambda s: s.quantities(s.predict()["mean"] - 0.5, s.beyond),
-        "rounded up": lambda s: s.quantities(s.predict()["mean"] + 0.5, lambda k: s.beyond(k - 1)),
-        "the distribution of those in generation at a publish": lambda s: s.quantities(
-            s.predict()["mean"], s.length_biased
-        ),
-    }
+    wrong = {"starts taken to coincide with publishes": lambda s: s.quantities(s.predict()["mean"] - 0.5, s.beyond)}
 
-    points = (_LOGNORMAL, _point("exponential:1.0", 1.0, 32, 3))
+    points = (_point("lognormal:1.0:0.8", 0.4, 64), _point("exponential:1.0", 1.0, 32, 3))
     more = (_point("gamma:1.0:4.0", 0.25, 64),)
 
     @staticmethod
@@ -96,7 +83,7 @@ class InFlight(_openloop.Clocked, Claim):
         return estimates | {"tail": lab.per_sample([h >= cells for h in heads])}
 
     defects = {
-        "ends stamped a version early": lambda: (lab.kernel_defects.end_stamped_early, _LOGNORMAL),
-        "the trainer waits for installs": lambda: (lab.slow_installs, _LOGNORMAL),
-        "starts tied to installs": lambda: (replaced(tickets=64, capacity=None, overflow="block"), _LOGNORMAL),
+        "ends stamped a version early": lambda: lab.kernel_defects.end_stamped_early,
+        "the trainer waits for installs": lambda: lab.slow_installs,
+        "starts tied to installs": lambda: replaced(tickets=64, capacity=None, overflow="block"),
     }

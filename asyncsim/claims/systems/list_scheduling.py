@@ -19,27 +19,24 @@ import math
 import numpy as np
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, each_term, replaced, within
+from asyncsim.claims._claim import Estimate, Plant, Point, each_term, replaced, within
 
 _STEPS = 400
 _COLUMNS = ("work", "t_submit", "t_end")
-
-
 _POINT = {
     "slots": 4, "groups_per_batch": 13, "samples_per_group": 1, "length": "constant:1", "train_time": 0.5,
     "sync_time": 0.25,
 }  # fmt: skip
 """Equal works and one more than slots can share: attained."""
-_EVEN = _POINT | {"groups_per_batch": 12}
 _FEW = _POINT | {"slots": 1024, "groups_per_batch": 4, "length": "exponential:1"}
 """A slot for every sample: the longest decides, and what it adds to the mean load is nearly all of it."""
 _HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "pareto:1:1.5", "train_time": 1.0}
 
 
-class ListScheduling(_engines.Engines, Claim):
+class ListScheduling(_engines.Engines):
     """samples on `k` slots end between `max(sum/k, longest)` and `sum/k + (1-1/k) longest`"""
 
-    kind, source, through = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)", "kernel"
+    kind, source = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)"
 
     slots = _engines.slots(
         low=2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give at least two"
@@ -50,10 +47,9 @@ class ListScheduling(_engines.Engines, Claim):
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
     sync_time = _engines.sync_time(typical=(0.0, 1.0), example=0.0)
 
-    @property
-    def share(self) -> float:
-        """1 - 1/k, what the longest sample adds to the mean load at most."""
-        return 1.0 - 1.0 / self.slots
+    def joint(self) -> None:
+        # What the longest sample adds to the mean load at most.
+        self.share = 1.0 - 1.0 / self.slots
 
     def parts(self, share: float) -> dict[str, float]:
         """Terms of the seconds of a step, with that share of the longest sample on top of the mean load."""
@@ -65,19 +61,16 @@ class ListScheduling(_engines.Engines, Claim):
             "synchronization": self.sync_time,
         }
 
-    def bounds(self, share: float, floor: float = 1.0) -> dict[str, float]:
-        """All bounds with that share of the longest sample."""
-        seconds = math.fsum(self.parts(share).values())
-        return {"excess": share, "load": floor, "longest": floor, "step_seconds": seconds}
-
     def scaled(s, term: str, factor: float) -> dict[str, float]:
         """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
         reduction = (1.0 - factor) * s.parts(s.share).get(term, 0.0)
         values = {name: x * (factor if term == "extremes" else 1.0) for name, x in s.predict().items()}
         return values | {"step_seconds": s.predict()["step_seconds"] - reduction}
 
-    def predict(s) -> dict[str, float]:
-        return s.bounds(s.share)
+    def predict(s, share: float | None = None) -> dict[str, float]:
+        """With that share of the longest sample."""
+        share = s.share if share is None else share
+        return {"excess": share, "load": 1.0, "longest": 1.0, "step_seconds": math.fsum(s.parts(share).values())}
 
     def check(s) -> dict[str, float]:
         """The largest ratios over instances that attain them, and over random ones, which must not exceed them."""
@@ -100,14 +93,10 @@ class ListScheduling(_engines.Engines, Claim):
         extremes = {"excess": (seconds - busy) / largest, "load": busy / seconds, "longest": largest / seconds}
         return {name: float(values.max()) for name, values in extremes.items()} | {"step_seconds": step}
 
-    wrong = {
-        "perfect balance, no straggler": lambda s: s.bounds(0.0),
-        "the longest starts half way before the end": lambda s: s.bounds(s.share / 2.0),
-        "one slot taken to be always idle": lambda s: s.bounds(s.share, s.share),
-    }
+    wrong = {"perfect balance, no straggler": lambda s: s.predict(0.0)}
     terms = each_term(scaled, "extremes", "load", "straggler", "random straggler", "training", "synchronization")
 
-    points = (_POINT, _EVEN, _FEW, _HEAVY)
+    points = (_POINT, _POINT | {"groups_per_batch": 12}, _FEW, _HEAVY)
     more = (_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"})
     reach = staticmethod(within(groups_per_batch=512, samples_per_group=64))
 
@@ -116,8 +105,7 @@ class ListScheduling(_engines.Engines, Claim):
         groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
         system = lab.synchronous(point, slots=slots)
         # But for pareto:1:1.5, whose mean step stays below its bound.
-        spread = lab.spread_of(point, 0.05)
-        count = lab.realizations_for(spread, effect, 0.0, comparisons=16, kind="bound")
+        count = lab.realizations_for(lab.spread_of(point, 0.05), effect, 0.0, comparisons=16, kind="bound")
         steps, extremes = [], dict.fromkeys(("excess", "load", "longest"), -math.inf)
         for record in lab.timelines(plant(system), _STEPS, samples, count, seed):
             # Samples of one batch in a row.
@@ -131,6 +119,6 @@ class ListScheduling(_engines.Engines, Claim):
         return found | {"step_seconds": lab.average(steps)}
 
     defects = {
-        "a slot lost": lambda: (replaced(slots=3), _POINT),
+        "a slot lost": lambda: replaced(slots=3),
         "a slot freed twice": lambda: (lab.kernel_defects.slot_freed_twice, _HEAVY),
     }

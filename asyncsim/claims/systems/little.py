@@ -18,19 +18,24 @@ from typing import Any
 import numpy as np
 
 from asyncsim.claims import _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Parsed, Plant, Point, Timeline, checks, heavy, replaced, within
+from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, Timeline, checks, heavy, replaced, within
 
 _BATCHES = 40
+_RATIOS = ("in_flight", "outstanding")
+_POINT = {
+    "places": 6, "tickets": 12, "release": "publish", "groups_per_batch": 4, "samples_per_group": 3,
+    "length": "pareto:1:1.5", "train_time": 0.8,
+}  # fmt: skip
+_LOOP = _POINT | {
+    "places": 8, "tickets": 8, "groups_per_batch": 1, "length": "lognormal:1.0:0.8", "train_time": "exponential:0.4",
+}  # fmt: skip
+"""A closed loop, whose levels follow from its settings."""
+_LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
 
 
 def _training(field: str, value: Any) -> tuple[float, bool]:
     """Mean seconds, and whether their law is exponential."""
-    mean = _work.seconds(field, value)
-    return mean, isinstance(value, str) and _work.law_of(field, value).kind == "exponential"
-
-
-def _ratios(in_flight: float, outstanding: float) -> dict[str, float]:
-    return {"in_flight": in_flight, "outstanding": outstanding}
+    return _work.seconds(field, value), isinstance(value, str) and _work.law_of(field, value).kind == "exponential"
 
 
 def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
@@ -53,32 +58,10 @@ def _ratio(integral: float, seconds: float, record: Timeline, samples: int, unti
     return Estimate(value, tolerance=1e-9, samples=int(trained.sum()))
 
 
-def _first_end(record: Timeline) -> np.ndarray:
-    """When the first sample of each group ended."""
-    ends = record.samples["t_end"].reshape(len(record.groups["group"]), -1)
-    return np.where(np.isnan(record.groups["t_done"]), np.nan, ends.min(axis=1))
-
-
-def _entered(record: Timeline) -> np.ndarray:
-    """When each group that left had entered the buffer."""
-    return np.where(np.isnan(record.groups["t_left"]), np.nan, record.groups["t_ready"])
-
-
-_POINT = {
-    "places": 6, "tickets": 12, "release": "publish", "groups_per_batch": 4, "samples_per_group": 3,
-    "length": "pareto:1:1.5", "train_time": 0.8,
-}  # fmt: skip
-_LOOP = _POINT | {
-    "places": 8, "tickets": 8, "groups_per_batch": 1, "length": "lognormal:1.0:0.8", "train_time": "exponential:0.4",
-}  # fmt: skip
-"""A closed loop, whose levels follow from its settings."""
-_LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length": "exponential:1", "train_time": 0.5}
-
-
-class Little(_engines.Engines, Claim):
+class Little(_engines.Engines):
     """groups in generation and outstanding are, in the time average, throughput times mean seconds"""
 
-    kind, source, through = "identity", "Little, Oper. Res. 9 (1961)", "kernel"
+    kind, source = "identity", "Little, Oper. Res. 9 (1961)"
 
     places = _engines.places(typical=(1, 12), example=8)
     tickets = _engines.tickets(example=8)
@@ -87,13 +70,9 @@ class Little(_engines.Engines, Claim):
     samples_per_group = _engines.samples(typical=(1, 6), example=3)
     length = _engines.work(example="lognormal:1.0:0.8")
     train_time = Parsed(
-        _training,
-        "number >= 0, or the text of a distribution",
-        typical=(0.5, "exponential:1.5"),
-        example="exponential:0.4",
-        unit="seconds",
-        doc="training time of a batch",
-    )
+        _training, "number >= 0, or the text of a distribution", typical=(0.5, "exponential:1.5"),
+        example="exponential:0.4", unit="seconds", doc="training time of a batch",
+    )  # fmt: skip
 
     def joint(self) -> None:
         reason = "give at least one group permit for each group of a batch"
@@ -109,39 +88,28 @@ class Little(_engines.Engines, Claim):
         return {"generating": rate * generation, "delay": self.tickets / rate - self.training}
 
     def predict(s) -> dict[str, float]:
-        if not s.closed:
-            return _ratios(1.0, 1.0)
-        return _ratios(1.0, 1.0) | s.levels(_events.busy(s.tickets, s.training / s.group), s.group)
+        levels = s.levels(_events.busy(s.tickets, s.training / s.group), s.group) if s.closed else {}
+        return dict.fromkeys(_RATIOS, 1.0) | levels
 
     def check(s) -> dict[str, float]:
         generator, total = np.random.default_rng(0), _BATCHES * s.groups_per_batch
         works = _work.draws(s.length, generator, (total, s.samples_per_group)).max(axis=1)
         training = generator.exponential(s.training, _BATCHES) if s.training else np.zeros(_BATCHES)
-        early = s.release == "dequeue"
-        settings = _events.Settings(s.places, s.groups_per_batch, tickets=s.tickets, early=early, total=total)
-        loop = _events.Loop(settings, iter(works.tolist()), iter(training.tolist()))
+        early, seconds = s.release == "dequeue", (iter(works.tolist()), iter(training.tolist()))
+        loop = _events.Loop(*seconds, s.places, s.groups_per_batch, tickets=s.tickets, early=early, total=total)
         horizon = float(loop.run(_BATCHES)[-1])
         start = np.array(loop.started)
         end = np.array([loop.finished[k] for k in range(total)])
         train = np.array([loop.trained[k] for k in range(total)])
         rate = total / horizon
-        ratios = _ratios(
-            _swept(start, end, horizon) / (rate * float((end - start).mean())),
-            _swept(start, train, horizon) / (rate * float((train - start).mean())),
-        )
+        each = (_swept(start, x, horizon) / (rate * float((x - start).mean())) for x in (end, train))
+        ratios = dict(zip(_RATIOS, each, strict=True))
         if not s.closed:
             return ratios
         generation = s.group_by_quantiles
         return ratios | s.levels(_events.busy_by_balance(s.tickets, generation, s.training), generation)
 
-    wrong = {
-        "samples a second for groups a second": lambda s: (
-            s.predict() | _ratios(1.0 / s.samples_per_group, 1.0 / s.samples_per_group)
-        ),
-        "the group's own training counted as waiting": lambda s: (
-            s.predict() | ({"delay": s.predict()["delay"] + s.training} if s.closed else {})
-        ),
-    }
+    wrong = {"samples a second for groups a second": lambda s: dict.fromkeys(_RATIOS, 1.0 / s.samples_per_group)}
 
     points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
     more = (_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},)
@@ -162,10 +130,9 @@ class Little(_engines.Engines, Claim):
         system = plant(lab.engine(point))
         sums = system.simulate(batches, samples, 0, seed, record=False).sums
         record = system.timeline(batches, samples, seed=seed)
-        ratios = {
-            "in_flight": _ratio(float(sums.in_flight), float(sums.seconds), record, samples, "t_done"),
-            "outstanding": _ratio(float(sums.outstanding), float(sums.seconds), record, samples, "t_left"),
-        }
+        each = {"in_flight": (sums.in_flight, "t_done"), "outstanding": (sums.outstanding, "t_left")}
+        seconds = float(sums.seconds)
+        ratios = {k: _ratio(float(count), seconds, record, samples, until) for k, (count, until) in each.items()}
         if "exponential" not in str(point["train_time"]):
             return ratios
         warm, count = max(400, 40 * point["tickets"]), lab.realizations_for(0.03, effect, 0.0, 10)
@@ -182,9 +149,7 @@ class Little(_engines.Engines, Claim):
         return ratios | lab.means(lab.timelines(system, 10 * warm, samples, count, seed), levels)
 
     defects = {
-        "a group counted twice": lambda: (lab.kernel_defects.group_counted_twice, _POINT),
-        "a group's end taken from its first sample": lambda: (lab.stamped("groups", "t_done", _first_end), _LIGHT),
-        "seconds in the buffer left out": lambda: (lab.stamped("groups", "t_left", _entered), _LIGHT),
+        "a group counted twice": lambda: lab.kernel_defects.group_counted_twice,
         "a group permit lost, in counts and stamps alike": lambda: (lab.ticket_lost, _LOOP),
         "two generator slots lost, in counts and stamps alike": lambda: (replaced(rates=(1.0,) * 6), _LOOP),
     }

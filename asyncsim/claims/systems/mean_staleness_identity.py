@@ -85,11 +85,7 @@ class MeanStalenessIdentity(Claim):
         return {"ratio": Estimate(total / int(outstanding.sum()), tolerance=1e-12)}
 
     defects = {
-        "stamp taken at completion": lambda: (lab.late_stamp, _POINT),
+        "stamp taken at completion": lambda: lab.late_stamp,
         "an install not counted": lambda: (lab.kernel_defects.version_off_by_one, {**_POINT, "trouble": "age cut"}),
         "an install counted twice": lambda: (lab.kernel_defects.publish_counted_twice, {**_POINT, "trouble": "slots"}),
-        "an install behind a slow publish not counted": lambda: (
-            lab.kernel_defects.version_off_by_one,
-            {**_POINT, "trouble": "slow publishes"},
-        ),
     }

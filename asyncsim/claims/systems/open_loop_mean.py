@@ -25,13 +25,11 @@ from scipy.stats import poisson
 
 from asyncsim.base import checks, laws
 from asyncsim.claims import _engines, _openloop, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Timeline, replaced, sampled
+from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Timeline, replaced, sampled
 
 _SLOW, _FAST = 0.6, 1.5
 _CLEAR = 0.25
 """Distance of the edges of the ages from whole periods within which chance moves groups across."""
-
-
 _POINT = {
     "places": 256, "samples_per_group": 4, "groups_per_batch": 64, "length": "lognormal:1.0:0.8", "train_time": 0.74,
     "capacity": 128,
@@ -40,11 +38,11 @@ _FAST_POINT = _POINT | {"samples_per_group": 1, "length": "exponential:1", "trai
 _STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, "capacity": 32, "length": "constant:1"}
 
 
-class OpenLoopMean(_engines.Engines, Claim):
+class OpenLoopMean(_engines.Engines):
     """an open loop that drops its oldest has mean staleness `C/P + rho` below `rho = 1`, `1 + E floor(a+t)` above"""
 
     kind, status = "expectation", "conditional"
-    source, through = "derived: staleness at the dequeue; mean-staleness identity below rho = 1", "kernel"
+    source = "derived: staleness at the dequeue; mean-staleness identity below rho = 1"
 
     places = _engines.places(example=40)
     samples_per_group = _engines.samples(typical=(1, 4), example=4)
@@ -57,22 +55,20 @@ class OpenLoopMean(_engines.Engines, Claim):
 
     def joint(self) -> None:
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
-        group = self.group
-        ratio = self.ratio = self.places * self.train_time / (self.groups_per_batch * group)
+        ratio = self.ratio = self.places * self.train_time / (self.groups_per_batch * self.group)
         # Smallest and largest age at the dequeue, in periods.
         batches = self.capacity / self.groups_per_batch
         self.ages = (batches - 1.0) / ratio, batches / ratio
         bound = f"such that groups generated for each one trained are at most {_SLOW:g} or at least {_FAST:g}, "
         remedy = "in between the buffer runs empty and full by chance; make one side faster"
-        apart = ratio <= _SLOW or ratio >= _FAST
-        checks.require(apart, "train_time", self.train_time, f"{bound}not {ratio:.4g}", remedy)
+        self.require(ratio <= _SLOW or ratio >= _FAST, "train_time", f"{bound}not {ratio:.4g}", remedy)
         _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
         _openloop.refuse_far(self.length, self.samples_per_group, self.train_time)
         # Refuse few places that deliver in bursts.
         least = 4 * self.groups_per_batch
         many, bound = self.places >= least, f"at least {least}, four times the groups of a batch"
         remedy = "few places deliver in bursts of their own long and short works; add places"
-        checks.require(many or not self.length.random, "places", self.places, bound, remedy)
+        self.require(many or not self.length.random, "places", bound, remedy)
         # Refuse works in step below rho = 1.
         if ratio < 1.0:
             reason = "works in step deliver in a pattern"
@@ -83,13 +79,7 @@ class OpenLoopMean(_engines.Engines, Claim):
         distance = min(abs(edge - round(edge)) if edge >= 0.5 else 1.0 for edge in (low, high))
         bound = f"such that staleness of {low:.3g} to {high:.3g} periods ends {_CLEAR:g} or more away from whole ones"
         remedy = "chance moves groups across whole periods; change capacity or train_time"
-        checks.require(distance >= _CLEAR, "capacity", self.capacity, bound, remedy)
-
-    def waited(s, waiting: float) -> dict[str, float]:
-        """So many periods in the buffer, and a mean time of generation, neither of them rounded."""
-        if s.ratio < 1.0:
-            return s.predict()
-        return {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
+        self.require(distance >= _CLEAR, "capacity", bound, remedy)
 
     def predict(s) -> dict[str, float]:
         if s.ratio < 1.0:
@@ -116,12 +106,15 @@ class OpenLoopMean(_engines.Engines, Claim):
         queue_floor = float((np.diff(edges) * np.floor(middle)).sum()) / (high - low)
         return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
 
+    def unrounded(s) -> dict[str, float]:
+        """The closed form that replaces E floor(x) by E[x] - 1/2."""
+        waiting = (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
+        above = {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
+        return above if s.ratio > 1.0 else {}
+
     wrong = {
-        "rounding replaced by one half": lambda s: s.waited(
-            (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
-        ),
+        "rounding replaced by one half": lambda s: s.unrounded(),
         "the install before training forgotten": lambda s: {name: value - 1.0 for name, value in s.predict().items()},
-        "a full buffer waits q periods": lambda s: s.waited(s.capacity / s.groups_per_batch),
     }
 
     points = (_POINT, _FAST_POINT, _STEP | {"train_time": 2.8})
@@ -152,6 +145,6 @@ class OpenLoopMean(_engines.Engines, Claim):
 
     defects = {
         "versions one behind": lambda: (lab.kernel_defects.version_off_by_one, _FAST_POINT),
-        "freshest group first": lambda: (replaced(order="freshest"), _POINT),
-        "a full buffer blocks": lambda: (lab.blocks, _POINT),
+        "freshest group first": lambda: replaced(order="freshest"),
+        "a full buffer blocks": lambda: lab.blocks,
     }

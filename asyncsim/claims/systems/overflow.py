@@ -12,27 +12,20 @@ fills the buffer and runs over, batches taken out at a fixed period. Source: der
 import math
 
 from asyncsim.claims import _engines, _openloop, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Timeline, checks, replaced, sampled
-
-
-def _quantities(ratio: float, length: float) -> dict[str, float]:
-    return {"dropped_fraction": 1.0 - 1.0 / ratio, "mean_length": length}
-
+from asyncsim.claims._claim import Estimate, Plant, Point, Timeline, checks, replaced, sampled
 
 _TOLERANCE = 0.002
 """A buffer empty by chance, and lengths biased by an order of 1/places (both below 0.1 percent at 16 places)."""
-
-
 _POINT = {
     "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "length": "lognormal:1.0:0.8", "train_time": 0.7323,
     "capacity": 32,
 }  # fmt: skip
 
 
-class Overflow(_engines.Engines, Claim):
+class Overflow(_engines.Engines):
     """a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased"""
 
-    kind, status, source, through = "expectation", "asymptotic", "derived: finished less trained", "kernel"
+    kind, status, source = "expectation", "asymptotic", "derived: finished less trained"
 
     places = _engines.places(example=32)
     samples_per_group = _engines.samples(typical=(1, 4), example=4)
@@ -43,37 +36,26 @@ class Overflow(_engines.Engines, Claim):
 
     def joint(self) -> None:
         checks.integer("capacity", self.capacity, self.groups_per_batch, "give the buffer room for a batch")
-        ratio = self.ratio(self.group)
+        ratio = self.places * self.train_time / (self.groups_per_batch * self.group)
         bound = f"such that 1.25 groups or more are generated for each one trained, not {ratio:.4g}"
         remedy = "near equality drops are a matter of chance; train for longer or add places"
-        checks.require(ratio >= 1.25, "train_time", self.train_time, bound, remedy)
+        self.require(ratio >= 1.25, "train_time", bound, remedy)
         _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
 
-    def ratio(self, group: float) -> float:
-        """Groups finished for each one trained."""
-        return self.places * self.train_time / (self.groups_per_batch * group)
+    def lost(s, group: float) -> dict[str, float]:
+        ratio = s.places * s.train_time / (s.groups_per_batch * group)
+        return {"dropped_fraction": 1.0 - 1.0 / ratio, "mean_length": s.length.mean()}
 
     def predict(s) -> dict[str, float]:
-        return _quantities(s.ratio(s.group), s.length.mean())
+        return s.lost(s.group)
 
     def check(s) -> dict[str, float]:
-        """A fluid in place of groups: inflow of a period beyond the free room is lost."""
+        """A fluid in place of groups: once full, the buffer loses what a period brings beyond the batch taken out."""
         inflow = s.places / s.group_by_quantiles * s.train_time
-        level = 0.0
-        while level + inflow <= s.capacity:
-            level += inflow - s.groups_per_batch
-        spill = s.capacity - s.groups_per_batch + inflow - s.capacity
-        return {"dropped_fraction": spill / inflow, "mean_length": _work.longest_by_quantiles(s.length, 1)}
+        lost = (inflow - s.groups_per_batch) / inflow
+        return {"dropped_fraction": lost, "mean_length": _work.longest_by_quantiles(s.length, 1)}
 
-    wrong = {
-        "dropped groups counted against trained ones": lambda s: (
-            s.predict() | {"dropped_fraction": s.ratio(s.group) - 1.0}
-        ),
-        "kept share for dropped share": lambda s: s.predict() | {"dropped_fraction": 1.0 / s.ratio(s.group)},
-        "mean sample instead of the longest of a group": lambda s: _quantities(
-            s.ratio(s.length.mean()), s.length.mean()
-        ),
-    }
+    wrong = {"mean sample instead of the longest of a group": lambda s: s.lost(s.length.mean())}
 
     points = (_POINT, _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.75})
     more = (_POINT | {"train_time": 1.2206},)
@@ -102,7 +84,7 @@ class Overflow(_engines.Engines, Claim):
         return lab.means(lab.timelines(system, batches, samples, realizations, seed), numbers, _TOLERANCE)
 
     defects = {
-        "dropped groups counted as trained": lambda: (lab.kernel_defects.dropped_counted_as_trained, _POINT),
-        "a full buffer blocks": lambda: (lab.blocks, _POINT),
-        "old groups cut in generation": lambda: (replaced(max_age=1, age_at_pack="all"), _POINT),
+        "dropped groups counted as trained": lambda: lab.kernel_defects.dropped_counted_as_trained,
+        "a full buffer blocks": lambda: lab.blocks,
+        "old groups cut in generation": lambda: replaced(max_age=1, age_at_pack="all"),
     }

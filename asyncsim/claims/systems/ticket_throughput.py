@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, each_term, sampled
+from asyncsim.claims._claim import Estimate, Plant, Point, checks, each_term, sampled
 
 _POINT = {
     "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "batches_per_publish": 1, "tickets": 64,
@@ -38,11 +38,11 @@ _TWO_BATCHES = _SINGLE | {
 _IN_STEP = _POINT | {"places": 8, "tickets": 8, "groups_per_batch": 8, "samples_per_group": 1, "train_time": 0.9}
 
 
-class TicketThroughput(_engines.Engines, Claim):
+class TicketThroughput(_engines.Engines):
     """groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is out"""
 
     kind, source = "bound", "derived: utilization law of generator slots, trainer and group permits"
-    through, loose = "kernel", frozenset({"group permits behind other batches"})
+    loose = frozenset({"group permits behind other batches"})
 
     places = _engines.places(typical=(1, 12), example=16)
     samples_per_group = _engines.samples(typical=(1, 6), example=2)
@@ -61,41 +61,22 @@ class TicketThroughput(_engines.Engines, Claim):
         reason = "give a group permit to each group that must be out before one returns"
         checks.integer("tickets", self.tickets, least, reason)
 
-    def seconds(self, group: float) -> dict[str, dict[str, float]]:
-        """Seconds for which a group uses each resource, over how many there are, in parts; `stop`: nothing goes on."""
-        stop = self.sync_time / self.publish
-        ticket = {"dequeue": group} if self.early else self.hold(group)
-        return {
-            "places": {"places": group / self.places},
-            "trainer": {
-                "trainer": self.train_time / self.groups_per_batch,
-                "trainer's synchronization": 0.0 if self.generator_pauses else stop,
-            },
-            "tickets": {name: part / self.tickets for name, part in ticket.items()},
-            "stop": {"stop of all": stop if self.generator_pauses else 0.0},
-        }
-
-    def hold(self, group: float) -> dict[str, float]:
-        """Seconds, in parts, for which a ticket that returns at the install is held at least."""
-        return {
+    def rate(self, group: float, factor: float = 1.0, term: str = "") -> dict[str, float]:
+        """The bound where a group takes `group` seconds of a place; one term's seconds divided by a factor."""
+        share, both = self.sync_time / self.publish, self.generator_pauses
+        # Seconds for which a ticket that returns at the install is held at least.
+        hold = {
             "tickets": group,
             "group permits in training": self.train_time,
             "group permits behind other batches": (self.batches_per_publish - 1) / 2.0 * self.train_time,
-            "group permits in synchronization": 0.0 if self.generator_pauses else self.sync_time,
+            "group permits in synchronization": 0.0 if both else self.sync_time,
         }
-
-    def rate(self, group: float, factor: float = 1.0, term: str = "", late: float = 0.0) -> dict[str, float]:
-        """The bound where a group takes `group` seconds of a place; one term's seconds divided by a factor.
-
-        `late`: further seconds for which a ticket is held.
-        """
-        use = {
-            resource: math.fsum(x / (factor if name == term else 1.0) for name, x in parts.items())
-            for resource, parts in self.seconds(group).items()
-        }
-        stop = use.pop("stop")
-        use["tickets"] += late / self.tickets
-        return {"groups_per_second": 1.0 / (max(use.values()) + stop)}
+        # Seconds for which a group uses a place, the trainer, a ticket, over how many there are; then nothing goes on.
+        training = {"trainer": self.train_time / self.groups_per_batch, "trainer's synchronization": share * (not both)}
+        tickets = {name: part / self.tickets for name, part in ({"dequeue": group} if self.early else hold).items()}
+        each = {"places": group / self.places}, training, tickets, {"stop of all": share * both}
+        *uses, stop = (math.fsum(x / (factor if name == term else 1.0) for name, x in use.items()) for use in each)
+        return {"groups_per_second": 1.0 / (max(uses) + stop)}
 
     def predict(s) -> dict[str, float]:
         return s.rate(s.group)
@@ -112,16 +93,9 @@ class TicketThroughput(_engines.Engines, Claim):
         return {"groups_per_second": s.publish / seconds}
 
     wrong = {
-        "generation and training in turn": lambda s: {
-            "groups_per_second": 1.0
-            / (s.group / s.places + s.train_time / s.groups_per_batch + s.sync_time / s.publish)
-        },
         "every group as slow as the slowest of its batch": lambda s: s.rate(
             _work.longest(s.length, s.samples_per_group * s.groups_per_batch)
-        ),
-        "a group permit held through all training of its publish": lambda s: s.rate(
-            s.group, late=(s.batches_per_publish - 1) / 2.0 * s.train_time + (s.train_time if s.early else 0.0)
-        ),
+        )
     }
 
     # Its seconds divided by the factor: a smaller one makes the bound lower. Seconds without end let nothing through.
@@ -137,10 +111,8 @@ class TicketThroughput(_engines.Engines, Claim):
             _FEW_PLACES,
             _PAUSED,
             _SINGLE | {"length": "exponential:1", "release": "dequeue"},
-            _ONE_TICKET,
-            _ONE_TICKET | {"generator_pauses": True},
-            _TWO_BATCHES,
         ),
+        *(_ONE_TICKET, _ONE_TICKET | {"generator_pauses": True}, _TWO_BATCHES),
         # Tickets are back before the training that they would wait for elsewhere.
         _IN_STEP | {"length": "constant:1", "release": "dequeue"},
     )
