@@ -61,7 +61,7 @@ class AsynchronousThroughput(_engines.Engines):
         # Limit a buffer empty or full by chance.
         _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
 
-    def at(self, group: float) -> dict[str, float]:
+    def rate(self, group: float) -> dict[str, float]:
         """The rate where each trained group takes `group` seconds of a place."""
         stop = self.sync_time / self.publish
         writing, training = group / self.places, self.train_time / self.groups_per_batch
@@ -69,7 +69,7 @@ class AsynchronousThroughput(_engines.Engines):
         return {"groups_per_second": 1.0 / seconds}
 
     def predict(s) -> dict[str, float]:
-        return s.at(s.group)
+        return s.rate(s.group)
 
     def check(s) -> dict[str, float]:
         """Constant times: after one rotation of all places everything repeats after `places` publishes."""
@@ -82,7 +82,7 @@ class AsynchronousThroughput(_engines.Engines):
         ends = _events.Loop(staggered, training, *sizes, capacity=s.capacity, drop=drops).run(warm + period)
         return {"groups_per_second": period * s.groups_per_batch / float(ends[-1] - ends[-1 - period])}
 
-    wrong = {"mean sample instead of the longest of a group": lambda s: s.at(s.length.mean())}
+    wrong = {"mean sample instead of the longest of a group": lambda s: s.rate(s.length.mean())}
 
     points = (
         _POINT,
