@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, laws, measured, records, rng
-from asyncsim.base.feeds import EagerFeed, Source
+from asyncsim.base.feeds import Source
 from asyncsim.schedules._delay_report import Report
 
 _PER = ("update", "group", "trajectory")
@@ -98,10 +98,6 @@ class Imposed(Source):
             self.random,
             header={**self.describe(), "seed": seed},
         )
-
-    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
-        """The schedule, to be taken batch by batch."""
-        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))
 
 
 def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.base import checks, files, records
-from asyncsim.base.feeds import EagerFeed, Source
+from asyncsim.base.feeds import Source
 from asyncsim.schedules import _log_stacks as stacks
 
 if TYPE_CHECKING:
@@ -207,7 +207,3 @@ class Replay(Source):
             "token's) and unknown='even' for the tokens between"
         )
         raise checks.InputError("versions", value, "known for every token that is trained", remedy)
-
-    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
-        """The schedule, to be taken batch by batch."""
-        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))

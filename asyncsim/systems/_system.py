@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, memory, records
-from asyncsim.base.feeds import EagerFeed
 from asyncsim.systems import _state
 from asyncsim.systems._settings import PLACES as PLACES
 from asyncsim.systems._settings import Plan, Settings
@@ -79,10 +78,6 @@ class System(Settings):
         """`describe` with the group size and the training time that a load fixes for it."""
         resolved = {} if self.load is None else {"train_time": self.mean_train_time(samples_per_group)}
         return {**self.describe(), **resolved, "samples_per_group": samples_per_group}
-
-    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
-        """The schedule, to be taken batch by batch."""
-        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))
 
     def timeline(
         self, batches: int, samples_per_group: int = 1, tokens: int = 1, seed: int = 0, realization: int = 0
