@@ -45,6 +45,16 @@ class Source:
 
     coupled = False
 
+    name: Any
+    knobs: Any
+    groups_per_batch: Any
+    batches_per_publish: Any
+
+    def describe(self) -> dict[str, Any]:
+        """All parameters as JSON can hold them."""
+        counts = {"groups_per_batch": self.groups_per_batch, "batches_per_publish": self.batches_per_publish}
+        return {"name": self.name, "knobs": records.plain(self.knobs), **counts}
+
     @property
     def redundant(self) -> int:
         """None: a group keeps what it starts."""

@@ -69,7 +69,21 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
     Raises `InputError` for a file that is damaged, or would take more memory than its budget.
     """
     wanted = set(wanted)
-    tables = [_one(place, wanted, budget, layout) for place in places]
+    tables: list[Table] = []
+    for place in places:
+        kind = str(_log_places.kind_of(place.path))
+        with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
+            if kind in (".pt", ".pth", ".pkl", ".pickle"):
+                rows = _log_lines.read_values(place.path, kind, wanted, budget, layout.records)
+            else:
+                rows = {".csv": _csv, ".parquet": _parquet}.get(kind, _log_lines.read)(place.path, wanted, budget)
+        rows = _log_cells.spread(rows, str(place.path)) if layout.listed else rows
+        # What its path says stands in columns of its own.
+        for name in sorted(wanted):
+            if name.startswith(PATH) and (number := _log_places.number(name, place)) is not None:
+                rows.names.append(name)
+                rows.cells[name] = np.full(rows.rows, number)
+        tables.append(rows)
     table = _log_cells.joined(tables)
     checks.require(
         table.rows > 0, "path", places[0].name, "a log with at least one row", "log one row for every sample"
@@ -77,23 +91,6 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
     table.names.append(NUMBERED)
     if NUMBERED in wanted:
         table.cells[NUMBERED] = np.arange(table.rows)
-    return table
-
-
-def _one(place: Place, wanted: set[str], budget: files.Budget, layout: Layout) -> Table:
-    """The rows of one file, with what its path says in columns of their own."""
-    kind = str(_log_places.kind_of(place.path))
-    with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
-        if kind in (".pt", ".pth", ".pkl", ".pickle"):
-            table = _log_lines.read_values(place.path, kind, wanted, budget, layout.records)
-        else:
-            table = {".csv": _csv, ".parquet": _parquet}.get(kind, _log_lines.read)(place.path, wanted, budget)
-    if layout.listed:
-        table = _log_cells.spread(table, str(place.path))
-    for name in sorted(wanted):
-        if name.startswith(PATH) and (number := _log_places.number(name, place)) is not None:
-            table.names.append(name)
-            table.cells[name] = np.full(table.rows, number)
     return table
 
 
@@ -114,7 +111,10 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     across = data.count(b",", 0, first.start() if first else 0) + 1
     budget.take(9 * min(lines * min(across, len(wanted)), len(data)))
     source, parse = pa.py_buffer(data), arrow.ParseOptions(newlines_in_values=True)
-    names = _different(_header(data))
+    # Names in the first record; a reader of all columns would take 10 kB for each.
+    ends = (match.end() for match in re.finditer(rb"\r\n|\r|\n", data))
+    texts = (data[start:end].decode("utf-8-sig") for start, end in pairwise(chain((0,), ends)))
+    names = _different(next((names for names in csv.reader(texts, strict=True) if names), []))
     chosen = [name for name in names if name in wanted]
     asked = chosen or names[:1]
     convert = arrow.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=asked)
@@ -131,13 +131,6 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     kinds = [column.type for column in columns.values()]
     budget.take(rows * (ROW + sum(NUMBER if is_number(kind) else CELL for kind in kinds)))
     return Table(names, rows, of_table(columns, budget))
-
-
-def _header(data: bytearray) -> list[str]:
-    """Names in the first record; a reader of all columns would take 10 kB for each."""
-    ends = (match.end() for match in re.finditer(rb"\r\n|\r|\n", data))
-    lines = (data[start:end].decode("utf-8-sig") for start, end in pairwise(chain((0,), ends)))
-    return next((names for names in csv.reader(lines, strict=True) if names), [])
 
 
 def _by_batches(source: Any, parse: Any, convert: Any) -> dict[str, Cells] | None:
@@ -210,7 +203,6 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
 
 
 def _different(names: list[str]) -> list[str]:
-    """Names of columns, none of them twice."""
     checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
     return names
 

@@ -98,14 +98,13 @@ class Steps(NamedTuple):
         if len(self.at) == len(self.length):
             return np.where(self.version >= 0, self.version, np.nan)
         # In parts: for ten million samples the arrays below would take a gigabyte.
-        n = len(self.length)
-        parts = [self._part(i, min(i + PART, n))._token_mean() for i in range(0, n, PART)]
+        parts = []
+        for low in range(0, len(self.length), PART):
+            length = self.length[low : low + PART]
+            first = self.first[low : low + len(length) + 1]
+            entries = slice(first[0], first[-1])
+            parts.append(Steps(first - first[0], self.at[entries], self.version[entries], length)._token_mean())
         return np.concatenate(parts)
-
-    def _part(self, low: int, high: int) -> Steps:
-        entries = slice(self.first[low], self.first[high])
-        first = self.first[low : high + 1] - self.first[low]
-        return Steps(first, self.at[entries], self.version[entries], self.length[low:high])
 
     def _token_mean(self) -> np.ndarray:
         single = np.diff(self.first) == 1

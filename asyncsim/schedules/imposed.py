@@ -58,15 +58,6 @@ class Imposed(Source):
         parts = [repr(self.name), *(f"{k}={checks.shown(v)}" for k, v in {**self.knobs, **counts}.items())]
         return checks.clipped(f"Imposed({', '.join(parts)})", 400)
 
-    def describe(self) -> dict[str, Any]:
-        """All parameters as JSON can hold them."""
-        return {
-            "name": self.name,
-            "knobs": records.plain(self.knobs),
-            "groups_per_batch": self.groups_per_batch,
-            "batches_per_publish": self.batches_per_publish,
-        }
-
     def realizations(self, replicates: int) -> int:
         """M for so many replicates: one where the law is deterministic, else one for each."""
         return replicates if self.random else 1

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from asyncsim.base import checks, files, records
 from asyncsim.base.feeds import Source
+from asyncsim.schedules import _log_cells, _log_places, _log_table
 from asyncsim.schedules import _log_stacks as stacks
-
-if TYPE_CHECKING:
-    from asyncsim.schedules._log import Log
+from asyncsim.schedules._log_stacks import FATES, TIMES
+from asyncsim.schedules._log_table import Declared
+from asyncsim.schedules._log_versions import Steps, Units
 
 
 def replay(
@@ -62,9 +63,6 @@ def replay(
     >>> replay(path, unit="publishes").schedule(3, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0]
     """
-    from asyncsim.schedules import _log
-    from asyncsim.schedules._log_table import Declared
-
     conventions = stacks.stack_of(stack)
     checks.one_of("unknown", unknown, ("refuse", "keep", "even"), "say what becomes of missing versions")
     first_version = checks.integer("first_version", first_version, 0, "count publishes", checks.LARGEST)
@@ -77,15 +75,26 @@ def replay(
     declared = Declared(
         conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
-    where, counts = files.named("path", path), (batches_per_publish, samples_per_publish)
-    log = _log.import_log(where, stack, declared, *counts, first_version)
+    path = files.named("path", path)
+    places = _log_places.found(path, conventions.layout.files)
+    loaded = _log_table.load(path, places, declared)
+    table = loaded.columns
+    used = table["trained"]
+    checks.require(bool(used.any()), "train_version", None, "given for some sample", "log what was trained when")
+    number, publish = _numbers(table, batches_per_publish, "batch" in loaded.names, first_version)
+    grid = _grid(table, number, loaded.refused)
+    fits = samples_per_publish in (None, publish * grid[0].size)
+    bound = f"{publish * grid[0].size}, the samples of {publish} batches in the log"
+    checks.require(fits, "samples_per_publish", samples_per_publish, bound, "count the samples between publishes")
+    table["batch"] = number
+    origin = path.name, _log_places.digest(places), stack, units.unit, start_is, first_version, publish
+    samples = Samples(table, loaded.steps), loaded.steps, grid
+    log = Log(*origin, *samples, loaded.refused, loaded.rows, _unchecked(loaded, declared))
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
 
 
-def _units(unit: str | None, publish: int | None, updates: int | None, samples: int | None) -> Any:
+def _units(unit: str | None, publish: int | None, updates: int | None, samples: int | None) -> Units:
     """What a publish and a batch are in the unit of a log."""
-    from asyncsim.schedules._log_versions import Units
-
     counts = {"batches_per_publish": publish, "updates_per_batch": updates, "samples_per_publish": samples}
     for name, value in counts.items():
         if value is not None:
@@ -125,15 +134,8 @@ class Replay(Source):
     def knobs(self) -> dict[str, Any]:
         """What the log was read as."""
         log = self.log
-        return {
-            "source": log.source,
-            "sha256": log.digest,
-            "stack": log.stack,
-            "unit": log.unit,
-            "start_is": log.reference,
-            "first_version": log.first_version,
-            "unknown": self.unknown,
-        }
+        origin = {"source": log.source, "sha256": log.digest, "stack": log.stack, "unit": log.unit}
+        return origin | {"start_is": log.reference, "first_version": log.first_version, "unknown": self.unknown}
 
     @property
     def groups_per_batch(self) -> int:
@@ -152,15 +154,8 @@ class Replay(Source):
 
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them, and what the log leaves open."""
-        return {
-            "name": self.name,
-            "knobs": records.plain(self.knobs),
-            "groups_per_batch": self.groups_per_batch,
-            "batches_per_publish": self.batches_per_publish,
-            "recommended": dict(self.recommended),
-            "refused": records.plain(self.log.refused),
-            "unchecked": list(self.log.unchecked),
-        }
+        left_open = {"refused": records.plain(self.log.refused), "unchecked": list(self.log.unchecked)}
+        return {**super().describe(), "recommended": dict(self.recommended), **left_open}
 
     def realizations(self, replicates: int) -> int:
         """M for so many replicates: always one."""
@@ -178,7 +173,17 @@ class Replay(Source):
         remedy = "use the group size of the run" + ("" if log.grid.shape[2] > 1 else "; map group_id if it had groups")
         checks.require(samples_per_group == log.grid.shape[2], "samples_per_group", samples_per_group, bound, remedy)
         version = log.versions(batches, tokens, self.unknown == "even")
-        self._refuse_unknown(version)
+        if self.unknown != "keep" and (version < 0).any():
+            position = np.unravel_index(int(np.argmax(version < 0)), version.shape)
+            sample = log.grid[position[:3]]
+            value = f"unknown at token {position[3]} of {version.shape[3]}, row {log.samples['row'][sample]}"
+            remedy = (
+                "leave out the batches that were generated before the log begins, with a later first_version"
+                if 0 <= log.samples["v_start"][sample] < log.first_version
+                else "log versions by token, or end_version (columns='end_version=START' says that it is the first "
+                "token's) and unknown='even' for the tokens between"
+            )
+            raise checks.InputError("versions", value, "known for every token that is trained", remedy)
         if (version == version[..., :1]).all():
             version = version[..., :1]
         index = log.grid[:batches]
@@ -193,17 +198,232 @@ class Replay(Source):
             {**self.describe(), "seed": seed},
         )
 
-    def _refuse_unknown(self, version: np.ndarray) -> None:
-        if self.unknown == "keep" or not (version < 0).any():
-            return
-        log, position = self.log, np.unravel_index(int(np.argmax(version < 0)), version.shape)
-        sample = log.grid[position[:3]]
-        early = 0 <= log.samples["v_start"][sample] < log.first_version
-        value = f"unknown at token {position[3]} of {version.shape[3]}, row {log.samples['row'][sample]}"
-        remedy = (
-            "leave out the batches that were generated before the log begins, with a later first_version"
-            if early
-            else "log versions by token, or end_version (columns='end_version=START' says that it is the first "
-            "token's) and unknown='even' for the tokens between"
-        )
-        raise checks.InputError("versions", value, "known for every token that is trained", remedy)
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Samples of a real run, staleness in publishes; NaN or -1 where the log has no value, never 0.
+
+    `samples`: one entry for each use of a sample, `batch` -1 for those that were not trained; `grid` int `[B, G, N]`,
+    their positions by batch; `refused`, rows that could not be placed, by reason; `rows` of the file; `unchecked`,
+    questions that this log leaves open.
+    """
+
+    source: str
+    digest: str
+    stack: str | None
+    unit: str
+    reference: str
+    first_version: int
+    batches_per_publish: int
+    samples: dict[str, np.ndarray] = field(repr=False)
+    steps: Steps = field(repr=False)
+    grid: np.ndarray = field(repr=False)
+    refused: dict[str, int]
+    rows: int
+    unchecked: tuple[str, ...]
+
+    def versions(self, batches: int, tokens: int, even: bool = False) -> np.ndarray:
+        """Version of token t of T, that of the logged token at the fraction t/T, int32 `[B, G, N, T]`; -1 unknown.
+
+        Versions count from `first_version`; one from before it is unknown. With `even`, tokens between a known first
+        and last version have the versions between them in equal shares.
+        """
+        index = self.grid[:batches].reshape(-1)
+        version = self.steps.take(index, tokens)
+        if even:
+            first, last = (self.samples[name][index, None] for name in ("v_start", "v_last"))
+            share = first + np.arange(tokens) * (last - first + 1) // tokens
+            version = np.where((version < 0) & (first >= 0) & (last >= 0), share, version)
+        shifted = np.where(version >= self.first_version, version - self.first_version, -1)
+        return shifted.reshape(*self.grid[:batches].shape, tokens).astype(np.int32)
+
+    def report(self) -> dict[str, Any]:
+        """Contents of the log and what it leaves open, as JSON can hold it."""
+        batches, groups, samples = self.grid.shape
+        used = self.samples["trained"]
+        counts = np.bincount(self.samples["fate"], minlength=len(FATES))
+        fates = {name: place for place, name in enumerate(FATES) if counts[place]}
+        length = np.where(self.steps.length > 0, self.steps.length, np.nan)
+        versions = self.samples["v_train"][used]
+        report: dict[str, Any] = {"source": self.source, "sha256": self.digest, "stack": self.stack, "unit": self.unit}
+        report |= {"reference": self.reference, "rows": self.rows, "batches": batches, "groups_per_batch": groups}
+        report |= {"samples_per_group": samples, "batches_per_publish": self.batches_per_publish}
+        return report | {
+            "trained_versions": [int(versions.min()), int(versions.max())],
+            "staleness": {name: _summary(self.samples[name], used) for name in STALENESS},
+            "tokens": {name: _summary(length, self.samples["fate"] == place) for name, place in fates.items()},
+            "fates": {name: int(counts[place]) for name, place in fates.items()},
+            "refused": dict(self.refused),
+            "unchecked": list(self.unchecked),
+        }
+
+    def text(self) -> str:
+        """The report on one page."""
+        report = self.report()
+        first, last = report["trained_versions"]
+        lines = [
+            f"log {self.source} ({self.stack or 'own names'}; {self.rows} rows; versions in {self.unit})",
+            f"{report['batches']} batches of {report['groups_per_batch']} groups of {report['samples_per_group']} "
+            f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
+            f"staleness in publishes, by the stamp at {self.reference}:",
+        ]
+        for name, row in report["staleness"].items():
+            known = row["known"] > 0
+            text = (
+                f"mean {row['mean']:.3f}, max {row['max']:g}, known for {row['known']} of {row['of']}" if known else ""
+            )
+            lines.append(f"  {name:12}{text or 'not known'}")
+        lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
+        lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
+        lines += [f"cannot be told: {reason}" for reason in self.unchecked]
+        return "\n".join(lines)
+
+
+STALENESS = {
+    "head": ("v_train", "v_start"),
+    "newest": ("v_train", "v_last"),
+    "token_mean": ("v_train", "versions of tokens"),
+    "span": ("v_last", "v_start"),
+    "in_flight": ("v_end", "v_start"),
+    "in_queue": ("v_train", "v_end"),
+}
+"""Staleness of a sample: the newer version, and the older one that is taken from it."""
+
+
+def _summary(values: np.ndarray, used: np.ndarray) -> dict[str, Any]:
+    known = values[used & np.isfinite(values)]
+    mean, largest = (float(known.mean()), float(known.max())) if known.size else (None, None)
+    return {"mean": mean, "max": largest, "known": int(known.size), "of": int(used.sum())}
+
+
+def _numbers(
+    columns: dict[str, np.ndarray], publish: int | None, has_batches: bool, first_version: int
+) -> tuple[np.ndarray, int]:
+    """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
+    used = columns["trained"]
+    labels, member = _log_cells.distinct(columns["label"][used])
+    version = np.full(len(labels), -1)
+    version[member] = columns["v_train"][used]
+    remedy = "see that the batch and train_version columns belong together, and check unit and train_offset"
+    same = version[member] == columns["v_train"][used]
+    checks.require(
+        bool(same.all()), "batch", int(labels[member[int(np.argmin(same))]]), "trained at one version", remedy
+    )
+    decreases = np.flatnonzero(np.diff(version) < 0)
+    fits = not len(decreases)
+    bound = "not decreasing from batch to batch"
+    checks.require(
+        fits, "train_version", version[decreases[:1]].tolist() + version[decreases[:1] + 1].tolist(), bound, remedy
+    )
+    publish = int((version == version[0]).sum()) if publish is None else publish
+    bound = f"{first_version} in the first batch"
+    remedy = (
+        "check train_offset (steps counted from one train on version step - 1); for a log that begins inside a run "
+        "give its first_version"
+    )
+    checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
+    wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
+    checks.require(
+        not len(wrong),
+        f"train_version of batch {wrong[:1].sum()}",
+        version[wrong[:1]].tolist(),
+        f"{first_version + int(wrong[:1].sum()) // publish} with batches_per_publish = {publish}",
+        "log every batch"
+        + ("" if has_batches else ", with a column batch where a publish has several")
+        + ", and check unit, batches_per_publish and updates_per_batch",
+    )
+    number = np.full(len(used), -1, dtype=np.int32)
+    number[used] = member
+    if "t_train" in columns:
+        first = np.full(number.max() + 1, np.inf)
+        np.fmin.at(first, number[used], columns["t_train"][used])
+        steps = np.diff(first[np.isfinite(first)])
+        bound, remedy = "not decreasing from batch to batch", "write all times from one clock, in seconds"
+        checks.require(bool((steps >= 0).all()), "t_train", float(steps.min(initial=0.0)), bound, remedy)
+    return number, publish
+
+
+def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
+    """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
+    index = np.flatnonzero(number >= 0)
+    many = int(columns["group"].max(initial=0)) + 1
+    pairs, member = _log_cells.distinct(number[index].astype(np.int64) * many + columns["group"][index])
+    size, pairs = np.bincount(member), pairs // many
+    ids = columns["trajectory"][index]
+    first = np.full(len(pairs), np.iinfo(np.int64).max)
+    np.minimum.at(first, member, ids)
+    lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
+    odd = int(np.argmax(size != size[0]))
+    fits = bool((size == size[0]).all())
+    bound = f"{size[0]}, as in the other groups"
+    remedy = "log every sample of a group, with a group_id that no other group of the batch has" + lost
+    checks.require(fits, f"samples of a group in batch {pairs[odd]}", int(size[odd]), bound, remedy)
+    groups = np.bincount(pairs)
+    odd = int(np.argmax(groups != groups[0]))
+    bound = f"{groups[0]}, as in the other batches"
+    remedy = "leave batches out that the log holds in part, as the last one" + lost
+    checks.require(bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]), bound, remedy)
+    # Rows that stand in this order already are not sorted.
+    keys, ascending = (number[index], first[member], ids), True
+    tied = np.ones(max(0, len(ids) - 1), dtype=bool)
+    for key in keys:
+        ascending = ascending and not (tied & (key[1:] < key[:-1])).any()
+        tied &= key[1:] == key[:-1]
+    index = index if ascending else index[np.lexsort(keys[::-1])]
+    return index.reshape(len(groups), groups[0], size[0])
+
+
+class Samples(dict[str, np.ndarray]):
+    """Columns of a log. Staleness of every trained use, float64 in publishes, is worked out when it is asked for.
+
+    NaN where it is unknown. Kept for ten million samples, six of them would take half a gigabyte.
+    """
+
+    def __init__(self, columns: dict[str, np.ndarray], steps: Steps) -> None:
+        super().__init__(columns)
+        self.steps = steps
+
+    def __missing__(self, name: str) -> np.ndarray:
+        if name not in STALENESS:
+            raise KeyError(name)
+        if name == "token_mean":
+            return self._known("v_train") - self.steps.token_mean()
+        newer, older = STALENESS[name]
+        left = self._known(newer)
+        left -= self._known(older)
+        return left
+
+    def _known(self, name: str) -> np.ndarray:
+        known = self["trained"] if name == "v_train" else self[name] >= 0
+        return np.where(known, self[name], np.nan)
+
+
+def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
+    names, columns = loaded.names, loaded.columns
+    used = columns["trained"]
+    segments = loaded.rows - len(columns["row"])
+    unknown = int(np.isnan(loaded.steps.token_mean()[used]).sum())
+    rest = f"token_mean rests on the {int(used.sum()) - unknown} of {int(used.sum())} samples with all versions known"
+    reasons = {
+        "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
+        "of a staleness limit can be checked": "fate" not in names,
+        "the first token's version: the stamp is that of the submission, so staleness is an upper bound": (
+            declared.start_is == "submit"
+        ),
+        "the first token's version: the stamp is taken at the end, so head staleness is unknown": (
+            declared.start_is == "end"
+        ),
+        "the version at the end, so neither the span nor what was in flight and in queue": bool(
+            (columns["v_end"][used] < 0).any()
+        ),
+        f"versions inside samples that weights changed under: {rest}": unknown > 0,
+        "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
+        "no column group_id: every sample is taken as a group of its own": "group_id" not in names,
+        "no times "
+        + ", ".join(t for t in TIMES if t not in names)
+        + ": distributions in seconds cannot be checked": not set(TIMES) <= set(names),
+        "no column batch: what was trained at one version is taken as one batch": declared.units.batch == 0
+        and "batch" not in names,
+        f"{segments} rows are further segments of samples": segments > 0,
+    }
+    return tuple(reason for reason, holds in reasons.items() if holds)
