@@ -32,7 +32,16 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
         found = check_metric(outside.loaded(o.target), o.like, allow=tuple(o.allow), strict=o.strict, seed=o.seed)
         print(found)
         return found.record(), 0 if found.conforms else 1
-    arguments, parts = _settings(o.set)
+    # Settings of the thing itself, and those of its parts, PART.KEY=VALUE.
+    arguments: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {name: {} for name in _PARTS}
+    for key, value in wording.settings(o.set).items():
+        part, dot, name = key.partition(".")
+        if dot:
+            checks.one_of("--set part", part, _PARTS, "write KEY=VALUE, or adapter.KEY=VALUE")
+            parts[part][name] = value
+        else:
+            arguments[key] = value
     # Names of a controller's methods, CALL=METHOD; those of "none" are left out.
     for pair in o.names:
         call, equals, method = pair.partition("=")
@@ -49,20 +58,6 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
             checks.require(not value, option, value, "left out for an admission controller", "it is for losses")
         return _admission(subject, arguments, parts)
     return _loss(o, subject, arguments, parts)
-
-
-def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Settings of the thing itself, and those of its parts, PART.KEY=VALUE."""
-    arguments: dict[str, Any] = {}
-    parts: dict[str, dict[str, Any]] = {name: {} for name in _PARTS}
-    for key, value in wording.settings(pairs).items():
-        part, dot, name = key.partition(".")
-        if dot:
-            checks.one_of("--set part", part, _PARTS, "write KEY=VALUE, or adapter.KEY=VALUE")
-            parts[part][name] = value
-        else:
-            arguments[key] = value
-    return arguments, parts
 
 
 def _loss(

@@ -171,9 +171,11 @@ class Parsed(Parameter[T]):
     """A value that `check(name, value)` converts or refuses: the text of a law, a table of logits."""
 
 
-def Table(accepts: str, remedy: str, **details: Any) -> Parsed[np.ndarray]:
+class Table(Parsed[np.ndarray]):
     """A table of finite numbers `[rows, columns]`; other parameters say how many of each."""
-    return Parsed(lambda name, value: checks.finite_array(name, value, [None, None], remedy), accepts, **details)
+
+    def __init__(self, accepts: str, remedy: str, **details: Any) -> None:
+        super().__init__(lambda name, value: checks.finite_array(name, value, [None, None], remedy), accepts, **details)
 
 
 class Declared:

@@ -49,9 +49,8 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
             where = f"values of {field} column {own}, row {odd[0][0] + 1}"
             raise checks.InputError(where, odd[0][1], "a number", "write plain numbers, and no text among them")
     if named:
-        checks.one_of(
-            f"{field} column", named, numeric or ["none: no column of numbers"], f"choose a column of numbers of {path}"
-        )
+        known = numeric or ["none: no column of numbers"]
+        checks.one_of(f"{field} column", named, known, f"choose a column of numbers of {path}")
     several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
     checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
     name = named or numeric[0]

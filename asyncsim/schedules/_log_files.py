@@ -85,9 +85,8 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
                 rows.cells[name] = np.full(rows.rows, number)
         tables.append(rows)
     table = _log_cells.joined(tables)
-    checks.require(
-        table.rows > 0, "path", places[0].name, "a log with at least one row", "log one row for every sample"
-    )
+    remedy = "log one row for every sample"
+    checks.require(table.rows > 0, "path", places[0].name, "a log with at least one row", remedy)
     table.names.append(NUMBERED)
     if NUMBERED in wanted:
         table.cells[NUMBERED] = np.arange(table.rows)
@@ -167,8 +166,8 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
     from pyarrow import parquet
 
-    declared = footer(path, budget)
-    budget.take(ROW * declared.rows)
+    rows, chunks = footer(path, budget)
+    budget.take(ROW * rows)
     limit = max(os.path.getsize(path), PIECE)
     sizes = {"thrift_string_size_limit": limit, "thrift_container_size_limit": limit}
     with parquet.ParquetFile(path, **sizes) as file:
@@ -180,16 +179,16 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     for name, kind in nested.items():
         _refuse_type(name, kind)
     chosen = [*names, *nested]
-    leaves = [leaf for leaf in declared.leaves if any(f"{leaf.path}.".startswith(f"{name}.") for name in chosen)]
+    leaves = [leaf for leaf in chunks if any(f"{leaf.path}.".startswith(f"{name}.") for name in chosen)]
     kinds = {name: schema.field(name).type for name in names} | nested
     numbers = {name for name, kind in kinds.items() if is_number(kind)}
     budget.take(sum((NUMBER if leaf.path in numbers else CELL) * leaf.values + 2 * leaf.size for leaf in leaves))
-    if names and not nested and len(numbers) == len(names) and declared.rows * NUMBER >= LARGE:
+    if names and not nested and len(numbers) == len(names) and rows * NUMBER >= LARGE:
         with parquet.ParquetFile(path, **sizes) as file:
             found = _numbers(file.iter_batches(BATCH, columns=names, use_threads=False), names)
         pa.default_memory_pool().release_unused()
         if found is not None:
-            return Table(_different([*schema.names]), declared.rows, found)
+            return Table(_different([*schema.names]), rows, found)
     # A text repeated a million times is one entry of a dictionary; its cells are counted before they are made.
     texts = sorted({leaf.path for leaf in leaves if leaf.text})
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
@@ -199,7 +198,7 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     every = _different([*schema.names, *nested])
     cells = of_table(columns, budget)
     pa.default_memory_pool().release_unused()
-    return Table(every, declared.rows, cells)
+    return Table(every, rows, cells)
 
 
 def _different(names: list[str]) -> list[str]:
@@ -231,15 +230,11 @@ class Leaf(NamedTuple):
     text: bool
 
 
-class Footer(NamedTuple):
-    """Rows of a file and the chunks of its columns."""
+def footer(path: Path, budget: files.Budget) -> tuple[int, list[Leaf]]:
+    """Rows of a file and the chunks of its columns, by its footer.
 
-    rows: int
-    leaves: list[Leaf]
-
-
-def footer(path: Path, budget: files.Budget) -> Footer:
-    """The footer of a file; raises what a damaged one comes to, and `InputError` for one that is too big."""
+    Raises what a damaged one comes to, and `InputError` for one that is too big.
+    """
     with open(path, "rb") as file:
         whole = file.seek(0, os.SEEK_END)
         file.seek(max(0, whole - 8))
@@ -257,7 +252,7 @@ def footer(path: Path, budget: files.Budget) -> Footer:
     least = min([fields[3], *(number for leaf in leaves for number in (leaf.values, leaf.size))])
     if least < 0:
         raise ValueError("it declares less than nothing")
-    return Footer(fields[3], leaves)
+    return fields[3], leaves
 
 
 class _Reader:

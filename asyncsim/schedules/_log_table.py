@@ -82,9 +82,8 @@ def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[
     for ours in COLUMNS:
         if ours in mapping:
             reason = stack.traps.get((ours, mapping[ours]))
-            checks.require(
-                reason is None, f"columns[{ours}]", mapping[ours], "the right column of this trainer", str(reason)
-            )
+            bound = "the right column of this trainer"
+            checks.require(reason is None, f"columns[{ours}]", mapping[ours], bound, str(reason))
             lacking = [name for name in mapping[ours].split("+") if name not in names]
             bound = "a column of the file: " + ", ".join(names[: checks.MANY]) + ", ..." * (len(names) > checks.MANY)
             checks.require(not lacking, f"columns[{ours}]", mapping[ours], bound, "correct the name")

@@ -154,9 +154,8 @@ class _SteppedFeed:
 
     def record(self) -> records.Schedule:
         """The schedule of the batches taken so far."""
-        checks.require(
-            bool(self._history), "batches taken", 0, "at least 1", "take a batch before asking for the record"
-        )
+        remedy = "take a batch before asking for the record"
+        checks.require(bool(self._history), "batches taken", 0, "at least 1", remedy)
         version, code, work = (np.stack(column, axis=1) for column in zip(*self._history, strict=True))
         seconds = np.stack([state.batch.t_start[: version.shape[1]] for state in self.states])
         return records.Schedule(version, code, self.system.batches_per_publish, True, work, self.header, seconds)

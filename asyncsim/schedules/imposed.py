@@ -219,10 +219,8 @@ class Delays(Imposed):
         """The record as a duration; raises `InputError` for a unit other than seconds, and for delays of 0."""
         remedy = "give unit='seconds', with a factor behind the column where it has another unit"
         checks.require(self.knobs["unit"] == "seconds", "unit", self.knobs["unit"], "seconds for a duration", remedy)
-        remedy = "write a delay of zero as the smallest that was resolved"
-        measured.refuse_rows(
-            "record", self.knobs["source"], self.numbers, self.numbers > 0.0, "a positive number", remedy
-        )
+        source, remedy = self.knobs["source"], "write a delay of zero as the smallest that was resolved"
+        measured.refuse_rows("record", source, self.numbers, self.numbers > 0.0, "a positive number", remedy)
         return laws.recorded(self.numbers)
 
     def report(self) -> Report:

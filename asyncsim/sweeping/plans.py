@@ -334,26 +334,24 @@ def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] =
     code, my.py:name, that they may call.
     """
     names = [name for own in ("units", "trainings") for name in store.names(own) if UNIT.fullmatch(name)]
-    faults = [Fault(name, what) for name in names if (what := _fault(store, name))]
+    faults: list[Fault] = []
+    for name in names:
+        try:
+            table, about = storing.unpack(store.read(name), name)
+        except checks.InputError:
+            faults.append(Fault(name, "damaged"))
+            continue
+        own = ""
+        with suppress(AttributeError, KeyError, TypeError):
+            own = storing.name_of(about["told"])
+        if own != name:
+            faults.append(Fault(name, "not the unit that its name says"))
+        elif storing.content(table) != about.get("rows"):
+            faults.append(Fault(name, "altered"))
     sound = sorted(set(names) - {fault.name for fault in faults})
     drawn = np.random.default_rng(seed).permutation(len(sound))[:again]
     with outside.trusting(trust):
         return len(names), [*faults, *_repeated(store, [sound[k] for k in drawn])]
-
-
-def _fault(store: Store, name: str) -> str:
-    """What is wrong with a unit's file, "" where nothing is."""
-    try:
-        table, about = storing.unpack(store.read(name), name)
-    except checks.InputError:
-        return "damaged"
-    try:
-        own = storing.name_of(about["told"])
-    except (AttributeError, KeyError, TypeError):
-        own = ""
-    if own != name:
-        return "not the unit that its name says"
-    return "" if storing.content(table) == about.get("rows") else "altered"
 
 
 def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:

@@ -161,23 +161,9 @@ def refill(system: Settings, state: State, seed: int) -> None:
     run = state.run
     if run.started >= run.times_drawn:
         _draw_times(system, state, seed)
-    if run.admitted + state.settings.quantum - run.supplied > len(state.prompts):
-        _draw_groups(system, state, seed)
-
-
-def _draw_times(system: Settings, state: State, seed: int) -> None:
-    """Seconds of training on as many batches as the table has rows for."""
-    settings, run = state.settings, state.run
-    first, total = int(run.times_drawn), int(settings.batches)
-    count = min(len(state.batch), total - first)
-    samples, realization = int(settings.samples - settings.redundant), int(settings.realization)
-    state.batch.train_time[:count] = train_times(system, count, samples, realization, seed, first)
-    drawn = first + count
-    run.times_drawn = drawn if drawn < total else k.UNLIMITED
-
-
-def _draw_groups(system: Settings, state: State, seed: int) -> None:
-    settings, run, chunk = state.settings, state.run, len(state.prompts)
+    settings, chunk = state.settings, len(state.prompts)
+    if run.admitted + settings.quantum - run.supplied <= chunk:
+        return
     samples, realization, first = int(settings.samples), int(settings.realization), int(run.admitted)
     drawn = not settings.external_work
     if drawn:
@@ -194,12 +180,22 @@ def _draw_groups(system: Settings, state: State, seed: int) -> None:
     for turn in range(1, system.turns):
         steps[:, turn - 1] = environments(system, ids, np.array(turn), realization, seed)
     finite = not drawn or all(bool(np.isfinite(draws).all()) for draws in (supply.work, supply.reward, steps))
-    checks.require(
-        finite, "length", str(system.length), "finite in every draw", "choose a distribution of a lighter tail"
-    )
+    remedy = "choose a distribution of a lighter tail"
+    checks.require(finite, "length", str(system.length), "finite in every draw", remedy)
     positive = not drawn or bool((supply.work > 0.0).all())
     remedy = "choose a distribution of less extreme shape"
     checks.require(positive, "length", str(system.length), "positive in every draw", remedy)
+
+
+def _draw_times(system: Settings, state: State, seed: int) -> None:
+    """Seconds of training on as many batches as the table has rows for."""
+    settings, run = state.settings, state.run
+    first, total = int(run.times_drawn), int(settings.batches)
+    count = min(len(state.batch), total - first)
+    samples, realization = int(settings.samples - settings.redundant), int(settings.realization)
+    state.batch.train_time[:count] = train_times(system, count, samples, realization, seed, first)
+    drawn = first + count
+    run.times_drawn = drawn if drawn < total else k.UNLIMITED
 
 
 _GROUP_TABLES = ("ranks", "picks", "hidden", "again", "targets", "sample", "steps", "group", "moment")

@@ -22,31 +22,26 @@ t_train v_submit v_start v_end v_ready batch fate clock"""
 Columns = dict[str, np.ndarray]
 
 
-class Trained(NamedTuple):
-    """Trained samples of one realization: versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`, seconds `[B]`."""
+def trained(state: State, tokens: int) -> tuple[np.ndarray, ...]:
+    """Trained samples of a finished state, by id inside every batch; one token column where versions agree.
 
-    version: np.ndarray
-    trajectory: np.ndarray
-    work: np.ndarray
-    seconds: np.ndarray
-
-
-def trained(state: State, tokens: int) -> Trained:
-    """Trained samples of a finished state, by id inside every batch; one token column where versions agree."""
+    Versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`, seconds `[B]`.
+    """
     code = kept_codes(state, groups_of_batches(state))
     start, end = state.sample.v_start[code], state.sample.v_end[code]
     work = state.sample.work[code]
     moving = state.settings.mode in (k.KEEP, k.REPREFILL)
     changes = moving and tokens > 1 and bool((end > start).any())
     version = versions_of_tokens(state, code, work, tokens) if changes else start[..., None]
-    return Trained(version, code, work, state.batch.t_start[: len(code)].copy())
+    return version, code, work, state.batch.t_start[: len(code)].copy()
 
 
-def join(system: Settings, parts: Iterable[Trained], header: dict[str, Any]) -> records.Schedule:
-    parts = list(parts)
-    tokens = max(part.version.shape[-1] for part in parts)
-    version = np.stack([np.broadcast_to(p.version, (*p.version.shape[:-1], tokens)) for p in parts])
-    trajectory, work, seconds = (np.stack([getattr(p, n) for p in parts]) for n in ("trajectory", "work", "seconds"))
+def join(system: Settings, parts: Iterable[tuple[np.ndarray, ...]], header: dict[str, Any]) -> records.Schedule:
+    """The schedule of several realizations, each as `trained` gives it."""
+    versions, *others = zip(*parts, strict=True)
+    tokens = max(each.shape[-1] for each in versions)
+    version = np.stack([np.broadcast_to(each, (*each.shape[:-1], tokens)) for each in versions])
+    trajectory, work, seconds = map(np.stack, others)
     publish, random = system.batches_per_publish, system.random
     return records.Schedule(version, trajectory, publish, random, work, header, seconds)
 

@@ -178,9 +178,8 @@ class Settings(Source):
         20.0
         """
         if "rate" in changes:
-            checks.require(
-                "rates" not in changes, "rate, rates", "both", "one of them", "rates has one for each generator slot"
-            )
+            remedy = "rates has one for each generator slot"
+            checks.require("rates" not in changes, "rate, rates", "both", "one of them", remedy)
             changes["rates"] = changes.pop("rate")
         if isinstance(changes.get("rates"), int | float):
             checks.real("rate", changes["rates"], "give work a second, as tokens", 0.0, open_low=True)
@@ -292,9 +291,8 @@ def _times(s: Any) -> None:
     checks.require(fits, "load, train_time", (s.load, s.train_time), bound, "give exactly one of load, train_time")
     if s.load is not None:
         checks.real("load", s.load, "give generation rate over training rate", 0.0, open_low=True)
-        checks.require(
-            s.token_time == 0.0, "token_time", s.token_time, "0 beside a load", "give train_time instead of load"
-        )
+        remedy = "give train_time instead of load"
+        checks.require(s.token_time == 0.0, "token_time", s.token_time, "0 beside a load", remedy)
     elif not isinstance(s.train_time, Law):
         checks.real("train_time", s.train_time, "give seconds for a batch", 0.0)
 
