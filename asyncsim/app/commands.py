@@ -116,15 +116,9 @@ def facts(kind: str, name: str) -> dict[str, Any]:
         return entries | {"reads": list(metric.outputs), "default": isinstance(metric, Metric) and metric.default}
     if kind == "methods":
         method = plugins.load("asyncsim.methods", name, "method")()
-        entries |= {
-            "level": method.weight.level,
-            "anchor": method.ratio_to,
-            "aggregator": method.aggregator,
-            "weight": method.weight.describe(),
-            "advantage": method.advantage.describe(),
-            "on_policy": method.on_policy,
-            "status": method.status,
-        }
+        entries |= {"level": method.weight.level, "anchor": method.ratio_to, "aggregator": method.aggregator}
+        entries |= {"weight": method.weight.describe(), "advantage": method.advantage.describe()}
+        entries |= {"on_policy": method.on_policy, "status": method.status}
     return entries
 
 
@@ -172,7 +166,19 @@ def run(spec: Spec, o: Options) -> int:
     with stopping.deferred() as received:
         o.files.write("save", trace.save)
         ends = _ends(trace)
-        o.files.json(_result(trace, ends))
+        header = {key: value for key, value in trace.header.items() if key != "settings"}
+        result = {
+            # Of all replicates where they have one setting, else None beside `settings`.
+            "final": ends.get(""),
+            "settings": [
+                {"setting": part.header.get("setting", {}), "replicates": part.replicates, "final": ends[name]}
+                for name, part in trace.split().items()
+            ],
+            "accumulated": trace.accumulated,
+            "diverged": int((trace.diverged >= 0).sum()),
+            "staleness": trace.staleness().tolist(),
+        }
+        o.files.json({**result, **header, "knobs": trace.header["settings"]})
         o.files.draw(trace)
     _print_ends(trace, ends)
     o.files.say("plot: {}", "plot")
@@ -214,23 +220,6 @@ def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
             bounds = {} if math.isnan(low) else {"low": low, "high": high}
             ends[name][metric] |= {"value": estimate.value, **bounds}
     return ends
-
-
-def _result(trace: Trace, ends: dict[str, Any]) -> dict[str, Any]:
-    """The JSON object of a run; `final` of all replicates where they have one setting, else None beside `settings`."""
-    settings = [
-        {"setting": part.header.get("setting", {}), "replicates": part.replicates, "final": ends[name]}
-        for name, part in trace.split().items()
-    ]
-    return {
-        "final": ends.get(""),
-        "settings": settings,
-        "accumulated": trace.accumulated,
-        "diverged": int((trace.diverged >= 0).sum()),
-        "staleness": trace.staleness().tolist(),
-        **{key: value for key, value in trace.header.items() if key != "settings"},
-        "knobs": trace.header["settings"],
-    }
 
 
 def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:

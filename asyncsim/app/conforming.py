@@ -24,54 +24,40 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
     `o`: options of `asyncsim conformance`; `hazards`, whether the print has them.
     """
     if o.metric:
-        return _metric(o)
-    arguments, parts = _settings(o.set)
-    # Names of a controller's methods, CALL=METHOD; those of "none" are left out.
-    for pair in o.names:
-        call, equals, method = pair.partition("=")
-        checks.require(bool(equals and call and method), "--names", pair, "CALL=METHOD", "write capacity=get_capacity")
-        parts["names"][call] = None if method in ("none", "None") else method
-    subject = None if o.target in PACKAGES else outside.loaded(o.target)
-    if subject is not None and _is_controller(subject, o.adapter):
-        for name in ("like", "adapter", "strict", "allow", "advantages_per"):
+        from asyncsim.conformance import check_metric
+
+        for name in ("set", "names", "adapter", "advantages_per"):
             option, value = f"--{name.replace('_', '-')}", vars(o)[name]
-            checks.require(not value, option, value, "left out for an admission controller", "it is for losses")
-        return _admission(subject, arguments, parts)
-    return _loss(o, subject, arguments, parts)
-
-
-def _metric(o: Options) -> tuple[dict[str, Any], int]:
-    from asyncsim.conformance import check_metric
-
-    for name in ("set", "names", "adapter", "advantages_per"):
-        option, value = f"--{name.replace('_', '-')}", vars(o)[name]
-        checks.require(not value, option, value, "left out beside --metric", "it is for losses and controllers")
-    fn = outside.loaded(o.target)
-    report = check_metric(fn, o.like, allow=tuple(o.allow), strict=o.strict, seed=o.seed)
-    print(report)
-    return report.record(), 0 if report.conforms else 1
-
-
-def _settings(pairs: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Settings of the thing itself, and those of its parts, PART.KEY=VALUE."""
+            checks.require(not value, option, value, "left out beside --metric", "it is for losses and controllers")
+        found = check_metric(outside.loaded(o.target), o.like, allow=tuple(o.allow), strict=o.strict, seed=o.seed)
+        print(found)
+        return found.record(), 0 if found.conforms else 1
+    # Settings of the thing itself, and those of its parts, PART.KEY=VALUE.
     arguments: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {name: {} for name in _PARTS}
-    for key, value in wording.settings(pairs).items():
+    for key, value in wording.settings(o.set).items():
         part, dot, name = key.partition(".")
         if dot:
             checks.one_of("--set part", part, _PARTS, "write KEY=VALUE, or adapter.KEY=VALUE")
             parts[part][name] = value
         else:
             arguments[key] = value
-    return arguments, parts
-
-
-def _is_controller(subject: Any, adapter: str | None) -> bool:
-    """Whether this is a controller: a class that is no module of torch, or a function that makes one."""
+    # Names of a controller's methods, CALL=METHOD; those of "none" are left out.
+    for pair in o.names:
+        call, equals, method = pair.partition("=")
+        checks.require(bool(equals and call and method), "--names", pair, "CALL=METHOD", "write capacity=get_capacity")
+        parts["names"][call] = None if method in ("none", "None") else method
+    subject = None if o.target in PACKAGES else outside.loaded(o.target)
+    # A loss takes tensors; a function without arguments makes a controller, as does a class that is no module of torch.
+    controls = inspect.isfunction(subject) and not inspect.signature(subject).parameters
     if inspect.isclass(subject):
-        return not hasattr(subject, "forward") and adapter is None
-    # A loss takes tensors; a function without arguments makes a controller.
-    return inspect.isfunction(subject) and not inspect.signature(subject).parameters
+        controls = not hasattr(subject, "forward") and o.adapter is None
+    if controls:
+        for name in ("like", "adapter", "strict", "allow", "advantages_per"):
+            option, value = f"--{name.replace('_', '-')}", vars(o)[name]
+            checks.require(not value, option, value, "left out for an admission controller", "it is for losses")
+        return _admission(subject, arguments, parts)
+    return _loss(o, subject, arguments, parts)
 
 
 def _loss(

@@ -142,25 +142,21 @@ class Ledger:
         """Write a claim's p-value at a fresh seed into its process, or into a new one where something changed."""
         refusal = checks.InputError("--evidence", str(self.path), "written by one command at a time", "start it again")
         with files.locked(self.lock, refusal, patience=PATIENCE):
-            self._add(id, seed, p)
-
-    def _add(self, id: str, seed: int, p: float) -> None:
-        whole = self._read()
-        processes = whole.setdefault(id, [])
-        _require_fresh(id, seed, [run[0] for process in processes for run in process["runs"]])
-        now = {"version": version_of("asyncsim") or "unknown", "digest": self._digest(id)}
-        if not processes or any(processes[-1][key] != value for key, value in now.items()):
-            if processes:
-                older, newer = processes[-1]["version"], now["version"]
-                changed = "its code changed" if older == newer else f"asyncsim {older} became {newer}"
-                self.begun[id] = changed
-            processes.append(now | {"runs": []})
-        runs: list[list[float]] = processes[-1]["runs"]
-        money = validation.wealth([*(run[1] for run in runs), p])
-        runs.append([seed, p, money[-1]])
-        about = {"kind": KIND, "format": FORMAT, "digest": digests.of(whole)}
-        text = json.dumps({**about, "claims": whole}, separators=(",", ":")) + "\n"
-        files.write_atomically(self.path, lambda file: file.write(text.replace('"runs":', '\n"runs":').encode()))
+            whole = self._read()
+            processes = whole.setdefault(id, [])
+            _require_fresh(id, seed, [run[0] for process in processes for run in process["runs"]])
+            now = {"version": version_of("asyncsim") or "unknown", "digest": self._digest(id)}
+            if not processes or any(processes[-1][key] != value for key, value in now.items()):
+                if processes:
+                    older, newer = processes[-1]["version"], now["version"]
+                    self.begun[id] = "its code changed" if older == newer else f"asyncsim {older} became {newer}"
+                processes.append(now | {"runs": []})
+            runs: list[list[float]] = processes[-1]["runs"]
+            money = validation.wealth([*(run[1] for run in runs), p])
+            runs.append([seed, p, money[-1]])
+            about = {"kind": KIND, "format": FORMAT, "digest": digests.of(whole)}
+            text = json.dumps({**about, "claims": whole}, separators=(",", ":")) + "\n"
+            files.write_atomically(self.path, lambda file: file.write(text.replace('"runs":', '\n"runs":').encode()))
 
     def processes(self, count: int) -> dict[str, Evidence]:
         """The current process of each claim; `count` of all, those that were never measured too."""

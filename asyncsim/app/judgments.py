@@ -17,7 +17,6 @@ from asyncsim.app import evidence
 from asyncsim.base import records
 from asyncsim.base.notation import measurement
 from asyncsim.base.records import LOOSE, Comparison, Verdict
-from asyncsim.claims._claim import Claim
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS
 
 TOGETHER = 0.01
@@ -286,7 +285,12 @@ def advice(page: Page) -> list[str]:
     for word in ("violated", "inconclusive", "outside"):
         rows = [v for v in verdicts if v.verdict == word]
         for v in rows[:NAMED]:
-            sentences += [f"{word}: {v.id}{_decisive(v)}", *([f"  {page.beside(v)}"] * (word == "violated"))]
+            # Where, and by what numbers: the comparison with the least margin among those of the verdict.
+            points: Sequence[Comparison] = [row for row in v.points if row.verdict == v.verdict] or v.points
+            least = min(points, key=lambda each: each.margin, default=None)
+            line = "" if least is None else str(least).removeprefix(f"{least.verdict}: ")
+            where = "" if least is None else f" at {point_text(least.point)}: {line}"
+            sentences += [f"{word}: {v.id}{where}", *([f"  {page.beside(v)}"] * (word == "violated"))]
         sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict == "inconclusive" and not math.isnan(v.p)]
@@ -324,7 +328,13 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
         trial = claims.trial(id)
         sentences.append(f"suspects? It goes through: {trial.through}. Its defects: {'; '.join(trial.defects)}.")
         if not page.at:
-            sentences.append(f"where? `asyncsim verify {id}{_narrow(verdict, trial)}` measures that point alone.")
+            # From the trial's first point to where the claim is violated most. The first itself has no change, but a
+            # command for it needs one.
+            rows = [row for row in verdict.points if row.verdict == "violated"] or verdict.points
+            worst = min(rows, key=lambda row: row.margin).point
+            changes = {key: value for key, value in worst.items() if value != trial.points[0].get(key)}
+            place = "".join(f" {_option(*each)}" for each in (changes or dict([*worst.items()][:1])).items())
+            sentences.append(f"where? `asyncsim verify {id}{place}` measures that point alone.")
     return [*sentences, f"more: {PAGE}"]
 
 
@@ -336,23 +346,5 @@ def _again(verdict: Verdict, page: Page) -> str:
     return f"asyncsim verify {verdict.id}{place} --seed {page.seed + 1}" + " --size full" * (page.size != "full")
 
 
-def _narrow(verdict: Verdict, trial: type[Claim]) -> str:
-    """The options that lead from the trial's first point to where a claim is violated most."""
-    rows = [row for row in verdict.points if row.verdict == "violated"] or verdict.points
-    worst = min(rows, key=lambda row: row.margin).point
-    changes = {key: value for key, value in worst.items() if value != trial.points[0].get(key)}
-    # The first point has no change, but a command for it needs one.
-    return "".join(f" {_option(key, value)}" for key, value in (changes or dict([*worst.items()][:1])).items())
-
-
 def _option(key: str, value: Any) -> str:
     return f"--at {shlex.quote(f'{key}={value}')}"
-
-
-def _decisive(verdict: Verdict) -> str:
-    """Where, and by what numbers, a claim came to its verdict: the comparison with the least margin among those."""
-    rows: list[Comparison] = [row for row in verdict.points if row.verdict == verdict.verdict] or list(verdict.points)
-    if not rows:
-        return ""
-    row = min(rows, key=lambda each: each.margin)
-    return f" at {point_text(row.point)}: {str(row).removeprefix(f'{row.verdict}: ')}"

@@ -59,27 +59,18 @@ def write_page(
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {
-        "number": number,
-        "measured": measured,
-        "rate": rate,
-        "anchor": anchor,
-        "point": point_text,
-        "comparisons": comparisons,
+    filters: dict[str, Any] = {f.__name__: f for f in (number, measured, rate, anchor, comparisons, coded)}
+    filters |= {"point": point_text, "formulas": rendered, "beside": page.beside}
+    filters |= {
         "figure": lambda verdict: figure(verdict, predictions.get(verdict.id)),
-        "deviation": deviation,
-        "formulas": rendered,
+        "deviation": lambda row, kind: Markup(_curves.deviation(row, kind)),
         "lowering": lambda term: term.lowering,
-        "beside": page.beside,
-        "coded": coded,
         "steps": lambda verdict: judgments.steps(verdict, page),
     }
     promised = (page.manifest.get("spec") or {}).get("false_pass", math.nan)
-    template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text(encoding="utf-8"))
-    return template.render(
+    return filled(
+        TEMPLATE,
+        filters,
         title=title,
         page=page,
         verdicts=page.verdicts,
@@ -92,6 +83,15 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
         manifest={key: value for key, value in records.plain(page.manifest).items() if value is not None},
         json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
+
+
+def filled(template: str, filters: Mapping[str, Any], **values: Any) -> str:
+    """The page that a template beside this file makes of values; what it is not given is an error."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= filters
+    return environment.from_string(Path(__file__).with_name(template).read_text(encoding="utf-8")).render(**values)
 
 
 def coded(text: str) -> Markup:
@@ -118,8 +118,9 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     least = sorted((row.margin for row in verdict.points), key=lambda margin: (math.isnan(margin), margin))
     limit = math.inf if len(rows) <= SHOWN else least[LEAST - 1]
     first = [each for each in rows if len(rows) <= SHOWN or each[1].margin <= limit][:SHOWN]
-    common = {key for key in points[0] if all(_same(point, points[0], key) for point in points)}
-    alike = [key for key in points[0] if key in common and len(points) > 1]
+    alike = [
+        k for k in points[0] if len(points) > 1 and all(k in p and repr(p[k]) == repr(points[0][k]) for p in points)
+    ]
     more = [each for each in rows if not any(each is one for one in first)]
     kept = {id(each) for each in sorted(more, key=lambda each: each[1].margin)[:MOST]}
     return {
@@ -131,18 +132,9 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     }
 
 
-def _same(point: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
-    return key in point and repr(point[key]) == repr(other[key])
-
-
 def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) -> Markup:
     """Panels with predicted curves and measured points, as SVG; empty where no parameter varies."""
     return Markup("".join(_curves.panel(panel) for panel in _curves.panels(verdict, predict)))
-
-
-def deviation(row: records.Comparison, kind: str) -> Markup:
-    """The comparison's deviation as a mark on the band of its effect."""
-    return Markup(_curves.deviation(row, kind))
 
 
 def markdown(page: Page, title: str) -> str:
@@ -151,13 +143,24 @@ def markdown(page: Page, title: str) -> str:
     unsettled = [v for v in page.verdicts if v.verdict != "held"]
     if unsettled:
         parts.append("## What is not held")
+    # Where, why, and what to do if it is violated.
     for verdict in unsettled:
-        parts += _details(verdict, page)
+        parts += [f"### {verdict.id}: {verdict.verdict}", escaped(verdict.statement)]
+        parts += [escaped(word) for word in (page.beside(verdict), verdict.reason) if word]
+        worst = [row for row in verdict.points if row.verdict == verdict.verdict]
+        if worst:
+            heads = ["quantity", "predicted", "measured", "p", "point"]
+            rows = [[r.quantity, number(r.predicted), measured(r), rate(r.p), point_text(r.point)] for r in worst]
+            parts.append(_table(heads, rows))
+        parts += _list(judgments.steps(verdict, page) if verdict.verdict == "violated" else [])
     missed = judgments.missed(page.verdicts)
     if missed:
         parts += ["## Planted defects that were not caught", *_list(missed)]
     if page.coverage is not None:
-        parts += _coverage(page.coverage["rows"])
+        seen = page.coverage["rows"]
+        rows = [[f"{r['file']}:{r['line']}", r["change"], r["text"], ", ".join(r["claims"]) or "—"] for r in seen]
+        heads = ["place", "change", "statement", "claim that sees it"]
+        parts += ["## What the claims see", detection(seen), _table(heads, rows)]
     manifest = json.dumps(records.plain(page.manifest), indent=1, ensure_ascii=False)
     return "\n\n".join([*parts, "## What this was measured on", f"```json\n{manifest}\n```"]) + "\n"
 
@@ -196,26 +199,6 @@ def _claims(page: Page) -> str:
         row = [v.id, v.verdict, v.quantity, number(v.predicted), measured(v), *rates, *money, f"{v.seconds:.1f}"]
         rows.append(row)
     return _table(heads, rows)
-
-
-def _details(verdict: records.Verdict, page: Page) -> list[str]:
-    """A claim that is not held: where, why, and what to do if it is violated."""
-    parts = [f"### {verdict.id}: {verdict.verdict}", escaped(verdict.statement)]
-    parts += [escaped(word) for word in (page.beside(verdict), verdict.reason) if word]
-    worst = [row for row in verdict.points if row.verdict == verdict.verdict]
-    if worst:
-        heads = ["quantity", "predicted", "measured", "p", "point"]
-        rows = [[r.quantity, number(r.predicted), measured(r), rate(r.p), point_text(r.point)] for r in worst]
-        parts.append(_table(heads, rows))
-    steps = judgments.steps(verdict, page) if verdict.verdict == "violated" else []
-    return [*parts, *_list(steps)]
-
-
-def _coverage(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """How many faults drawn by chance are seen, then each with what sees it."""
-    each = [[f"{r['file']}:{r['line']}", r["change"], r["text"], ", ".join(r["claims"]) or "—"] for r in rows]
-    heads = ["place", "change", "statement", "claim that sees it"]
-    return ["## What the claims see", detection(rows), _table(heads, each)]
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -132,8 +132,11 @@ class Files:
         try:
             write(path)
         except Exception as error:
+            reason = " ".join(str(error).split())[:200] or "no reason given"
+            advice = f"written ({type(error).__name__}: {reason})", "try another path"
+            advice = (error.bound, error.remedy) if isinstance(error, checks.InputError) else advice
             self.lost.append(name)
-            complain(str(_explain(f"--{name}", path, error)))
+            complain(str(checks.InputError(f"--{name}", str(path), *advice)))
             return False
         self.written.append(name)
         return True
@@ -164,11 +167,3 @@ class Files:
     def status(self, otherwise: int) -> int:
         """`LOST` where an output is missing, else the given status."""
         return LOST if self.lost else otherwise
-
-
-def _explain(option: str, path: Path, error: Exception) -> checks.InputError:
-    """What went wrong with one output, in the form of all other messages."""
-    if isinstance(error, checks.InputError):
-        return checks.InputError(option, str(path), error.bound, error.remedy)
-    reason = " ".join(str(error).split())[:200] or "no reason given"
-    return checks.InputError(option, str(path), f"written ({type(error).__name__}: {reason})", "try another path")

@@ -77,16 +77,14 @@ def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
         checks.require(bool(name and equals and listed), option, text, "of the form NAME=V1,V2", FORM)
         checks.require(name not in values, option, text, f"the only values of {name}", "give each name once")
         each = _range(option, listed) or [word.strip() for word in re.split(r",(?![^(\[]*[)\]])", listed)]
-        labelled = {_label(str(word)): word for word in each}
+        labelled: dict[Any, Any] = {}
+        for word in each:
+            value = wording.value(word)
+            labelled[value if value is None or isinstance(value, (bool, int, float, str)) else word] = word
         checks.require(len(labelled) == len(each), option, text, "different values", FORM)
         values[name] = labelled
     checks.require(bool(values), option, "nothing", "given at least once", FORM)
     return values
-
-
-def _label(word: str) -> Any:
-    value = wording.value(word)
-    return value if value is None or isinstance(value, (bool, int, float, str)) else word
 
 
 def _range(option: str, text: str) -> list[str] | None:

@@ -86,52 +86,40 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             f"  too short for the prediction for the steady state: the start alone takes {result['ramp_batches']} "
             f"batches; use --updates {enough} or more"
         )
-    return [*page, remark, _identity(result), *_costs(result)]
-
-
-def _identity(result: Mapping[str, Any]) -> str:
-    """The mean by counting: groups outstanding at an install over groups trained between two."""
-    settings = result["system"]
+    # The mean by counting: groups outstanding at an install over groups trained between two.
+    r, settings = result, result["system"]
     trained = settings["groups_per_batch"] * settings["batches_per_publish"]
-    lost = result["dropped_fraction"] + result["rejected_fraction"] > 0 or settings["max_uses"] != 1
+    lost = r["dropped_fraction"] + r["rejected_fraction"] > 0 or settings["max_uses"] != 1
     less = ", less what dropped, rejected or reused groups take" if lost else ""
-    mean = result["outstanding"] / trained
-    return f"  identity: {result['outstanding']:.4g} outstanding at an install / {trained} trained = {mean:.4g}{less}"
-
-
-def _costs(r: Mapping[str, Any]) -> list[str]:
-    size, redundant = r["system"]["samples_per_group"], r["system"]["redundant"]
+    counted = f"{r['outstanding']:.4g} outstanding at an install / {trained} trained = {r['outstanding'] / trained:.4g}"
+    size, redundant = settings["samples_per_group"], settings["redundant"]
     shortest = f"; a group keeps the first {size} of its {size + redundant} samples" if redundant else ""
     used = (1.0 - r["rejected_fraction"]) * (1.0 - r["dropped_fraction"])
-    filtered = f"; {1.0 / used:.4g} groups generated for each one trained" if r["system"]["accept"] < 1.0 else ""
+    filtered = f"; {1.0 / used:.4g} groups generated for each one trained" if settings["accept"] < 1.0 else ""
+    # At one unit a second the unit of lengths is as well a second.
+    rates, unit = settings["rates"], " units of work (tokens, or seconds: each sample is written at 1 a second)"
+    if rates != 1.0:
+        speed = f"{min(rates):g} to {max(rates):g}" if isinstance(rates, list) else f"{rates:g}"
+        unit = f" tokens, each sample written at {speed} a second"
+    # How many of the named slots are used, and the busy share of all of them.
+    groups, samples = r["group_slots"], r["sample_slots"]
+    slots = [("", samples)] if groups in (None, samples) else [(" by groups", groups), (" by samples", samples)]
+    kind = "sample permits" if groups is None and settings["slots"] is None else "slots"
+    busy = (f"{each['used']} of {each['named']} {kind} used{by}, busy {each['busy']:.1%}" for by, each in slots)
     return [
+        *page,
+        remark,
+        f"  identity: {counted}{less}",
         f"parts: in flight {r['in_flight']:.4g}, in queue {r['in_queue']:.4g}; of tokens {r['token_staleness']:.4g}, "
         f"of last tokens {r['newest']:.4g}",
         f"lost: {r['dropped_fraction']:.2%} of groups dropped, {r['rejected_fraction']:.2%} rejected, "
         f"{r['wasted_token_fraction']:.2%} of tokens wasted{filtered}",
-        f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}"
-        f"{_unit(r['system'])}{shortest}",
+        f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}{unit}"
+        f"{shortest}",
         f"speed: {r['throughput']:.4g} groups a second, {r['seconds_per_update']:.4g} s an update; trainer busy "
         f"{r['trainer_utilization']:.1%}",
-        f"generators: {_generators(r)}",
+        f"generators: {'; '.join(busy)}",
     ]
-
-
-def _generators(r: Mapping[str, Any]) -> str:
-    """How many of the named slots are used, and the busy share of all of them, by group and by sample."""
-    groups, samples = r["group_slots"], r["sample_slots"]
-    rows = [("", samples)] if groups in (None, samples) else [(" by groups", groups), (" by samples", samples)]
-    unit = "sample permits" if groups is None and r["system"]["slots"] is None else "slots"
-    return "; ".join(f"{row['used']} of {row['named']} {unit} used{by}, busy {row['busy']:.1%}" for by, row in rows)
-
-
-def _unit(settings: Mapping[str, Any]) -> str:
-    """The unit of lengths: at one unit a second it is as well a second."""
-    rates = settings["rates"]
-    if rates == 1.0:
-        return " units of work (tokens, or seconds: each sample is written at 1 a second)"
-    speed = f"{min(rates):g} to {max(rates):g}" if isinstance(rates, list) else f"{rates:g}"
-    return f" tokens, each sample written at {speed} a second"
 
 
 def write(record: records.Timeline, outputs: streams.Files) -> None:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from asyncsim.app.options import DESCRIBES, PARTS, SIZES
 from asyncsim.base import checks, plugins
@@ -114,7 +114,11 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     from asyncsim.running.spec import Spec
     from asyncsim.updates._link import chain
 
-    grouped, parts = _group(pairs), {name: words[name] for name in PARTS}
+    grouped, parts = dict[str, dict[str, Any]](), {name: words[name] for name in PARTS}
+    for key, given in settings(pairs).items():
+        part, dot, argument = key.partition(".")
+        checks.require(bool(dot), "--set", key, "of the form PART.KEY=VALUE", "write for example task.arms=5")
+        grouped.setdefault(part, {})[argument] = given
     named = parts["task"]
     if re.search(r"-v\d+$", named) and named.replace("-", "_") not in plugins.summaries("asyncsim.tasks"):
         # The id of a gymnasium environment: point to the task that runs it.
@@ -127,12 +131,12 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     elif grouped.get("policy") and inspect.signature(task.policy).parameters:
         policy = task.policy(**grouped["policy"])
     made = policy or task.policy()
-    usual = _LANGUAGE if made.together == 1 else _NETWORKS if "cuda" in made.devices else _TABLES
-    links = [name if ":" in name else name.replace("-", "_") for name in words["link"] or ()] or list(usual.settings)
+    usual, replicates = _LANGUAGE if made.together == 1 else _NETWORKS if "cuda" in made.devices else _TABLES
+    links = [name if ":" in name else name.replace("-", "_") for name in words["link"] or ()] or list(usual)
     by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, links)
     sizes = {"samples_per_group" if name == "samples" else name: words[name] for name in SIZES if name in words}
     if sizes.get("replicates") is None:
-        sizes["replicates"] = usual.replicates
+        sizes["replicates"] = replicates
     method = by_part.get("method", {})
     if parts["advantage"]:
         twice = "advantage" in method
@@ -140,7 +144,7 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         method["advantage"] = build("advantages", parts["advantage"], by_part.get("advantage", {}), "advantage.")
     if parts["rewards"]:
         sizes["rewards"] = build("rewards", parts["rewards"], by_part.get("rewards", {}), "rewards.")
-    own = {"sgd": {"lr": 0.1}, **usual.settings}
+    own = {"sgd": {"lr": 0.1}, **usual}
     update = [
         build("updates", name, own.get(name, {}) | by_part.get(_called(name), {}), f"{_called(name)}.")
         for name in links
@@ -182,27 +186,11 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     return Spec.load(path, trust)
 
 
-class _Usual(NamedTuple):
-    """Links with their settings, and the replicates, of a run that names none."""
-
-    settings: dict[str, dict[str, Any]]
-    replicates: int
-
-
-# What suits a table, a network of many replicates, a language model of one.
-_TABLES = _Usual({"sgd": {"lr": 0.1}}, 64)
-_NETWORKS = _Usual({"clip_norm": {"limit": 0.5}, "adam": {"lr": 1e-3}}, 64)
-_LANGUAGE = _Usual({"clip_norm": {"limit": 1.0}, "adam": {"lr": 1e-4}}, 1)
+_TABLES: tuple[dict[str, dict[str, Any]], int] = {"sgd": {"lr": 0.1}}, 64
+"""Links with their settings, and the replicates, of a run that names none."""
+_NETWORKS = {"clip_norm": {"limit": 0.5}, "adam": {"lr": 1e-3}}, 64
+_LANGUAGE = {"clip_norm": {"limit": 1.0}, "adam": {"lr": 1e-4}}, 1
 """A learning rate that suits a table ruins a language model at the first update."""
-
-
-def _group(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    by_part: dict[str, dict[str, Any]] = {}
-    for key, value in settings(pairs).items():
-        part, dot, argument = key.partition(".")
-        checks.require(bool(dot), "--set", key, "of the form PART.KEY=VALUE", "write for example task.arms=5")
-        by_part.setdefault(part, {})[argument] = value
-    return by_part
 
 
 def _check_parts(

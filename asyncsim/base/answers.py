@@ -13,6 +13,9 @@ from asyncsim.base import notation, uncertainty
 from asyncsim.base import store as storing
 from asyncsim.base.records import plain
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 NAMED = 4
 """Settings that name a task, at most."""
 UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
@@ -243,13 +246,11 @@ class Answer:
         alike = len({other.replicates for other in on.arms}) == 1
         over = "" if alike else f" of {arm.replicates} replicates"
         mean = f"mean {notation.number(arm.mean)}{over}, " if self.statistic in ("mean", "improvement") else ""
-        text = f"{arm.name}: {mean}end {notation.number(arm.end)}"
+        best, lost = "not tuned", f", {arm.diverged} diverged" if arm.diverged else ""
         if arm.tuned.knob:
             low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
-            text += f", best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
-        else:
-            text += ", not tuned"
-        return text + (f", {arm.diverged} diverged" if arm.diverged else "")
+            best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
+        return f"{arm.name}: {mean}end {notation.number(arm.end)}, {best}{lost}"
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this answer."""
@@ -264,9 +265,6 @@ class Answer:
 def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: plain(getattr(value, name)) for name in names}
 
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PACE = "groups_per_hour"
 """The metric of a system that has a knee."""
@@ -320,8 +318,7 @@ class Sweep:
 
     def row(self) -> dict[str, Any]:
         """The JSON object."""
-        names = ("id", "store", "names", "values", "metrics", "summary", "units", "made", "failed", "replicates")
-        return plain({name: getattr(self, name) for name in (*names, "reading", "seconds", "lines")})
+        return plain({name: value for name, value in vars(self).items() if name not in ("files", "folder")})
 
     def knee(self, share: float = 0.95) -> tuple[str, Any] | None:
         """The only varied number of a system, and its least value with that share of the most groups an hour.
@@ -338,7 +335,18 @@ class Sweep:
         """A table of means with their intervals, a line about what failed, and one about the work."""
         knee = self.knee()
         word = [f"knee: {knee[0]}={cell(knee[1])} is the least with 95 % of the most groups an hour"] if knee else []
-        lines = [*_table(self), *word]
+        settings: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in self.summary:
+            settings.setdefault(tuple(row[name] for name in self.names), {})[row["metric"]] = row
+        # A line for each setting, a column for each metric.
+        cells = [[*self.names, *self.metrics]]
+        for values, found in list(settings.items())[:PRINTED]:
+            cells.append([*(cell(value) for value in values), *(mean_of(found.get(metric)) for metric in self.metrics)])
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [f"{self.reading}; {self.replicates} replicates a setting, +- is the 95 percent interval"]
+        lines += ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
+        more = len(settings) - PRINTED
+        lines += [*([f"{more} settings more; table() has all of them"] if more > 0 else []), *word]
         for each in self.failed:
             setting = ", ".join(f"{name}={value}" for name, value in each["setting"].items()) or "every setting"
             lines.append(f"failed at {setting}: {each['reason']} ({each['units']} units)")
@@ -346,21 +354,6 @@ class Sweep:
         known = f", {before} were there" if before else ""
         where = f"sweep {self.id} in {self.store}" if self.folder is None else "no store was named, so nothing is kept"
         return "\n".join([*lines, f"{self.units} units: {self.made} made{known}; {self.seconds:.1f} s; {where}"])
-
-
-def _table(sweep: Sweep) -> list[str]:
-    """A line for each setting, a column for each metric."""
-    settings: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sweep.summary:
-        settings.setdefault(tuple(row[name] for name in sweep.names), {})[row["metric"]] = row
-    lines = [[*sweep.names, *sweep.metrics]]
-    for values, found in list(settings.items())[:PRINTED]:
-        lines.append([*(cell(value) for value in values), *(mean_of(found.get(metric)) for metric in sweep.metrics)])
-    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-    text = ["  ".join(word.rjust(width) for word, width in zip(line, widths, strict=True)) for line in lines]
-    head = f"{sweep.reading}; {sweep.replicates} replicates a setting, +- is the 95 percent interval"
-    more = len(settings) - PRINTED
-    return [head, *text, *([f"{more} settings more; table() has all of them"] if more > 0 else [])]
 
 
 def cell(value: Any) -> str:
@@ -382,26 +375,17 @@ def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any
 
     Replicates without a value (NaN) are left out of all but `diverged`; `replicates` counts the others.
     """
+    share = 0.0 if diverged is None else float((diverged >= 0).mean())
     values = values[~np.isnan(values)]
-    n = len(values)
-    if n == 0:
-        names = ("mean", "standard_error", "low", "high", "median")
-        share = 0.0 if diverged is None else float((diverged >= 0).mean())
-        return {**dict.fromkeys(names, math.nan), "diverged": share, "replicates": 0}
-    # Numbers of replicates that left the finite range have squares that overflow.
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(values.mean())
-        error = float(values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf
-    half = uncertainty.critical(0.05, n - 1) * error if n > 1 else math.inf
-    return {
-        "mean": mean,
-        "standard_error": error,
-        "low": mean - half,
-        "high": mean + half,
-        "median": float(np.median(values)),
-        "diverged": 0.0 if diverged is None else float((diverged >= 0).mean()),
-        "replicates": n,
-    }
+    n, mean, error, half, median = len(values), math.nan, math.nan, math.nan, math.nan
+    if n > 0:
+        # Numbers of replicates that left the finite range have squares that overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, median = float(values.mean()), float(np.median(values))
+            error = float(values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf
+        half = uncertainty.critical(0.05, n - 1) * error if n > 1 else math.inf
+    numbers = {"mean": mean, "standard_error": error, "low": mean - half, "high": mean + half, "median": median}
+    return {**numbers, "diverged": share, "replicates": n}
 
 
 @dataclass(frozen=True)
@@ -429,8 +413,7 @@ class Boundary:
 
     def row(self) -> dict[str, Any]:
         """The JSON object."""
-        names = ("knob", "names", "rows", "event", "share", "error", "claim")
-        return plain({name: getattr(self, name) for name in names})
+        return plain(vars(self))
 
     def __str__(self) -> str:
         """A line for each structure."""

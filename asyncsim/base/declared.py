@@ -75,19 +75,15 @@ class Integer(Parameter[int]):
         super().__init__(lambda name, value: checks.integer(name, value, low, self.remedy, high), domain, **details)
 
 
-class Count(Integer):
+def Count(low: int, high: int | None = None, *, doc: str, **details: Any) -> Integer:
     """A whole number of what its `doc` names."""
-
-    def __init__(self, low: int, high: int | None = None, *, doc: str, **details: Any) -> None:
-        super().__init__(low, high, **{"doc": doc, "remedy": f"count the {doc}", **details})
+    return Integer(low, high, **{"doc": doc, "remedy": f"count the {doc}", **details})
 
 
-class Staleness(Integer):
+def Staleness(low: int = 0, high: int | None = None, **details: Any) -> Integer:
     """Staleness in updates."""
-
-    def __init__(self, low: int = 0, high: int | None = None, **details: Any) -> None:
-        doc = "optimizer updates between reading and applying"
-        super().__init__(low, high, **{"unit": "updates", "doc": doc, "remedy": f"count {doc}", **details})
+    doc = "optimizer updates between reading and applying"
+    return Integer(low, high, **{"unit": "updates", "doc": doc, "remedy": f"count {doc}", **details})
 
 
 class Real(Parameter[float]):
@@ -104,11 +100,9 @@ class Real(Parameter[float]):
         )
 
 
-class Positive(Real):
+def Positive(**details: Any) -> Real:
     """A number above 0."""
-
-    def __init__(self, **details: Any) -> None:
-        super().__init__(0.0, open_low=True, **{"remedy": "give a positive number", **details})
+    return Real(0.0, open_low=True, **{"remedy": "give a positive number", **details})
 
 
 class Vector(Parameter[np.ndarray]):

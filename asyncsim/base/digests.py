@@ -121,16 +121,12 @@ def read_names(body: Iterable[ast.stmt], own: str, inside: str) -> set[str]:
                 full = ".".join([imported[start.id], *reversed(chain)])
                 every.add(f"{full}.*" if full in wholes else full)
         elif isinstance(node, ast.Call) and own not in BY_SPEC:
-            every |= _loaded(node)
+            # What `plugins.load(package, name, kind)` loads; all parts where the package is computed.
+            loads = isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "plugins.load"
+            if loads and node.args:
+                package, name, *_ = [*(str(x.value) if isinstance(x, ast.Constant) else "" for x in node.args), ""]
+                every.add(f"{package or PACKAGE}.{name if package and name else '*'}")
     return every
-
-
-def _loaded(call: ast.Call) -> set[str]:
-    """What `plugins.load(package, name, kind)` loads; all parts where the package is computed."""
-    if not (isinstance(call.func, ast.Attribute) and ast.unparse(call.func) == "plugins.load" and call.args):
-        return set()
-    package, name, *_ = [*(str(each.value) if isinstance(each, ast.Constant) else "" for each in call.args), ""]
-    return {f"{package or PACKAGE}.{name if package and name else '*'}"}
 
 
 # Modules of the package.
@@ -191,7 +187,6 @@ _kept = cache(_Kept)
 
 @cache
 def _files() -> dict[str, Path]:
-    """Every module of the package with its file."""
     found = ((path, path.relative_to(ROOT.parent).with_suffix("")) for path in ROOT.rglob("*.py"))
     return {".".join(name.parts).removesuffix(".__init__"): path for path, name in found}
 

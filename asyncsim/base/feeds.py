@@ -45,6 +45,16 @@ class Source:
 
     coupled = False
 
+    name: Any
+    knobs: Any
+    groups_per_batch: Any
+    batches_per_publish: Any
+
+    def describe(self) -> dict[str, Any]:
+        """All parameters as JSON can hold them."""
+        counts = {"groups_per_batch": self.groups_per_batch, "batches_per_publish": self.batches_per_publish}
+        return {"name": self.name, "knobs": records.plain(self.knobs), **counts}
+
     @property
     def redundant(self) -> int:
         """None: a group keeps what it starts."""
@@ -59,6 +69,11 @@ class Source:
     def tickets(self) -> int | None:
         """No limit that is known."""
         return None
+
+    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> Any:
+        """The schedule, to be taken batch by batch."""
+        known: Any = self
+        return EagerFeed(known.schedule(batches, samples_per_group, tokens, realizations, seed))
 
 
 class EagerFeed:
@@ -76,7 +91,18 @@ class EagerFeed:
     def __init__(self, schedule: records.Schedule) -> None:
         self.schedule = schedule
         self._taken = 0
-        self._retiring = _retirements(schedule)
+        # For every batch the versions that exist by then and are used by no later one.
+        train_version = schedule.train_version
+        published = int(train_version[-1]) + 1 if schedule.batches else 0
+        # One cell more than there are versions: -1, the unknown version, writes into it.
+        last = np.full(published + 1, -1)
+        # A view along whose axis nothing varies is looked at once.
+        compact = schedule.version[tuple(slice(0, 1 if stride == 0 else None) for stride in schedule.version.strides)]
+        for batch in range(schedule.batches):
+            last[compact[:, min(batch, compact.shape[1] - 1)]] = batch
+        self._retiring: list[list[int]] = [[] for _ in range(schedule.batches)]
+        for version in range(published):
+            self._retiring[max(int(last[version]), version * schedule.batches_per_publish)].append(version)
 
     def take(self, batch: int, lengths_of: LengthsOf | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Versions and trajectory ids of one batch; `lengths_of` is not called, since every version is known."""
@@ -111,19 +137,3 @@ def head(schedule: records.Schedule, batches: int, rows: np.ndarray | None = Non
     seconds = None if schedule.seconds is None else schedule.seconds[pick, :batches]
     version, trajectory = schedule.version[pick, :batches], schedule.trajectory[pick, :batches]
     return dataclasses.replace(schedule, version=version, trajectory=trajectory, work=work, seconds=seconds)
-
-
-def _retirements(schedule: records.Schedule) -> list[list[int]]:
-    """For every batch the versions that exist by then and are used by no later one."""
-    train_version = schedule.train_version
-    published = int(train_version[-1]) + 1 if schedule.batches else 0
-    # One cell more than there are versions: -1, the unknown version, writes into it.
-    last = np.full(published + 1, -1)
-    # A view along whose axis nothing varies is looked at once.
-    compact = schedule.version[tuple(slice(0, 1 if stride == 0 else None) for stride in schedule.version.strides)]
-    for batch in range(schedule.batches):
-        last[compact[:, min(batch, compact.shape[1] - 1)]] = batch
-    retiring: list[list[int]] = [[] for _ in range(schedule.batches)]
-    for version in range(published):
-        retiring[max(int(last[version]), version * schedule.batches_per_publish)].append(version)
-    return retiring

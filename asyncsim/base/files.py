@@ -63,7 +63,14 @@ def write_atomically(path: Where, write: Callable[[Any], None]) -> None:
         status = _status_of(path)
         open_already = next((handle for handle in (1, 2) if status is not None and _same(handle, status)), None)
         if status is not None and (open_already is not None or not stat.S_ISREG(status.st_mode)):
-            _pour(path, write, open_already)
+            whole = io.BytesIO()
+            write(whole)
+            # Through a handle that is open on it, behind all that was printed.
+            for stream in (sys.stdout, sys.stderr) if open_already is not None else ():
+                with suppress(AttributeError, ValueError):  # a stream that is absent or closed
+                    stream.flush()
+            with open(os.open(path, os.O_WRONLY) if open_already is None else os.dup(open_already), "wb") as file:
+                file.write(whole.getbuffer())
         else:
             _replace(Path(os.path.realpath(path)), write, status)
     except OSError as error:
@@ -104,18 +111,6 @@ def _same(handle: int, status: os.stat_result) -> bool:
         return os.path.samestat(os.fstat(handle), status)
     except OSError:
         return False
-
-
-def _pour(path: Path, write: Callable[[Any], None], handle: int | None) -> None:
-    """Write to what stands there, or through a handle that is open on it, behind all that was printed."""
-    whole = io.BytesIO()
-    write(whole)
-    if handle is not None:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(AttributeError, ValueError):  # a stream that is absent or closed
-                stream.flush()
-    with open(os.dup(handle) if handle is not None else os.open(path, os.O_WRONLY), "wb") as file:
-        file.write(whole.getbuffer())
 
 
 def _replace(path: Path, write: Callable[[Any], None], before: os.stat_result | None) -> None:

@@ -293,10 +293,8 @@ def from_file(field: str, place: str) -> Law:
     column, numbers = measured.column(field, place)
     remedy = "drop rows without a number, and write a delay of zero as the smallest that was resolved"
     measured.refuse_rows(field, column, numbers, numbers > 0.0, "a positive number", remedy)
-    remedy = "draw so many of them at random"
-    checks.require(
-        len(numbers) <= MANY, f"{field} column {column}", f"{len(numbers)} values", f"at most {MANY} values", remedy
-    )
+    where, remedy = f"{field} column {column}", "draw so many of them at random"
+    checks.require(len(numbers) <= MANY, where, f"{len(numbers)} values", f"at most {MANY} values", remedy)
     return empirical(numbers)
 
 

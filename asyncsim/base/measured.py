@@ -41,28 +41,22 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
     checks.require(not headless, f"{field} column names", ", ".join(headless), bound, "put a line of names on top")
     numeric = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
     if named in columns or len(columns) == 1:
-        _refuse_text(field, named or next(iter(columns)), columns)
+        # Name the text that makes texts of a column whose other cells are numbers.
+        own = named or next(iter(columns))
+        cells = enumerate(columns[own] if columns[own].dtype.kind not in "iufb" else ())
+        odd = [(row, cell) for row, cell in cells if cell is not None and not is_number(str(cell))]
+        if odd and len(odd) < len(columns[own]):
+            where = f"values of {field} column {own}, row {odd[0][0] + 1}"
+            raise checks.InputError(where, odd[0][1], "a number", "write plain numbers, and no text among them")
     if named:
-        checks.one_of(
-            f"{field} column", named, numeric or ["none: no column of numbers"], f"choose a column of numbers of {path}"
-        )
+        known = numeric or ["none: no column of numbers"]
+        checks.one_of(f"{field} column", named, known, f"choose a column of numbers of {path}")
     several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
     checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
     name = named or numeric[0]
     # A product beyond the largest number is refused as a row.
     with np.errstate(over="ignore"):
         return name, columns[name].astype(np.float64) * factor
-
-
-def _refuse_text(field: str, column: str, columns: dict[str, np.ndarray]) -> None:
-    """Name the text that makes texts of a column whose other cells are numbers."""
-    cells = columns[column]
-    if cells.dtype.kind in "iufb":
-        return
-    odd = [row for row, cell in enumerate(cells) if cell is not None and not is_number(str(cell))]
-    if odd and len(odd) < len(cells):
-        where = f"values of {field} column {column}, row {odd[0] + 1}"
-        raise checks.InputError(where, cells[odd[0]], "a number", "write plain numbers, and no text among them")
 
 
 def _columns(path: str) -> dict[str, np.ndarray]:

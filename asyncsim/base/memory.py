@@ -58,14 +58,12 @@ def _groups(root: Path) -> Iterator[Free]:
         # Inside a container the path may be the host's: then only the folder above all is there.
         inner = Path(inside.strip().lstrip("/"))
         for group in (inner, *inner.parents):
-            yield from _group(root / place / group, *names)
-
-
-def _group(folder: Path, limit: str, used: str, cached: str) -> Iterator[Free]:
-    most, taken = _lines(folder / limit), _lines(folder / used)
-    if most and taken and most[0].isdecimal() and taken[0].isdecimal():
-        cache = [line.split()[1] for line in _lines(folder / "memory.stat") if line.split()[:1] == [cached]]
-        yield Free(max(0, int(most[0]) - int(taken[0]) + int((cache or ["0"])[0])), "left in this control group")
+            most, taken, counts = (_lines(root / place / group / name) for name in (*names[:2], "memory.stat"))
+            if most and taken and most[0].isdecimal() and taken[0].isdecimal():
+                cached = [line.split()[1] for line in counts if line.split()[:1] == [names[2]]]
+                yield Free(
+                    max(0, int(most[0]) - int(taken[0]) + int((cached or ["0"])[0])), "left in this control group"
+                )
 
 
 def _process(root: Path) -> Iterator[Free]:

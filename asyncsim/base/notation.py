@@ -1,63 +1,51 @@
-"""The words of the project with their symbol, unit and meaning; axes, columns and docstrings take their labels here."""
+"""The words of the project with their symbol and unit; axes and columns take their labels here."""
 
 import math
 from typing import NamedTuple
 
 
 class Word(NamedTuple):
-    """A term: LaTeX symbol, unit ("" for a pure number), meaning in one line, and its name on an axis.
+    """A term: LaTeX symbol, unit ("" for a pure number), and its name on an axis.
 
     `name` stands where the identifier is an abbreviation or says too little; "" where the symbol says it all.
     """
 
     symbol: str
     unit: str
-    meaning: str
     name: str | None = None
 
 
 WORDS: dict[str, Word] = {
-    "version": Word(r"v", "versions", "count of publishes of weights to the generators"),
-    "behavior_version": Word(r"v_\mu", "versions", "version whose weights generated a token"),
-    "staleness": Word(
-        r"s", "versions", "version trained at minus behavior version, per token; a trajectory's is its first token's"
-    ),
-    "update_staleness": Word(r"\tau", "updates", "optimizer updates applied since the token's weights were current"),
-    "delay": Word(r"d", "s", "simulated seconds between two events; never versions"),
-    "step_size": Word(r"\eta", "", "factor from gradient to parameter change"),
-    "curvature": Word(r"\lambda", "", "eigenvalue of the Hessian of the loss"),
-    "log_ratio": Word(
-        r"\log w", "nats", "log-probability under the current policy minus that under the behavior policy"
-    ),
-    "ess": Word(r"\mathrm{ESS}/N", "", "effective sample size over the number of samples", "effective sample size"),
-    "chi_square": Word(r"\chi^2", "", "second moment of the importance ratio minus one", ""),
-    "max_weight_share": Word(r"\max w/\sum w", "", "largest share of one sample in the total weight"),
-    "tail_index": Word(r"\alpha", "", "Hill estimate of the tail exponent of the importance ratio", "tail exponent"),
-    "log_ratio_mean": Word(r"E\,\log w", "nats", "mean sequence log ratio of the batch"),
-    "log_ratio_variance": Word(r"\mathrm{Var}\,\log w", "nats^2", "variance of the sequence log ratio in the batch"),
-    "mean_weight": Word(r"E\,w", "", "mean sequence ratio, 1 when the logged probabilities are those sampled from"),
-    "gradient_norm": Word(r"|g|", "", "Euclidean norm of the gradient before the update chain"),
-    "gradient_cosine": Word(r"\kappa", "", "cosine between consecutive gradients"),
-    "autocorrelation": Word(r"\rho_k", "", "correlation of gradients k updates apart"),
-    "bias": Word(r"|b|", "", "norm of the expected gradient of the method minus the exact gradient", "gradient bias"),
-    "variance": Word(r"\mathrm{tr\,Var}\,g", "", "total variance of the gradient over batches", "gradient variance"),
-    "exact_cosine": Word(
-        r"\cos", "", "cosine between the batch gradient and the exact gradient", "cosine to exact gradient"
-    ),
-    "exact_gradient_norm": Word(r"|\nabla J|", "", "norm of the exact gradient at the current parameters"),
-    "trained_return": Word(r"J", "", "expected reward of the policy that is trained"),
-    "batch_return": Word(r"\hat J", "", "mean reward of the batch under the behavior policy"),
-    "exact_return": Word(r"J", "", "expected reward of the current policy"),
-    "entropy": Word(r"H", "nats", "mean entropy of the current policy at the batch's states"),
-    "kl": Word(
-        r"\mathrm{KL}(\mu\|\pi)",
-        "nats",
-        "mean divergence of behavior from current policy, k3 estimate on the batch",
-        "",
-    ),
-    "update": Word(r"u", "updates", "optimizer step"),
-    "batch": Word(r"b", "batches", "groups dequeued together"),
-    "return": Word(r"J", "", "expected reward"),
+    "version": Word(r"v", "versions"),
+    "behavior_version": Word(r"v_\mu", "versions"),
+    "staleness": Word(r"s", "versions"),
+    "update_staleness": Word(r"\tau", "updates"),
+    "delay": Word(r"d", "s"),
+    "step_size": Word(r"\eta", ""),
+    "curvature": Word(r"\lambda", ""),
+    "log_ratio": Word(r"\log w", "nats"),
+    "ess": Word(r"\mathrm{ESS}/N", "", "effective sample size"),
+    "chi_square": Word(r"\chi^2", "", ""),
+    "max_weight_share": Word(r"\max w/\sum w", ""),
+    "tail_index": Word(r"\alpha", "", "tail exponent"),
+    "log_ratio_mean": Word(r"E\,\log w", "nats"),
+    "log_ratio_variance": Word(r"\mathrm{Var}\,\log w", "nats^2"),
+    "mean_weight": Word(r"E\,w", ""),
+    "gradient_norm": Word(r"|g|", ""),
+    "gradient_cosine": Word(r"\kappa", ""),
+    "autocorrelation": Word(r"\rho_k", ""),
+    "bias": Word(r"|b|", "", "gradient bias"),
+    "variance": Word(r"\mathrm{tr\,Var}\,g", "", "gradient variance"),
+    "exact_cosine": Word(r"\cos", "", "cosine to exact gradient"),
+    "exact_gradient_norm": Word(r"|\nabla J|", ""),
+    "trained_return": Word(r"J", ""),
+    "batch_return": Word(r"\hat J", ""),
+    "exact_return": Word(r"J", ""),
+    "entropy": Word(r"H", "nats"),
+    "kl": Word(r"\mathrm{KL}(\mu\|\pi)", "nats", ""),
+    "update": Word(r"u", "updates"),
+    "batch": Word(r"b", "batches"),
+    "return": Word(r"J", ""),
 }
 
 

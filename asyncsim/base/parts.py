@@ -156,9 +156,7 @@ def declared(body: Any) -> dict[str, Knob]:
 def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **traits: Any) -> Any:
     """The frozen dataclass of a part, under its name on the page: the class itself, or one with these traits."""
     name = "".join(map(str.capitalize, body.__name__.split("_")))
-    fields = {n: dataclasses.field(metadata=knobs.MARK if k.varies else None) for n, k in own.items()}
-    for n, k in own.items():
-        fields[n].default = dataclasses.MISSING if k.usual is ... else k.usual
+    fields = {n: _field(k, knobs.MARK if k.varies else {}) for n, k in own.items()}
     if isinstance(body, type):
         for n, field in fields.items():
             setattr(body, n, field)
@@ -177,11 +175,14 @@ def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **trait
 def fields_of(kind: Any) -> Any:
     """A class whose fields are declared by knobs, as `dataclass` takes it; each knob is `declared` of its field."""
     for name, knob in declared(kind).items():
-        usual = dataclasses.MISSING if knob.usual is ... else knob.usual
-        field: Any = dataclasses.field(metadata={"declared": knob})
-        field.default = usual
-        setattr(kind, name, field)
+        setattr(kind, name, _field(knob, {"declared": knob}))
     return kind
+
+
+def _field(knob: Knob, metadata: Mapping[str, Any]) -> Any:
+    field: Any = dataclasses.field(metadata=metadata)
+    field.default = dataclasses.MISSING if knob.usual is ... else knob.usual
+    return field
 
 
 def bound(name: str, named: inspect.Signature, arguments: Any, settings: Any) -> inspect.BoundArguments:

@@ -53,12 +53,8 @@ class Progress:
         if self.bar is not None:
             self.bar.advance(self.bar.task_ids[0], steps)
         elif self.spoken and time.monotonic() - self.last >= SECONDS:
-            self._say()
-
-    def _say(self) -> None:
-        self.last = time.monotonic()
-        spent = self.last - self.start
-        remaining = spent * (self.total - self.done) / (self.done - self.before)
-        share = self.done / self.total
-        line = f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s, about {remaining:.0f} s more"
-        print(line, file=sys.stderr, flush=True)
+            self.last = time.monotonic()
+            spent, share = self.last - self.start, self.done / self.total
+            remaining = spent * (self.total - self.done) / (self.done - self.before)
+            line = f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s, about {remaining:.0f} s more"
+            print(line, file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,11 +245,8 @@ class Verdict:
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this verdict."""
-        names = [f.name for f in fields(self) if f.name not in ("points", "terms")]
-        row = {name: plain(getattr(self, name)) for name in names}
-        for name in ("points", "terms"):
-            row[name] = [plain({f.name: getattr(part, f.name) for f in fields(part)}) for part in getattr(self, name)]
-        return row
+        row = {name: plain(value) for name, value in vars(self).items() if name not in ("points", "terms")}
+        return row | {name: [plain(vars(part)) for part in getattr(self, name)] for name in ("points", "terms")}
 
 
 def plain(value: Any) -> Any:

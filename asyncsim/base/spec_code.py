@@ -182,7 +182,9 @@ def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
         own = left.pop()
         if own in found or not MODULE.fullmatch(own) or own.partition(".")[0] == PACKAGE:
             continue
-        file = next((each for root in roots if (each := _at(root, own)) is not None), None)
+        places = (root.joinpath(*own.split(".")) for root in roots)
+        tried = (each for at in places for each in (at / "__init__.py", at.with_name(f"{at.name}.py")))
+        file = next((each for each in tried if each.is_file()), None)
         if file is not None:
             found[own] = file
             left += [each for name in digests.facts(own, file).names for each in (*_packages(name), name)]
@@ -194,12 +196,6 @@ def _is_mine(path: Path) -> bool:
     return not (INSTALLED & set(path.parts) or path.is_relative_to(Path(os.__file__).resolve().parent))
 
 
-def _at(root: Path, name: str) -> Path | None:
-    place = root.joinpath(*name.split("."))
-    return next((each for each in (place / "__init__.py", place.with_name(f"{place.name}.py")) if each.is_file()), None)
-
-
 def _packages(name: str) -> list[str]:
-    """Packages around a module."""
     steps = name.split(".")
     return [".".join(steps[:k]) for k in range(1, len(steps))]

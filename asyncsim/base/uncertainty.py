@@ -39,14 +39,23 @@ def between(values: Any, realization: Any = None, random: bool = False) -> Estim
     1.0
     """
     rows = _rows("values", values)
-    unit, count = _units(len(rows), realization, random)
+    unit, count, several = np.arange(len(rows)), np.ones(len(rows)), True
+    if random:
+        index = np.asarray(realization)
+        fits = realization is not None and index.ndim == 1 and index.dtype.kind in "iu" and len(rows) == len(index)
+        remedy = "say which realization each replicate ran on"
+        checks.require(fits, "realization", realization, f"integers [{len(rows)}]", remedy)
+        distinct, member, members = np.unique(index, return_inverse=True, return_counts=True)
+        several = len(distinct) > 1
+        # One realization is never enough for an error.
+        unit, count = (member, members.astype(np.float64)) if several else (unit, count)
     means = np.bincount(unit, weights=rows) / count
     share = count / len(rows)
     value = float(share @ means)
     m = len(means)
     spread = share * (means - value)
     error = math.sqrt(m / (m - 1) * float(spread @ spread))
-    return Estimate(value, error, m - 1.0, samples=m, independent=not random or _distinct(realization) > 1)
+    return Estimate(value, error, m - 1.0, samples=m, independent=several)
 
 
 def ratio(numerators: Any, denominators: Any, realization: Any = None, random: bool = False) -> Estimate:
@@ -179,19 +188,3 @@ def _rows(field: str, values: Any) -> np.ndarray:
     array = checks.finite_array(field, values, [None] * array.ndim, FINITE)
     checks.require(len(array) >= 2, f"replicates of {field}", len(array), ">= 2", "an error bar needs two of them")
     return array.reshape(len(array), -1).mean(axis=1)
-
-
-def _units(replicates: int, realization: Any, random: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Index of the independent unit of each replicate, [R], and replicates per unit; one unit is never enough."""
-    if not random or _distinct(realization, replicates) == 1:
-        return np.arange(replicates), np.ones(replicates)
-    _, unit, count = np.unique(np.asarray(realization), return_inverse=True, return_counts=True)
-    return unit, count.astype(np.float64)
-
-
-def _distinct(realization: Any, replicates: int | None = None) -> int:
-    index = np.asarray(realization)
-    fits = realization is not None and index.ndim == 1 and index.dtype.kind in "iu" and replicates in (None, len(index))
-    bound = f"integers [{'R' if replicates is None else replicates}]"
-    checks.require(fits, "realization", realization, bound, "say which realization each replicate ran on")
-    return len(np.unique(index))

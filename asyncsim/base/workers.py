@@ -138,7 +138,6 @@ class Crew:
                     cast(Any, pipe).close()
 
     def _ask(self, call: bytes) -> Any:
-        """Hand the call to this thread's worker."""
         process, fresh = getattr(self._mine, "process", None), False
         if process is None or process.poll() is not None:
             process, fresh = self._start(), True
@@ -185,14 +184,8 @@ def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -
 
     `workers`: how many, or a crew that its owner closes. What a call raises is raised here; the others are given up.
     """
-    if workers == 1:
-        function = named(call)
-        for number, given in enumerate(arguments):
-            with alone():
-                result = function(*given)
-            yield number, result
-        return
-    with Crew(workers) if isinstance(workers, int) else nullcontext(workers) as crew:
+    ready = Here() if workers == 1 else workers
+    with Crew(ready) if isinstance(ready, int) else nullcontext(ready) as crew:
         left = enumerate(arguments)
         flying: dict[Future[Any], int] = {}
         while True:
@@ -202,6 +195,22 @@ def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -
                 return
             for future in wait(flying, return_when=FIRST_COMPLETED).done:
                 yield flying.pop(future), future.result()
+
+
+class Here:
+    """Calls are made in this process, one after another."""
+
+    places = 1
+
+    def submit(self, call: str, *arguments: Any) -> Future[Any]:
+        """A future that has the function's result already."""
+        future = Future[Any]()
+        with alone():
+            future.set_result(called(call, *arguments))
+        return future
+
+    def close(self) -> None:
+        """Nothing to end."""
 
 
 def named(call: str) -> Any:
@@ -219,8 +228,13 @@ def called(call: str, *arguments: Any) -> Any:
     return named(call)(*arguments)
 
 
-def _follow(owner: int) -> None:
-    """End this process soon after its owner has ended, whatever it computes then."""
+def serve(owner: int) -> None:
+    """A worker's life: calls from its input, results to its output, until the input or its owner ends."""
+    # A terminal sends these to all its processes, and its owner decides what they mean.
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    # End this process soon after its owner has ended, whatever it computes then.
     if sys.platform == "linux":
         # Compiled code may hold Python's lock for longer than a second: there the kernel has to end it.
         ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
@@ -231,15 +245,6 @@ def _follow(owner: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def serve(owner: int) -> None:
-    """A worker's life: calls from its input, results to its output, until the input or its owner ends."""
-    # A terminal sends these to all its processes, and its owner decides what they mean.
-    for name in ("SIGINT", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    _follow(owner)
     calls, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a call prints is no result
     with open(os.devnull, "rb") as nothing:

@@ -14,7 +14,7 @@ from asyncsim.diagnosing.findings import HARMLESS, LEVEL, VERDICTS, Draft, Findi
 from asyncsim.diagnosing.telemetry import Setup, Telemetry, read
 
 if TYPE_CHECKING:
-    from asyncsim.schedules._log import Log
+    from asyncsim.schedules._log_versions import Log
 
 IDENTITY = "systems/mean-staleness-identity"
 QUESTIONS = (

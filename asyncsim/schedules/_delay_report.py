@@ -126,7 +126,6 @@ def _window(delays: np.ndarray, size: int) -> Window:
 
 
 def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> Estimate:
-    """Ratio of two means, with its error between stretches."""
     length = len(numerators) // STRETCHES
     top, bottom = (x[: STRETCHES * length].reshape(STRETCHES, length) for x in (numerators, denominators))
     if not bottom.any():
@@ -210,20 +209,16 @@ class Report(NamedTuple):
         ]
         if self.unit != "seconds" and self.largest > 0:
             lines.append("a delay above the age of the run is clipped at version 0")
-        return "\n".join(lines + self._order())
-
-    def _order(self) -> list[str]:
         if self.order is None:
             why = "all delays are equal" if self.least == self.largest else f"give {FEWEST} delays or more"
-            return [f"correlation: cannot tell, {why}"]
-        lag1, shows = self.order.lag1, f"{self.order.shows:.2g}"
-        lines = [f"autocorrelation at lag 1: {_shown(lag1)}"]
+            return "\n".join([*lines, f"correlation: cannot tell, {why}"])
+        lines.append(f"autocorrelation at lag 1: {_shown(self.order.lag1)}")
         if not self.order.correlated:
-            return [
-                *lines,
-                f"correlation: cannot tell from none (false alarms 1 %); at lag 1 one above {shows} would show",
-                "drawing them independently changes nothing that this record can show",
-            ]
+            lines.append(
+                "correlation: cannot tell from none (false alarms 1 %); at lag 1 one above "
+                f"{self.order.shows:.2g} would show"
+            )
+            return "\n".join([*lines, "drawing them independently changes nothing that this record can show"])
         if self.order.time is None:
             lines.append(f"correlation time: cannot tell; log {LONG} of them or more (none: it repeats)")
         else:
@@ -235,7 +230,7 @@ class Report(NamedTuple):
             lines.append(
                 f"  largest of {each.size}: {_shown(each.largest)}; of independent ones {each.independent:.4g}"
             )
-        return lines
+        return "\n".join(lines)
 
 
 def _plain(estimate: Estimate, logarithmic: bool = False) -> dict[str, float]:

@@ -55,7 +55,6 @@ def absent(value: Any) -> bool:
 
 
 def empty(cells: Cells) -> np.ndarray:
-    """Which cells are empty, bool `[n]`."""
     if isinstance(cells, Coded):
         blank = [number for number, text in enumerate(cells.texts) if text == ""]
         return np.isin(cells.number, [-1, *blank])
@@ -204,7 +203,6 @@ class Collected:
         self.rows = 0
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """One row."""
         if record.keys() - self.names.keys():
             self.names.update(dict.fromkeys(map(str, record)))
             self._open(self.wanted & record.keys())
@@ -227,12 +225,10 @@ class Collected:
         self.cells |= {name: [None] * self.rows for name in names - self.cells.keys()}
 
     def table(self) -> Table:
-        """What was collected."""
         return Table(list(self.names), self.rows, dict(self.cells))
 
 
 def weight(value: Any, depth: int = 0) -> int:
-    """Bytes of a cell."""
     if not isinstance(value, (list, dict)):
         return 8 + sys.getsizeof(value)
     if depth == DEEPEST:
@@ -288,7 +284,6 @@ def of_table(columns: dict[str, Any], budget: files.Budget) -> dict[str, Cells]:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a column holds numbers."""
     from pyarrow import types
 
     return bool(types.is_integer(kind) or types.is_floating(kind))
@@ -332,7 +327,6 @@ def _text(column: Any) -> int:
 
 
 def of_arrow(column: Any) -> Cells:
-    """A column of a library's table."""
     import pyarrow as pa
     from pyarrow import compute, types
 

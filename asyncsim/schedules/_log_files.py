@@ -69,31 +69,27 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
     Raises `InputError` for a file that is damaged, or would take more memory than its budget.
     """
     wanted = set(wanted)
-    tables = [_one(place, wanted, budget, layout) for place in places]
+    tables: list[Table] = []
+    for place in places:
+        kind = str(_log_places.kind_of(place.path))
+        with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
+            if kind in (".pt", ".pth", ".pkl", ".pickle"):
+                rows = _log_lines.read_values(place.path, kind, wanted, budget, layout.records)
+            else:
+                rows = {".csv": _csv, ".parquet": _parquet}.get(kind, _log_lines.read)(place.path, wanted, budget)
+        rows = _log_cells.spread(rows, str(place.path)) if layout.listed else rows
+        # What its path says stands in columns of its own.
+        for name in sorted(wanted):
+            if name.startswith(PATH) and (number := _log_places.number(name, place)) is not None:
+                rows.names.append(name)
+                rows.cells[name] = np.full(rows.rows, number)
+        tables.append(rows)
     table = _log_cells.joined(tables)
-    checks.require(
-        table.rows > 0, "path", places[0].name, "a log with at least one row", "log one row for every sample"
-    )
+    remedy = "log one row for every sample"
+    checks.require(table.rows > 0, "path", places[0].name, "a log with at least one row", remedy)
     table.names.append(NUMBERED)
     if NUMBERED in wanted:
         table.cells[NUMBERED] = np.arange(table.rows)
-    return table
-
-
-def _one(place: Place, wanted: set[str], budget: files.Budget, layout: Layout) -> Table:
-    """The rows of one file, with what its path says in columns of their own."""
-    kind = str(_log_places.kind_of(place.path))
-    with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
-        if kind in (".pt", ".pth", ".pkl", ".pickle"):
-            table = _log_lines.read_values(place.path, kind, wanted, budget, layout.records)
-        else:
-            table = {".csv": _csv, ".parquet": _parquet}.get(kind, _log_lines.read)(place.path, wanted, budget)
-    if layout.listed:
-        table = _log_cells.spread(table, str(place.path))
-    for name in sorted(wanted):
-        if name.startswith(PATH) and (number := _log_places.number(name, place)) is not None:
-            table.names.append(name)
-            table.cells[name] = np.full(table.rows, number)
     return table
 
 
@@ -114,7 +110,10 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     across = data.count(b",", 0, first.start() if first else 0) + 1
     budget.take(9 * min(lines * min(across, len(wanted)), len(data)))
     source, parse = pa.py_buffer(data), arrow.ParseOptions(newlines_in_values=True)
-    names = _different(_header(data))
+    # Names in the first record; a reader of all columns would take 10 kB for each.
+    ends = (match.end() for match in re.finditer(rb"\r\n|\r|\n", data))
+    texts = (data[start:end].decode("utf-8-sig") for start, end in pairwise(chain((0,), ends)))
+    names = _different(next((names for names in csv.reader(texts, strict=True) if names), []))
     chosen = [name for name in names if name in wanted]
     asked = chosen or names[:1]
     convert = arrow.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=asked)
@@ -131,13 +130,6 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     kinds = [column.type for column in columns.values()]
     budget.take(rows * (ROW + sum(NUMBER if is_number(kind) else CELL for kind in kinds)))
     return Table(names, rows, of_table(columns, budget))
-
-
-def _header(data: bytearray) -> list[str]:
-    """Names in the first record; a reader of all columns would take 10 kB for each."""
-    ends = (match.end() for match in re.finditer(rb"\r\n|\r|\n", data))
-    lines = (data[start:end].decode("utf-8-sig") for start, end in pairwise(chain((0,), ends)))
-    return next((names for names in csv.reader(lines, strict=True) if names), [])
 
 
 def _by_batches(source: Any, parse: Any, convert: Any) -> dict[str, Cells] | None:
@@ -174,8 +166,8 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
     from pyarrow import parquet
 
-    declared = footer(path, budget)
-    budget.take(ROW * declared.rows)
+    rows, chunks = footer(path, budget)
+    budget.take(ROW * rows)
     limit = max(os.path.getsize(path), PIECE)
     sizes = {"thrift_string_size_limit": limit, "thrift_container_size_limit": limit}
     with parquet.ParquetFile(path, **sizes) as file:
@@ -187,16 +179,16 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     for name, kind in nested.items():
         _refuse_type(name, kind)
     chosen = [*names, *nested]
-    leaves = [leaf for leaf in declared.leaves if any(f"{leaf.path}.".startswith(f"{name}.") for name in chosen)]
+    leaves = [leaf for leaf in chunks if any(f"{leaf.path}.".startswith(f"{name}.") for name in chosen)]
     kinds = {name: schema.field(name).type for name in names} | nested
     numbers = {name for name, kind in kinds.items() if is_number(kind)}
     budget.take(sum((NUMBER if leaf.path in numbers else CELL) * leaf.values + 2 * leaf.size for leaf in leaves))
-    if names and not nested and len(numbers) == len(names) and declared.rows * NUMBER >= LARGE:
+    if names and not nested and len(numbers) == len(names) and rows * NUMBER >= LARGE:
         with parquet.ParquetFile(path, **sizes) as file:
             found = _numbers(file.iter_batches(BATCH, columns=names, use_threads=False), names)
         pa.default_memory_pool().release_unused()
         if found is not None:
-            return Table(_different([*schema.names]), declared.rows, found)
+            return Table(_different([*schema.names]), rows, found)
     # A text repeated a million times is one entry of a dictionary; its cells are counted before they are made.
     texts = sorted({leaf.path for leaf in leaves if leaf.text})
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
@@ -206,11 +198,10 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     every = _different([*schema.names, *nested])
     cells = of_table(columns, budget)
     pa.default_memory_pool().release_unused()
-    return Table(every, declared.rows, cells)
+    return Table(every, rows, cells)
 
 
 def _different(names: list[str]) -> list[str]:
-    """Names of columns, none of them twice."""
     checks.require(len(set(names)) == len(names), "columns", names, "of different names", "rename the columns")
     return names
 
@@ -239,15 +230,11 @@ class Leaf(NamedTuple):
     text: bool
 
 
-class Footer(NamedTuple):
-    """Rows of a file and the chunks of its columns."""
+def footer(path: Path, budget: files.Budget) -> tuple[int, list[Leaf]]:
+    """Rows of a file and the chunks of its columns, by its footer.
 
-    rows: int
-    leaves: list[Leaf]
-
-
-def footer(path: Path, budget: files.Budget) -> Footer:
-    """The footer of a file; raises what a damaged one comes to, and `InputError` for one that is too big."""
+    Raises what a damaged one comes to, and `InputError` for one that is too big.
+    """
     with open(path, "rb") as file:
         whole = file.seek(0, os.SEEK_END)
         file.seek(max(0, whole - 8))
@@ -265,7 +252,7 @@ def footer(path: Path, budget: files.Budget) -> Footer:
     least = min([fields[3], *(number for leaf in leaves for number in (leaf.values, leaf.size))])
     if least < 0:
         raise ValueError("it declares less than nothing")
-    return Footer(fields[3], leaves)
+    return fields[3], leaves
 
 
 class _Reader:

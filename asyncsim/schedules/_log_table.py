@@ -47,9 +47,12 @@ class Rows(NamedTuple):
 def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     """Read a log and check every row; raises `InputError` for what contradicts itself or is missing."""
     budget = files.Budget(path)
-    wanted = _candidates(declared.stack, declared.columns)
-    table = _log_files.read(places, wanted, budget, declared.stack.layout)
-    names = _choose(table.names, declared.stack, declared.columns)
+    # Every name that `_choose` may choose.
+    stack, mapping = declared.stack, declared.columns
+    known = [name for ours in COLUMNS for name in (mapping.get(ours, ours), *stack.columns.get(ours, ()), ours)]
+    wanted = {part for name in known for part in name.split("+")}
+    table = _log_files.read(places, wanted, budget, stack.layout)
+    names = _choose(table.names, stack, mapping)
     _require(names, declared)
     rows = table.rows
     cells = {ours: _cells(table.cells, ours, theirs) for ours, theirs in names.items()}
@@ -66,17 +69,11 @@ def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     columns, steps = _joined(columns, steps)
     last = columns["v_last"]
     # A pinned sample is stamped with its generating version, not with the version at its end.
-    columns["v_end"] = np.full_like(last, -1) if declared.stack.pinned else last
+    columns["v_end"] = np.full_like(last, -1) if stack.pinned else last
     columns["v_start"] = steps.oldest()
     _check(columns, steps)
     refused = _unknown(columns, steps, declared)
     return Rows(columns, steps, refused, rows, names)
-
-
-def _candidates(stack: Stack, mapping: Mapping[str, str]) -> set[str]:
-    """Every name that `_choose` may choose."""
-    names = [name for ours in COLUMNS for name in (mapping.get(ours, ours), *stack.columns.get(ours, ()), ours)]
-    return {part for name in names for part in name.split("+")}
 
 
 def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -85,9 +82,8 @@ def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[
     for ours in COLUMNS:
         if ours in mapping:
             reason = stack.traps.get((ours, mapping[ours]))
-            checks.require(
-                reason is None, f"columns[{ours}]", mapping[ours], "the right column of this trainer", str(reason)
-            )
+            bound = "the right column of this trainer"
+            checks.require(reason is None, f"columns[{ours}]", mapping[ours], bound, str(reason))
             lacking = [name for name in mapping[ours].split("+") if name not in names]
             bound = "a column of the file: " + ", ".join(names[: checks.MANY]) + ", ..." * (len(names) > checks.MANY)
             checks.require(not lacking, f"columns[{ours}]", mapping[ours], bound, "correct the name")
@@ -105,16 +101,12 @@ def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
     if "+" not in name:
         return table[name]
     parts = [table[part] for part in name.split("+")]
-    if ours in IDS and all(isinstance(p, Coded) or (isinstance(p, np.ndarray) and p.dtype.kind == "i") for p in parts):
-        return _numbered(parts)
-    return list(zip(*map(listed, parts), strict=True))
-
-
-def _numbered(parts: list[Cells]) -> np.ndarray:
-    """Number of each distinct row of several columns in order of appearance, int64; an empty cell is a value too."""
-    columns = [ranked(part.number if isinstance(part, Coded) else np.asarray(part)) for part in parts]
-    number = columns[0]
-    for other in columns[1:]:
+    plain = all(isinstance(p, Coded) or (isinstance(p, np.ndarray) and p.dtype.kind == "i") for p in parts)
+    if ours not in IDS or not plain:
+        return list(zip(*map(listed, parts), strict=True))
+    # In order of appearance; an empty cell is a value too.
+    number, *others = (ranked(part.number if isinstance(part, Coded) else np.asarray(part)) for part in parts)
+    for other in others:
         # Ranks are below the number of rows, so that no product of two overflows.
         number = ranked(number * (int(other.max(initial=0)) + 1) + other)
     return number
@@ -156,24 +148,18 @@ def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
         "group": cells_of.narrow(cells_of.codes("group_id", cells["group_id"])) if "group_id" in cells else sample,
         "trajectory": _trajectories(ids, sample, attempt),
     }
-    for name in TIMES:
+    for name in (*TIMES, "prompt_tokens", "reward"):
         if name in cells:
             columns[name] = cells_of.seconds(name, cells[name])
-    for name in ("prompt_tokens", "reward"):
-        if name in cells:
-            columns[name] = cells_of.seconds(name, cells[name])
-    columns["fate"] = _fates(cells["fate"]) if "fate" in cells else np.zeros(rows, dtype=np.int8)
-    return columns
 
-
-def _fates(cells: Cells) -> np.ndarray:
-    """What became of every sample, the place in `FATES`; trained where the cell is empty."""
-
-    def read(value: Any, row: int) -> int:
+    def fate_of(value: Any, row: int) -> int:
+        """What became of a sample, the place in `FATES`; trained where the cell is empty."""
         fate = TRAINED if cells_of.absent(value) else str(value).lower()
         return FATES.index(checks.one_of("fate", fate, FATES, "translate the fates of the log"))
 
-    return cells_of.converted(cells, read, np.int8)
+    nothing = np.zeros(rows, dtype=np.int8)
+    columns["fate"] = cells_of.converted(cells["fate"], fate_of, np.int8) if "fate" in cells else nothing
+    return columns
 
 
 def _trajectories(ids: Cells, sample: np.ndarray, attempt: np.ndarray) -> np.ndarray:
@@ -205,10 +191,8 @@ def _trained(
     version, number = declared.units.trained(names[name], cells_of.integers(names[name], cells[name]), offset)
     if "batch" in cells:
         label = cells_of.integers("batch", cells["batch"])
-        lost, remedy = (
-            (label == MISSING) & (version >= 0) & (fate == 0),
-            "log the batch of each, or leave the column out",
-        )
+        lost = (label == MISSING) & (version >= 0) & (fate == 0)
+        remedy = "log the batch of each, or leave the column out"
         refuse(lost, "batch", "empty", "given for every trained sample", remedy)
         number = np.where(label == MISSING, -1, label)
     version = cells_of.narrow(version)
@@ -228,7 +212,11 @@ def _generated(
     cells.clear()
     steps = versions.joined(start, last, length, has_list, lists) if has_list.any() else None
     if steps is not None:
-        _compare_lengths(steps, length, has_list)
+        odd = has_list & (length > 0) & (steps.length != length)
+        bound = "the number of generated tokens in the list of versions"
+        refuse(odd, "tokens", length, bound, "count generated tokens only, or leave tokens out")
+        short = has_list & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length)
+        refuse(short, "tokens", length, "more than the first token of the last version", "count all generated tokens")
     stamp = next(name for name in ("versions", "start_version", "call_versions", "end_version") if name in names)
     offset, stack = declared.stamp_offset, declared.stack
     if offset is None:
@@ -257,16 +245,6 @@ def _generated(
     agree("start_version", first, steps.oldest())
     agree("end_version", newest, steps.newest())
     return steps, np.where(has_list, steps.newest(), newest)
-
-
-def _compare_lengths(steps: Steps, length: np.ndarray, has_list: np.ndarray) -> None:
-    odd, bound = (
-        has_list & (length > 0) & (steps.length != length),
-        "the number of generated tokens in the list of versions",
-    )
-    refuse(odd, "tokens", length, bound, "count generated tokens only, or leave tokens out")
-    short = has_list & (steps.length > 0) & (steps.at[steps.first[1:] - 1] >= steps.length)
-    refuse(short, "tokens", length, "more than the first token of the last version", "count all generated tokens")
 
 
 def _ends(

@@ -1,10 +1,11 @@
-"""Versions of a log: stamps of any unit converted to publishes, and the version of every token as a step function."""
+"""Versions of a log: stamps of any unit in publishes, the version of every token as a step function, the log itself."""
 
 from __future__ import annotations
 
 import json
 from array import array
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from asyncsim.base import checks, files
 from asyncsim.schedules._log_cells import MISSING, Cells, absent, empty, listed, narrow, whole
+from asyncsim.schedules._log_stacks import FATES
 
 
 def refuse(
@@ -98,14 +100,13 @@ class Steps(NamedTuple):
         if len(self.at) == len(self.length):
             return np.where(self.version >= 0, self.version, np.nan)
         # In parts: for ten million samples the arrays below would take a gigabyte.
-        n = len(self.length)
-        parts = [self._part(i, min(i + PART, n))._token_mean() for i in range(0, n, PART)]
+        parts = []
+        for low in range(0, len(self.length), PART):
+            length = self.length[low : low + PART]
+            first = self.first[low : low + len(length) + 1]
+            entries = slice(first[0], first[-1])
+            parts.append(Steps(first - first[0], self.at[entries], self.version[entries], length)._token_mean())
         return np.concatenate(parts)
-
-    def _part(self, low: int, high: int) -> Steps:
-        entries = slice(self.first[low], self.first[high])
-        first = self.first[low : high + 1] - self.first[low]
-        return Steps(first, self.at[entries], self.version[entries], self.length[low:high])
 
     def _token_mean(self) -> np.ndarray:
         single = np.diff(self.first) == 1
@@ -247,3 +248,123 @@ def appended(steps: Steps, member: np.ndarray, count: int) -> Steps:
     at = steps.at[pick] + np.repeat(before, sizes[order])
     first = np.append(0, np.cumsum(np.bincount(member, sizes, minlength=count))).astype(np.int64)
     return Steps(first, at, steps.version[pick], length)
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Samples of a real run, staleness in publishes; NaN or -1 where the log has no value, never 0.
+
+    `samples`: one entry for each use of a sample, `batch` -1 for those that were not trained; `grid` int `[B, G, N]`,
+    their positions by batch; `refused`, rows that could not be placed, by reason; `rows` of the file; `unchecked`,
+    questions that this log leaves open.
+    """
+
+    source: str
+    digest: str
+    stack: str | None
+    unit: str
+    reference: str
+    first_version: int
+    batches_per_publish: int
+    samples: dict[str, np.ndarray] = field(repr=False)
+    steps: Steps = field(repr=False)
+    grid: np.ndarray = field(repr=False)
+    refused: dict[str, int]
+    rows: int
+    unchecked: tuple[str, ...]
+
+    def versions(self, batches: int, tokens: int, even: bool = False) -> np.ndarray:
+        """Version of token t of T, that of the logged token at the fraction t/T, int32 `[B, G, N, T]`; -1 unknown.
+
+        Versions count from `first_version`; one from before it is unknown. With `even`, tokens between a known first
+        and last version have the versions between them in equal shares.
+        """
+        index = self.grid[:batches].reshape(-1)
+        version = self.steps.take(index, tokens)
+        if even:
+            first, last = (self.samples[name][index, None] for name in ("v_start", "v_last"))
+            share = first + np.arange(tokens) * (last - first + 1) // tokens
+            version = np.where((version < 0) & (first >= 0) & (last >= 0), share, version)
+        shifted = np.where(version >= self.first_version, version - self.first_version, -1)
+        return shifted.reshape(*self.grid[:batches].shape, tokens).astype(np.int32)
+
+    def report(self) -> dict[str, Any]:
+        """Contents of the log and what it leaves open, as JSON can hold it."""
+        batches, groups, samples = self.grid.shape
+        used = self.samples["trained"]
+        counts = np.bincount(self.samples["fate"], minlength=len(FATES))
+        fates = {name: place for place, name in enumerate(FATES) if counts[place]}
+        length = np.where(self.steps.length > 0, self.steps.length, np.nan)
+        versions = self.samples["v_train"][used]
+        report: dict[str, Any] = {"source": self.source, "sha256": self.digest, "stack": self.stack, "unit": self.unit}
+        report |= {"reference": self.reference, "rows": self.rows, "batches": batches, "groups_per_batch": groups}
+        report |= {"samples_per_group": samples, "batches_per_publish": self.batches_per_publish}
+        return report | {
+            "trained_versions": [int(versions.min()), int(versions.max())],
+            "staleness": {name: _summary(self.samples[name], used) for name in STALENESS},
+            "tokens": {name: _summary(length, self.samples["fate"] == place) for name, place in fates.items()},
+            "fates": {name: int(counts[place]) for name, place in fates.items()},
+            "refused": dict(self.refused),
+            "unchecked": list(self.unchecked),
+        }
+
+    def text(self) -> str:
+        """The report on one page."""
+        report = self.report()
+        first, last = report["trained_versions"]
+        lines = [
+            f"log {self.source} ({self.stack or 'own names'}; {self.rows} rows; versions in {self.unit})",
+            f"{report['batches']} batches of {report['groups_per_batch']} groups of {report['samples_per_group']} "
+            f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
+            f"staleness in publishes, by the stamp at {self.reference}:",
+        ]
+        for name, row in report["staleness"].items():
+            known = row["known"] > 0
+            text = "mean {mean:.3f}, max {max:g}, known for {known} of {of}".format(**row) if known else "not known"
+            lines.append(f"  {name:12}{text}")
+        lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
+        lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
+        lines += [f"cannot be told: {reason}" for reason in self.unchecked]
+        return "\n".join(lines)
+
+
+STALENESS = {
+    "head": ("v_train", "v_start"),
+    "newest": ("v_train", "v_last"),
+    "token_mean": ("v_train", "versions of tokens"),
+    "span": ("v_last", "v_start"),
+    "in_flight": ("v_end", "v_start"),
+    "in_queue": ("v_train", "v_end"),
+}
+"""Staleness of a sample: the newer version, and the older one that is taken from it."""
+
+
+def _summary(values: np.ndarray, used: np.ndarray) -> dict[str, Any]:
+    known = values[used & np.isfinite(values)]
+    mean, largest = (float(known.mean()), float(known.max())) if known.size else (None, None)
+    return {"mean": mean, "max": largest, "known": int(known.size), "of": int(used.sum())}
+
+
+class Samples(dict[str, np.ndarray]):
+    """Columns of a log. Staleness of every trained use, float64 in publishes, is worked out when it is asked for.
+
+    NaN where it is unknown. Kept for ten million samples, six of them would take half a gigabyte.
+    """
+
+    def __init__(self, columns: dict[str, np.ndarray], steps: Steps) -> None:
+        super().__init__(columns)
+        self.steps = steps
+
+    def __missing__(self, name: str) -> np.ndarray:
+        if name not in STALENESS:
+            raise KeyError(name)
+        if name == "token_mean":
+            return self._known("v_train") - self.steps.token_mean()
+        newer, older = STALENESS[name]
+        left = self._known(newer)
+        left -= self._known(older)
+        return left
+
+    def _known(self, name: str) -> np.ndarray:
+        known = self["trained"] if name == "v_train" else self[name] >= 0
+        return np.where(known, self[name], np.nan)

@@ -107,6 +107,8 @@ class _SteppedFeed:
 
     def take(self, batch: int, lengths_of: LengthsOf) -> tuple[np.ndarray, np.ndarray]:
         """Versions int32 `[M, G, N, T or 1]` and trajectory ids int64 `[M, G, N]` of the next batch."""
+        from asyncsim.systems import _record
+
         checks.integer("batch", batch, len(self._history), "take batches in order, each once", len(self._history))
         checks.integer("batch", batch, 0, "make the feed with more batches", self.batches - 1)
         waiting = list(range(len(self.states)))
@@ -116,14 +118,25 @@ class _SteppedFeed:
                 requests.extend(self._step(m, batch))
             self._ask(requests, lengths_of)
             waiting = [m for m, _, _ in requests]
-        parts = [self._batch(state, batch) for state in self.states]
+        parts = []
+        for state in self.states:
+            code = _record.kept_codes(state, np.sort(state.taken[batch].astype(np.int64)))
+            version = self._versions(state, code)
+            parts.append((version if self.staircase else version[..., :1], code, state.sample.work[code]))
         version, code, work = (np.stack(column) for column in zip(*parts, strict=True))
         self._history.append((version, code, work))
         return version, code
 
     def retired(self, batch: int) -> list[int]:
         """Versions older than every start that is outstanding after this batch, each in one answer only."""
-        oldest = min(self._oldest(state) for state in self.states)
+        from asyncsim.systems import _record
+
+        oldest = min(int(state.run.installed) for state in self.states)
+        for state in self.states:
+            group = state.group[: state.run.admitted]
+            live = np.flatnonzero((group.stage < k.LEFT) | (group.references > 0))
+            start = state.sample.v_start[_record.codes_of(state, live)]
+            oldest = min(oldest, int(start.min(initial=oldest, where=start >= 0)))
         versions = list(range(self._retired, oldest))
         self._retired = max(self._retired, oldest)
         return versions
@@ -141,9 +154,8 @@ class _SteppedFeed:
 
     def record(self) -> records.Schedule:
         """The schedule of the batches taken so far."""
-        checks.require(
-            bool(self._history), "batches taken", 0, "at least 1", "take a batch before asking for the record"
-        )
+        remedy = "take a batch before asking for the record"
+        checks.require(bool(self._history), "batches taken", 0, "at least 1", remedy)
         version, code, work = (np.stack(column, axis=1) for column in zip(*self._history, strict=True))
         seconds = np.stack([state.batch.t_start[: version.shape[1]] for state in self.states])
         return records.Schedule(version, code, self.system.batches_per_publish, True, work, self.header, seconds)
@@ -212,20 +224,3 @@ class _SteppedFeed:
             return _record.versions_of_tokens(state, code, np.full(code.shape, float(self.tokens)), self.tokens)
         start = state.sample.v_start[code]
         return np.repeat(start[..., None], self.tokens, axis=-1)
-
-    def _batch(self, state: State, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        from asyncsim.systems import _record
-
-        group = np.sort(state.taken[batch].astype(np.int64))
-        code = _record.kept_codes(state, group)
-        version = self._versions(state, code)
-        return version if self.staircase else version[..., :1], code, state.sample.work[code]
-
-    def _oldest(self, state: State) -> int:
-        """The oldest version that an outstanding sample began under; the installed one where none is."""
-        from asyncsim.systems import _record
-
-        group = state.group[: state.run.admitted]
-        live = (group.stage < k.LEFT) | (group.references > 0)
-        start = state.sample.v_start[_record.codes_of(state, np.flatnonzero(live))]
-        return int(min(start.min(initial=state.run.installed, where=start >= 0), state.run.installed))

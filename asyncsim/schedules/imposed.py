@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, laws, measured, records, rng
-from asyncsim.base.feeds import EagerFeed, Source
+from asyncsim.base.feeds import Source
 from asyncsim.schedules._delay_report import Report
 
 _PER = ("update", "group", "trajectory")
@@ -58,15 +58,6 @@ class Imposed(Source):
         parts = [repr(self.name), *(f"{k}={checks.shown(v)}" for k, v in {**self.knobs, **counts}.items())]
         return checks.clipped(f"Imposed({', '.join(parts)})", 400)
 
-    def describe(self) -> dict[str, Any]:
-        """All parameters as JSON can hold them."""
-        return {
-            "name": self.name,
-            "knobs": records.plain(self.knobs),
-            "groups_per_batch": self.groups_per_batch,
-            "batches_per_publish": self.batches_per_publish,
-        }
-
     def realizations(self, replicates: int) -> int:
         """M for so many replicates: one where the law is deterministic, else one for each."""
         return replicates if self.random else 1
@@ -98,10 +89,6 @@ class Imposed(Source):
             self.random,
             header={**self.describe(), "seed": seed},
         )
-
-    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
-        """The schedule, to be taken batch by batch."""
-        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))
 
 
 def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:
@@ -232,10 +219,8 @@ class Delays(Imposed):
         """The record as a duration; raises `InputError` for a unit other than seconds, and for delays of 0."""
         remedy = "give unit='seconds', with a factor behind the column where it has another unit"
         checks.require(self.knobs["unit"] == "seconds", "unit", self.knobs["unit"], "seconds for a duration", remedy)
-        remedy = "write a delay of zero as the smallest that was resolved"
-        measured.refuse_rows(
-            "record", self.knobs["source"], self.numbers, self.numbers > 0.0, "a positive number", remedy
-        )
+        source, remedy = self.knobs["source"], "write a delay of zero as the smallest that was resolved"
+        measured.refuse_rows("record", source, self.numbers, self.numbers > 0.0, "a positive number", remedy)
         return laws.recorded(self.numbers)
 
     def report(self) -> Report:

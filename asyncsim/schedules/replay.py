@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from asyncsim.base import checks, files, records
-from asyncsim.base.feeds import EagerFeed, Source
+from asyncsim.base.feeds import Source
+from asyncsim.schedules import _log_cells, _log_places, _log_table
 from asyncsim.schedules import _log_stacks as stacks
-
-if TYPE_CHECKING:
-    from asyncsim.schedules._log import Log
+from asyncsim.schedules._log_stacks import TIMES
+from asyncsim.schedules._log_table import Declared
+from asyncsim.schedules._log_versions import Log, Samples, Units
 
 
 def replay(
@@ -62,9 +63,6 @@ def replay(
     >>> replay(path, unit="publishes").schedule(3, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0]
     """
-    from asyncsim.schedules import _log
-    from asyncsim.schedules._log_table import Declared
-
     conventions = stacks.stack_of(stack)
     checks.one_of("unknown", unknown, ("refuse", "keep", "even"), "say what becomes of missing versions")
     first_version = checks.integer("first_version", first_version, 0, "count publishes", checks.LARGEST)
@@ -77,15 +75,26 @@ def replay(
     declared = Declared(
         conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
-    where, counts = files.named("path", path), (batches_per_publish, samples_per_publish)
-    log = _log.import_log(where, stack, declared, *counts, first_version)
+    path = files.named("path", path)
+    places = _log_places.found(path, conventions.layout.files)
+    loaded = _log_table.load(path, places, declared)
+    table = loaded.columns
+    used = table["trained"]
+    checks.require(bool(used.any()), "train_version", None, "given for some sample", "log what was trained when")
+    number, publish = _numbers(table, batches_per_publish, "batch" in loaded.names, first_version)
+    grid = _grid(table, number, loaded.refused)
+    fits = samples_per_publish in (None, publish * grid[0].size)
+    bound = f"{publish * grid[0].size}, the samples of {publish} batches in the log"
+    checks.require(fits, "samples_per_publish", samples_per_publish, bound, "count the samples between publishes")
+    table["batch"] = number
+    origin = path.name, _log_places.digest(places), stack, units.unit, start_is, first_version, publish
+    samples = Samples(table, loaded.steps), loaded.steps, grid
+    log = Log(*origin, *samples, loaded.refused, loaded.rows, _unchecked(loaded, declared))
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
 
 
-def _units(unit: str | None, publish: int | None, updates: int | None, samples: int | None) -> Any:
+def _units(unit: str | None, publish: int | None, updates: int | None, samples: int | None) -> Units:
     """What a publish and a batch are in the unit of a log."""
-    from asyncsim.schedules._log_versions import Units
-
     counts = {"batches_per_publish": publish, "updates_per_batch": updates, "samples_per_publish": samples}
     for name, value in counts.items():
         if value is not None:
@@ -125,15 +134,8 @@ class Replay(Source):
     def knobs(self) -> dict[str, Any]:
         """What the log was read as."""
         log = self.log
-        return {
-            "source": log.source,
-            "sha256": log.digest,
-            "stack": log.stack,
-            "unit": log.unit,
-            "start_is": log.reference,
-            "first_version": log.first_version,
-            "unknown": self.unknown,
-        }
+        origin = {"source": log.source, "sha256": log.digest, "stack": log.stack, "unit": log.unit}
+        return origin | {"start_is": log.reference, "first_version": log.first_version, "unknown": self.unknown}
 
     @property
     def groups_per_batch(self) -> int:
@@ -152,15 +154,8 @@ class Replay(Source):
 
     def describe(self) -> dict[str, Any]:
         """All parameters as JSON can hold them, and what the log leaves open."""
-        return {
-            "name": self.name,
-            "knobs": records.plain(self.knobs),
-            "groups_per_batch": self.groups_per_batch,
-            "batches_per_publish": self.batches_per_publish,
-            "recommended": dict(self.recommended),
-            "refused": records.plain(self.log.refused),
-            "unchecked": list(self.log.unchecked),
-        }
+        left_open = {"refused": records.plain(self.log.refused), "unchecked": list(self.log.unchecked)}
+        return {**super().describe(), "recommended": dict(self.recommended), **left_open}
 
     def realizations(self, replicates: int) -> int:
         """M for so many replicates: always one."""
@@ -178,7 +173,17 @@ class Replay(Source):
         remedy = "use the group size of the run" + ("" if log.grid.shape[2] > 1 else "; map group_id if it had groups")
         checks.require(samples_per_group == log.grid.shape[2], "samples_per_group", samples_per_group, bound, remedy)
         version = log.versions(batches, tokens, self.unknown == "even")
-        self._refuse_unknown(version)
+        if self.unknown != "keep" and (version < 0).any():
+            position = np.unravel_index(int(np.argmax(version < 0)), version.shape)
+            sample = log.grid[position[:3]]
+            value = f"unknown at token {position[3]} of {version.shape[3]}, row {log.samples['row'][sample]}"
+            remedy = (
+                "leave out the batches that were generated before the log begins, with a later first_version"
+                if 0 <= log.samples["v_start"][sample] < log.first_version
+                else "log versions by token, or end_version (columns='end_version=START' says that it is the first "
+                "token's) and unknown='even' for the tokens between"
+            )
+            raise checks.InputError("versions", value, "known for every token that is trained", remedy)
         if (version == version[..., :1]).all():
             version = version[..., :1]
         index = log.grid[:batches]
@@ -193,21 +198,106 @@ class Replay(Source):
             {**self.describe(), "seed": seed},
         )
 
-    def _refuse_unknown(self, version: np.ndarray) -> None:
-        if self.unknown == "keep" or not (version < 0).any():
-            return
-        log, position = self.log, np.unravel_index(int(np.argmax(version < 0)), version.shape)
-        sample = log.grid[position[:3]]
-        early = 0 <= log.samples["v_start"][sample] < log.first_version
-        value = f"unknown at token {position[3]} of {version.shape[3]}, row {log.samples['row'][sample]}"
-        remedy = (
-            "leave out the batches that were generated before the log begins, with a later first_version"
-            if early
-            else "log versions by token, or end_version (columns='end_version=START' says that it is the first "
-            "token's) and unknown='even' for the tokens between"
-        )
-        raise checks.InputError("versions", value, "known for every token that is trained", remedy)
 
-    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
-        """The schedule, to be taken batch by batch."""
-        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))
+def _numbers(
+    columns: dict[str, np.ndarray], publish: int | None, has_batches: bool, first_version: int
+) -> tuple[np.ndarray, int]:
+    """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
+    used = columns["trained"]
+    labels, member = _log_cells.distinct(columns["label"][used])
+    version = np.full(len(labels), -1)
+    version[member] = columns["v_train"][used]
+    remedy = "see that the batch and train_version columns belong together, and check unit and train_offset"
+    same = version[member] == columns["v_train"][used]
+    odd = int(labels[member[int(np.argmin(same))]])
+    checks.require(bool(same.all()), "batch", odd, "trained at one version", remedy)
+    back = np.flatnonzero(np.diff(version) < 0)[:1]
+    decrease = [*version[back].tolist(), *version[back + 1].tolist()]
+    checks.require(not decrease, "train_version", decrease, "not decreasing from batch to batch", remedy)
+    publish = int((version == version[0]).sum()) if publish is None else publish
+    bound = f"{first_version} in the first batch"
+    remedy = (
+        "check train_offset (steps counted from one train on version step - 1); for a log that begins inside a run "
+        "give its first_version"
+    )
+    checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
+    wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
+    checks.require(
+        not len(wrong),
+        f"train_version of batch {wrong[:1].sum()}",
+        version[wrong[:1]].tolist(),
+        f"{first_version + int(wrong[:1].sum()) // publish} with batches_per_publish = {publish}",
+        "log every batch"
+        + ("" if has_batches else ", with a column batch where a publish has several")
+        + ", and check unit, batches_per_publish and updates_per_batch",
+    )
+    number = np.full(len(used), -1, dtype=np.int32)
+    number[used] = member
+    if "t_train" in columns:
+        first = np.full(number.max() + 1, np.inf)
+        np.fmin.at(first, number[used], columns["t_train"][used])
+        steps = np.diff(first[np.isfinite(first)])
+        bound, remedy = "not decreasing from batch to batch", "write all times from one clock, in seconds"
+        checks.require(bool((steps >= 0).all()), "t_train", float(steps.min(initial=0.0)), bound, remedy)
+    return number, publish
+
+
+def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
+    """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
+    index = np.flatnonzero(number >= 0)
+    many = int(columns["group"].max(initial=0)) + 1
+    pairs, member = _log_cells.distinct(number[index].astype(np.int64) * many + columns["group"][index])
+    size, pairs = np.bincount(member), pairs // many
+    ids = columns["trajectory"][index]
+    first = np.full(len(pairs), np.iinfo(np.int64).max)
+    np.minimum.at(first, member, ids)
+    lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
+    odd = int(np.argmax(size != size[0]))
+    fits = bool((size == size[0]).all())
+    bound = f"{size[0]}, as in the other groups"
+    remedy = "log every sample of a group, with a group_id that no other group of the batch has" + lost
+    checks.require(fits, f"samples of a group in batch {pairs[odd]}", int(size[odd]), bound, remedy)
+    groups = np.bincount(pairs)
+    odd = int(np.argmax(groups != groups[0]))
+    bound = f"{groups[0]}, as in the other batches"
+    remedy = "leave batches out that the log holds in part, as the last one" + lost
+    checks.require(bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]), bound, remedy)
+    # Rows that stand in this order already are not sorted.
+    keys, ascending = (number[index], first[member], ids), True
+    tied = np.ones(max(0, len(ids) - 1), dtype=bool)
+    for key in keys:
+        ascending = ascending and not (tied & (key[1:] < key[:-1])).any()
+        tied &= key[1:] == key[:-1]
+    index = index if ascending else index[np.lexsort(keys[::-1])]
+    return index.reshape(len(groups), groups[0], size[0])
+
+
+def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
+    names, columns = loaded.names, loaded.columns
+    used = columns["trained"]
+    segments = loaded.rows - len(columns["row"])
+    unknown = int(np.isnan(loaded.steps.token_mean()[used]).sum())
+    rest = f"token_mean rests on the {int(used.sum()) - unknown} of {int(used.sum())} samples with all versions known"
+    reasons = {
+        "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
+        "of a staleness limit can be checked": "fate" not in names,
+        "the first token's version: the stamp is that of the submission, so staleness is an upper bound": (
+            declared.start_is == "submit"
+        ),
+        "the first token's version: the stamp is taken at the end, so head staleness is unknown": (
+            declared.start_is == "end"
+        ),
+        "the version at the end, so neither the span nor what was in flight and in queue": bool(
+            (columns["v_end"][used] < 0).any()
+        ),
+        f"versions inside samples that weights changed under: {rest}": unknown > 0,
+        "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
+        "no column group_id: every sample is taken as a group of its own": "group_id" not in names,
+        "no times "
+        + ", ".join(t for t in TIMES if t not in names)
+        + ": distributions in seconds cannot be checked": not set(TIMES) <= set(names),
+        "no column batch: what was trained at one version is taken as one batch": declared.units.batch == 0
+        and "batch" not in names,
+        f"{segments} rows are further segments of samples": segments > 0,
+    }
+    return tuple(reason for reason, holds in reasons.items() if holds)

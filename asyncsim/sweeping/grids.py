@@ -232,17 +232,14 @@ def _labelled(name: str, values: Any) -> dict[Scalar, Any]:
         several = isinstance(values, (list, tuple, range))
         checks.require(several, "grid", f"{name}={values!r}", "several values", REMEDY)
         values = [value.item() if isinstance(value, np.generic) else value for value in values]
-        labels = [_label(value) for value in values]
+        labels: list[Scalar] = []
+        for value in values:
+            made = calls.of(value)
+            plain = value is None or isinstance(value, (bool, int, float, str))
+            labels.append(value if plain else str(value) if made is None else made.name.rpartition(".")[2])
         twice = [label for label in labels if labels.count(label) > 1]
         remedy = "give each value once; name parts by a mapping {'label': part}"
         checks.require(not twice, f"grid {name}", twice[:1], "different values", remedy)
         labelled = dict(zip(labels, values, strict=True))
     checks.require(bool(labelled), f"grid {name}", [], "at least one value", REMEDY)
     return labelled
-
-
-def _label(value: Any) -> Scalar:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    made = calls.of(value)
-    return made.name.rpartition(".")[2] if made is not None else str(value)

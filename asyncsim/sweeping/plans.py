@@ -27,7 +27,9 @@ from asyncsim.sweeping import grids, units
 from asyncsim.sweeping.units import BLOCK, Unit
 
 SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
-"""Names of """
+FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
+UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet|trainings/[0-9a-f]{32}/[0-9a-f]{32}\.parquet")
+"""Names of the files that sweeps and comparisons write; others in a store are somebody else's."""
 
 
 def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str) -> dict[str, Any]:
@@ -68,27 +70,20 @@ class Question:
     def units(self) -> Iterator[Unit]:
         """Every unit in the order of the grid, made when it is asked for."""
         for cell in self.grid.cells():
-            shared = self._shared(cell.subject)
+            if self.reading is not None:
+                shared = units.of_spec(cell.subject, self.reading)
+            else:
+                passes = feeds.updates_of(cell.subject)
+                whole = f"a multiple of the {passes} updates that are recommended for each batch"
+                checks.require(self.updates % passes == 0, "updates", self.updates, whole, "whole batches are trained")
+                shared = units.of_system(cell.subject, self.updates // passes, self.samples)
             for riders in self.grid.riders:
                 for block, size in enumerate(self.blocks()):
                     place = {"seed": seed_of(self.seed, units.STAGE, block), "block": block, "replicates": size}
-                    told = {
-                        "format": storing.FORMAT,
-                        **shared,
-                        "setting": dict(cell.setting),
-                        "riders": riders,
-                        **place,
-                    }
+                    own = {"setting": dict(cell.setting), "riders": riders, **place}
+                    told = {"format": storing.FORMAT, **shared, **own}
                     asked, key = storing.keys_of(told)
                     yield Unit(key, told, asked)
-
-    def _shared(self, subject: Any) -> dict[str, Any]:
-        if self.reading is not None:
-            return units.of_spec(subject, self.reading)
-        passes = feeds.updates_of(subject)
-        whole = f"a multiple of the {passes} updates that are recommended for each batch"
-        checks.require(self.updates % passes == 0, "updates", self.updates, whole, "whole batches are trained")
-        return units.of_system(subject, self.updates // passes, self.samples)
 
     def blocks(self) -> list[int]:
         """Replicates of each block."""
@@ -224,7 +219,13 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
             summary += _summary(plan, cell, riders, list(itertools.islice(tables, len(known))))
         if len(known) < len(names):
             lost = [key for key, name in zip(keys, names, strict=True) if name not in there]
-            reasons = [_reason(store, name) for key in lost if store.has(name := units.failure_of(key))]
+            reasons = []
+            for name in (units.failure_of(key) for key in lost):
+                if store.has(name):
+                    try:
+                        reasons.append(str(json.loads(store.read(name))["reason"]))
+                    except (ValueError, TypeError, KeyError, RecursionError):
+                        reasons.append(f"failed, and {name} is damaged")
             riding = {name: [each[name] for each in riders] for name in riders[0]}
             own = {name: x[0] if len(set(x)) == 1 else f"{x[0]:g} to {x[-1]:g}" for name, x in riding.items()}
             reason = reasons[0] if reasons else "not done yet"
@@ -233,13 +234,6 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
         plan.id, store.where, plan.names, plan.values, plan.metrics, tuple(summary), len(plan.keys), made,
         tuple(failed), sum(plan.blocks), plan.words, seconds, tuple(files), folder,
     )  # fmt: skip
-
-
-def _reason(store: Store, name: str) -> str:
-    try:
-        return str(json.loads(store.read(name))["reason"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return f"failed, and {name} is damaged"
 
 
 def _summary(
@@ -274,11 +268,6 @@ def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> f
     numbers = claim.predict({**{key: value for key, value in setting.items() if key in known}, **at})
     checks.require(len(numbers) == 1, "claim", claim.id, "one that predicts one number", "choose another claim")
     return float(next(iter(numbers.values())))
-
-
-FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
-UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet|trainings/[0-9a-f]{32}/[0-9a-f]{32}\.parquet")
-"""Names of the files that sweeps and comparisons write; others in a store are somebody else's."""
 
 
 @dataclass(frozen=True)
@@ -345,26 +334,24 @@ def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] =
     code, my.py:name, that they may call.
     """
     names = [name for own in ("units", "trainings") for name in store.names(own) if UNIT.fullmatch(name)]
-    faults = [Fault(name, what) for name in names if (what := _fault(store, name))]
+    faults: list[Fault] = []
+    for name in names:
+        try:
+            table, about = storing.unpack(store.read(name), name)
+        except checks.InputError:
+            faults.append(Fault(name, "damaged"))
+            continue
+        own = ""
+        with suppress(AttributeError, KeyError, TypeError):
+            own = storing.name_of(about["told"])
+        if own != name:
+            faults.append(Fault(name, "not the unit that its name says"))
+        elif storing.content(table) != about.get("rows"):
+            faults.append(Fault(name, "altered"))
     sound = sorted(set(names) - {fault.name for fault in faults})
     drawn = np.random.default_rng(seed).permutation(len(sound))[:again]
     with outside.trusting(trust):
         return len(names), [*faults, *_repeated(store, [sound[k] for k in drawn])]
-
-
-def _fault(store: Store, name: str) -> str:
-    """What is wrong with a unit's file, "" where nothing is."""
-    try:
-        table, about = storing.unpack(store.read(name), name)
-    except checks.InputError:
-        return "damaged"
-    try:
-        own = storing.name_of(about["told"])
-    except (AttributeError, KeyError, TypeError):
-        own = ""
-    if own != name:
-        return "not the unit that its name says"
-    return "" if storing.content(table) == about.get("rows") else "altered"
 
 
 def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:

@@ -177,14 +177,14 @@ def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
     left = (unit for unit in question.units() if unit.key in missing)
     made, warned = 0, dict[str, None]()
     with Progress("units", len(missing), work.progress) as shown:
-        for outcome in _outcomes(left, len(missing), work, store):
-            if outcome.reason:
-                told = {name: outcome.unit.content[name] for name in ("setting", "riders", "block")}
-                entry = {**told, "reason": outcome.reason, "attempts": outcome.unit.tried}
-                store.write(units.failure_of(outcome.unit.key), (json.dumps(entry, indent=1) + "\n").encode())
+        for unit, ended in _outcomes(left, len(missing), work, store):
+            if "failed" in ended:
+                told = {name: unit.content[name] for name in ("setting", "riders", "block")}
+                entry = {**told, "reason": ended["failed"], "attempts": unit.tried}
+                store.write(units.failure_of(unit.key), (json.dumps(entry, indent=1) + "\n").encode())
             else:
                 made += 1
-            warned |= dict.fromkeys(outcome.warned)
+            warned |= dict.fromkeys(ended.get("warned", ()))
             shown.add()
     for text in list(warned)[:WARNED]:
         more = f" ({len(warned) - 1} more such warnings)" if len(warned) > WARNED else ""
@@ -192,21 +192,21 @@ def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
     return made
 
 
-def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Iterator[Outcome]:
+def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Iterator[tuple[Unit, dict[str, Any]]]:
     """Units as they end. The first ones are done here, and tell whether worker processes are worth their start."""
     if work.workers is None and work.backend == "processes":
         quickest = math.inf
         for unit in itertools.islice(left, min(count, PILOTS)):
-            for outcome in carry_out(iter([unit]), Here(), store.where):
-                quickest = min(quickest, outcome.seconds or math.inf)
+            for done, ended in carry_out(iter([unit]), workers.Here(), store.where):
+                quickest = min(quickest, ended.get("seconds") or math.inf)
                 count -= 1
-                yield outcome
+                yield done, ended
         few = quickest * count < WORTH or cores() == 1
         if quickest * count > LONG:
             places = 1 if few else cores()
             line = f"{count} units left; one took {quickest:.1f} s: about {quickest * count / places / 60:.0f} min"
             print(f"asyncsim: {line} on {places} workers", file=sys.stderr, flush=True)
-        pool = Here() if few else pool_of("processes", None)
+        pool = workers.Here() if few else pool_of("processes", None)
     else:
         pool = pool_of(work.backend, work.workers, work.address)
     try:
@@ -215,18 +215,8 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
         pool.close()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a unit ended: its seconds, why it failed ("" where its file stands), what it warned of."""
-
-    unit: Unit
-    seconds: float
-    reason: str = ""
-    warned: tuple[str, ...] = ()
-
-
-def carry_out(left: Iterator[Unit], pool: Pool, where: str) -> Iterator[Outcome]:
-    """Do units and say of each how it ended, in the order in which they end.
+def carry_out(left: Iterator[Unit], pool: Pool, where: str) -> Iterator[tuple[Unit, dict[str, Any]]]:
+    """Do units and say of each how it ended (as `units.perform` does), in the order in which they end.
 
     A unit whose worker dies, or that fails otherwise than by what it was told, is tried again, up to `ATTEMPTS` times.
     Raises `InputError` where the store cannot be written.
@@ -254,7 +244,7 @@ def carry_out(left: Iterator[Unit], pool: Pool, where: str) -> Iterator[Outcome]
             if "failed" in ended and not ended["final"] and unit.tried < ATTEMPTS:
                 again.append(unit)
                 continue
-            yield Outcome(unit, ended.get("seconds", 0.0), ended.get("failed", ""), tuple(ended.get("warned", ())))
+            yield unit, ended
 
 
 def check(backend: str, count: int | None, address: str | None) -> None:
@@ -284,22 +274,7 @@ def pool_of(backend: str, count: int | None, address: str | None = None) -> Pool
     if backend == "ray":
         return ByRay(count, address)
     count = count or workers.cores()
-    return Here() if count == 1 else workers.Crew(count)
-
-
-class Here:
-    """Units are done in this process, one after another."""
-
-    places = 1
-
-    def submit(self, call: str, *arguments: Any) -> Future[Any]:
-        """See `pool_of`."""
-        future = Future[Any]()
-        future.set_result(workers.called(call, *arguments))
-        return future
-
-    def close(self) -> None:
-        """Nothing to end."""
+    return workers.Here() if count == 1 else workers.Crew(count)
 
 
 class ByRay:
@@ -342,4 +317,4 @@ class ByRay:
             self._ray.shutdown()
 
 
-Pool = Here | workers.Crew | ByRay
+Pool = workers.Here | workers.Crew | ByRay

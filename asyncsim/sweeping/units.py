@@ -121,40 +121,26 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if content["kind"] == storing.TRAINING:
         trace = run(Spec.from_dict(content["subject"], None), content["seed"], progress=False)
         return keeping.columns(trace, content["metric"])
+    subject, number = content["subject"], np.arange(content["replicates"]) + content["block"] * BLOCK
+    riding: dict[str, np.ndarray] = {}
     if content["kind"] == "run":
-        return _trained(content)
-    subject, n = content["subject"], content["replicates"]
-    system = calls.read("system", subject["system"], plugins.function)
-    batches, samples = subject["batches"], subject["samples_per_group"]
-    summaries = [system.summary(batches, samples, content["seed"], m) for m in range(n)]
-    readings = {name: np.array([float(read(s)) for s in summaries]) for name, read in COSTS.items()}
-    number = np.arange(n) + content["block"] * BLOCK
-    return _beside(_constant(content["setting"], n), {"replicate": number, **readings})
-
-
-def _trained(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    spec, riders, n = Spec.from_dict(content["subject"], None), content["riders"], content["replicates"]
-    riding = {name: np.repeat([each[name] for each in riders], n) for name in riders[0]}
-    for name, values in riding.items():
-        spec = set_knob(spec, knob_of(spec, name), tuple(values.tolist()), n * len(riders))
-    trace = run(spread(spec.replace(replicates=n * len(riders))), content["seed"], progress=False)
-    reading = content["reading"]
-    readings = {
-        metric: Reading(metric, reading["over"], reading["target"], reading["better"]).numbers(trace, lacking=True)
-        for metric in reading["metrics"]
-    }
-    number = np.tile(np.arange(n) + content["block"] * BLOCK, len(riders))
-    own = {"replicate": number, **readings, "diverged": trace.diverged.astype(np.int64)}
-    return _beside({**_constant(content["setting"], len(number)), **riding}, own)
-
-
-def _beside(setting: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns of settings, then of numbers; a setting with the name of a number is called "NAME (set)"."""
-    return {(f"{name} (set)" if name in numbers else name): values for name, values in setting.items()} | dict(numbers)
-
-
-def _constant(setting: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
-    texts = {name: value if isinstance(value, (int, float)) else str(value) for name, value in setting.items()}
-    return {
-        name: np.full(rows, value, dtype=object if isinstance(value, str) else None) for name, value in texts.items()
-    }
+        spec, riders, n = Spec.from_dict(subject, None), content["riders"], content["replicates"]
+        riding = {name: np.repeat([each[name] for each in riders], n) for name in riders[0]}
+        for name, values in riding.items():
+            spec = set_knob(spec, knob_of(spec, name), tuple(values.tolist()), n * len(riders))
+        trace = run(spread(spec.replace(replicates=n * len(riders))), content["seed"], progress=False)
+        how = {name: content["reading"][name] for name in ("over", "target", "better")}
+        readings = {m: Reading(m, **how).numbers(trace, lacking=True) for m in content["reading"]["metrics"]}
+        readings["diverged"] = trace.diverged.astype(np.int64)
+        number = np.tile(number, len(riders))
+    else:
+        system = calls.read("system", subject["system"], plugins.function)
+        size = subject["batches"], subject["samples_per_group"]
+        summaries = [system.summary(*size, content["seed"], m) for m in range(content["replicates"])]
+        readings = {name: np.array([float(read(s)) for s in summaries]) for name, read in COSTS.items()}
+    # A setting with the name of a number is called "NAME (set)".
+    numbers, settings = {"replicate": number, **readings}, dict[str, np.ndarray]()
+    for name, value in content["setting"].items():
+        plain = isinstance(value, (int, float))
+        settings[name] = np.full(len(number), value if plain else str(value), dtype=None if plain else object)
+    return {(f"{name} (set)" if name in numbers else name): x for name, x in (settings | riding).items()} | numbers

@@ -55,7 +55,6 @@ def rank_of(state, row):
 
 @compiled
 def show(state, row):
-    """A group becomes visible to the order."""
     settings, run = state.settings, state.run
     if settings.order == _state.RANDOM:
         state.picks[run.visible] = row
@@ -67,7 +66,6 @@ def show(state, row):
 
 @compiled
 def enter(state, row, now):
-    """A finished group enters the buffer."""
     settings, run, group = state.settings, state.run, state.group[row]
     unlink(state, row)
     group.entry = run.entries
@@ -89,7 +87,6 @@ def enter(state, row, now):
 def discard(state, row, fate, now):
     """A group leaves without (further) training: its ticket, target and prompt go where the settings say."""
     settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
-    # Record an untrained group's fate and work.
     group.stage = _state.LEFT
     if group.used == 0:
         group.fate, group.v_left, state.moment[row].t_left = fate, run.installed, now
@@ -102,7 +99,6 @@ def discard(state, row, fate, now):
             sums.dropped_age += fate == _state.DROPPED_AGE
             sums.dropped_overflow += fate == _state.DROPPED_OVERFLOW
             sums.rejected += fate == _state.REJECTED
-        # Return its ticket, target and prompt.
         if settings.returns == _state.NOW_BACK:
             run.tickets += 1
         elif settings.returns == _state.PUBLISH_BACK:
@@ -145,7 +141,6 @@ def drop_first_entered(state, now):
 
 @compiled
 def take_out(state, i):
-    """Remove the visible group at place i."""
     settings, run = state.settings, state.run
     last = run.visible - 1
     run.untrained -= state.group[state.picks[i]].used == 0
@@ -211,7 +206,6 @@ def cut_buffer(state, planned, now):
             hidden += 1
     if count == 0:
         return False
-    # Restore the heap of visible groups.
     run.visible, run.hidden, run.ready = visible, hidden, visible + hidden
     if settings.order != _state.RANDOM:
         heapify(state.ranks, state.picks, 0, visible)
@@ -265,13 +259,11 @@ def choose(state):
     settings, run = state.settings, state.run
     if hopeless(state):
         return False
-    # Choose at random where the order says so.
     size = settings.groups_per_batch
     line = line_of(run.packs, len(state.taken))
     if settings.order == _state.RANDOM:
         choose_random(state, line)
         return True
-    # Pop groups while the order allows them.
     count = 0
     while count < size and run.visible > 0 and eligible(state, state.picks[0], run.packs):
         state.taken[line, count] = state.picks[0]
@@ -318,7 +310,6 @@ def choose_random(state, line):
     while low > 0 and state.group[state.picks[low - 1]].v_visible == installed:
         low -= 1
     recent_count = high - low
-    # Draw each group among those left.
     for k in range(size):
         draw = uniform_at(settings.choice_key_0, settings.choice_key_1, settings.realization, run.packs, 0, 2 * k + 1)
         from_recent = False

@@ -14,7 +14,7 @@ from asyncsim.base.laws import Law
 from asyncsim.systems import _limits
 from asyncsim.systems import _settings as names
 from asyncsim.systems import _state as k
-from asyncsim.systems._settings import Plan, Settings
+from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
 
 FAILURE, CHOICE = "failure", "choice"
@@ -28,17 +28,21 @@ PATIENCE = 100_000
 """Events, and a thousand more for each sample of a batch, after which a trainer without a batch starves."""
 
 
-def new_state(system: Settings, plan: Plan) -> State:
+def new_state(
+    system: Settings, batches: int, samples: int, realization: int, seed: int, drawn: bool, record: bool, warm: int
+) -> State:
     """State at time 0 under version 0, before the first admission."""
     s, places = system, len(system.rates)
-    batches, samples, record = plan.batches, plan.samples + s.redundant, plan.record
+    samples += s.redundant
     groups = _rows(system, batches, record)
     chunk = max(s.quantum, min(_rows(system, batches, True), max(1, DRAWN // samples)))
     room = -(-places // s.servers) * samples
-    timed = places * (samples + 1) + places + 16 + room * s.servers
-    segments = 6 * room * s.servers + 16 if record and _has_stretches(system) else 1
-    settings = _settings(system, plan, room)
-    run, sums = _records(1, k.RUN, np.zeros), _records(1, k.SUMS, np.zeros)
+    slots, rows, turns = room * s.servers, groups * samples, s.turns - 1
+    timed = places * (samples + 1) + places + 16 + slots
+    segments = 6 * slots + 16 if record and _has_stretches(system) else 1
+    own = {"batches": batches, "realization": realization, "warm_up": warm}
+    settings = _settings(system, samples, seed, drawn, record, room, **own)
+    run, sums = _table("run", 1, np.zeros), _table("sums", 1, np.zeros)
     run.point = k.ADMIT
     run.tickets = k.UNLIMITED if s.tickets is None else s.tickets
     run.first_row = run.last_row = -1
@@ -48,61 +52,39 @@ def new_state(system: Settings, plan: Plan) -> State:
     # Without a record tables of batches and publishes are rings: at most one publish is on its way.
     versions = batches // s.batches_per_publish + 1 if record else 2
     lines = batches if record else min(batches, s.prefetch + 2)
-    server = _records(s.servers, k.SERVER, np.zeros)
+    server = _table("server", s.servers, np.zeros)
     server.speed = 1.0 if s.decode is None else s.decode[0]
-    batch = _records(batches if record else min(batches, BATCHES), k.BATCH, np.zeros)
+    batch = _table("batch", batches if record else min(batches, BATCHES), np.zeros)
     for name in ("train_time", "t_pack", "t_start", "t_end"):
         batch[name] = np.nan
-    integer, small = np.int64, np.int32
-    state = State(
-        settings=settings,
-        run=run[0],
-        sums=sums[0],
-        rate=np.asarray(s.rates, dtype=np.float64),
-        decode=np.asarray(s.decode or (), dtype=np.float64),
-        server=server,
-        keys=np.empty(room * s.servers),
-        codes=np.empty(room * s.servers, dtype=integer),
-        queue=np.empty(room * s.servers, dtype=integer),
-        # A tree with a leaf for each place, and 0 before its root.
-        tree=_records(2 << (places - 1).bit_length() if k.of_workers(settings) else 1, k.NODE),
-        timed=_records(timed, k.TIMED),
-        ranks=np.empty(groups, dtype=integer),
-        picks=np.empty(groups, dtype=small),
-        hidden=np.empty(groups, dtype=small),
-        blocked=np.empty(places + 1, dtype=small),
-        free=np.empty(places, dtype=integer),
-        rows=np.arange(groups, dtype=small)[::-1].copy(),
-        again=_records(groups, k.AGAIN),
-        targets=np.empty(groups, dtype=integer),
-        pending=np.empty(room * s.servers, dtype=integer),
-        sample=_records(groups * samples, k.SAMPLE),
-        steps=np.empty((groups * samples, s.turns - 1)),
-        group=_records(groups, k.GROUP),
-        moment=_records(groups, k.MOMENT),
-        batch=batch,
-        taken=np.empty((lines, s.groups_per_batch), dtype=small),
-        publish=_records(versions, k.PUBLISH),
-        marks=np.empty((versions, s.servers)),
-        stretch=_records(segments, k.STRETCH),
-        histogram=np.zeros(CELLS, dtype=integer),
-        supply=_records(chunk * samples, k.SUPPLIED),
-        supply_steps=np.empty((chunk * samples, s.turns - 1)),
-        prompts=_records(chunk, k.PROMPT),
-        scratch=np.empty(max(groups, timed, s.groups_per_batch), dtype=integer),
-    )
+    filled = {"settings": settings, "run": run[0], "sums": sums[0], "server": server, "batch": batch}
+    filled |= {"rate": np.asarray(s.rates, dtype=np.float64), "decode": np.asarray(s.decode or (), dtype=np.float64)}
+    filled |= {
+        "rows": np.arange(groups, dtype=np.int32)[::-1].copy(),
+        "histogram": _table("histogram", CELLS, np.zeros),
+    }
+    sizes: dict[str, Any] = dict.fromkeys(("keys", "codes", "queue", "pending"), slots)
+    sizes |= dict.fromkeys(("ranks", "picks", "hidden", "again", "targets", "group", "moment"), groups)
+    # A tree with a leaf for each place, and 0 before its root.
+    sizes |= {"tree": 2 << (places - 1).bit_length() if k.of_workers(settings) else 1, "timed": timed}
+    sizes |= {"blocked": places + 1, "free": places, "sample": rows, "steps": (rows, turns), "stretch": segments}
+    sizes |= {"taken": (lines, s.groups_per_batch), "publish": versions, "marks": (versions, s.servers)}
+    sizes |= {"supply": chunk * samples, "supply_steps": (chunk * samples, turns), "prompts": chunk}
+    sizes["scratch"] = max(groups, timed, s.groups_per_batch)
+    state = State(**filled, **{name: _table(name, size) for name, size in sizes.items()})
     _open_places(system, state)
-    _draw_times(system, state, plan.seed)
+    _draw_times(system, state, seed)
     return state
 
 
-def _records(count: int, kind: np.dtype, allocate: Any = np.empty) -> Any:
-    return allocate(count, dtype=kind).view(np.recarray)
+def _table(name: str, size: Any, allocate: Any = np.empty) -> Any:
+    """A table as `LAYOUT` declares it, not filled unless it is allocated so."""
+    kind = k.LAYOUT[name][0]
+    return allocate(size, dtype=kind).view(np.recarray if kind.names else np.ndarray)
 
 
-def _settings(s: Settings, plan: Plan, room: int) -> np.record:
-    """Constants of a run; `room`: samples of a server."""
-    batches, samples, realization, seed, drawn, record, warm = plan
+def _settings(s: Settings, samples: int, seed: int, drawn: bool, record: bool, room: int, **own: int) -> np.record:
+    """Constants of a run; `samples` of a group, redundant ones too; `room`: samples of a server."""
     failure, choice = rng.Stream(seed, FAILURE).key, rng.Stream(seed, CHOICE).key
     cuts = s.max_age is not None and s.age_action != "wait"
     limits = ("lead", "max_uses", "window", "max_age", "slots", "epoch", "permits")
@@ -110,7 +92,8 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         # What is called alike here and there, limits apart.
         **{name: getattr(s, name) for name in k.SETTINGS.names if hasattr(s, name)},
         **{name: _limit(getattr(s, name)) for name in limits},
-        "samples": samples + s.redundant,
+        **own,
+        "samples": samples,
         "tickets_at_publish": s.release == "publish",
         "returns": names.RETURNS.index(s.release_dropped),
         "drops_oldest": s.overflow == "drop_oldest",
@@ -128,16 +111,13 @@ def _settings(s: Settings, plan: Plan, room: int) -> np.record:
         "external_work": not drawn,
         "records": record,
         "stretched": record and _has_stretches(s),
-        "realization": realization,
         "failure_key_0": failure[0],
         "failure_key_1": failure[1],
         "choice_key_0": choice[0],
         "choice_key_1": choice[1],
         "interrupts": s.mode in ("restart", "reprefill"),
-        "warm_up": warm,
-        "patience": PATIENCE + 1000 * s.groups_per_batch * (samples + s.redundant) * s.turns,
+        "patience": PATIENCE + 1000 * s.groups_per_batch * samples * s.turns,
         "room": room,
-        "batches": batches,
         "rewarded": s.reward is not None,
         "slowed": s.decode is not None,
         "adapts": s.target_staleness is not None,
@@ -151,7 +131,6 @@ def _limit(value: int | None) -> int:
 
 
 def _has_stretches(s: Settings) -> bool:
-    """Whether a sample may be written in several stretches."""
     return s.turns > 1 or s.mode == "reprefill" or s.failure_rate > 0.0
 
 
@@ -182,23 +161,9 @@ def refill(system: Settings, state: State, seed: int) -> None:
     run = state.run
     if run.started >= run.times_drawn:
         _draw_times(system, state, seed)
-    if run.admitted + state.settings.quantum - run.supplied > len(state.prompts):
-        _draw_groups(system, state, seed)
-
-
-def _draw_times(system: Settings, state: State, seed: int) -> None:
-    """Seconds of training on as many batches as the table has rows for."""
-    settings, run = state.settings, state.run
-    first, total = int(run.times_drawn), int(settings.batches)
-    count = min(len(state.batch), total - first)
-    samples, realization = int(settings.samples - settings.redundant), int(settings.realization)
-    state.batch.train_time[:count] = train_times(system, count, samples, realization, seed, first)
-    drawn = first + count
-    run.times_drawn = drawn if drawn < total else k.UNLIMITED
-
-
-def _draw_groups(system: Settings, state: State, seed: int) -> None:
-    settings, run, chunk = state.settings, state.run, len(state.prompts)
+    settings, chunk = state.settings, len(state.prompts)
+    if run.admitted + settings.quantum - run.supplied <= chunk:
+        return
     samples, realization, first = int(settings.samples), int(settings.realization), int(run.admitted)
     drawn = not settings.external_work
     if drawn:
@@ -215,12 +180,22 @@ def _draw_groups(system: Settings, state: State, seed: int) -> None:
     for turn in range(1, system.turns):
         steps[:, turn - 1] = environments(system, ids, np.array(turn), realization, seed)
     finite = not drawn or all(bool(np.isfinite(draws).all()) for draws in (supply.work, supply.reward, steps))
-    checks.require(
-        finite, "length", str(system.length), "finite in every draw", "choose a distribution of a lighter tail"
-    )
+    remedy = "choose a distribution of a lighter tail"
+    checks.require(finite, "length", str(system.length), "finite in every draw", remedy)
     positive = not drawn or bool((supply.work > 0.0).all())
     remedy = "choose a distribution of less extreme shape"
     checks.require(positive, "length", str(system.length), "positive in every draw", remedy)
+
+
+def _draw_times(system: Settings, state: State, seed: int) -> None:
+    """Seconds of training on as many batches as the table has rows for."""
+    settings, run = state.settings, state.run
+    first, total = int(run.times_drawn), int(settings.batches)
+    count = min(len(state.batch), total - first)
+    samples, realization = int(settings.samples - settings.redundant), int(settings.realization)
+    state.batch.train_time[:count] = train_times(system, count, samples, realization, seed, first)
+    drawn = first + count
+    run.times_drawn = drawn if drawn < total else k.UNLIMITED
 
 
 _GROUP_TABLES = ("ranks", "picks", "hidden", "again", "targets", "sample", "steps", "group", "moment")
@@ -289,9 +264,8 @@ def environments(system: Settings, samples: np.ndarray, turns: np.ndarray, reali
 
 def difficulties(system: Settings, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
     """Factor on the work of the first prompts of the groups with these numbers."""
-    if system.difficulty is None:
-        return np.ones(np.shape(groups))
-    return system.difficulty.sample(rng.Stream(seed, "difficulty"), realization, groups, compiled=True)
+    law = system.difficulty
+    return np.ones(np.shape(groups)) if law is None else _of(law, seed, "difficulty", realization, groups)
 
 
 def acceptances(groups: np.ndarray, realization: int, seed: int) -> np.ndarray:

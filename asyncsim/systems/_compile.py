@@ -195,7 +195,6 @@ def _write(builder: Any, value: Any, place: Any, dtype: np.dtype, tag: str) -> N
 
 
 def _at(builder: Any, place: Any, offset: Any) -> Any:
-    """The place so many bytes further."""
     return builder.gep(place, [WORD(offset) if isinstance(offset, int) else offset])
 
 
@@ -205,7 +204,6 @@ def _in_slot(builder: Any, table: Any, number: int) -> Any:
 
 
 def _element(builder: Any, kind: TableType, table: Any, index: Any) -> Any:
-    """Where an element stands."""
     if kind.axes == 2:
         row, column = cgutils.unpack_tuple(builder, index)
         index = builder.add(builder.mul(row, _in_slot(builder, table, 2)), column)
@@ -275,7 +273,6 @@ def state_at(typing: Any, addresses: Any) -> Any:
 
 @_intrinsic
 def clear(typing: Any, row: Any) -> Any:
-    """Set all fields of a record to 0."""
 
     def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         kind = sig.args[0]

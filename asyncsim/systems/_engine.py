@@ -61,19 +61,16 @@ def set_speed(state, s, now):
 
 @compiled
 def row_of(state, code):
-    """The row of a sample's group."""
     return code if state.settings.samples == 1 else code // state.settings.samples
 
 
 @compiled
 def rate_of(state, code):
-    """Units of work a second at which the place of a sample writes."""
     return state.rate[state.group[row_of(state, code)].place]
 
 
 @compiled
 def server_of(state, code):
-    """The server that writes a sample."""
     servers = state.settings.servers
     return 0 if servers == 1 else state.group[row_of(state, code)].place % servers
 
@@ -239,7 +236,6 @@ def work_written(state, code, at):
 
 @compiled
 def waste(state, code):
-    """Discard the tokens of a sample."""
     sums, sample = state.sums, state.sample[code]
     sample.wasted += sample.done
     sums.wasted_work += sample.done
@@ -302,7 +298,6 @@ def rekey(state, now):
 
 @compiled
 def pop_key(state, s):
-    """Take the next completion of a server from its heap."""
     settings, server = state.settings, state.server[s]
     last = server.heap - 1
     server.heap = last

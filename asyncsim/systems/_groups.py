@@ -36,7 +36,6 @@ def new_sample(state, code, line, factor):
 def new_group(state, now):
     """A group takes a place; its row."""
     settings, run = state.settings, state.run
-    # Number the group and give it a row.
     number = run.admitted
     run.admitted = number + 1
     if settings.records:
@@ -45,7 +44,6 @@ def new_group(state, now):
         run.rows -= 1
         row = state.rows[run.rows]
     group, moment = state.group[row], state.moment[row]
-    # Assign a place and reset its counts.
     group.number = number
     group.place = state.free[run.free_head]
     run.free_head = ring_next(state.free.shape[0], run.free_head)
@@ -63,7 +61,6 @@ def new_group(state, now):
     else:
         run.first_row = row
     run.last_row = row
-    # Stamp its times and draw its fate.
     moment.t_submit = now
     if settings.records:
         group.v_left = group.v_trained = group.batch = group.entry = group.target = -1
@@ -154,7 +151,6 @@ def admit(state, now):
     settings, run = state.settings, state.run
     quantum, samples = settings.quantum, settings.samples
     while run.tickets >= quantum and run.free >= quantum:
-        # Stop where lead, permits or epoch forbid.
         if (
             leads(state)
             or run.permitted >= permits_of(state)
@@ -163,11 +159,9 @@ def admit(state, now):
             or (settings.rounds and round_is_on(state))
         ):
             break
-        # Ask for room or draws that are missing.
         room = state.group.shape[0] - run.admitted if settings.records else run.rows
         if room < quantum or run.admitted + quantum - run.supplied > state.prompts.shape[0]:
             return True
-        # Admit one quantum.
         for _ in range(quantum):
             row = new_group(state, now)
             run.tickets -= 1
@@ -215,7 +209,6 @@ def refuse_group(state, row, now):
 
 @compiled
 def unblock(state, now):
-    """Blocked groups enter the buffer while it has room."""
     settings, run = state.settings, state.run
     while run.blocked > 0 and run.ready < settings.capacity:
         row = state.blocked[run.blocked_head]
@@ -258,7 +251,6 @@ def score_sample(state, code, now):
 def train(state, now):
     """The next packed batch starts to train; its seconds."""
     settings, run, sums = state.settings, state.run, state.sums
-    # Sum the work of the batch.
     number = run.started
     line, row_of_batch = line_of(number, len(state.taken)), line_of(number, len(state.batch))
     samples, version, work = settings.samples, run.snapshots, 0.0
@@ -269,7 +261,6 @@ def train(state, now):
             if settings.redundant == 0 or state.sample[row * samples + j].phase != _state.CANCELLED:
                 group_work += state.sample[row * samples + j].work
         work += group_work
-        # Record the first use of a group.
         if state.group[row].fate != _state.TRAINED:
             state.group[row].fate, state.group[row].batch, state.moment[row].t_left = _state.TRAINED, number, now
             state.group[row].v_left, state.group[row].v_trained = run.installed, version
@@ -287,7 +278,6 @@ def train(state, now):
         if not settings.records and state.group[row].references == 0 and state.group[row].stage == _state.LEFT:
             state.rows[run.rows] = row
             run.rows += 1
-    # Start the trainer.
     run.started = number + 1
     run.busy = 1
     state.batch[row_of_batch].t_start = now

@@ -43,7 +43,6 @@ def sift_down(keys, codes, o, size, i, key, code):
 
 @compiled
 def heapify(keys, codes, o, size):
-    """Order the first `size` entries behind o anew."""
     for i in range(size // 2 - 1, -1, -1):
         sift_down(keys, codes, o, size, i, keys[o + i], codes[o + i])
 
@@ -90,7 +89,6 @@ def timed_sift(timed, size, i):
 
 @compiled
 def timed_heapify(timed, size):
-    """Order the first `size` events anew."""
     for i in range(size // 2 - 1, -1, -1):
         timed_sift(timed, size, i)
 
@@ -122,7 +120,6 @@ def ring_next(room, head):
 
 @compiled
 def sort(values, count):
-    """Order the first `count` entries."""
     for end in range(count // 2 - 1, -1, -1):
         _sink(values, end, count)
     for end in range(count - 1, 0, -1):

@@ -26,7 +26,6 @@ OVER = 2
 
 @compiled
 def _release(state, s):
-    """A slot of a server is free."""
     run = state.run
     state.server[s].held -= 1
     run.holding -= 1
@@ -34,7 +33,6 @@ def _release(state, s):
 
 @compiled
 def _next_time(state):
-    """Time of the next event, infinite where there is none."""
     settings, run = state.settings, state.run
     time = np.inf
     for s in range(settings.servers):
@@ -71,7 +69,6 @@ def _integrate_to(state, now):
 def _complete(state, s, now):
     """A stretch ends: a failure, a turn, or the sample; the sample's row where its reward is there, or -1."""
     settings, run, server = state.settings, state.run, state.server[s]
-    # Find the sample and count its work.
     code, at = state.codes[s * settings.room] & _engine.ROW_MASK, state.keys[s * settings.room]
     if state.decode.size > 0:
         server.w_zero, server.t_zero = at, now
@@ -80,13 +77,11 @@ def _complete(state, s, now):
     _engine.pop_key(state, s)
     server.active -= 1
     run.active -= 1
-    # Handle a failure.
     turn = state.sample[code].turn
     complete = -1
     if settings.failure_rate > 0.0 and done < _engine.end_of_turn(state, code):
         if _engine.fail(state, code, now):
             _engine.resume(state, code, s, now)
-    # Begin the environment step or next turn.
     elif turn < settings.turns:
         state.sample[code].turn = turn + 1
         seconds = state.steps[code, turn - 1]
@@ -98,12 +93,10 @@ def _complete(state, s, now):
         else:
             _engine.write(state, code, s, now)
     else:
-        # End the sample; release its slot.
         if not (settings.reward_holds and state.sample[code].reward > 0.0):
             _release(state, s)
         if end_sample(state, code, now):
             complete = code
-    # Serve waiting samples.
     if server.waiting > 0:
         _engine.serve(state, s, now)
     _engine.set_speed(state, s, now)
@@ -114,18 +107,15 @@ def _complete(state, s, now):
 def _next_wall_clock_event(state, now):
     """The next event of the wall clock; the sample's row where it is a reward, or -1."""
     settings, run = state.settings, state.run
-    # Pop the event.
     what = state.timed[0].what
     code, kind, last = what >> 2, what & 3, run.timed - 1
     timed_move(state.timed, 0, last)
     run.timed = last
     timed_sift(state.timed, last, 0)
-    # Open a place.
     if kind == _state.EVENT_PLACE:
         ring_put(state.free, 0, state.free.shape[0], run.free_head, run.free, code)
         run.free += 1
         return -1
-    # Return a sample from its environment.
     s = _engine.server_of(state, code)
     if kind == _state.EVENT_STEP:
         if settings.environment_holds:
@@ -134,7 +124,6 @@ def _next_wall_clock_event(state, now):
             state.sample[code].phase = _state.QUEUED
             _engine.submit(state, code, s, now)
         return -1
-    # Resume a repaired sample.
     if kind == _state.EVENT_REPAIR:
         _engine.resume(state, code, s, now)
         return -1

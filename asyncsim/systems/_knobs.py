@@ -16,7 +16,6 @@ from asyncsim.systems._system import PLACES, System
 
 
 def count(words: str, default: Any = ..., remedy: str = "count groups", low: int = 1, high: int | None = PLACES) -> Any:
-    """A number of groups, batches or versions."""
     return Knob(default, words, lambda name, value: checks.integer(name, value, low, remedy, high))
 
 
@@ -36,7 +35,6 @@ def given(words: str, default: Any = ...) -> Any:
 
 
 def whether(words: str, default: bool, remedy: str) -> Any:
-    """Yes or no."""
     return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, remedy))
 
 
@@ -112,7 +110,11 @@ def preset(
             recorded = {each: records.plain(given[each]) for each in knobs} | event.pop("knobs", {})
             event |= {each: knob.read(each, given[each]) for each, knob in times.items()}
             if "places" in event:
-                event["rates"] = _alike(places, recorded[places], event.pop("places"))
+                many: int = event.pop("places")
+                few, remedy = 1 <= many <= PLACES, f"{many} generator slots follow from it; choose a smaller number"
+                limit = f"such that 1 to {PLACES} groups are generated at once"
+                checks.require(few, places, recorded[places], limit, remedy)
+                event["rates"] = (1.0,) * many
             system, model = System(name, recorded, **event), given["model"]
             if model is None:
                 return system
@@ -176,13 +178,5 @@ def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
 
 
 def groups_of(name: str, samples: int, size: int, by: str) -> int:
-    """Groups in so many samples, of which a group has `size`, the knob `by`."""
     checks.require(samples % size == 0, name, samples, f"a multiple of {by} = {size}", "train whole groups")
     return samples // size
-
-
-def _alike(name: str, value: Any, places: int) -> tuple[float, ...]:
-    """Places of rate 1; too many are refused under the name of their knob."""
-    remedy = f"{places} generator slots follow from it; choose a smaller number"
-    checks.require(1 <= places <= PLACES, name, value, f"such that 1 to {PLACES} groups are generated at once", remedy)
-    return (1.0,) * places

@@ -29,7 +29,6 @@ def leave_server(state, code, now):
     settings, run, sample = state.settings, state.run, state.sample[code]
     s, phase = _engine.server_of(state, code), sample.phase
     holds = phase in (_state.WRITING, _state.STARTING, _state.REPAIRING)
-    # Account for what it has written.
     if phase in (_state.WRITING, _state.STARTING):
         at = _engine.clock(state, s, now)
         done = min(_engine.work_written(state, code, at), _engine.target_of(state, code))
@@ -37,7 +36,6 @@ def leave_server(state, code, now):
             _engine.account(state, code, s, at, done)
         state.server[s].active -= 1
         run.active -= 1
-    # Release its slot.
     if (phase == _state.STEPPING and settings.environment_holds) or (
         phase == _state.REWARDED and settings.reward_holds
     ):
@@ -45,13 +43,11 @@ def leave_server(state, code, now):
     if holds:
         state.server[s].held -= 1
         run.holding -= 1
-    # Release its permit.
     if phase == _state.OUTSIDE:
         # Only the group that was admitted last has samples outside.
         run.outside_from = run.outside_to
     elif phase < _state.REWARDED or (phase == _state.REWARDED and settings.reward_holds):
         run.permitted -= 1
-    # Mark the sample as cut.
     if phase < _state.OVER_SAMPLE:
         if phase != _state.REWARDED:
             sample.wasted += sample.done
@@ -63,14 +59,12 @@ def sweep_server(state, s):
     """Take samples that are out, cut or cancelled, out of a server's heap and queue."""
     settings, server = state.settings, state.server[s]
     o, end = s * settings.room, 0
-    # Compact the heap of completions.
     for i in range(server.heap):
         if state.sample[state.codes[o + i] & _engine.ROW_MASK].phase < _state.CUT_SAMPLE:
             state.keys[o + end], state.codes[o + end] = state.keys[o + i], state.codes[o + i]
             end += 1
     server.heap = end
     heapify(state.keys, state.codes, o, end)
-    # Compact the queue for slots.
     end = 0
     for i in range(server.waiting):
         code = state.queue[o + (server.waiting_head + i) % settings.room]
@@ -86,14 +80,12 @@ def sweep_server(state, s):
 def sweep_clock(state):
     """Take samples that are out from among those that await their work, and out of the wall clock's events."""
     run = state.run
-    # Compact samples that await their work.
     end = 0
     for i in range(run.pending):
         if state.sample[state.pending[i]].phase < _state.CUT_SAMPLE:
             state.pending[end] = state.pending[i]
             end += 1
     run.pending = end
-    # Compact the events of the wall clock.
     end = 0
     for i in range(run.timed):
         if (
@@ -157,7 +149,6 @@ def cut_group(state, row, now):
 def cut(state, reach, now):
     """The age rule: groups older than the planned version allows are dropped; whether there are any."""
     settings, run = state.settings, state.run
-    # Cut finished groups.
     planned = run.packs // settings.batches_per_publish
     changed = cut_buffer(state, planned, now)
     if reach < _state.REACH_ALL:

@@ -16,34 +16,32 @@ from asyncsim.systems._state import State, Table
 
 FATES = np.array((*k.FATES, CANCELLED))
 """Fates of groups, and the one that a sample may have alone."""
+SAMPLES = """sample group attempt place server rate work done wasted t_submit t_start t_end t_scored t_ready t_pack
+t_train v_submit v_start v_end v_ready batch fate clock"""
+"""Columns of the table of samples, in their order."""
+Columns = dict[str, np.ndarray]
 
 
-class Trained(NamedTuple):
-    """Trained samples of one realization: versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`, seconds `[B]`."""
+def trained(state: State, tokens: int) -> tuple[np.ndarray, ...]:
+    """Trained samples of a finished state, by id inside every batch; one token column where versions agree.
 
-    version: np.ndarray
-    trajectory: np.ndarray
-    work: np.ndarray
-    seconds: np.ndarray
-
-
-def trained(state: State, tokens: int) -> Trained:
-    """Trained samples of a finished state, by id inside every batch; one token column where versions agree."""
+    Versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`, seconds `[B]`.
+    """
     code = kept_codes(state, groups_of_batches(state))
     start, end = state.sample.v_start[code], state.sample.v_end[code]
     work = state.sample.work[code]
     moving = state.settings.mode in (k.KEEP, k.REPREFILL)
     changes = moving and tokens > 1 and bool((end > start).any())
     version = versions_of_tokens(state, code, work, tokens) if changes else start[..., None]
-    return Trained(version, code, work, state.batch.t_start[: len(code)].copy())
+    return version, code, work, state.batch.t_start[: len(code)].copy()
 
 
-def join(system: Settings, parts: Iterable[Trained], header: dict[str, Any]) -> records.Schedule:
-    """The schedule of several realizations."""
-    parts = list(parts)
-    tokens = max(part.version.shape[-1] for part in parts)
-    version = np.stack([np.broadcast_to(p.version, (*p.version.shape[:-1], tokens)) for p in parts])
-    trajectory, work, seconds = (np.stack([getattr(p, n) for p in parts]) for n in ("trajectory", "work", "seconds"))
+def join(system: Settings, parts: Iterable[tuple[np.ndarray, ...]], header: dict[str, Any]) -> records.Schedule:
+    """The schedule of several realizations, each as `trained` gives it."""
+    versions, *others = zip(*parts, strict=True)
+    tokens = max(each.shape[-1] for each in versions)
+    version = np.stack([np.broadcast_to(each, (*each.shape[:-1], tokens)) for each in versions])
+    trajectory, work, seconds = map(np.stack, others)
     publish, random = system.batches_per_publish, system.random
     return records.Schedule(version, trajectory, publish, random, work, header, seconds)
 
@@ -54,7 +52,6 @@ def groups_of_batches(state: State) -> np.ndarray:
 
 
 def codes_of(state: State, groups: np.ndarray) -> np.ndarray:
-    """Rows of the samples of groups, with one axis more."""
     samples = state.settings.samples
     return groups[..., None] * samples + np.arange(samples)
 
@@ -86,7 +83,12 @@ def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.
     clocks = {f"clock_{s}": state.marks[:count, s].copy() for s in range(state.marks.shape[1])}
     levels = _columns(state.publish[:count], k.PUBLISH.names)
     publishes = {"version": np.arange(1, count + 1), **levels, **clocks}
-    groups = _groups(state, members)
+    renamed, admitted = {"v_head": "v_start", "v_trained": "v_train"}, int(state.run.admitted)
+    names = ("place", "prompt", "target", "v_submit", "v_head", "v_done", "v_left", "v_trained", "entry", "batch")
+    stamps = {renamed.get(each, each): own for each, own in _columns(state.group[:admitted], names).items()}
+    used = {"group": np.arange(admitted), "uses": np.bincount(members.reshape(-1), minlength=admitted)}
+    groups = {**used, **stamps, **_columns(state.moment[:admitted], k.MOMENT.names)}
+    groups["fate"] = FATES.take(state.group.fate[:admitted])
     samples = _samples(state, groups, batches)
     uses = {"batch": np.repeat(batches["batch"], members.shape[1]), "group": members.reshape(-1)}
     resources = _resources(system, state, groups, batches, publishes, seconds)
@@ -94,7 +96,7 @@ def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.
     return records.Timeline(samples, groups, batches, publishes, resources, header, uses, stretches)
 
 
-def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _samples(state: State, groups: Columns, batches: Columns) -> Columns:
     size, count = int(state.settings.samples), int(state.run.admitted)
     code = np.arange(count * size)
     names = ("attempt", "work", "done", "wasted", "start", "end", "scored", "v_start", "v_end", "clock", "phase")
@@ -117,53 +119,17 @@ def _samples(state: State, groups: dict[str, np.ndarray], batches: dict[str, np.
     done[writing] = np.minimum(done[writing] + written, sample["work"][writing])
     # Batch -1 (not trained) selects the NaN at the end.
     t_pack, t_train = (np.append(batches[name], np.nan).take(batch) for name in ("t_pack", "t_start"))
-    return {
-        "sample": code,
-        "group": shared("group"),
-        "attempt": sample["attempt"],
-        "place": place,
-        "server": server,
-        "rate": rate,
-        "work": sample["work"],
-        "done": done,
-        "wasted": sample["wasted"],
-        "t_submit": shared("t_submit"),
-        "t_start": sample["start"],
-        "t_end": sample["end"],
-        "t_scored": sample["scored"],
-        "t_ready": shared("t_ready"),
-        "t_pack": t_pack,
-        "t_train": t_train,
-        "v_submit": shared("v_submit"),
-        "v_start": v_start,
-        "v_end": np.where(v_ready < 0, -1, v_start) if state.settings.mode == k.PIN else v_ready,
-        "v_ready": v_ready,
-        "batch": batch,
-        "fate": fate,
-        "clock": sample["clock"],
-    }
-
-
-def _groups(state: State, members: np.ndarray) -> dict[str, np.ndarray]:
-    count = int(state.run.admitted)
-    versions = ("v_submit", "v_head", "v_done", "v_left", "v_trained")
-    names = ("place", "prompt", "target", *versions, "entry", "batch", "fate")
-    group = _columns(state.group[:count], names)
-    fate = FATES.take(group.pop("fate"))
-    group = {{"v_head": "v_start", "v_trained": "v_train"}.get(name, name): column for name, column in group.items()}
-    uses = np.bincount(members.reshape(-1), minlength=count)
-    times = _columns(state.moment[:count], k.MOMENT.names)
-    return {"group": np.arange(count), "uses": uses, **group, **times, "fate": fate}
+    own = {"sample": code, "place": place, "server": server, "rate": rate, "batch": batch, "fate": fate}
+    v_end = np.where(v_ready < 0, -1, v_start) if state.settings.mode == k.PIN else v_ready
+    own |= {"t_pack": t_pack, "t_train": t_train, "v_end": v_end, "v_ready": v_ready}
+    own |= {f"t_{name}": sample[name] for name in ("start", "end", "scored")}
+    columns = sample | own | {name: shared(name) for name in ("group", "t_submit", "t_ready", "v_submit")}
+    return {name: columns[name] for name in SAMPLES.split()}
 
 
 def _resources(
-    system: Settings,
-    state: State,
-    groups: dict[str, np.ndarray],
-    batches: dict[str, np.ndarray],
-    publishes: dict[str, np.ndarray],
-    seconds: float,
-) -> dict[str, np.ndarray]:
+    system: Settings, state: State, groups: Columns, batches: Columns, publishes: Columns, seconds: float
+) -> Columns:
     """Seconds that every place and the trainer are busy, blocked, idle and syncing.
 
     A place is busy with a group's generation, blocked by a finished group that keeps it, syncing while generators stand
@@ -200,13 +166,8 @@ def _resources(
     syncing = np.append(np.full(size, pause), waiting)
     # A place that is never idle has 0 here, up to rounding.
     idle = np.maximum(seconds - busy - blocked - syncing, 0.0)
-    return {
-        "resource": np.array([f"place {p}" for p in range(size)] + ["trainer"]),
-        "busy": busy,
-        "blocked": blocked,
-        "idle": idle,
-        "syncing": syncing,
-    }
+    names = np.array([*(f"place {p}" for p in range(size)), "trainer"])
+    return {"resource": names, "busy": busy, "blocked": blocked, "idle": idle, "syncing": syncing}
 
 
 def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
@@ -218,7 +179,7 @@ def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
     return times
 
 
-def _columns(table: Table, names: Iterable[str]) -> dict[str, np.ndarray]:
+def _columns(table: Table, names: Iterable[str]) -> Columns:
     return {name: table[name].copy() for name in names}
 
 

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from asyncsim.base import checks, records
 from asyncsim.base.feeds import Source
@@ -56,7 +56,6 @@ def _count(low: int) -> Any:
 
 
 def _limit(low: int, usual: int | None = None) -> Any:
-    """A count, or None (or infinity) for no limit."""
 
     def read(name: str, value: Any) -> Any:
         if value is None or (isinstance(value, float) and value == math.inf):
@@ -75,22 +74,6 @@ def _law(name: str, value: Any) -> Law | None:
 def _length(name: str, value: Any) -> Law:
     checks.require(value is not None, name, value, "a distribution", "make one with asyncsim.base.laws")
     return as_law(name, value)
-
-
-class Plan(NamedTuple):
-    """Request for one realization: so many batches of groups of so many samples.
-
-    `drawn` false: the caller supplies the work of every start; `record` false: rows of groups are used again; sums over
-    time begin when `warm` batches have trained.
-    """
-
-    batches: int
-    samples: int
-    realization: int
-    seed: int
-    drawn: bool = True
-    record: bool = True
-    warm: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,9 +178,8 @@ class Settings(Source):
         20.0
         """
         if "rate" in changes:
-            checks.require(
-                "rates" not in changes, "rate, rates", "both", "one of them", "rates has one for each generator slot"
-            )
+            remedy = "rates has one for each generator slot"
+            checks.require("rates" not in changes, "rate, rates", "both", "one of them", remedy)
             changes["rates"] = changes.pop("rate")
         if isinstance(changes.get("rates"), int | float):
             checks.real("rate", changes["rates"], "give work a second, as tokens", 0.0, open_low=True)
@@ -309,9 +291,8 @@ def _times(s: Any) -> None:
     checks.require(fits, "load, train_time", (s.load, s.train_time), bound, "give exactly one of load, train_time")
     if s.load is not None:
         checks.real("load", s.load, "give generation rate over training rate", 0.0, open_low=True)
-        checks.require(
-            s.token_time == 0.0, "token_time", s.token_time, "0 beside a load", "give train_time instead of load"
-        )
+        remedy = "give train_time instead of load"
+        checks.require(s.token_time == 0.0, "token_time", s.token_time, "0 beside a load", remedy)
     elif not isinstance(s.train_time, Law):
         checks.real("train_time", s.train_time, "give seconds for a batch", 0.0)
 

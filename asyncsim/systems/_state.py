@@ -18,28 +18,24 @@ UNLIMITED = 1 << 60
 """Stands for None where a count has no limit."""
 
 
-def _names(count: int) -> range:
-    return range(count)
-
-
 # Phases of a sample.
-(OUTSIDE, UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE) = _names(9)
+(OUTSIDE, UNSTARTED, STARTING, WRITING, QUEUED, STEPPING, REPAIRING, REWARDED, OVER_SAMPLE) = range(9)
 # Out before they were over: with their group, for its age; alone, since enough others of their group were in.
 CUT_SAMPLE, CANCELLED = 9, 10
 # Stages and fates of a group.
-IN_GENERATION, IN_SCORING, IN_QUEUE, IN_BUFFER, IN_PACK, LEFT = _names(6)
-UNFINISHED, TRAINED, DROPPED_AGE, DROPPED_OVERFLOW, REJECTED = _names(5)
+IN_GENERATION, IN_SCORING, IN_QUEUE, IN_BUFFER, IN_PACK, LEFT = range(6)
+UNFINISHED, TRAINED, DROPPED_AGE, DROPPED_OVERFLOW, REJECTED = range(5)
 # Values of settings: mode, order, age_reference, age_at_pack and age_at_install, returns.
-DRAIN, KEEP, RESTART, PIN, REPREFILL = _names(5)
-DONE_FIRST, OLDEST, STRICT, TARGETED_ORDER, FRESHEST, RANDOM = _names(6)
-AT_SUBMIT, AT_START, AT_END = _names(3)
-REACH_NONE, REACH_READY, REACH_ALL = _names(3)
-NOW_BACK, PUBLISH_BACK, NEVER_BACK = _names(3)
+DRAIN, KEEP, RESTART, PIN, REPREFILL = range(5)
+DONE_FIRST, OLDEST, STRICT, TARGETED_ORDER, FRESHEST, RANDOM = range(6)
+AT_SUBMIT, AT_START, AT_END = range(3)
+REACH_NONE, REACH_READY, REACH_ALL = range(3)
+NOW_BACK, PUBLISH_BACK, NEVER_BACK = range(3)
 # Timed events: what a code of the wall clock's heap stands for.
-EVENT_REWARD, EVENT_STEP, EVENT_PLACE, EVENT_REPAIR = _names(4)
+EVENT_REWARD, EVENT_STEP, EVENT_PLACE, EVENT_REPAIR = range(4)
 # Points at which `advance` goes on, and why it came back.
-EVENTS, SETTLE, ADMIT = _names(3)
-GOING, DONE_RUN, TRAINING, STARTS, PUBLISHED, STALLED, STARVED, FULL, SUPPLY = _names(9)
+EVENTS, SETTLE, ADMIT = range(3)
+GOING, DONE_RUN, TRAINING, STARTS, PUBLISHED, STALLED, STARVED, FULL, SUPPLY = range(9)
 
 
 def _record(integers: str = "", reals: str = "", small: str = "") -> Any:
@@ -115,7 +111,6 @@ PROMPT = _record(reals="factor accept")
 
 
 def has(settings: Any, constants: Mapping[str, float]) -> bool:
-    """Whether settings have these values."""
     # All at once: a record is slow to read field by field.
     values = dict(zip(SETTINGS.names, settings.item(), strict=True))
     return all(values[name] == value for name, value in constants.items())

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, memory, records
-from asyncsim.base.feeds import EagerFeed
 from asyncsim.systems import _state
 from asyncsim.systems._settings import PLACES as PLACES
-from asyncsim.systems._settings import Plan, Settings
+from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
 
 _RETAINED = 8 << 20
@@ -40,7 +39,11 @@ class System(Settings):
         record: bool = True,
         warm: int = 0,
     ) -> State:
-        """Kernel state at time 0; with `drawn` false the caller supplies the work of every start."""
+        """Kernel state at time 0 of one realization.
+
+        `drawn` false: the caller supplies the work of every start; `record` false: rows of groups are used again; sums
+        over time begin when `warm` batches have trained.
+        """
         from asyncsim.systems import _build, _limits
 
         memory.keep(_RETAINED)
@@ -52,7 +55,7 @@ class System(Settings):
         if drawn:
             _refuse_divergence(self, samples)
             _limits.refuse(self, batches, samples, "recorded" if record else "summed")
-        return _build.new_state(self, Plan(batches, samples, realization, seed, drawn, record, warm))
+        return _build.new_state(self, batches, samples, realization, seed, drawn, record, warm)
 
     def simulate(
         self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
@@ -80,10 +83,6 @@ class System(Settings):
         resolved = {} if self.load is None else {"train_time": self.mean_train_time(samples_per_group)}
         return {**self.describe(), **resolved, "samples_per_group": samples_per_group}
 
-    def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> EagerFeed:
-        """The schedule, to be taken batch by batch."""
-        return EagerFeed(self.schedule(batches, samples_per_group, tokens, realizations, seed))
-
     def timeline(
         self, batches: int, samples_per_group: int = 1, tokens: int = 1, seed: int = 0, realization: int = 0
     ) -> records.Timeline:
@@ -94,11 +93,8 @@ class System(Settings):
         checks.integer("realization", realization, 0, "count realizations from zero")
         _limits.refuse(self, batches, samples_per_group, "tables")
         state = self.simulate(batches, samples_per_group, realization, seed)
-        return _record.timeline(self, state, self._header(samples_per_group, tokens, seed, realization))
-
-    def _header(self, samples_per_group: int, tokens: int, seed: int, realization: int) -> dict[str, Any]:
-        point = {"tokens": tokens, "seed": seed, "realization": realization}
-        return {**self.describe_at(samples_per_group), **point}
+        header = self.describe_at(samples_per_group) | {"tokens": tokens, "seed": seed, "realization": realization}
+        return _record.timeline(self, state, header)
 
     def summary(
         self, batches: int, samples_per_group: int = 1, seed: int = 0, realization: int = 0, warm: int | None = None
@@ -123,8 +119,8 @@ class System(Settings):
 
         _limits.refuse(self, batches, samples_per_group, "tables")
         state = self.simulate(batches, samples_per_group, realization, seed, warm=warm)
-        record = _record.timeline(self, state, self._header(samples_per_group, 1, seed, realization))
-        return _summary.summary(self, state), record
+        header = self.describe_at(samples_per_group) | {"tokens": 1, "seed": seed, "realization": realization}
+        return _summary.summary(self, state), _record.timeline(self, state, header)
 
     def summaries(
         self, batches: int, realizations: int, samples_per_group: int = 1, seed: int = 0, workers: int = 1
@@ -184,17 +180,18 @@ def refuse_standstill(system: Settings, state: State, reason: int) -> None:
         "become visible at the next publish": run.hidden,
     }
     waiting = [f"{int(count)} groups {words}" for words, count in groups.items() if count]
-    parts = [head, _trainer(system, run), _admission(system, run), *waiting, _remedy(system, run)]
-    raise StalledError("; ".join(parts))
-
-
-def _trainer(s: Settings, run: Any) -> str:
-    if run.wanted and s.mode == "drain":
-        return f"the publish waits for {int(run.in_flight)} groups in generation to drain"
-    return (
-        f"the trainer waits for {s.groups_per_batch} groups that order {s.order} lets it take together, "
+    trainer = (
+        f"the publish waits for {int(run.in_flight)} groups in generation to drain"
+        if run.wanted and system.mode == "drain"
+        else f"the trainer waits for {system.groups_per_batch} groups that order {system.order} lets it take together, "
         f"{int(run.ready)} are finished"
     )
+    remedy, s = "raise tickets, capacity or max_age, or take another order", system
+    if s.tickets is not None and s.release_dropped != "now" and s.tickets - run.tickets > run.admitted - run.gone:
+        remedy = "set release_dropped to now, or drop and reject less"
+    elif s.failure_rate > 0.0 and s.failure_rate * s.mean_work() > 1.0 and not s.failure_keeps:
+        remedy = "samples fail before they end: lower failure_rate or set failure_keeps"
+    raise StalledError("; ".join([head, trainer, _admission(system, run), *waiting, remedy]))
 
 
 def _admission(s: Settings, run: Any) -> str:
@@ -218,12 +215,3 @@ def _admission(s: Settings, run: Any) -> str:
     if s.lead is not None and ahead > s.lead:
         return f"generators wait for a publish: {ahead} packed versions ahead, lead = {s.lead}"
     return "generators are free to go on"
-
-
-def _remedy(s: Settings, run: Any) -> str:
-    out = int(run.admitted - run.gone)
-    if s.tickets is not None and s.release_dropped != "now" and s.tickets - int(run.tickets) > out:
-        return "set release_dropped to now, or drop and reject less"
-    if s.failure_rate > 0.0 and s.failure_rate * s.mean_work() > 1.0 and not s.failure_keeps:
-        return "samples fail before they end: lower failure_rate or set failure_keeps"
-    return "raise tickets, capacity or max_age, or take another order"

@@ -13,7 +13,6 @@ from asyncsim.systems._state import EVENT_STEP, QUEUED, REACH_NONE, RESTART, UNS
 
 @compiled
 def begin_again(state, code, s, now, at):
-    """A sample in a slot throws its tokens away and starts anew."""
     _engine.waste(state, code)
     state.sample[code].attempt += 1
     _engine.stamp_start(state, code, now)
@@ -44,7 +43,6 @@ def restart(state, first, last, now):
     settings, run, sums = state.settings, state.run, state.sums
     for s in range(first, last):
         at = _engine.clock(state, s, now)
-        # Restart samples that write.
         for i in range(state.server[s].heap):
             code = state.codes[s * settings.room + i] & _engine.ROW_MASK
             done = _engine.work_written(state, code, at)
@@ -58,7 +56,6 @@ def restart(state, first, last, now):
                 _engine.waste(state, code)
                 state.sample[code].attempt += 1
                 state.sample[code].phase = UNSTARTED
-    # Restart samples that await their work.
     for i in range(run.pending):
         code = state.pending[i]
         s = _engine.server_of(state, code)
@@ -111,7 +108,6 @@ def prefill_again(state, first, last, now):
 
 @compiled
 def pause(state, paused, now):
-    """Stop the clocks of all servers, or let them go on."""
     settings, run = state.settings, state.run
     run.paused = paused
     for s in range(settings.servers):
@@ -201,19 +197,16 @@ def roll(state, now):
 def install(state, now):
     """The generators have taken over the trainer's weights."""
     settings, run = state.settings, state.run
-    # Record the install.
     version = run.installed
     state.publish[line_of(version, len(state.publish))].t_install = now
     note_levels(state)
     if not settings.rolling:
         for s in range(settings.servers):
             _engine.area_to(state, s, now)
-    # Move to the new version.
     run.installed = version + 1
     run.syncing = 0
     if run.paused:
         pause(state, 0, now)
-    # Return tickets.
     if settings.tickets_at_publish:
         run.tickets += settings.groups_per_batch * settings.batches_per_publish
     run.tickets += run.later_tickets
@@ -225,7 +218,6 @@ def install(state, now):
         state.group[state.hidden[i]].v_visible = run.installed
         show(state, state.hidden[i])
     run.hidden = 0
-    # Apply the age rule and the mode.
     if settings.age_at_install > REACH_NONE:
         cut(state, settings.age_at_install, now)
     if settings.interrupts and not settings.rolling:

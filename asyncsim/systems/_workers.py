@@ -69,7 +69,6 @@ def _next_but(state, place):
 
 @compiled
 def _plant(state):
-    """Move the heap of completions into the tree."""
     server, size = state.server[0], state.tree.size
     for i in range(size):
         state.tree[i].key, state.tree[i].code = np.inf, 0
@@ -79,7 +78,6 @@ def _plant(state):
 
 @compiled
 def _fell(state):
-    """Move the tree back into the heap."""
     server, size, end = state.server[0], state.tree.size, 0
     for i in range(size >> 1, size):
         if state.tree[i].key < np.inf:

@@ -7,32 +7,17 @@ import math
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.systems._knobs import (
-    ALONE,
-    ahead,
-    choice,
-    count,
-    given,
-    groups_of,
-    limit,
-    optional,
-    preset,
-    samples,
-    settings,
-    share,
-    source,
-    whether,
-)
+from asyncsim.systems import _knobs as k
 
 
-@source("meta-pytorch/torchforge@6e77f0b", "2025-11-15", "src/forge/actors/replay_buffer.py")
-@preset("torchforge", "rollout_threads")
+@k.source("meta-pytorch/torchforge@6e77f0b", "2025-11-15", "src/forge/actors/replay_buffer.py")
+@k.preset("torchforge", "rollout_threads")
 def torchforge(
-    batch_size: int = count("P in groups"),
-    max_policy_age: int = count("m in versions", 1, "count versions", 0),
-    max_buffer_size: int | None = given("in groups, P at least, or None", None),
-    max_resample_count: int = count("how often a group may be used again", 0, "count further uses", 0),
-    rollout_threads: int = count("C in groups", 1),
+    batch_size: int = k.count("P in groups"),
+    max_policy_age: int = k.count("m in versions", 1, "count versions", 0),
+    max_buffer_size: int | None = k.given("in groups, P at least, or None", None),
+    max_resample_count: int = k.count("how often a group may be used again", 0, "count further uses", 0),
+    rollout_threads: int = k.count("C in groups", 1),
 ) -> dict[str, Any]:
     """torchforge: a replay buffer sampled at random, from which what is older than a step or so is evicted.
 
@@ -46,28 +31,22 @@ def torchforge(
     >>> torchforge(2, rollout_threads=2, length=1.0, train_time=2.5).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
     """
-    return settings(
-        rollout_threads,
-        batch_size,
-        capacity=optional("max_buffer_size", max_buffer_size, batch_size, f"hold a batch of batch_size = {batch_size}"),
-        overflow="drop_oldest",
-        max_uses=1 + max_resample_count,
-        order="random",
-        max_age=max_policy_age,
-        mode="drain",
-    )
+    room = f"hold a batch of batch_size = {batch_size}"
+    capacity = k.optional("max_buffer_size", max_buffer_size, batch_size, room)
+    buffer = {"capacity": capacity, "overflow": "drop_oldest", "max_uses": 1 + max_resample_count, "order": "random"}
+    return k.settings(rollout_threads, batch_size, max_age=max_policy_age, mode="drain", **buffer)
 
 
 _FRACTION = 0.3
 
 
-@source("pytorch/torchtitan@b5bcd76", "2026-08-21", "torchtitan/experiments/rl/controller.py")
-@preset("torchtitan; the window is that of MiniMax (2605.26494)", "target_offpolicy_steps")
+@k.source("pytorch/torchtitan@b5bcd76", "2026-08-21", "torchtitan/experiments/rl/controller.py")
+@k.preset("torchtitan; the window is that of MiniMax (2605.26494)", "target_offpolicy_steps")
 def torchtitan(
-    num_prompts_per_train_step: int = count("P in groups"),
-    target_offpolicy_steps: int = count("S' in steps", remedy="count steps", low=0),
-    window_fraction: float | None = given("f in 0 .. 1, or None", _FRACTION),
-    windowed_fifo_batches: int | str | None = given(
+    num_prompts_per_train_step: int = k.count("P in groups"),
+    target_offpolicy_steps: int = k.count("S' in steps", remedy="count steps", low=0),
+    window_fraction: float | None = k.given("f in 0 .. 1, or None", _FRACTION),
+    windowed_fifo_batches: int | str | None = k.given(
         'w in batches, or None, or "unset" for the earlier revision, beside which f has its default', "unset"
     ),
 ) -> dict[str, Any]:
@@ -85,7 +64,7 @@ def torchtitan(
     """
     batch, target = num_prompts_per_train_step, target_offpolicy_steps
     window = _window(window_fraction, windowed_fifo_batches, batch, (target + 1) * batch)
-    return ahead(batch, target, order="oldest_start", window=window)
+    return k.ahead(batch, target, order="oldest_start", window=window)
 
 
 def _window(fraction: float | None, batches: int | str | None, batch: int, tickets: int) -> int | None:
@@ -93,7 +72,7 @@ def _window(fraction: float | None, batches: int | str | None, batch: int, ticke
     if batches != "unset":
         bound, remedy = "left out beside windowed_fifo_batches", "no revision has both; choose one window"
         checks.require(fraction == _FRACTION, "window_fraction", fraction, bound, remedy)
-        number = optional("windowed_fifo_batches", batches, 1, "count batches")
+        number = k.optional("windowed_fifo_batches", batches, 1, "count batches")
         return None if number is None else number * batch
     if fraction is None:
         return 1
@@ -104,13 +83,13 @@ def _window(fraction: float | None, batches: int | str | None, batch: int, ticke
 _SOURCE = "ROLL Flash (2510.11345)"
 
 
-@source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/generate_scheduler.py")
-@preset(_SOURCE, "async_generation_ratio")
+@k.source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/generate_scheduler.py")
+@k.preset(_SOURCE, "async_generation_ratio")
 def roll_single_turn(
-    rollout_batch_size: int = count("P in groups"),
-    async_generation_ratio: float = share("a >= 1 in batches", 1, "0 is synchronous; give batches ahead", 1.0),
-    is_use_additional_prompts: bool = whether("additional groups run", False, "say whether more prompts run"),
-    max_additional_running_prompts: int = count("how many", 16, low=0),
+    rollout_batch_size: int = k.count("P in groups"),
+    async_generation_ratio: float = k.share("a >= 1 in batches", 1, "0 is synchronous; give batches ahead", 1.0),
+    is_use_additional_prompts: bool = k.whether("additional groups run", False, "say whether more prompts run"),
+    max_additional_running_prompts: int = k.count("how many", 16, low=0),
 ) -> dict[str, Any]:
     """ROLL Flash, single turn: prompts of the oldest step first, and what is older than the ratio is aborted.
 
@@ -127,16 +106,16 @@ def roll_single_turn(
     batch, extra = rollout_batch_size, max_additional_running_prompts * is_use_additional_prompts
     tickets, oldest = batch + math.ceil(batch * async_generation_ratio) + extra, math.ceil(async_generation_ratio)
     age = {"max_age": oldest, "age_at_pack": "none", "age_at_publish": "all", "age_reference": "submit"}
-    return settings(tickets, batch, tickets=tickets, order="version_strict", mode="reprefill", **age)
+    return k.settings(tickets, batch, tickets=tickets, order="version_strict", mode="reprefill", **age)
 
 
-@source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/rollout_scheduler.py")
-@preset(_SOURCE, "num_env_groups")
+@k.source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/rollout_scheduler.py")
+@k.preset(_SOURCE, "num_env_groups")
 def roll_environment_groups(
-    num_env_groups: int = count("E"),
-    max_traj_per_env: int = count("T, episodes of an environment in a batch", 1, "count episodes"),
-    async_generation_ratio: int = count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
-    group_size_redundancy: int = count(
+    num_env_groups: int = k.count("E"),
+    max_traj_per_env: int = k.count("T, episodes of an environment in a batch", 1, "count episodes"),
+    async_generation_ratio: int = k.count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
+    group_size_redundancy: int = k.count(
         "samples of an episode beyond those of a group", 0, "count samples beyond those of a group", 0
     ),
 ) -> dict[str, Any]:
@@ -156,14 +135,14 @@ def roll_environment_groups(
     """
     age: dict[str, Any] = {"max_age": async_generation_ratio, "age_at_publish": "all", "age_reference": "submit"}
     batch, extra = num_env_groups * max_traj_per_env, group_size_redundancy
-    return ahead(batch, async_generation_ratio, num_env_groups, redundant=extra, order="target", **age)
+    return k.ahead(batch, async_generation_ratio, num_env_groups, redundant=extra, order="target", **age)
 
 
-@source("THUDM/slime@624b824", "2026-08-21", "train_async.py")
-@preset("slime", "rollout_batch_size")
+@k.source("THUDM/slime@624b824", "2026-08-21", "train_async.py")
+@k.preset("slime", "rollout_batch_size")
 def slime_train_async(
-    rollout_batch_size: int = count("P in groups"),
-    update_weights_interval: int = count("n in rollouts", 1, "count rollouts"),
+    rollout_batch_size: int = k.count("P in groups"),
+    update_weights_interval: int = k.count("n in rollouts", 1, "count rollouts"),
 ) -> dict[str, Any]:
     """slime train_async: the next rollout runs while this one trains, weights move every few of them.
 
@@ -176,17 +155,17 @@ def slime_train_async(
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
     """
     batch, every = rollout_batch_size, update_weights_interval
-    return settings(
+    return k.settings(
         batch, batch, batches_per_publish=every, tickets=batch, release="dequeue", quantum=batch, mode="drain"
     )
 
 
-@source("THUDM/slime@624b824", "2026-08-21", "slime/rollout/fully_async_rollout.py")
-@preset("slime", "sglang_server_concurrency")
+@k.source("THUDM/slime@624b824", "2026-08-21", "slime/rollout/fully_async_rollout.py")
+@k.preset("slime", "sglang_server_concurrency")
 def slime_fully_async(
-    rollout_batch_size: int = count("P in groups"),
-    sglang_server_concurrency: int = count("permits of an engine, C in all, P at least", 512),
-    engines: int = count("engines", 1, "count engines"),
+    rollout_batch_size: int = k.count("P in groups"),
+    sglang_server_concurrency: int = k.count("permits of an engine, C in all, P at least", 512),
+    engines: int = k.count("engines", 1, "count engines"),
 ) -> dict[str, Any]:
     """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at.
 
@@ -205,22 +184,24 @@ def slime_fully_async(
     bound, remedy = f"at least rollout_batch_size / engines = {batch} / {engines}", "the buffer has to hold a rollout"
     checks.require(places >= batch, "sglang_server_concurrency", sglang_server_concurrency, bound, remedy)
     queue = {"prefetch": 1, "capacity": places, "overflow": "close", "publish_waits": True}
-    return settings(places, batch, slots=places, mode="reprefill", **queue)
+    return k.settings(places, batch, slots=places, mode="reprefill", **queue)
 
 
-@source("radixark/miles@31f1ca9", "2026-08-21", "miles/rollout/fully_async_data_buffer.py")
-@preset("miles", "async_max_concurrent_samples")
+@k.source("radixark/miles@31f1ca9", "2026-08-21", "miles/rollout/fully_async_data_buffer.py")
+@k.preset("miles", "async_max_concurrent_samples")
 def miles(
-    rollout_batch_size: int = count("P in groups"),
-    max_weight_staleness: int | None = limit("m in publishes, or None", "count publishes", 0),
-    async_data_buffer_capacity_factor: float = share("c >= 1 in batches", 2.0, "hold a batch", 1.0),
-    async_unused_samples_handler: str = choice("drop or retry", ("drop", "retry"), "say what becomes of stale groups"),
-    pause_generation_mode: str = choice(
+    rollout_batch_size: int = k.count("P in groups"),
+    max_weight_staleness: int | None = k.limit("m in publishes, or None", "count publishes", 0),
+    async_data_buffer_capacity_factor: float = k.share("c >= 1 in batches", 2.0, "hold a batch", 1.0),
+    async_unused_samples_handler: str = k.choice(
+        "drop or retry", ("drop", "retry"), "say what becomes of stale groups"
+    ),
+    pause_generation_mode: str = k.choice(
         "retract or in_place", ("retract", "in_place"), "say how samples see new weights"
     ),
-    async_max_concurrent_samples: int | None = limit("for C whole groups (else P)", "count samples"),
-    num_steps_per_rollout: int = count("U", 1, "count updates on a rollout"),
-    n_samples_per_prompt: int = count("samples of a group, as in the run", 1, "count samples"),
+    async_max_concurrent_samples: int | None = k.limit("for C whole groups (else P)", "count samples"),
+    num_steps_per_rollout: int = k.count("U", 1, "count updates on a rollout"),
+    n_samples_per_prompt: int = k.count("samples of a group, as in the run", 1, "count samples"),
 ) -> dict[str, Any]:
     """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls.
 
@@ -236,35 +217,31 @@ def miles(
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
     """
     batch, concurrent, steps = rollout_batch_size, async_max_concurrent_samples, num_steps_per_rollout
-    return settings(
-        batch if concurrent is None else max(1, concurrent // n_samples_per_prompt),
-        batch,
-        prefetch=1,
-        capacity=int(async_data_buffer_capacity_factor * batch),
-        # The engines' version at the dequeue is one below that at which the batch trains.
-        max_age=None if max_weight_staleness is None else max_weight_staleness + 1,
-        age_action="drop" if async_unused_samples_handler == "drop" else "requeue",
-        age_reference="end",
-        mode="reprefill" if pause_generation_mode == "retract" else "keep",
-        publish_waits=True,
-        recommended={"minibatches": steps, "cut": "samples"} if steps > 1 else {},
-    )
+    places = batch if concurrent is None else max(1, concurrent // n_samples_per_prompt)
+    buffer = {"prefetch": 1, "capacity": int(async_data_buffer_capacity_factor * batch), "publish_waits": True}
+    # The engines' version at the dequeue is one below that at which the batch trains.
+    oldest = None if max_weight_staleness is None else max_weight_staleness + 1
+    action = "drop" if async_unused_samples_handler == "drop" else "requeue"
+    age = {"max_age": oldest, "age_action": action, "age_reference": "end"}
+    mode = "reprefill" if pause_generation_mode == "retract" else "keep"
+    recommended = {"minibatches": steps, "cut": "samples"} if steps > 1 else {}
+    return k.settings(places, batch, mode=mode, recommended=recommended, **buffer, **age)
 
 
-_PARTIAL = whether("samples go on after a publish", True, "say whether samples go on after a publish")
-_MINI_BATCH = count("groups of a mini-batch")
-_PARTS = count("mini-batches of a batch of P groups, an update on each", 1)
-_CONCURRENT = count("groups at once in a replica, C in all, of which K at most are used at once", 16)
-_REPLICAS = count("inference replicas", 1, "count inference replicas")
+_PARTIAL = k.whether("samples go on after a publish", True, "say whether samples go on after a publish")
+_MINI_BATCH = k.count("groups of a mini-batch")
+_PARTS = k.count("mini-batches of a batch of P groups, an update on each", 1)
+_CONCURRENT = k.count("groups at once in a replica, C in all, of which K at most are used at once", 16)
+_REPLICAS = k.count("inference replicas", 1, "count inference replicas")
 _TAU = "give the share of a publish window to run ahead"
 
 
-@source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/fully_async_policy/fully_async_rollouter.py")
-@preset("verl's fully asynchronous policy", "concurrent_samples_per_replica")
+@k.source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/fully_async_policy/fully_async_rollouter.py")
+@k.preset("verl's fully asynchronous policy", "concurrent_samples_per_replica")
 def verl_fully_async(
     ppo_mini_batch_size: int = _MINI_BATCH,
-    staleness_threshold: float = share("tau >= 0", 0.1, _TAU),
-    trigger_parameter_sync_step: int = count("S in batches", 4, "count batches"),
+    staleness_threshold: float = k.share("tau >= 0", 0.1, _TAU),
+    trigger_parameter_sync_step: int = k.count("S in batches", 4, "count batches"),
     require_batches: int = _PARTS,
     partial_rollout: bool = _PARTIAL,
     concurrent_samples_per_replica: int = _CONCURRENT,
@@ -288,26 +265,19 @@ def verl_fully_async(
     bound = f"such that at most {checks.LARGEST} groups are out"
     fits = tickets <= checks.LARGEST
     checks.require(fits, "staleness_threshold", staleness_threshold, bound, "give the share of a window")
-    return settings(
-        concurrent_samples_per_replica * replicas,
-        ppo_mini_batch_size * require_batches,
-        batches_per_publish=trigger_parameter_sync_step,
-        servers=replicas,
-        tickets=tickets,
-        release_dropped="publish",
-        capacity=tickets,
-        overflow="drop_oldest",
-        mode="reprefill" if partial_rollout else "drain",
-        recommended={"minibatches": require_batches} if require_batches > 1 else {},
-    )
+    places, batch = concurrent_samples_per_replica * replicas, ppo_mini_batch_size * require_batches
+    queue = {"tickets": tickets, "release_dropped": "publish", "capacity": tickets, "overflow": "drop_oldest"}
+    weights = {"batches_per_publish": trigger_parameter_sync_step, "mode": "reprefill" if partial_rollout else "drain"}
+    recommended = {"minibatches": require_batches} if require_batches > 1 else {}
+    return k.settings(places, batch, servers=replicas, recommended=recommended, **queue, **weights)
 
 
-@source("mit-han-lab/vcpo@c7f030f", "2026-03-02", "recipe/fully_async_policy/fully_async_rollouter.py")
-@preset("VCPO (2602.17616)", "concurrent_samples_per_replica")
+@k.source("mit-han-lab/vcpo@c7f030f", "2026-03-02", "recipe/fully_async_policy/fully_async_rollouter.py")
+@k.preset("VCPO (2602.17616)", "concurrent_samples_per_replica")
 def vcpo(
     ppo_mini_batch_size: int = _MINI_BATCH,
-    staleness_threshold: float = share("k >= 0 (up to 128 in the recipes)", 128, _TAU),
-    trigger_parameter_sync_step: int = count("S in batches", 1, "count batches"),
+    staleness_threshold: float = k.share("k >= 0 (up to 128 in the recipes)", 128, _TAU),
+    trigger_parameter_sync_step: int = k.count("S in batches", 1, "count batches"),
     require_batches: int = _PARTS,
     partial_rollout: bool = _PARTIAL,
     concurrent_samples_per_replica: int = _CONCURRENT,
@@ -328,14 +298,14 @@ def vcpo(
     return inspect.unwrap(verl_fully_async)(**locals())
 
 
-@source("verl-project/verl@1dda039", "2026-08-22", "verl/trainer/ppo/v1/replay_buffer.py")
-@preset("verl's v1 trainer, separate_async", "num_warmup_batches")
+@k.source("verl-project/verl@1dda039", "2026-08-22", "verl/trainer/ppo/v1/replay_buffer.py")
+@k.preset("verl's v1 trainer, separate_async", "num_warmup_batches")
 def verl_separate_async(
-    train_batch_size: int = samples("M, groups of a publish, in mini-batches of P = M / S"),
-    num_warmup_batches: int = count("w", 1, "count batches", 0),
-    parameter_sync_step: int = count("S in batches", 4, "count batches"),
-    max_off_policy_threshold: int = count("in versions", 8, "count versions, the first included"),
-    max_off_policy_strategy: str = choice("drop or wait", ("drop", "wait"), "say what too old means"),
+    train_batch_size: int = k.samples("M, groups of a publish, in mini-batches of P = M / S"),
+    num_warmup_batches: int = k.count("w", 1, "count batches", 0),
+    parameter_sync_step: int = k.count("S in batches", 4, "count batches"),
+    max_off_policy_threshold: int = k.count("in versions", 8, "count versions, the first included"),
+    max_off_policy_strategy: str = k.choice("drop or wait", ("drop", "wait"), "say what too old means"),
 ) -> dict[str, Any]:
     """verl v1 with separate generators: some batches of warm-up, then one for one, with a limit on a sample's versions.
 
@@ -351,27 +321,19 @@ def verl_separate_async(
     """
     warm, every, strategy = num_warmup_batches, parameter_sync_step, max_off_policy_strategy
     limit = max_off_policy_threshold
-    batch = groups_of("train_batch_size", train_batch_size, every, "parameter_sync_step")
+    batch = k.groups_of("train_batch_size", train_batch_size, every, "parameter_sync_step")
     bound = f"at least num_warmup_batches + 1 = {warm + 1} with strategy wait"
     checks.require(strategy == "drop" or limit > warm, "max_off_policy_threshold", limit, bound, "raise it")
     tickets = (warm + 1) * train_batch_size
-    return settings(
-        tickets,
-        batch,
-        batches_per_publish=every,
-        tickets=tickets,
-        # A dropped group is replaced by one prompt; all others come a publish at a time.
-        quantum=1 if strategy == "drop" else train_batch_size,
-        order="oldest_start",
-        max_age=limit - 1,
-        age_action=strategy,
-        mode="reprefill",
-    )
+    # A dropped group is replaced by one prompt; all others come a publish at a time.
+    permits = {"tickets": tickets, "quantum": 1 if strategy == "drop" else train_batch_size, "order": "oldest_start"}
+    age = {"max_age": limit - 1, "age_action": strategy}
+    return k.settings(tickets, batch, batches_per_publish=every, mode="reprefill", **permits, **age)
 
 
-@source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/one_step_off_policy/ray_trainer.py")
-@preset("verl's one-step-off recipe", "groups_per_batch", ALONE)
-def one_step_off(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
+@k.source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/one_step_off_policy/ray_trainer.py")
+@k.preset("verl's one-step-off recipe", "groups_per_batch", k.ALONE)
+def one_step_off(groups_per_batch: int = k.count("P", 1)) -> dict[str, Any]:
     """One step off-policy (verl one-step-off): the next batch is generated while this one trains.
 
     Staleness min(version, 1): a batch is admitted when the one before is dequeued, and drained before a publish.
@@ -384,4 +346,4 @@ def one_step_off(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
     [0.0, 1.0, 1.0, 1.0]
     """
     batch = groups_per_batch
-    return settings(batch, batch, tickets=batch, release="dequeue", quantum=batch, mode="drain")
+    return k.settings(batch, batch, tickets=batch, release="dequeue", quantum=batch, mode="drain")

@@ -6,29 +6,15 @@ import math
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.systems._knobs import (
-    PLACES,
-    ahead,
-    count,
-    given,
-    groups_of,
-    limit,
-    optional,
-    preset,
-    samples,
-    settings,
-    share,
-    source,
-    whether,
-)
+from asyncsim.systems import _knobs as k
 
 
-@source("inclusionAI/AReaL@4aef98d", "2026-05-21", "areal/infra/staleness_manager.py")
-@preset("AReaL (2505.24298)", "max_concurrent_rollouts")
+@k.source("inclusionAI/AReaL@4aef98d", "2026-05-21", "areal/infra/staleness_manager.py")
+@k.preset("AReaL (2505.24298)", "max_concurrent_rollouts")
 def areal(
-    max_head_offpolicyness: int = count("eta in versions", remedy="give a number of versions", low=0),
-    consumer_batch_size: int = count("P in groups"),
-    max_concurrent_rollouts: int | None = given("C in groups (P unless given)", None),
+    max_head_offpolicyness: int = k.count("eta in versions", remedy="give a number of versions", low=0),
+    consumer_batch_size: int = k.count("P in groups"),
+    max_concurrent_rollouts: int | None = k.given("C in groups (P unless given)", None),
 ) -> dict[str, Any]:
     """AReaL: generation runs ahead by a bounded number of versions and is interrupted by new weights, not restarted.
 
@@ -46,17 +32,17 @@ def areal(
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
     batch, places = consumer_batch_size, max_concurrent_rollouts
-    places = batch if places is None else checks.integer("max_concurrent_rollouts", places, 1, "count groups", PLACES)
+    places = batch if places is None else checks.integer("max_concurrent_rollouts", places, 1, "count groups", k.PLACES)
     knobs = {"max_concurrent_rollouts": places}
-    return ahead(batch, max_head_offpolicyness, places, knobs=knobs, order="oldest_start", mode="reprefill")
+    return k.ahead(batch, max_head_offpolicyness, places, knobs=knobs, order="oldest_start", mode="reprefill")
 
 
-@source("allenai/open-instruct@e6c3044", "2026-08-20", "open_instruct/data_loader.py")
-@preset("open-instruct", "async_steps")
+@k.source("allenai/open-instruct@e6c3044", "2026-08-20", "open_instruct/data_loader.py")
+@k.preset("open-instruct", "async_steps")
 def open_instruct(
-    num_unique_prompts_rollout: int = count("P in groups"),
-    async_steps: int = count("a >= 1 in steps", 8, "count steps"),
-    inflight_updates: bool = whether(
+    num_unique_prompts_rollout: int = k.count("P in groups"),
+    async_steps: int = k.count("a >= 1 in steps", 8, "count steps"),
+    inflight_updates: bool = k.whether(
         "samples go on under new weights, else they are drained", True, "say whether weights move in flight"
     ),
 ) -> dict[str, Any]:
@@ -71,25 +57,17 @@ def open_instruct(
     >>> open_instruct(2, 2, length=1.0, train_time=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
-    batch, steps = num_unique_prompts_rollout, async_steps
-    return settings(
-        steps * batch,
-        batch,
-        prefetch=steps,
-        tickets=steps * batch,
-        release="dequeue",
-        max_age=steps,
-        age_reference="submit",
-        mode="keep" if inflight_updates else "drain",
-    )
+    steps, mode = async_steps, "keep" if inflight_updates else "drain"
+    age: dict[str, Any] = {"prefetch": steps, "max_age": steps, "age_reference": "submit"}
+    return k.ahead(num_unique_prompts_rollout, steps - 1, release="dequeue", mode=mode, **age)
 
 
-@source("OpenRLHF/OpenRLHF@3c3be62", "2026-08-13", "openrlhf/trainer/ppo_trainer_async.py")
-@preset("OpenRLHF", "rollout_batch_size")
+@k.source("OpenRLHF/OpenRLHF@3c3be62", "2026-08-13", "openrlhf/trainer/ppo_trainer_async.py")
+@k.preset("OpenRLHF", "rollout_batch_size")
 def openrlhf(
-    rollout_batch_size: int = count("P in groups"),
-    async_queue_size: int = count("Q in batches", 1, "count batches"),
-    partial_rollout_enable: bool = whether(
+    rollout_batch_size: int = k.count("P in groups"),
+    async_queue_size: int = k.count("Q in batches", 1, "count batches"),
+    partial_rollout_enable: bool = k.whether(
         "weights move under running samples", False, "say whether samples are interrupted"
     ),
 ) -> dict[str, Any]:
@@ -105,21 +83,21 @@ def openrlhf(
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
     """
     batch, mode = rollout_batch_size, "keep" if partial_rollout_enable else "drain"
-    return settings(batch, batch, tickets=async_queue_size * batch, release="dequeue", quantum=batch, mode=mode)
+    return k.settings(batch, batch, tickets=async_queue_size * batch, release="dequeue", quantum=batch, mode=mode)
 
 
-@source("ServiceNow/PipelineRL@58d3934", "2026-06-19", "pipelinerl/actor.py")
-@preset("PipelineRL (2509.19128)", "llm_max_rollouts")
+@k.source("ServiceNow/PipelineRL@58d3934", "2026-06-19", "pipelinerl/actor.py")
+@k.preset("PipelineRL (2509.19128)", "llm_max_rollouts")
 def pipeline_rl(
-    train_batch_size: int = samples("samples of an optimizer step of P groups"),
-    max_lag: int | None = limit("in samples, or None", "count samples", 0),
-    weight_update_interval: int = samples("in samples, S steps", 1),
-    attempts: int = count("samples of a group, as in the run", 8, "count samples of a group"),
-    llm_max_rollouts: int = given("samples at once in an engine", 64),
-    llms: int = count("engines", 1, "count engines"),
-    ring_buffer_size: int = samples("samples of the open loop's queue (a batch at least)", 128),
-    max_ready_samples_per_lead: int = samples("samples that await the trainer", 64, low=0),
-    pop_old_data: bool = whether("a full ring drops its oldest", True, "say whether a full ring loses its oldest"),
+    train_batch_size: int = k.samples("samples of an optimizer step of P groups"),
+    max_lag: int | None = k.limit("in samples, or None", "count samples", 0),
+    weight_update_interval: int = k.samples("in samples, S steps", 1),
+    attempts: int = k.count("samples of a group, as in the run", 8, "count samples of a group"),
+    llm_max_rollouts: int = k.given("samples at once in an engine", 64),
+    llms: int = k.count("engines", 1, "count engines"),
+    ring_buffer_size: int = k.samples("samples of the open loop's queue (a batch at least)", 128),
+    max_ready_samples_per_lead: int = k.samples("samples that await the trainer", 64, low=0),
+    pop_old_data: bool = k.whether("a full ring drops its oldest", True, "say whether a full ring loses its oldest"),
 ) -> dict[str, Any]:
     """PipelineRL: weights move in flight, and a bound in samples limits how far generation runs ahead.
 
@@ -135,30 +113,25 @@ def pipeline_rl(
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
     size, remedy = attempts, "let one group run at least"
-    batch = groups_of("train_batch_size", train_batch_size, size, "attempts")
+    batch = k.groups_of("train_batch_size", train_batch_size, size, "attempts")
     permits = llms * checks.integer("llm_max_rollouts", llm_max_rollouts, size, remedy, checks.LARGEST)
     drops = pop_old_data and max_lag is None
     every = -(-weight_update_interval // (batch * size))
     tickets = None if max_lag is None else -(-max_lag // size) + batch * every
-    return settings(
-        permits if tickets is None else min(permits, tickets),
-        batch,
-        batches_per_publish=every,
-        permits=permits,
-        tickets=tickets,
-        prefetch=max_ready_samples_per_lead // (batch * size),
-        capacity=max(batch, ring_buffer_size // size) if drops else None,
-        overflow="drop_oldest" if drops else "block",
+    places, ahead = permits if tickets is None else min(permits, tickets), max_ready_samples_per_lead // (batch * size)
+    ring = {"capacity": max(batch, ring_buffer_size // size), "overflow": "drop_oldest"} if drops else {}
+    return k.settings(
+        places, batch, batches_per_publish=every, permits=permits, tickets=tickets, prefetch=ahead, **ring
     )
 
 
-@source("PrimeIntellect-ai/prime-rl@559b447", "2026-08-21", "src/prime_rl/orchestrator/dispatcher.py")
-@preset("prime-rl", "max_inflight")
+@k.source("PrimeIntellect-ai/prime-rl@559b447", "2026-08-21", "src/prime_rl/orchestrator/dispatcher.py")
+@k.preset("prime-rl", "max_inflight")
 def prime_rl(
-    batch_size: int = samples("in rollouts"),
-    max_off_policy_steps: int = count("m in steps", 8, "count steps", 0),
-    max_inflight: int = given("in rollouts", 1024),
-    group_size: int = count(
+    batch_size: int = k.samples("in rollouts"),
+    max_off_policy_steps: int = k.count("m in steps", 8, "count steps", 0),
+    max_inflight: int = k.given("in rollouts", 1024),
+    group_size: int = k.count(
         "samples of a group, as in the run (`rollouts_per_example` in earlier revisions)", 1, "count rollouts"
     ),
 ) -> dict[str, Any]:
@@ -176,18 +149,18 @@ def prime_rl(
     >>> prime_rl(4, 8, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 2.0, 1.0, 2.0]
     """
-    batch = groups_of("batch_size", batch_size, group_size, "group_size")
+    batch = k.groups_of("batch_size", batch_size, group_size, "group_size")
     ceiling = checks.integer("max_inflight", max_inflight, group_size, "let one group run at least", checks.LARGEST)
     age: dict[str, Any] = {"max_age": max_off_policy_steps, "age_at_publish": "all"}
-    return settings(ceiling, batch, permits=ceiling, prefetch=1, lead=1, **age)
+    return k.settings(ceiling, batch, permits=ceiling, prefetch=1, lead=1, **age)
 
 
-@source("PrimeIntellect-ai/prime-rl", "2026-05", "", "an earlier revision, not read again")
-@preset("prime-rl", "max_async_level")
+@k.source("PrimeIntellect-ai/prime-rl", "2026-05", "", "an earlier revision, not read again")
+@k.preset("prime-rl", "max_async_level")
 def prime_rl_before(
-    batch_size: int = count("P in groups"),
-    max_async_level: int = count("L in steps", 1, "count steps", 0),
-    strict_async_level: bool = whether(
+    batch_size: int = k.count("P in groups"),
+    max_async_level: int = k.count("L in steps", 1, "count steps", 0),
+    strict_async_level: bool = k.whether(
         "batches use no newer weights than they must", False, "say whether the level is exact"
     ),
 ) -> dict[str, Any]:
@@ -203,16 +176,16 @@ def prime_rl_before(
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
     """
     places = None if strict_async_level else batch_size
-    return ahead(batch_size, max_async_level, places, quantum=batch_size, order="target")
+    return k.ahead(batch_size, max_async_level, places, quantum=batch_size, order="target")
 
 
-@source("NovaSky-AI/SkyRL@a956457", "2026-08-21", "skyrl/train/fully_async_trainer.py")
-@preset("SkyRL", "num_parallel_generation_workers")
+@k.source("NovaSky-AI/SkyRL@a956457", "2026-08-21", "skyrl/train/fully_async_trainer.py")
+@k.preset("SkyRL", "num_parallel_generation_workers")
 def skyrl(
-    policy_mini_batch_size: int = count("P in groups", 256),
-    max_staleness_steps: int = count("S' in steps", 4, "count steps", 0),
-    num_parallel_generation_workers: int = given("C in groups, within P .. P (S' + 1)", 768),
-    num_steps_per_epoch: int | None = limit(
+    policy_mini_batch_size: int = k.count("P in groups", 256),
+    max_staleness_steps: int = k.count("S' in steps", 4, "count steps", 0),
+    num_parallel_generation_workers: int = k.given("C in groups, within P .. P (S' + 1)", 768),
+    num_steps_per_epoch: int | None = k.limit(
         "E, prompts of the data set over P, or None for an epoch without an end", "count steps"
     ),
 ) -> dict[str, Any]:
@@ -234,14 +207,14 @@ def skyrl(
     batch, workers = policy_mini_batch_size, num_parallel_generation_workers
     most, remedy = batch * (max_staleness_steps + 1), "fewer never fill a batch, more could never all be busy"
     places = checks.integer("num_parallel_generation_workers", workers, batch, remedy, most)
-    return ahead(batch, max_staleness_steps, places, epoch=num_steps_per_epoch)
+    return k.ahead(batch, max_staleness_steps, places, epoch=num_steps_per_epoch)
 
 
-@source("thinking-machines-lab/tinker-cookbook@9dfcc3a", "2026-08-19", "tinker_cookbook/rl/train.py")
-@preset("tinker-cookbook", "groups_per_batch")
+@k.source("thinking-machines-lab/tinker-cookbook@9dfcc3a", "2026-08-19", "tinker_cookbook/rl/train.py")
+@k.preset("tinker-cookbook", "groups_per_batch")
 def tinker_cookbook(
-    groups_per_batch: int = count("P in groups"),
-    max_steps_off_policy: int = count("m in steps", remedy="count steps", low=0),
+    groups_per_batch: int = k.count("P in groups"),
+    max_steps_off_policy: int = k.count("m in steps", remedy="count steps", low=0),
 ) -> dict[str, Any]:
     """tinker-cookbook asynchronous: workers that never stop; a prompt whose answer is too old is asked again.
 
@@ -255,15 +228,15 @@ def tinker_cookbook(
     [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
     batch = groups_per_batch
-    return settings(batch, batch, max_age=max_steps_off_policy, age_action="requeue", mode="pin")
+    return k.settings(batch, batch, max_age=max_steps_off_policy, age_action="requeue", mode="pin")
 
 
-@source("thinking-machines-lab/tinker-cookbook", "", "pull request 822", "a proposal, not in the trainer")
-@preset("tinker-cookbook", "pipeline_depth")
+@k.source("thinking-machines-lab/tinker-cookbook", "", "pull request 822", "a proposal, not in the trainer")
+@k.preset("tinker-cookbook", "pipeline_depth")
 def tinker_cookbook_pipelined(
-    groups_per_batch: int = count("P in groups"),
-    max_steps_off_policy: int = count("m >= k in steps", remedy="count steps", low=0),
-    pipeline_depth: int = count("k in steps", 1, "count steps", 0),
+    groups_per_batch: int = k.count("P in groups"),
+    max_steps_off_policy: int = k.count("m >= k in steps", remedy="count steps", low=0),
+    pipeline_depth: int = k.count("k in steps", 1, "count steps", 0),
 ) -> dict[str, Any]:
     """tinker-cookbook with a pipeline of batches, as proposed: the trainer waits for the oldest instead of dropping it.
 
@@ -279,26 +252,26 @@ def tinker_cookbook_pipelined(
     depth, oldest = pipeline_depth, max_steps_off_policy
     remedy = "a full pipeline is that old; with a lower limit the trainer would wait for ever"
     checks.require(oldest >= depth, "max_steps_off_policy", oldest, f"at least pipeline_depth = {depth}", remedy)
-    return ahead(groups_per_batch, depth, order="oldest_start", max_age=oldest, age_action="wait", mode="pin")
+    return k.ahead(groups_per_batch, depth, order="oldest_start", max_age=oldest, age_action="wait", mode="pin")
 
 
 _SCORING = 18
 """Groups that TRL keeps between generation and a full queue: 16 to be scored, one being scored, one that waits."""
 
 
-@source("huggingface/trl@f2cd577", "2026-07-24", "trl/experimental/async_grpo/async_rollout_worker.py")
-@preset("TRL", "max_inflight_tasks")
+@k.source("huggingface/trl@f2cd577", "2026-07-24", "trl/experimental/async_grpo/async_rollout_worker.py")
+@k.preset("TRL", "max_inflight_tasks")
 def trl(
-    samples_per_step: int = samples(
+    samples_per_step: int = k.samples(
         "samples of an optimizer step (TRL: device batch x accumulation x processes), P = that / num_generations groups"
     ),
-    max_staleness: int = count("m in publishes", 4, "count publishes", 0),
-    max_inflight_tasks: int = given(
+    max_staleness: int = k.count("m in publishes", 4, "count publishes", 0),
+    max_inflight_tasks: int = k.given(
         "in samples, -1 for m steps of them (with m = 0 TRL starts no task, so give a number)", -1
     ),
-    queue_maxsize: int = given("in samples", 1024),
-    weight_sync_steps: int = count("S", 1, "count steps"),
-    num_generations: int = count("samples of a group, as in the run", 8, "count samples"),
+    queue_maxsize: int = k.given("in samples", 1024),
+    weight_sync_steps: int = k.count("S", 1, "count steps"),
+    num_generations: int = k.count("samples of a group, as in the run", 8, "count samples"),
 ) -> dict[str, Any]:
     """TRL AsyncGRPO: an open loop of generation tasks before a queue of samples, which discards stale ones.
 
@@ -313,7 +286,7 @@ def trl(
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
     size, tasks = num_generations, max_inflight_tasks
-    batch = groups_of("samples_per_step", samples_per_step, size, "num_generations")
+    batch = k.groups_of("samples_per_step", samples_per_step, size, "num_generations")
     if tasks != -1:
         tasks = checks.integer("max_inflight_tasks", tasks, size, "let a group run, or give -1", checks.LARGEST)
     remedy = "the queue has to hold a step"
@@ -322,26 +295,19 @@ def trl(
     remedy = "-1 is max_staleness steps of them, and TRL would start no task"
     checks.require(tasks != -1 or max_staleness > 0, "max_inflight_tasks", tasks, bound, remedy)
     permits = max_staleness * batch * size if tasks == -1 else tasks
-    return settings(
-        permits,
-        batch,
-        batches_per_publish=weight_sync_steps,
-        permits=permits,
-        capacity=queue // size + _SCORING,
-        overflow="close",
-        max_age=max_staleness,
-        age_reference="submit",
-    )
+    room = {"permits": permits, "capacity": queue // size + _SCORING, "overflow": "close"}
+    age = {"max_age": max_staleness, "age_reference": "submit"}
+    return k.settings(permits, batch, batches_per_publish=weight_sync_steps, **room, **age)
 
 
-@source("Tencent-Hunyuan/UniRL@7fc7f53", "2026-08", "unirl/trainer/async_rollout.py")
-@preset("UniRL's asynchronous trainer of language models", "max_inflight")
+@k.source("Tencent-Hunyuan/UniRL@7fc7f53", "2026-08", "unirl/trainer/async_rollout.py")
+@k.preset("UniRL's asynchronous trainer of language models", "max_inflight")
 def unirl(
-    batch_size: int = count("P in groups"),
-    weight_sync_interval: int = count("S in batches", 1, "count batches"),
-    buffer_max_staleness: int | None = given("b in batches, S - 1 at least, or None for that", None),
-    max_inflight: int = count("F, batches generated at once", 1, "count batches"),
-    num_updates_per_batch: int = count("U minibatches, recommended", 1, "count updates"),
+    batch_size: int = k.count("P in groups"),
+    weight_sync_interval: int = k.count("S in batches", 1, "count batches"),
+    buffer_max_staleness: int | None = k.given("b in batches, S - 1 at least, or None for that", None),
+    max_inflight: int = k.count("F, batches generated at once", 1, "count batches"),
+    num_updates_per_batch: int = k.count("U minibatches, recommended", 1, "count updates"),
 ) -> dict[str, Any]:
     """UniRL asynchronous: whole batches are admitted on a budget of staleness in batches, and drained before a publish.
 
@@ -359,31 +325,26 @@ def unirl(
     """
     batch, every, updates = batch_size, weight_sync_interval, num_updates_per_batch
     least = f"allow the {every - 1} batches between two publishes"
-    budget = optional("buffer_max_staleness", buffer_max_staleness, every - 1, least)
+    budget = k.optional("buffer_max_staleness", buffer_max_staleness, every - 1, least)
     # Beside the budget, F batches may be out besides the one in training: that is F + S at the publish.
     out = min(every if budget is None else budget + 1, max_inflight + every)
-    return settings(
-        max_inflight * batch,
-        batch,
-        batches_per_publish=every,
-        tickets=out * batch,
-        quantum=batch,
-        mode="drain",
-        recommended={"minibatches": updates, "cut": "samples"} if updates > 1 else {},
-    )
+    permits = {"tickets": out * batch, "quantum": batch}
+    recommended = {"minibatches": updates, "cut": "samples"} if updates > 1 else {}
+    weights = {"batches_per_publish": every, "mode": "drain"}
+    return k.settings(max_inflight * batch, batch, recommended=recommended, **permits, **weights)
 
 
-@source("InternLM/xtuner@b934f46", "2026-08-21", "xtuner/v1/rl/agent_loop_manager/disagg_producer.py")
-@preset("xtuner", "over_sample_threshold")
+@k.source("InternLM/xtuner@b934f46", "2026-08-21", "xtuner/v1/rl/agent_loop_manager/disagg_producer.py")
+@k.preset("xtuner", "over_sample_threshold")
 def xtuner(
-    train_batch_size: int = count("P in groups"),
-    max_staleness: int = count("m in syncs", 0, "count syncs", 0),
-    over_sample_threshold: float = share("share of a batch that may run beyond it", 0.0, "give a share of a batch"),
-    sync_weights_interval: int = count("S in steps", 1, "count steps"),
-    enable_partial_rollout: bool = whether(
+    train_batch_size: int = k.count("P in groups"),
+    max_staleness: int = k.count("m in syncs", 0, "count syncs", 0),
+    over_sample_threshold: float = k.share("share of a batch that may run beyond it", 0.0, "give a share of a batch"),
+    sync_weights_interval: int = k.count("S in steps", 1, "count steps"),
+    enable_partial_rollout: bool = k.whether(
         "samples go on after a sync or begin anew", False, "say whether samples go on after a sync"
     ),
-    tail_batch_trigger_size: int = count(
+    tail_batch_trigger_size: int = k.count(
         "-1 to drop expired groups, else they are asked again", -1, "give -1, 0 or a number of groups", -1, None
     ),
 ) -> dict[str, Any]:
@@ -408,12 +369,6 @@ def xtuner(
     if extra:
         action = "drop" if tail_batch_trigger_size < 0 else "requeue"
         cut = {"max_age": max_staleness, "age_action": action, "age_at_publish": "all"}
-    return settings(
-        batch + extra,
-        batch,
-        batches_per_publish=every,
-        tickets=(max_staleness + 1) * batch * every + extra,
-        order="oldest_start",
-        mode="reprefill" if enable_partial_rollout else "restart",
-        **cut,
-    )
+    permits = {"tickets": (max_staleness + 1) * batch * every + extra, "order": "oldest_start"}
+    mode = "reprefill" if enable_partial_rollout else "restart"
+    return k.settings(batch + extra, batch, batches_per_publish=every, mode=mode, **permits, **cut)

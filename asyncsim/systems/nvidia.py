@@ -5,29 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from asyncsim.base import checks
-from asyncsim.systems._knobs import (
-    ahead,
-    choice,
-    count,
-    given,
-    limit,
-    optional,
-    preset,
-    settings,
-    share,
-    source,
-    whether,
-)
+from asyncsim.systems import _knobs as k
 
 _SOURCE, _VERSIONS = "NVIDIA NeMo-RL", "give a number of versions"
 
 
-@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/trajectory_collector.py")
-@preset(_SOURCE, "max_trajectory_age_steps")
+@k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/trajectory_collector.py")
+@k.preset(_SOURCE, "max_trajectory_age_steps")
 def nemo_rl_legacy(
-    num_prompts_per_step: int = count("P in groups"),
-    max_trajectory_age_steps: int = count("N >= 1 in steps", 1, _VERSIONS),
-    in_flight_weight_updates: bool = whether(
+    num_prompts_per_step: int = k.count("P in groups"),
+    max_trajectory_age_steps: int = k.count("N >= 1 in steps", 1, _VERSIONS),
+    in_flight_weight_updates: bool = k.whether(
         "samples go on under new weights", False, "say whether weights move in flight"
     ),
 ) -> dict[str, Any]:
@@ -43,14 +31,16 @@ def nemo_rl_legacy(
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
     mode = "keep" if in_flight_weight_updates else "drain"
-    return _gate(num_prompts_per_step, max_trajectory_age_steps, order="target", mode=mode)
+    return k.ahead(
+        num_prompts_per_step, max_trajectory_age_steps, quantum=num_prompts_per_step, order="target", mode=mode
+    )
 
 
-@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
-@preset(_SOURCE, "max_lookahead_versions")
+@k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
+@k.preset(_SOURCE, "max_lookahead_versions")
 def nemo_rl_in_order(
-    num_prompts_per_step: int = count("P in groups"),
-    max_lookahead_versions: int = count("N in versions", 1, _VERSIONS, 0),
+    num_prompts_per_step: int = k.count("P in groups"),
+    max_lookahead_versions: int = k.count("N in versions", 1, _VERSIONS, 0),
 ) -> dict[str, Any]:
     """NeMo-RL, sampler in_order: batches are trained in the order of their dispatch.
 
@@ -63,14 +53,14 @@ def nemo_rl_in_order(
     >>> nemo_rl_in_order(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
     """
-    return _gate(num_prompts_per_step, max_lookahead_versions, order="target")
+    return k.ahead(num_prompts_per_step, max_lookahead_versions, quantum=num_prompts_per_step, order="target")
 
 
-@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
-@preset(_SOURCE, "max_staleness_versions")
+@k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
+@k.preset(_SOURCE, "max_staleness_versions")
 def nemo_rl_ready_first(
-    num_prompts_per_step: int = count("P in groups"),
-    max_staleness_versions: int = count("N in versions", 1, _VERSIONS, 0),
+    num_prompts_per_step: int = k.count("P in groups"),
+    max_staleness_versions: int = k.count("N in versions", 1, _VERSIONS, 0),
 ) -> dict[str, Any]:
     """NeMo-RL, sampler ready_first: whatever is finished is trained.
 
@@ -82,14 +72,14 @@ def nemo_rl_ready_first(
     >>> nemo_rl_ready_first(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
-    return _gate(num_prompts_per_step, max_staleness_versions)
+    return k.ahead(num_prompts_per_step, max_staleness_versions, quantum=num_prompts_per_step)
 
 
-@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
-@preset(_SOURCE, "max_staleness_versions")
+@k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
+@k.preset(_SOURCE, "max_staleness_versions")
 def nemo_rl_weight_fifo(
-    num_prompts_per_step: int = count("P in groups"),
-    max_staleness_versions: int = count("N in versions", 1, _VERSIONS, 0),
+    num_prompts_per_step: int = k.count("P in groups"),
+    max_staleness_versions: int = k.count("N in versions", 1, _VERSIONS, 0),
 ) -> dict[str, Any]:
     """NeMo-RL, sampler weight_fifo: the groups of an older weight version go first.
 
@@ -102,20 +92,20 @@ def nemo_rl_weight_fifo(
     >>> nemo_rl_weight_fifo(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
-    age = {"max_age": max_staleness_versions, "release_dropped": "never"}
-    return _gate(num_prompts_per_step, max_staleness_versions, order="version_strict", **age)
+    age: dict[str, Any] = {"max_age": max_staleness_versions, "order": "version_strict", "release_dropped": "never"}
+    return k.ahead(num_prompts_per_step, max_staleness_versions, quantum=num_prompts_per_step, **age)
 
 
-@source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
-@preset(_SOURCE, "max_inflight_prompts")
+@k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
+@k.preset(_SOURCE, "max_inflight_prompts")
 def nemo_rl_windowed(
-    num_prompts_per_step: int = count("P in groups"),
-    max_staleness_versions: int = count("N in versions", 1, "count versions", 0),
-    sample_freshest_first: bool = whether(
+    num_prompts_per_step: int = k.count("P in groups"),
+    max_staleness_versions: int = k.count("N in versions", 1, "count versions", 0),
+    sample_freshest_first: bool = k.whether(
         "the latest start goes first", False, "say whether the latest start goes first"
     ),
-    max_inflight_prompts: int | None = limit("C in groups (P unless given)", "count groups"),
-    max_buffered_rollouts: int | None = given("K, groups in generation or finished, ((N + 1) P unless given)", None),
+    max_inflight_prompts: int | None = k.limit("C in groups (P unless given)", "count groups"),
+    max_buffered_rollouts: int | None = k.given("K, groups in generation or finished, ((N + 1) P unless given)", None),
 ) -> dict[str, Any]:
     """NeMo-RL, sampler windowed: generation never waits for the trainer, and groups that leave the window are dropped.
 
@@ -130,40 +120,28 @@ def nemo_rl_windowed(
     """
     batch, most = num_prompts_per_step, max_staleness_versions
     places, room = max_inflight_prompts or batch, f"hold a batch of num_prompts_per_step = {batch}"
-    tickets = optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (most + 1) * batch
-    return settings(
-        places,
-        batch,
-        knobs={"max_inflight_prompts": places, "max_buffered_rollouts": tickets},
-        tickets=tickets,
-        release="dequeue",
-        order="freshest" if sample_freshest_first else "done",
-        max_age=most,
-        age_at_publish="all",
-    )
+    tickets = k.optional("max_buffered_rollouts", max_buffered_rollouts, batch, room) or (most + 1) * batch
+    knobs = {"max_inflight_prompts": places, "max_buffered_rollouts": tickets}
+    permits = {"tickets": tickets, "release": "dequeue", "order": "freshest" if sample_freshest_first else "done"}
+    return k.settings(places, batch, knobs=knobs, max_age=most, age_at_publish="all", **permits)
 
 
-def _gate(batch: int, versions: int, **more: Any) -> dict[str, Any]:
-    """NeMo-RL's gate: batch i of prompts starts once version i - N is installed, asked for P at a time."""
-    return ahead(batch, versions, quantum=batch, **more)
-
-
-@source("NVIDIA/Megatron-LM@d98e8a6", "2026-08-22", "megatron/rl/agent/rollout_pipeline.py")
-@preset("Megatron-LM", "rl_generation_lag")
+@k.source("NVIDIA/Megatron-LM@d98e8a6", "2026-08-22", "megatron/rl/agent/rollout_pipeline.py")
+@k.preset("Megatron-LM", "rl_generation_lag")
 def megatron_rl(
-    grpo_prompts_per_step: int = count("P in groups"),
-    rl_generation_lag: float = share(
+    grpo_prompts_per_step: int = k.count("P in groups"),
+    rl_generation_lag: float = k.share(
         "L >= 0 in batches, a fraction too", ..., "0 is synchronous; below it less than a batch is generated"
     ),
-    rl_submission_granularity: str = choice(
+    rl_submission_granularity: str = k.choice(
         "the unit that frees capacity", ("B", "G", "R"), "name rollouts (R), groups (G) or batches (B)"
     ),
-    rl_consumption_granularity: str = given("G or B, no finer than that", "B"),
-    grpo_group_size: int = count("samples of a group, as in the run", 2, "count samples"),
-    rl_kv_cache_management_mode: str = choice(
+    rl_consumption_granularity: str = k.given("G or B, no finer than that", "B"),
+    grpo_group_size: int = k.count("samples of a group, as in the run", 2, "count samples"),
+    rl_kv_cache_management_mode: str = k.choice(
         "persist, offload or recompute", ("persist", "offload", "recompute"), "say what becomes of it"
     ),
-    grpo_iterations: int = count("epochs, recommended", 2, "count epochs"),
+    grpo_iterations: int = k.count("epochs, recommended", 2, "count epochs"),
 ) -> dict[str, Any]:
     """Megatron-RL with partial rollouts: a gate of rollouts, groups or batches, consumed by groups or by batches.
 
@@ -192,11 +170,7 @@ def megatron_rl(
         "G": {"tickets": places, "release": "dequeue"},
         "R": {"permits": places},
     }
-    return settings(
-        places,
-        batch,
-        order="target" if taken == "B" else "done",
-        mode="reprefill" if rl_kv_cache_management_mode == "recompute" else "keep",
-        recommended={"epochs": grpo_iterations} if grpo_iterations > 1 else {},
-        **gates[unit],
-    )
+    order = "target" if taken == "B" else "done"
+    mode = "reprefill" if rl_kv_cache_management_mode == "recompute" else "keep"
+    recommended = {"epochs": grpo_iterations} if grpo_iterations > 1 else {}
+    return k.settings(places, batch, order=order, mode=mode, recommended=recommended, **gates[unit])

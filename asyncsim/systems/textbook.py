@@ -198,14 +198,6 @@ def tba(
     >>> tba(2, 2, 1.0, 4, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
-    return settings(
-        n_searchers,
-        groups_per_batch,
-        batches_per_publish=sync_interval,
-        visible="publish",
-        initial_fill=groups_per_batch,
-        max_uses=None,
-        order="random",
-        recent=float(on_policy_prob),
-        mode="drain",
-    )
+    buffer: dict[str, Any] = {"visible": "publish", "initial_fill": groups_per_batch, "max_uses": None}
+    drawn: dict[str, Any] = {"order": "random", "recent": float(on_policy_prob)}
+    return settings(n_searchers, groups_per_batch, batches_per_publish=sync_interval, mode="drain", **buffer, **drawn)

@@ -99,8 +99,8 @@ slip(253, "alarms", "moving mean looks one update ahead", f"{P}.alarms:trailing"
 slip(254, "errors of estimates", "variance over m, not over m - 1", f"{N}:between",
      "math.sqrt(m / (m - 1) * float(spread @ spread))", "math.sqrt(float(spread @ spread))",
      killer="test_uncertainty.py::test_between_weights_unequal_realizations_by_their_replicates")  # fmt: skip
-slip(255, "errors of estimates", "replicates of one realization counted as independent", f"{N}:_units",
-     "if not random or", "if not random or replicates > 0 or",
+slip(255, "errors of estimates", "replicates of one realization counted as independent", f"{N}:between",
+     "if several else", "if several and not random else",
      killer="test_uncertainty.py::test_between_covers_when_realizations_are_the_unit")  # fmt: skip
 slip(256, "errors of estimates", "ratio: the denominator's spread forgotten", f"{N}:ratio",
      "(top - value * bottom) / scale", "top / scale",

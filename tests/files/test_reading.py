@@ -303,7 +303,7 @@ WATCH = """
 import resource, sys
 import asyncsim as sim
 from asyncsim.base.checks import InputError
-import pyarrow.csv, pyarrow.parquet, pyarrow.compute, asyncsim.schedules._log, asyncsim.schedules.replay
+import pyarrow.csv, pyarrow.parquet, pyarrow.compute, asyncsim.schedules.replay
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = peak()

@@ -259,7 +259,7 @@ def test_warnings_of_units_are_told_once(tmp_path):
 
 def test_few_units_are_done_here_and_many_by_workers(monkeypatch):
     asked = []
-    monkeypatch.setattr(sweeps, "pool_of", lambda *a: asked.append(a) or sweeps.Here())
+    monkeypatch.setattr(sweeps, "pool_of", lambda *a: asked.append(a) or sweeps.workers.Here())
     monkeypatch.setattr("asyncsim.sweeping.sweeps.cores", lambda: 2)
     sim.sweep(bandit(), {"staleness": [0, 1, 2, 3]}, replicates=4)
     assert asked == []
