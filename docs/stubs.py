@@ -121,7 +121,9 @@ def _signature(make: Any, made: str) -> inspect.Signature:
     for name, each in inspect.signature(make).parameters.items():
         knob = make.knobs.get(name)
         declared = getattr(knob, "kind", "") + " | None" * getattr(knob, "optional", False)
-        written = SHARED.get(name, "Any") if each.annotation == "Any" else each.annotation
+        # A page may do without `from __future__ import annotations`.
+        own = each.annotation if isinstance(each.annotation, str) else inspect.formatannotation(each.annotation)
+        written = SHARED.get(name, "Any") if own == "Any" else own
         optional = " | None" * (written == SHARED["aggregator"] and each.default is None)
         parameters.append(each.replace(annotation=_Text(declared or written + optional)))
     return inspect.Signature(parameters, return_annotation=_Text(made))
