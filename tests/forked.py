@@ -16,7 +16,15 @@ from pathlib import Path
 
 from asyncsim.base import workers
 
-IMPORTED = ["pandas", "pyarrow.parquet", "rich.progress", "scipy.stats", "asyncsim.app.cli", "asyncsim.running.running"]
+IMPORTED = [
+    "pandas",
+    "pyarrow.parquet",
+    "rich.progress",
+    "scipy.stats",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_agg",
+]
+IMPORTED += ["asyncsim.app.cli", "asyncsim.running.running"]
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(IMPORTED)
 LOCK = threading.Lock()
