@@ -137,3 +137,22 @@ def edited(tmp_path, monkeypatch):
                     cached.cache_clear()
 
     return ask
+
+
+@pytest.fixture
+def forked_workers(monkeypatch):
+    """Worker processes of this one are forked (`tests/forked.py`)."""
+    import subprocess
+
+    from asyncsim.base import workers
+    from tests.forked import Forked
+
+    class Same:
+        """The module, with another class of processes."""
+
+        Popen = Forked
+
+        def __getattr__(self, name):
+            return getattr(subprocess, name)
+
+    monkeypatch.setattr(workers, "subprocess", Same())

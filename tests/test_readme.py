@@ -56,6 +56,7 @@ EXAMPLES = {
 """Where an example stands, a word in it, and a change that has to change its output; comparisons take long."""
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_prints_what_is_shown_and_another_does_not(name: str) -> None:
     page, word, old, new = EXAMPLES[name]

@@ -124,7 +124,13 @@ def share(successes: int, trials: int, alpha: float = 0.05) -> Interval:
     """
     s = checks.integer("successes", successes, 0, "count them", trials)
     n = checks.integer("trials", trials, 0, "count them")
-    bar = special.betaln(0.5 + s, 0.5 + n - s) - special.betaln(0.5, 0.5) + math.log(_level(alpha))
+    return _share(s, n, _level(alpha))
+
+
+@lru_cache(maxsize=1 << 14)
+def _share(s: int, n: int, level: float) -> Interval:
+    """The interval: a search asks for the same counts again and again."""
+    bar = special.betaln(0.5 + s, 0.5 + n - s) - special.betaln(0.5, 0.5) + math.log(level)
 
     def keeps(p: float) -> bool:
         return float(special.xlogy(s, p) + special.xlog1py(n - s, -p)) >= bar

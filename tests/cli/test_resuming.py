@@ -11,6 +11,7 @@ import pytest
 
 import asyncsim as sim
 from tests.cli.test_cli import call
+from tests.forked import Forked
 
 WORDS = "run --task token-bandit --method grpo --link adam --set adam.lr=0.05 --staleness 2 --replicates 4"
 
@@ -18,7 +19,7 @@ WORDS = "run --task token-bandit --method grpo --link adam --set adam.lr=0.05 --
 def test_a_killed_command_goes_on_from_its_checkpoint_alone(tmp_path: Path) -> None:
     checkpoint, words = tmp_path / "c.npz", [*WORDS.split(), "--updates", "2000", "--seed", "5"]
     command = [sys.executable, "-m", "asyncsim", *words, "--checkpoint", str(checkpoint), "--checkpoint-every", "0.2"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = Forked(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         end, first = time.monotonic() + 120, None
         while time.monotonic() < end and process.poll() is None:
@@ -57,7 +58,7 @@ def test_a_checkpoint_of_something_else_is_refused_in_one_line(tmp_path: Path) -
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     checkpoint = tmp_path / "c.npz"
     command = [sys.executable, "-m", "asyncsim", *WORDS.split(), "--updates", "100000", "--checkpoint", str(checkpoint)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = Forked(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not checkpoint.exists() and process.poll() is None:
         time.sleep(0.05)
     time.sleep(1.0)

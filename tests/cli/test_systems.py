@@ -1,7 +1,6 @@
 """Systems on the command line: words of limits and laws, headers, runs that are refused or too short."""
 
 import json
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base import checks, laws
+from tests import forked
 from tests.cli.test_cli import SMALL, call
 
 AREAL = ("timeline", "areal", "--set", "max_head_offpolicyness=1", "--set", "consumer_batch_size=4", "--updates", 12)
@@ -100,12 +100,7 @@ def test_a_staleness_that_is_not_reached_is_one_line() -> None:
     # In a process of its own: pytest keeps warnings to itself.
     words = ["run", "--updates", "5", "--replicates", "2", "--staleness"]
     short, enough = (
-        subprocess.run(
-            [sys.executable, "-c", f"from asyncsim.app.cli import main; main({[*words, lag]})"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        forked.run([sys.executable, "-c", f"from asyncsim.app.cli import main; main({[*words, lag]})"])
         for lag in ("100", "4")
     )
     assert (short.returncode, short.stderr.splitlines()) == (

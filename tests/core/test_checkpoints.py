@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ from asyncsim.running import checkpoint
 from asyncsim.running.checkpoint import Unwritable, flattened, rebuilt
 from asyncsim.systems._system import StalledError
 from tests.core.test_coupled_drawing import PARTS
+from tests.forked import Forked
 from tests.refusals import refused
 from tests.systems.settings import systems
 
@@ -321,7 +321,7 @@ sim.run(made, seed=3, checkpoint=sys.argv[2], checkpoint_every="1 update", callb
 def test_a_process_may_be_killed(tmp_path):
     made, path = spec(updates=200), tmp_path / "c.npz"
     made.save(tmp_path / "spec.json")
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path / "spec.json"), str(path)])
+    process = Forked([sys.executable, "-c", SCRIPT, str(tmp_path / "spec.json"), str(path)])
     try:
         end = time.monotonic() + 120
         while time.monotonic() < end and not (path.exists() and len(checkpoint.read(path).standing or ()) > 0):

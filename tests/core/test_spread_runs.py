@@ -22,6 +22,8 @@ from tests.core.runs import identical
 from tests.core.test_checkpoints import KINDS
 from tests.refusals import refused
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 SEED = 3
 CHAIN = sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov")
 ENDING = sim.tasks.token_bandit(actions=3, horizon=6, ends=True, logits=[[0.0, 0.0, -1.5]])
@@ -188,6 +190,7 @@ def test_a_second_ctrl_c_ends_all_at_once():
 
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_killed_worker_costs_its_block_and_a_second_time_the_run(deaths, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(workers, "subprocess", subprocess)  # a real one
     monkeypatch.setenv("ASYNCSIM_TEST_DEATHS", str(tmp_path / "left"))
     (tmp_path / "left").write_text("x" * deaths, encoding="utf-8")
     made = recorded("dies")
@@ -273,21 +276,21 @@ def counted(monkeypatch):
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Two cores, and runs that are long after a moment."""
+    """Two cores, and every run of some batches is a long one."""
     monkeypatch.setattr(workers, "cores", lambda: 2)
-    monkeypatch.setattr(spreading, "LOOK", 0.02)
-    monkeypatch.setattr(spreading, "WORTH", 0.1)
+    monkeypatch.setattr(spreading, "LOOK", 1e-9)
+    monkeypatch.setattr(spreading, "WORTH", 0.0)
     return counted(monkeypatch)
 
 
 def test_long_runs_have_workers_unasked(eager):
-    made = spec(updates=400)
+    made = spec()
     identical(sim.run(made, seed=SEED, workers=1), sim.run(made, seed=SEED))
     assert eager == [1]
 
 
 def test_short_runs_nested_runs_checkpoints_and_one_core_have_none(eager, tmp_path, monkeypatch):
-    made = spec(updates=400)
+    made = spec()
     sim.run(made, callback=lambda record: None)
     sim.run(made, checkpoint=tmp_path / "run.ckpt")
     with workers.alone():
@@ -295,7 +298,7 @@ def test_short_runs_nested_runs_checkpoints_and_one_core_have_none(eager, tmp_pa
     thread = threading.Thread(target=sim.run, args=(made,))
     thread.start()
     thread.join()
-    assert dict(workers.each("spread_parts:run_long", [(made,)], 1)) == {0: 400}
+    assert dict(workers.each("spread_parts:run_long", [(made,)], 1)) == {0: 9}
     monkeypatch.setenv(workers.NUMBER, "0")
     sim.run(made)
     monkeypatch.delenv(workers.NUMBER)

@@ -1,7 +1,6 @@
 """A run that is stopped keeps what it has: the trace so far, marked as partial, equal to the start of the whole run."""
 
 import signal
-import subprocess
 import sys
 import threading
 
@@ -12,6 +11,7 @@ import torch
 import asyncsim as sim
 from asyncsim.base import stopping
 from asyncsim.diagnostics._diagnostic import Metric
+from tests import forked
 
 pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals go to the main thread"
@@ -175,6 +175,6 @@ except KeyboardInterrupt as stop:
 
 
 def test_python_gets_the_partial_trace_by_a_real_interrupt():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120)
+    done = forked.run([sys.executable, "-c", SCRIPT])
     assert done.stdout.split() == ["8", "8"], done.stderr
     assert done.returncode in (1, -signal.SIGINT) and "Interrupted: stopped by Ctrl-C after 8 of 10000" in done.stderr

@@ -141,6 +141,7 @@ def test_a_number_that_is_none_of_workers_is_refused(asked):
     refused("workers", workers.count_of, asked, 3)
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_verdicts_do_not_depend_on_the_number_of_workers():
     import dataclasses
 

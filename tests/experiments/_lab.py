@@ -1,11 +1,12 @@
 """A checkout of its own with the real machinery and experiments of no cost, run as commands."""
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.forked import Forked
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINERY = ("__init__.py", "__main__.py", "_carried.py", "_contract.py", "_store.py")
@@ -54,16 +55,12 @@ def made(tmp_path):
 
 
 def start(lab, *arguments, limit=None, **environment):
-    def prepare():
-        if limit:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **environment}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if arguments[:2] == ("-m", "experiments") and "--workers" not in arguments:
         arguments += ("--workers", "1")  # settings in their order
     command = [sys.executable, *arguments]
-    return subprocess.Popen(command, cwd=lab, env=variables, text=True, preexec_fn=prepare, **streams)
+    return Forked(command, cwd=lab, env=variables, text=True, limit=limit, **streams)
 
 
 def run(lab, *arguments, **more):

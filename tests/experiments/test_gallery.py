@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from asyncsim.plotting import _style
 from docs import _prose
 from experiments import _contract
 from paper_figures import _claim_map, _claims, _gallery, _looks, _pipeline
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "paper_figures"
@@ -298,8 +298,7 @@ def test_fenced_code_is_left_as_it_is(gallery):
 
 def command(lab, *arguments):
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    words, streams = [sys.executable, "-m", *arguments], {"capture_output": True, "text": True}
-    done = subprocess.run(words, cwd=lab, env=variables, check=False, timeout=120, **streams)
+    done = forked.run([sys.executable, "-m", *arguments], cwd=lab, env=variables)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr.splitlines()
 

@@ -184,6 +184,7 @@ def test_a_unit_whose_file_changed_since_it_was_planned_is_refused(loss, tmp_pat
 
 
 @pytest.mark.parametrize(("body", "workers"), [("sys.exit(0)", 2), ("input()", 1)])
+@pytest.mark.usefixtures("forked_workers")
 def test_a_loss_that_exits_or_asks_fails_its_unit_alone(loss, body, workers, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda: (_ for _ in ()).throw(EOFError()))
     bad = sim.methods.from_loss(loss(ONCE_TRIED + body, "import sys"))

@@ -16,6 +16,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store, opened
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.sweeping import plans, sweeps, units
+from tests.forked import Forked
 from tests.sweeping.laboratory import bandit
 
 GRID = {"staleness": [0, 4], "method": [sim.methods.grpo(), sim.methods.reinforce()], "lr": [0.1, 0.5]}
@@ -112,7 +113,7 @@ def test_a_sweep_that_is_stopped_goes_on_where_it_was(whole, tmp_path, number):
         f"sim.sweep(bandit(), GRID, replicates=100, store={str(tmp_path)!r}, workers=2)\n"
     )
     path = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}
-    process = subprocess.Popen([sys.executable, "-c", script], env=path, stderr=subprocess.DEVNULL)
+    process = Forked([sys.executable, "-c", script], env=path, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 120
     while not list(Store(tmp_path).names("units")) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.005)
@@ -168,6 +169,7 @@ def test_bad_input_of_a_unit_is_not_tried_again(tmp_path, loss):
     assert json.loads(Store("s").read(name))["attempts"] == 1
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_worker_that_dies_fails_its_unit_alone_and_is_replaced(tmp_path, loss):
     deadly = loss(ONCE_TRIED + "os._exit(7)", "deadly")
     grid = {"method": {"deadly": deadly, "good": sim.methods.reinforce()}, "staleness": [0]}
@@ -177,6 +179,7 @@ def test_a_worker_that_dies_fails_its_unit_alone_and_is_replaced(tmp_path, loss)
     assert "a worker process ended with status 7" in found.failed[0]["reason"]
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_unit_that_fails_by_accident_is_tried_again(tmp_path, loss):
     mark = "pathlib.Path('been')"
     flaky = loss(f"{ONCE_TRIED}{mark}.exists() or ({mark}.touch(), os._exit(7))", "flaky")
