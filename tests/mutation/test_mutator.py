@@ -79,8 +79,8 @@ def test_the_change_is_made(source, change, expected):
 
 def test_every_mutant_is_another_program():
     """And keys do not coincide, so that each can be listed."""
-    source = (patching.ROOT / "asyncsim/step/step.py").read_text(encoding="utf-8")
-    found = mutants("asyncsim/step/step.py", source)
+    source = (patching.ROOT / "asyncsim/step/minibatches.py").read_text(encoding="utf-8")
+    found = mutants("asyncsim/step/minibatches.py", source)
     texts = {ast.unparse(mutated(source, each.number)) for each in found}
     assert len(found) > 30 and len(texts) == len(found) and ast.unparse(ast.parse(source)) not in texts
     assert len({each.key for each in found}) == len(found)
