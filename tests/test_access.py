@@ -15,7 +15,6 @@ from asyncsim.app import reporting
 from asyncsim.app.evidence import Evidence, Run
 from asyncsim.app.judgments import Page
 from asyncsim.base.records import Estimate
-from asyncsim.claims import _bandit
 from tests.test_explorer import BROWSER
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -62,17 +61,7 @@ def report(tmp_path_factory):
     verdicts[0] = dataclasses.replace(verdicts[0], verdict="violated", p=0.0)
     bets = {name: Evidence("0.1.0", "x", (Run(0, 0.5, 0.9),), len(verdicts)) for name in predictions}
     whole = Page(verdicts, {"seed": 0}, None, bets, {"rows": drawn})
-    with pytest.MonkeyPatch.context() as patch:
-        # A curve over one parameter asks for the same sequences at each of its points.
-        scores, seen = _bandit.sequence_scores, {}
-
-        def once(pair, logits, tokens):
-            key = pair.dependence, pair.horizon, logits.tobytes(), logits.shape, tokens.tobytes()
-            seen[key] = seen[key] if key in seen else scores(pair, logits, tokens)
-            return seen[key].copy()
-
-        patch.setattr(_bandit, "sequence_scores", once)
-        return reporting.write_page(whole, path, reporting.TITLE, references, predictions)
+    return reporting.write_page(whole, path, reporting.TITLE, references, predictions)
 
 
 @pytest.fixture(scope="module")

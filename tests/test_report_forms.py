@@ -113,7 +113,7 @@ def test_what_to_do_is_the_same_text_everywhere(tmp_path: Path) -> None:
     plain = "\n".join(steps)
     for words in (
         "through: loop",
-        "clamped weights; scored at another temperature",
+        "clamped weights",
         "--seed 5 --size full",
         judgments.PAGE,
     ):

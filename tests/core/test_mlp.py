@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import sys
 from itertools import pairwise
 
 import numpy as np
@@ -285,7 +284,7 @@ def test_score_norm_is_brute_force(head, mixed):
 
 def test_score_norm_of_long_trajectories_is_refused(monkeypatch):
     policy, theta, batch, weight = problem("categorical")
-    monkeypatch.setattr(sys.modules["asyncsim.policies.mlp"], "_PAIRS", 10)
+    monkeypatch.setattr(network, "_PAIRS", 10)
     with pytest.raises(InputError, match=r"pairs of tokens in score_norm = .*another advantage than opob"):
         policy.score_norm(versions.current(policy.prepare(theta[0])), batch, weight["log_prob"])
 

@@ -166,7 +166,8 @@ def recorded(measure, **changes):
 
 @main_only
 @pytest.mark.parametrize("block", [None, 2])
-def test_ctrl_c_keeps_what_all_have_done(block):
+def test_ctrl_c_keeps_what_all_have_done(block, monkeypatch):
+    monkeypatch.setattr(workers, "subprocess", subprocess)  # real ones begin when this process is far
     made = recorded("interrupts", updates=3000, block=block)
     with pytest.raises(sim.Interrupted) as caught:
         sim.run(made, seed=SEED, workers=2)
