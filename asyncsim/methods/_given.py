@@ -116,17 +116,22 @@ def received(
     return Received(step, shape, rewards is not None, own)
 
 
+_RECEIVED = inspect.signature(received).parameters
+
+
 def stepped(method: Weigher, tensors: Received) -> Step:
     """The step of a method on tensors that were checked, with its advantages."""
     # Bind knobs of one number per replicate.
     mask = tensors.step.mask
     replicates = mask.shape[0] if len(tensors.shape) == 4 else 1
-    for length in sorted(knobs.lengths(method)):
+    lengths = knobs.lengths(method)
+    for length in sorted(lengths):
         bound = f"{length}, as a knob has one number for each"
         remedy = "give a single number, or log-probs [R, G, N, T]"
         checks.require(length == replicates, "log_prob replicates", replicates, bound, remedy)
-    with versions.on(str(mask.device)):
-        method = knobs.bind(method, np.arange(replicates))
+    if lengths:
+        with versions.on(str(mask.device)):
+            method = knobs.bind(method, np.arange(replicates))
     # Refuse a method that reads what was not given.
     given_start, rewarded = tensors.step.start is not None, tensors.rewarded
     missing = set(method.outputs) - set(tensors.step.known or {})
@@ -154,10 +159,9 @@ def stepped(method: Weigher, tensors: Received) -> Step:
 
 def weigh(method: Weigher, *arguments: Any, **settings: Any) -> Weighed:
     """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
-    known = inspect.signature(received).parameters
     remedy = "values of a critic belong to a run: hand over advantages that were made of them"
     for name in settings:
-        checks.one_of("argument of weigh", name, known, remedy)
+        checks.one_of("argument of weigh", name, _RECEIVED, remedy)
     tensors = received(*arguments, **settings)
     step = stepped(method, tensors)
     advantage = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)
