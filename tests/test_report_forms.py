@@ -111,12 +111,7 @@ def test_what_to_do_is_the_same_text_everywhere(tmp_path: Path) -> None:
         *("chance", "theory", "product", "suspects", "where", "more")
     ]
     plain = "\n".join(steps)
-    for words in (
-        "through: loop",
-        "clamped weights",
-        "--seed 5 --size full",
-        judgments.PAGE,
-    ):
+    for words in ("through: loop", "clamped weights", "--seed 5 --size full", judgments.PAGE):
         assert words in plain
     assert (Path(__file__).parents[1] / judgments.PAGE).exists()
     assert all(len(part.split()) <= 25 for step in steps for part in re.sub("`[^`]*`", "code", step).split(". "))

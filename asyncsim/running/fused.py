@@ -52,7 +52,9 @@ def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any
     # A block that was on tensors when it was left stays there.
     left = at.batch > 0 and at.weights is None
     fits = pays(spec) and not left and updater.method.at == "current" and all(map(plugins.own, _parts(updater)))
-    return Fused(updater, recorder, spec.rounds) if fits else updater
+    if spec.compiled and not fits and not left:
+        _say("programs are float64 on the CPU, of whole batches and the package's own parts")
+    return Fused(updater, recorder, spec.rounds, bool(spec.compiled)) if fits else updater
 
 
 def sampling(spec: Any, source: Any) -> None:
@@ -65,9 +67,10 @@ def sampling(spec: Any, source: Any) -> None:
 
 
 class Fused:
-    """An updater that runs as a program where it can, and says in `why` where it cannot."""
+    """An updater that runs as a program where it can; `why` not is said where a program was `asked` for."""
 
-    def __init__(self, updater: Updater, recorder: Recorder, epochs: int) -> None:
+    def __init__(self, updater: Updater, recorder: Recorder, epochs: int, asked: bool) -> None:
+        self.asked = asked
         self.updater, self.recorder, self.epochs = updater, recorder, epochs
         self.programs: dict[tuple[bool, bool], _Update] = {}
         self.rows = list(knobs.bound((updater.method, updater.update)))
@@ -91,7 +94,7 @@ class Fused:
                 self.beginning = Program(partial(self._begun, when, cuts), tree, now.parameters.shape[0], self.rows)
             made = self.beginning(tree)
         except Exception as reason:
-            self.why = _reason(reason)
+            self.why = _reason(reason, self.asked)
             return self.updater.begin(now, batch, when, cuts)
         then = now._replace(memory=made.pop("memory"))
         start = Carried({}, **made, weights=now.weights, unfinished=cuts.unfinished, memory=now.memory)
@@ -115,17 +118,20 @@ class Fused:
             try:
                 self.programs[key] = _Update(self, now, batch, start, part, recorded)
             except Exception as reason:
-                self.why = _reason(reason)
+                self.why = _reason(reason, self.asked)
                 return self.updater(now, batch, start, when, part)
         return self.programs[key](now, batch, start, when, part)
 
 
-def _reason(error: Exception) -> str:
-    """Why there is no program; what is no decision of ours is said once, and the tensor path goes on."""
-    if not isinstance(error, (Unfit, checks.InputError)):
-        text = f"updates are not compiled, they run on tensors: {type(error).__name__}: {error}"
-        compiling.report("programs", text.splitlines()[0])
+def _reason(error: Exception, asked: bool) -> str:
+    """Why there is no program; said where one was asked for, or where it is no decision of ours."""
+    if asked or not isinstance(error, (Unfit, checks.InputError)):
+        _say(f"{type(error).__name__}: {error}".splitlines()[0].removeprefix("Unfit: "))
     return str(error)
+
+
+def _say(why: str) -> None:
+    compiling.report("programs", f"updates are not compiled, they run on tensors: {why}")
 
 
 class _Update:
@@ -229,7 +235,7 @@ class FusedSampling:
                 except Unfit:  # rewards are added on tensors
                     self.program = Program(partial(_rolled_out, sampler, trajectory, False), tree, count)
             except Exception as reason:
-                self.why = _reason(reason)
+                self.why = _reason(reason, False)
                 return monte_carlo(sampler, *given)
         made = self.program(tree)
         reward = made.pop("reward", None)

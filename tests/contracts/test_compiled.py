@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import asyncsim as sim
+from asyncsim.base import compiling
 from asyncsim.fusing import elementary, emitting
 from asyncsim.running import fused
 from tests.contracts.test_every_plugin import EVERY, spec_of
@@ -40,7 +41,7 @@ def programs(monkeypatch):
         made.append(self)
 
     monkeypatch.setattr(fused.Program, "__init__", init)
-    monkeypatch.setattr(fused, "_reason", lambda error: reasons.append(repr(error)) or repr(error))
+    monkeypatch.setattr(fused, "_reason", lambda error, asked: reasons.append(repr(error)) or repr(error))
     return made, reasons
 
 
@@ -201,3 +202,21 @@ def test_planted_defects_are_seen(name, monkeypatch):
     unkept(monkeypatch)
     with pytest.raises(AssertionError):
         assert_equal(*both(laid_out("dropped groups")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"policy": sim.policies.mlp(4, 3, critic=False)}, "no rule for baddbmm"),
+        ({"dtype": "float32"}, "programs are float64 on the CPU, of whole batches and the package's own parts"),
+    ],
+)
+@pytest.mark.parametrize("asked", [True, None])
+def test_who_asked_for_programs_and_has_none_is_told_once(changes, why, asked, capsys, monkeypatch):
+    monkeypatch.setattr(compiling, "_reported", set())
+    task = sim.tasks.token_bandit(actions=3, horizon=4, dependence="position")
+    spec = sim.Spec(task, sim.schedules.fixed(1), sim.methods.grpo(), sim.chain(sim.updates.adam(0.05)), updates=4)
+    for seed in (0, 1):
+        sim.run(spec.replace(compiled=asked, **changes), seed=seed, progress=False)
+    told = f"asyncsim: updates are not compiled, they run on tensors: {why}\n"
+    assert capsys.readouterr().err == told * (asked is True)
