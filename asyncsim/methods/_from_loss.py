@@ -89,17 +89,21 @@ def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized:
         return loss(log_prob=log_prob, **others).sum()
 
     others = {name: values for name, values in rows.items() if name != "log_prob"}
-    # Not `torch.func.grad`, which loads torch's compiler, a second's work. Replicates do not mix in a sum of theirs.
+    if vectorized:
+        # Replicates do not mix in the sum of their losses.
+        return _gradient(torch.func.vmap(total), rows["log_prob"], others)
+    each = enumerate(rows["log_prob"])
+    return torch.stack([_gradient(total, now, {k: v[r] for k, v in others.items()}) for r, now in each])
+
+
+def _gradient(total: Callable[..., Tensor], log_prob: Tensor, others: dict[str, Tensor]) -> Tensor:
+    """The gradient of a sum. Not by `torch.func.grad`, which loads torch's compiler, a second's work."""
     with torch.enable_grad():
-        log_prob = rows["log_prob"].detach().clone().requires_grad_()
-        if vectorized:
-            value = torch.func.vmap(total)(log_prob, others).sum()
-        else:
-            each = [total(now, {k: v[r] for k, v in others.items()}) for r, now in enumerate(log_prob)]
-            value = torch.stack(each).sum()
-        if not value.requires_grad:
-            return torch.zeros_like(rows["log_prob"])
-        return torch.autograd.grad(value, log_prob)[0]
+        live = log_prob.detach().requires_grad_()
+        value = total(live, others).sum()
+    if not value.requires_grad:
+        return torch.zeros_like(log_prob)
+    return torch.autograd.grad(value, live, allow_unused=True, materialize_grads=True)[0]
 
 
 def from_loss(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -252,7 +252,7 @@ def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
     return out
 
 
-def score_norm(head: Head, evaluated: list[Any], action: Tensor, weight: Tensor) -> Tensor:
+def score_norm(head: Head, evaluated: list[tuple[Evaluation, Tensor | None]], action: Tensor, weight: Tensor) -> Tensor:
     """|sum_t w_t grad log pi(a_t|s_t)|^2 of each sample, `[R, G, N]`, from evaluations with the rows that read them."""
     # Bound the pairs of tokens.
     shape = action.shape[:4]

@@ -271,8 +271,8 @@ def _measured(recorder: Recorder, step: Step, alive: Tensor) -> Iterator[tuple[s
 
 
 def _reads_batch(each: Any) -> bool:
-    """Whether a metric or an accumulator reads the samples of an update: the return of a policy does not."""
-    return getattr(each, "subject", "step") != "policy" or each.enumerates
+    """Whether a metric or an accumulator may read the samples of an update; our own of the policy do not."""
+    return getattr(each, "subject", "step") != "policy" or each.enumerates or not plugins.own(each.measure)
 
 
 def _parts(updater: Updater) -> Iterator[Any]:

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from asyncsim.base import checks, plugins, rng
 from asyncsim.fusing.tape import none, recording
-from asyncsim.policies._policy import Act, Keys, Moves, Policy, Walk
+from asyncsim.policies._policy import Act, Keys, Moves, Policy
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights, tensor
-from asyncsim.tasks._tabular import TabularTask
 from asyncsim.tasks._task import Outcomes, Task, Turn
 
 COLUMNS = ("state", "action", "mask", "outputs", "index", "full", "inserted")
@@ -88,22 +87,8 @@ class Sampler:
 
     @cached_property
     def moves(self) -> Moves | None:
-        """How trajectories go on, of a task that says so for all its states and actions."""
-        task = self.task
-        if not isinstance(task, TabularTask) or not (plugins.own(task) and plugins.own(self.policy)):
-            return None
-        # A single token is drawn as fast by itself.
-        if task.pays or task.tools or not task.followed or task.horizon == 1:
-            return None
-        cells = torch.arange(task.rows * task.actions).reshape(1, task.rows, task.actions)
-        turn = task.step(cells // task.actions, cells % task.actions, 0, None)
-        following = torch.where(turn.going, turn.state, -1)[0]
-        passed = [task.begin(torch.zeros((1, 1, 1), dtype=torch.int64), None)]
-        if task.prompts > 1 or bool(((following != following[:, :1]) | (following < 0)).any()):
-            return Moves(following.numpy(), None)
-        while len(passed) < task.horizon:
-            passed.append(following[passed[-1], 0])
-        return Moves(following.numpy(), torch.stack(passed, -1))
+        """How trajectories go on, where task and policy do nothing but what the package's own do."""
+        return self.task.moves if plugins.own(self.task) and plugins.own(self.policy) else None
 
     @cached_property
     def told(self) -> tuple[Tensor, Tensor]:
@@ -223,7 +208,10 @@ def generate(
     if before is None and where is None and sampler.moves is not None and recording() is None:
         walked = sampler.policy.walk(view, sampler.moves, world, draws, task.horizon)
         if walked is not None:
-            return _kept(sampler, view, walked)
+            drawn = Trajectories(*walked)
+            if sampler.policy.mismatched:
+                drawn.outputs |= sampler.policy.compared(view, sampler.unrewarded(view, drawn))
+            return drawn
     trajectories = before or _begin(sampler, world, prompt)
     silent = False
     for t in range(task.horizon):
@@ -255,15 +243,6 @@ def generate(
     trajectories.world = world if task.pays else None
     _complete(sampler, trajectories, view, where, silent)
     return trajectories
-
-
-def _kept(sampler: Sampler, view: View, walked: Walk) -> Trajectories:
-    """What was drawn all at once, with the trainer's log-probs where its numerics differ."""
-    drawn = Trajectories(*walked)
-    if sampler.policy.mismatched:
-        batch = sampler.unrewarded(view, drawn)
-        drawn.outputs |= sampler.policy.compared(view, batch)
-    return drawn
 
 
 def _replied(

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from asyncsim.base import checks, plugins
 from asyncsim.base.parts import choice, handed_on, real
 from asyncsim.policies._engine import Engine
-from asyncsim.policies._policy import Policy
+from asyncsim.policies._policy import Moves, Policy
 from asyncsim.policies.mlp import Mlp
 from asyncsim.policies.tabular import tabular
 from asyncsim.step import versions
@@ -162,6 +162,22 @@ class TabularTask(Task):
         make = plugins.load("asyncsim.policies", "tabular", "policy") if engine else tabular
         policy: Policy = make(self.rows, self.actions, self.logits, self.reference, **engine)
         return policy
+
+    @cached_property
+    def moves(self) -> Moves | None:  # type: ignore[override]
+        """How trajectories go on, where that follows from state and action alone."""
+        # A single token is drawn as fast by itself.
+        if self.pays or self.tools or not self.followed or self.horizon == 1:
+            return None
+        cells = torch.arange(self.rows * self.actions).reshape(1, self.rows, self.actions)
+        turn = self.step(cells // self.actions, cells % self.actions, 0, None)
+        following = torch.where(turn.going, turn.state, -1)[0]
+        passed = [self.begin(torch.zeros((1, 1, 1), dtype=torch.int64), None)]
+        if self.prompts > 1 or bool(((following != following[:, :1]) | (following < 0)).any()):
+            return Moves(following.numpy(), None)
+        while len(passed) < self.horizon:
+            passed.append(following[passed[-1], 0])
+        return Moves(following.numpy(), torch.stack(passed, -1))
 
     def adapted(self, policy: Policy) -> Policy:
         """A perceptron becomes one that computes the logits of all states at once."""

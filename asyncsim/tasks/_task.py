@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, plugins
-from asyncsim.policies._policy import Policy
+from asyncsim.policies._policy import Moves, Policy
 from asyncsim.step.batch import Batch, Outputs
 from asyncsim.step.versions import Weights
 
@@ -65,7 +65,7 @@ class Task:
     before it in its slot stopped; `tools`: whether the environment writes some tokens of a trajectory itself, so
     that `reply` says which; `moving`: whether rewards depend on the current weights; `earnings`: least and
     largest return; `optimum`: the best expected return, NaN where it is unknown. `solved`: whether `expected` has the
-    return of a policy for a few percent of an update. `header`: attributes that `describe` names.
+    return of a policy for a few percent of an update. `moves`: how trajectories go on. `header`: what `describe` names.
     """
 
     horizon: int
@@ -81,6 +81,7 @@ class Task:
     earnings = (-math.inf, math.inf)
     optimum = math.nan
     solved = False
+    moves: Moves | None = None
     header: ClassVar[tuple[str, ...]] = ()
 
     @property

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import asyncsim as sim
+from asyncsim.methods import _from_loss
 from tests.refusals import refused
 
 G, N, T = 2, 4, 5
@@ -162,3 +163,10 @@ def test_an_average_is_not_averaged_again():
     per_token = sim.methods.from_loss(truncated_token, aggregator="sequence_mean")
     known = sim.methods.truncated_is("token", cap=2.0, aggregator="sequence_mean")
     torch.testing.assert_close(cotangents(per_token), cotangents(known), rtol=1e-12, atol=1e-14)
+
+
+def test_a_graph_that_does_not_reach_the_log_probs_has_no_gradient():
+    """A loss may hold parameters of its own; with `vmap` and without."""
+    own, rows = torch.ones(3, 4, requires_grad=True), {"log_prob": torch.zeros(2, 3, 4)}
+    for vectorized in (True, False):
+        assert not _from_loss._gradients(lambda log_prob: own * log_prob.detach().exp(), rows, vectorized).any()

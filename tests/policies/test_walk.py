@@ -48,7 +48,10 @@ def drawn_sampler(seed):
     return sampler, view, numbers.integers(0, 10_000, (2, G, N))
 
 
-def rolled(sampler, view, ids):
+def rolled(sampler, view, ids, by_token=False):
+    if by_token:
+        sampler = dataclasses.replace(sampler)
+        vars(sampler)["moves"] = None
     draws = sampler.draws(ids)
     return generate(sampler, view, draws, sampler.prompts(ids)), draws
 
@@ -72,9 +75,7 @@ def test_one_loop_draws_what_single_tokens_draw(seed):
     sampler, view, ids = drawn_sampler(seed)
     assert sampler.moves is not None
     fast, draws = rolled(sampler, view, ids)
-    slow = dataclasses.replace(sampler)
-    vars(slow)["moves"] = None
-    slowly, others = rolled(slow, view, ids)
+    slowly, others = rolled(sampler, view, ids, by_token=True)
     assert_equal(fast, slowly)
     assert torch.equal(sampler.earned(fast, draws), sampler.earned(slowly, others))
 
@@ -87,9 +88,7 @@ def test_a_walk_that_reads_another_counter_is_seen(monkeypatch):
     def shifted(k0, k1, replicates, row, trajectory, *rest):
         right(k0, k1, replicates, row, trajectory + 1, *rest)
 
-    slow = dataclasses.replace(sampler)
-    vars(slow)["moves"] = None
-    slowly, _ = rolled(slow, view, ids)
+    slowly, _ = rolled(sampler, view, ids, by_token=True)
     monkeypatch.setattr(kernels, "walk", shifted)
     with pytest.raises(AssertionError):
         assert_equal(rolled(sampler, view, ids)[0], slowly)
