@@ -27,7 +27,7 @@ count, over what this machine did in the same minute on one thread.
 """
 GROWTH = """The bandit with one size changed at a time (tokens: a chain of binary choices, 256 replicates). An update is
 taken from the difference of a long run and a short one. The event kernel simulates 512 slots, from the seed to summary
-or timeline. Updates are programs where an operation has at most 16,384 numbers of a replicate; beyond that they run
+or timeline. Updates are programs where an operation has at most 131,072 numbers of a replicate; beyond that they run
 on tensors.
 """
 MEMORY = """Most resident memory of a process of its own. A run holds libraries, the batch of one block of replicates,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-LARGEST = 16_384
+LARGEST = 131_072
 """Numbers of one replicate that an operation may have; larger arrays keep a processor busy without a program."""
 
 
