@@ -394,7 +394,6 @@ def _integral_of_order(law: Law, k: int, n: int) -> float:
     from scipy.integrate import quad
     from scipy.optimize import brentq
 
-    # Invert the distribution of the maximum.
     def exceeds(y: float) -> float:
         tail = float(law.survival(math.exp(y)))
         if k < n:
@@ -410,7 +409,6 @@ def _integral_of_order(law: Law, k: int, n: int) -> float:
             high += 1.0
         return brentq(lambda y: exceeds(y) - tail, low, high)
 
-    # Integrate on both sides of the median.
     def integrand(y: float) -> float:
         # Beyond e^700 the factor overflows although every survival here has vanished or left at most rounding.
         return exceeds(y) * math.exp(y) if y < 700.0 else 0.0

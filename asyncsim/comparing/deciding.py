@@ -418,7 +418,6 @@ def power(
     reading = Reading(name, over, target, better)
     specs = {key: spec.replace(diagnostics=diagnostics) for key, spec in specs.items()}
     refuse([reading], ((f"arm {key}", spec) for key, spec in specs.items()))
-    # Run every arm once on the same seed.
     numbers, seconds = [], []
     for spec in specs.values():
         start = time.monotonic()

@@ -22,7 +22,6 @@ EXTENSIONS = 3
 
 
 def _knobs(spec: Spec) -> dict[str, Any]:
-    """All knobs of the method and the chain, by full name."""
     return {**knobs.values(spec.method, "method"), **knobs.values(spec.update, "update")}
 
 

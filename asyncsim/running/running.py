@@ -96,7 +96,6 @@ def run(
             # Workers keep finished blocks only, which may be hours apart.
             site.refuse("checkpoints")
         job = _job(spec, seed)
-        # Run block after block.
         with stopping.deferred() as received:
             # Whoever shows how far the run is takes the place of the bar.
             shown = False if progress is None and any(isinstance(each, Live) for each in callbacks) else progress

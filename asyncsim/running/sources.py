@@ -73,7 +73,6 @@ class Source:
             f"a multiple of {spec.passes}, the updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})"
         )
         checks.require(spec.updates % spec.passes == 0, "updates", spec.updates, bound, "whole batches are trained")
-        # Count batches and realizations.
         self.batches = spec.updates // spec.passes
         fits = spec.realizations is None or not (saved or self.coupled)
         bound = "absent with a saved or coupled schedule"
@@ -85,7 +84,6 @@ class Source:
             count = spec.replicates
         else:
             count = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
-        # Spread replicates over the schedule.
         self.realization = np.arange(spec.replicates) % count
         self.schedule = None
         if saved:
@@ -118,14 +116,12 @@ class Source:
         spec = self.spec
         bound = f"at most {schedule.batches * spec.passes}, the schedule's length"
         checks.require(schedule.batches >= self.batches, "updates", spec.updates, bound, "save a longer schedule")
-        # Match group size and horizon.
         fits = schedule.version.shape[3] == spec.samples_per_group
         bound = f"{schedule.version.shape[3]}, as in the schedule"
         checks.require(fits, "samples_per_group", spec.samples_per_group, bound, "use the group size it was made for")
         fits = schedule.version.shape[4] in (1, spec.task.horizon)
         bound = f"1 or the task's horizon {spec.task.horizon}"
         checks.require(fits, "schedule tokens", schedule.version.shape[4], bound, "use the task it was made for")
-        # Bound ids and realizations.
         for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
             checks.require(0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws")
         bound, remedy = f"at least {schedule.realizations}, the schedule's realizations", "raise replicates"
@@ -154,7 +150,6 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
         least = min(part.updates for part in parts)
         header["partial"] = {"by": by, "updates": least, "of": spec.updates, **counts}
     header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
-    # Join the blocks.
     metrics = _join([part.metrics for part in parts], sizes, longest.metrics)
     header["ranges"] = _ranges.declared(metrics, spec.recorded[0])
     if longest.axes:

@@ -53,20 +53,15 @@ def _part(sign: str, remedy: str, usual: Any = ...) -> Any:
     return Knob(usual, "", check)
 
 
-def _chain(name: str, update: Any) -> None:
-    checks.require(isinstance(update, Chain), name, update, "a chain of links", "write sim.chain(link, ...)")
+def _of_type(kind: type, bound: str, remedy: str, usual: Any = ...) -> Any:
+    return Knob(usual, "", lambda name, value: checks.require(isinstance(value, kind), name, value, bound, remedy))
 
 
-def _switch(name: str, value: Any) -> None:
-    checks.require(isinstance(value, bool), name, value, "True, False or None", "leave it out for the default")
-
-
-_SWITCH: Any = Knob(None, "", _switch)
 REQUIRED: dict[str, Any] = {
     "task": _part("outcomes", "write sim.tasks.NAME(...)"),
     "system": _part("batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
     "method": _part("aggregator", "write sim.methods.NAME(...)"),
-    "update": Knob(..., "", _chain),
+    "update": _of_type(Chain, "a chain of links", "write sim.chain(link, ...)"),
 }
 """What checks fields without a usual value."""
 
@@ -125,7 +120,7 @@ class Spec:
     block: int | None = None
     device: str = choice(*DEVICES, words="where tensors live")
     micro_batches: int = _count(1)
-    compiled: bool | None = _SWITCH
+    compiled: bool | None = _of_type(bool, "True, False or None", "leave it out for the default", usual=None)
     rewards: Any = _part("arriving", "write sim.rewards.late(...), or leave it out", usual=None)
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import csv
 
 from asyncsim.base import files
-from asyncsim.schedules import _log_cells, _log_files, _log_lines, _log_table
+from asyncsim.schedules import _log_cells, _log_files, _log_table
 from asyncsim.schedules._log_cells import MISSING, codes, empty, integers, listed, of_arrow, ranked, seconds
 from asyncsim.schedules._log_files import read
 from asyncsim.schedules._log_places import Place, digest, found
@@ -35,9 +35,9 @@ def test_a_long_log_is_packed_as_it_is_read_and_stays_the_same(tmp_path: Path, m
     path, tables = tmp_path / "log.jsonl", []
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     for block in (1 << 16, 5, 4):
-        monkeypatch.setattr(_log_lines, "BLOCK", block)
+        monkeypatch.setattr(_log_files, "BLOCK", block)
         budget = files.Budget(path)
-        table = _log_lines.read(path, WANTED, budget)
+        table = _log_files._json_lines(path, WANTED, budget)
         tables.append((table.names, table.rows, {n: [_told(x) for x in listed(c)] for n, c in table.cells.items()}))
         assert isinstance(table.cells["v"], list) == (block > 5) and isinstance(table.cells["lost"], list)
         # Planted: room that is given back twice.
