@@ -80,7 +80,15 @@ class Law:
 
     @cached_property
     def _mean(self) -> float:
-        return _mean(self.kind, self.parameters)
+        p = self.parameters
+        if self.kind == "pareto":
+            return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
+        if self.kind not in ("empirical", "recorded"):
+            return p[0]
+        try:
+            return math.fsum(p) / len(p)
+        except OverflowError:  # the sum is beyond the largest number, the mean is not
+            return math.fsum(x / len(p) for x in p)
 
     def mean(self) -> float:
         """E[X]; raises `InputError` where it is infinite."""
@@ -305,17 +313,6 @@ MAKERS: dict[str, Callable[..., Law]] = {
 
 def _positive(field: str, value: float) -> float:
     return checks.real(field, value, "give a positive number", 0.0, open_low=True)
-
-
-def _mean(kind: str, p: Parameters) -> float:
-    if kind == "pareto":
-        return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
-    if kind not in ("empirical", "recorded"):
-        return p[0]
-    try:
-        return math.fsum(p) / len(p)
-    except OverflowError:  # the sum is beyond the largest number, the mean is not
-        return math.fsum(x / len(p) for x in p)
 
 
 def _value(kind: str, u: np.ndarray, p: Any) -> np.ndarray:

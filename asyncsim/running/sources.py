@@ -32,9 +32,12 @@ class Cut(NamedTuple):
         """For other processes, without what axes repeat along which nothing varies."""
         if self.schedule is None:
             return Cut, tuple(self)
-        fields = {field.name: getattr(self.schedule, field.name) for field in dataclasses.fields(self.schedule)}
-        slim = {name: _slim(value) if isinstance(value, np.ndarray) else value for name, value in fields.items()}
-        return _whole, (self.replicates, slim, self.realization)
+        arrays, scalars = self.schedule.packed()
+        slim = {
+            name: (each[tuple(slice(0, 1 if stride == 0 else None) for stride in each.strides)], each.shape)
+            for name, each in arrays.items()
+        }
+        return _whole, (self.replicates, slim, scalars, self.realization)
 
     def feed(self, spec: Spec, batches: int, seed: int) -> Any:
         """A feed of so many batches; a coupled one is stepped from the same keys wherever it is made."""
@@ -46,20 +49,9 @@ class Cut(NamedTuple):
         )
 
 
-class _Slim(NamedTuple):
-    """An array by what varies of it, and its shape."""
-
-    values: np.ndarray
-    shape: tuple[int, ...]
-
-
-def _slim(array: np.ndarray) -> _Slim:
-    return _Slim(array[tuple(slice(0, 1 if stride == 0 else None) for stride in array.strides)], array.shape)
-
-
-def _whole(replicates: np.ndarray, fields: dict[str, Any], realization: np.ndarray) -> Cut:
-    arrays = {name: np.broadcast_to(*value) for name, value in fields.items() if isinstance(value, _Slim)}
-    return Cut(replicates, records.Schedule(**{**fields, **arrays}), realization)
+def _whole(replicates: np.ndarray, slim: dict[str, Any], scalars: dict[str, Any], realization: np.ndarray) -> Cut:
+    arrays = {name: np.broadcast_to(values, shape) for name, (values, shape) in slim.items()}
+    return Cut(replicates, records.Schedule.unpacked(arrays, scalars), realization)
 
 
 class Source:

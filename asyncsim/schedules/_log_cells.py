@@ -131,21 +131,10 @@ def narrow(values: np.ndarray) -> np.ndarray:
 
 def ranked(values: np.ndarray) -> np.ndarray:
     """The same, of integers: 0 for the first that appears, 1 for the next."""
-    if (values[1:] >= values[:-1]).all():
-        return np.concatenate([[0], np.cumsum(values[1:] != values[:-1])]).astype(np.int64)[: len(values)]
     _, first, member = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[member.reshape(-1)]
-
-
-def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct integers in ascending order, and which of them each is; without sorting where they ascend already."""
-    if not (values[1:] >= values[:-1]).all():
-        found, member = np.unique(values, return_inverse=True)
-        return found, member.reshape(-1)
-    new = np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
-    return values[new], np.cumsum(new) - 1
 
 
 class Table(NamedTuple):
