@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from typing import Any, NamedTuple
@@ -98,11 +97,9 @@ class Source:
         """The realized schedule of all blocks, as far as so many updates go."""
         if self.schedule is not None:
             return head(self.schedule, updates // self.spec.passes)
-        parts = [block.schedule for block in blocks if block.schedule is not None]
-        names = ("version", "trajectory", "work", "seconds")
-        known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
-        joined: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in known.items()}
-        return dataclasses.replace(parts[0], **joined)
+        arrays, scalars = zip(*(block.schedule.packed() for block in blocks if block.schedule is not None), strict=True)
+        joined = {name: np.concatenate([each[name] for each in arrays]) for name in arrays[0]}
+        return records.Schedule.unpacked(joined, scalars[0])
 
     def _check_saved(self, schedule: records.Schedule) -> None:
         spec = self.spec

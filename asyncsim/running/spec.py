@@ -190,7 +190,7 @@ class Spec:
         price = self.price(metrics)
         # Of shared parameters a version keeps the table as well.
         kept = max(policy.size, getattr(policy, "cells", 0))
-        checks.memory(self._arrays(kept, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
+        checks.memory(self._arrays(kept, metrics) | price.arrays())
         _price.check(price)
         # What parts read of the policy, and knobs of one number per replicate.
         require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
@@ -289,7 +289,7 @@ class Spec:
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
 
-    def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
+    def _arrays(self, parameters: int, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
         group = self.groups * self.samples_per_group
@@ -321,7 +321,7 @@ class Spec:
                 + (" or the staleness" if versions > 1 else ""),
             ),
             "metrics [U/every, R]": (
-                8 * (metrics + 1) * R * (1 + self.updates // self.every),
+                8 * (len(metrics) + 1) * R * (1 + self.updates // self.every),
                 f"updates = {self.updates} or replicates = {R}, or raise every",
             ),
         }
@@ -331,19 +331,18 @@ class Spec:
                 (8 + 5 * M * (T if system.mode in ("keep", "reprefill") else 1)) * batches * group,
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )
-        return sizes
-
-    def _wide_arrays(self, policy: Policy, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
-        """Bytes of whole distributions, where a part asks for them."""
-        asked = {*self.method.outputs, *self.method.advantage.outputs}
+        # Whole distributions, where a part asks for them.
+        policy, asked = self.trained_policy, {*self.method.outputs, *self.method.advantage.outputs}
         asked |= {name for part in (*metrics, *self.update.links) for name in getattr(part, "outputs", ())}
-        recorded = getattr(policy, "distributions", False)
-        if not recorded and not {"log_probs", "reference_log_probs"} & asked & set(policy.outputs):
-            return {}
-        tokens = self.together * self.system.groups_per_batch * self.samples_per_group * self.task.horizon
-        each = (8 if self.precision == "float64" else 4) * WIDE * int(getattr(policy, "actions", 1))
-        lower = f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or the vocabulary"
-        return {"log_probs [R, G, N, T, A]": (each * tokens, lower + ", or leave out the parts that read log_probs")}
+        wide = {"log_probs", "reference_log_probs"} & asked & set(policy.outputs)
+        if wide or getattr(policy, "distributions", False):
+            tokens = self.together * system.groups_per_batch * self.samples_per_group * T
+            sizes["log_probs [R, G, N, T, A]"] = (
+                size * WIDE * int(getattr(policy, "actions", 1)) * tokens,
+                f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or the vocabulary, "
+                "or leave out the parts that read log_probs",
+            )
+        return sizes
 
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""
