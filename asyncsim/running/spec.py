@@ -202,16 +202,7 @@ class Spec:
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
         """What the metrics that list every outcome add to a run."""
-        return _price.price(
-            metrics,
-            self.fitted_task,
-            groups=self.groups,
-            samples=self.samples_per_group,
-            replicates=self.replicates,
-            together=self.together,
-            updates=self.updates,
-            recorded=-(-self.updates // self.every),
-        )
+        return _price.price(metrics, self)
 
     def settings(self) -> dict[str, tuple[float, ...]]:
         """Knobs that differ between replicates, each with its R numbers; what is the same for all is left out.

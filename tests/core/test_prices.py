@@ -1,5 +1,7 @@
 """Metrics that list every outcome say what they add, and are refused where the run would not end."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -68,12 +70,8 @@ def test_a_closed_form_costs_nothing(task):
     made = task()
     if made.horizon < 10**6:
         made.exact(made.policy(), made.policy().initial([0], torch.float64, 0))
-    assert (
-        _price.price(
-            [sim.diagnostics.exact_return], made, groups=1, samples=1, replicates=1, together=1, updates=1, recorded=1
-        ).in_all
-        == 0
-    )
+    sizes = {"groups": 1, "samples_per_group": 1, "replicates": 1, "together": 1, "updates": 1, "every": 1}
+    assert _price.price([sim.diagnostics.exact_return], SimpleNamespace(fitted_task=made, **sizes)).in_all == 0
 
 
 def test_a_price_is_said_once_where_it_matters(capsys, monkeypatch):
