@@ -18,10 +18,10 @@ from asyncsim.base.uncertainty import critical
 from asyncsim.conformance.controller import Hooks, Names
 from asyncsim.live import actor
 from asyncsim.live.admission import Desk, Group, Permits, Writer
-from asyncsim.running.blocks import Block, Shared, computing
+from asyncsim.running.blocks import Block, computing
 from asyncsim.running.running import Interrupted
 from asyncsim.running.running import run as simulated
-from asyncsim.running.sources import Cut, Source, trace_of
+from asyncsim.running.sources import Cut, Shared, Source, trace_of
 from asyncsim.running.spec import Spec
 from asyncsim.running.updating import Standing
 from asyncsim.schedules.imposed import fixed

@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price
 from asyncsim.diagnostics._diagnostic import Hear
 from asyncsim.running import fused, spreading
-from asyncsim.running.blocks import Block, Shared, computing
+from asyncsim.running.blocks import Block, computing
 from asyncsim.running.callbacks import Callback, Live, Recorded
 from asyncsim.running.checkpoint import EVERY, Keeper, opened, say
 from asyncsim.running.sources import Cut, Source, trace_of
@@ -135,7 +134,7 @@ def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
     return [trace for trace in traces if trace is not None]
 
 
-def _job(spec: Spec, seed: int) -> Job:
+def _job(spec: Spec, seed: int) -> Source:
     source = Source(spec, seed)
     if spec.trained_policy.precision == "float32" or fused.pays(spec):
         memory.keep()
@@ -143,14 +142,14 @@ def _job(spec: Spec, seed: int) -> Job:
     price = spec.price(spec.recorded[0])
     if price.in_all >= _price.NOTED:
         say(str(price))
-    return Job(Shared(spec, seed, source.batches), source)
+    return source
 
 
 def _trace(training: Training, number: int, received: list[int]) -> Trace | None:
     """The trace of one of the runs; None where nothing of it was trained."""
     job, parts = training.jobs[number], training.table.of(number)
     by = stopping.NAMES[received[0]] if received else None
-    return trace_of(job.shared.spec, job.shared.seed, job.source, parts, by) if parts else None
+    return trace_of(job.spec, job.seed, job, parts, by) if parts else None
 
 
 def how_far(trace: Trace) -> str:
@@ -164,13 +163,6 @@ def how_far(trace: Trace) -> str:
     return text
 
 
-class Job(NamedTuple):
-    """A run: what its blocks share, and its schedule."""
-
-    shared: Shared
-    source: Source
-
-
 class Training:
     """The blocks of some runs; `table` has what each that was begun has left behind.
 
@@ -180,7 +172,7 @@ class Training:
 
     def __init__(
         self,
-        jobs: list[Job],
+        jobs: list[Source],
         site: Site,
         received: list[int],
         bar: Progress | None = None,
@@ -264,7 +256,7 @@ class Training:
             self._keep()
 
     def _cut(self, piece: Piece) -> Cut:
-        return self.jobs[piece.job].source.cut(np.arange(piece.start, piece.stop))
+        return self.jobs[piece.job].cut(np.arange(piece.start, piece.stop))
 
     def _standing(self, block: Block) -> Standing:
         """Where a block begins: before its first batch, or where a checkpoint has left it."""

@@ -16,6 +16,14 @@ from asyncsim.running.spec import Spec
 from asyncsim.running.updating import Part
 
 
+class Shared(NamedTuple):
+    """What all blocks of a run share; `batches` of each."""
+
+    spec: Spec
+    seed: int
+    batches: int
+
+
 class Cut(NamedTuple):
     """A block of replicates and what it reads of the run's schedule.
 
@@ -65,6 +73,7 @@ class Source:
         )
         checks.require(spec.updates % spec.passes == 0, "updates", spec.updates, bound, "whole batches are trained")
         self.batches = spec.updates // spec.passes
+        self.shared = Shared(spec, seed, self.batches)
         fits = spec.realizations is None or not (saved or self.coupled)
         bound = "absent with a saved or coupled schedule"
         checks.require(fits, "realizations", spec.realizations, bound, "its realizations are its own")
