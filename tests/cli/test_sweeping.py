@@ -53,12 +53,6 @@ def test_a_fault_of_a_store_is_status_1(tmp_path):
     assert len(json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))["faults"]) == 1
 
 
-def test_a_dry_run_counts_and_leaves_nothing(tmp_path):
-    result = call("sweep", "--grid", "staleness=0,1", "--grid", "lr=0.1,0.2", "--dry-run", "--replicates", "200")
-    assert result.exit_code == 0 and "4 settings, 200 replicates each, in 8 units" in result.output
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_claim_draws_its_line(tmp_path):
     words = ["task=quadratic", "method=gradient", "samples=1", "updates=40", "task.curvatures=[1.0]"]
     common = [each for word in words for each in ("--set", word)]
@@ -136,7 +130,10 @@ def test_a_stopped_sweep_says_what_is_kept(monkeypatch, tmp_path):
     assert "2 made, 1 were there" in call("sweep", "--grid", "staleness=0,1,2", *SMALL).output
 
 
-def test_a_dry_run_writes_its_plan_and_nothing_else(tmp_path):
+def test_a_dry_run_counts_writes_its_plan_and_nothing_else(tmp_path):
+    result = call("sweep", "--grid", "staleness=0,1", "--grid", "lr=0.1,0.2", "--dry-run", "--replicates", "200")
+    assert result.exit_code == 0 and "4 settings, 200 replicates each, in 8 units" in result.output
+    assert list(tmp_path.iterdir()) == []
     result = call("sweep", "--grid", "staleness=0,4", *SMALL, "--dry-run", "--json", "d.json")
     assert result.exit_code == 0
     assert json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["units"] == 2

@@ -8,19 +8,14 @@ import torch
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.diagnostics import _price
+from tests.core import runs
 from tests.refusals import refused
 
 
 def spec(actions=4, horizon=8, diagnostics=("exact_return",), task=None, **changes):
     task = task or sim.tasks.token_bandit(actions=actions, horizon=horizon)
-    return sim.Spec(
-        task,
-        sim.schedules.fixed(0),
-        sim.methods.reinforce(),
-        sim.chain(),
-        diagnostics=list(diagnostics),
-        **{"updates": 20, "replicates": 64, **changes},
-    )
+    sizes = {"updates": 20, "replicates": 64, "samples_per_group": 16, "update": sim.chain()}
+    return runs.spec(**{"task": task, "system": sim.schedules.fixed(0), **sizes, **changes, "diagnostics": diagnostics})
 
 
 def priced(made):
