@@ -182,13 +182,8 @@ def nothing_trains(monkeypatch):
 
 
 def arms():
-    made = sim.Spec(
-        tasks.softmax_bandit(),
-        sim.schedules.fixed(0),
-        sim.methods.grpo(),
-        sim.chain(sim.updates.sgd(0.1)),
-        updates=20000,
-    )
+    update = sim.chain(sim.updates.sgd(0.1))
+    made = sim.Spec(tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.grpo(), update, updates=20000)
     return made, made.replace(system=sim.schedules.fixed(4))
 
 
