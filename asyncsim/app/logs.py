@@ -12,8 +12,8 @@ from asyncsim.base import checks
 if TYPE_CHECKING:
     from asyncsim.diagnosing import Finding
 
-NEEDED = "from typing import Any\n\n"
-"""What a writer's annotations need where it is pasted."""
+NEEDED = "import json\nfrom typing import Any\n\n"
+"""What a writer needs where it is pasted."""
 
 
 def names() -> list[dict[str, str]]:

@@ -58,7 +58,6 @@ def command(
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:
-    """What typer reads of an option."""
     more: dict[str, Any] = {"help": row.help}
     if row.of is not None:
         more["autocompletion"] = {"kinds": _kinds, "of_kind": _of_kind}.get(row.of) or _named(row.of)

@@ -143,7 +143,6 @@ def markdown(page: Page, title: str) -> str:
     unsettled = [v for v in page.verdicts if v.verdict != "held"]
     if unsettled:
         parts.append("## What is not held")
-    # Where, why, and what to do if it is violated.
     for verdict in unsettled:
         parts += [f"### {verdict.id}: {verdict.verdict}", escaped(verdict.statement)]
         parts += [escaped(word) for word in (page.beside(verdict), verdict.reason) if word]

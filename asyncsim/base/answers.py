@@ -338,7 +338,6 @@ class Sweep:
         settings: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in self.summary:
             settings.setdefault(tuple(row[name] for name in self.names), {})[row["metric"]] = row
-        # A line for each setting, a column for each metric.
         cells = [[*self.names, *self.metrics]]
         for values, found in list(settings.items())[:PRINTED]:
             cells.append([*(cell(value) for value in values), *(mean_of(found.get(metric)) for metric in self.metrics)])

@@ -74,7 +74,6 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
     """Refuse ids, works and seconds of a schedule that no run can use: `[M, B, G, N]`, the same, `[M, B]`."""
     shape = trajectory.shape
     axes = ("M", "B", "G", "N")
-    # Refuse empty axes.
     empty = [name for name, size in zip(axes, shape, strict=True) if size == 0]
     remedy = "give at least one realization, batch, group and sample"
     checks.require(not empty, "schedule.trajectory", shape, f"without empty axes ({', '.join(empty)})", remedy)
@@ -92,7 +91,6 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
                 realization, batch = np.argwhere(~right)[0][:2]
                 value = f"{checks.shown(ids[realization, batch].tolist())} in batch {batch}"
                 raise checks.InputError("schedule.trajectory", value, bound, "sort the ids, and use each once")
-    # Check works and seconds.
     for name, values, expected, remedy in (
         ("work", work, shape, "give every trajectory its work, or none"),
         ("seconds", seconds, shape[:2], "give every batch its time, or none"),
@@ -104,7 +102,6 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
             checks.require(values.shape == expected, f"schedule.{name}", values.shape, f"of shape {expected}", remedy)
             odd = values[~np.isfinite(values)].tolist()[:1]
             checks.require(not odd, f"schedule.{name}", odd, "finite", remedy)
-    # Require positive work and ordered times.
     if work is not None:
         checks.require(bool((work > 0).all()), "schedule.work", work.min(), "positive", "a trajectory has a token")
     if seconds is not None:
@@ -250,12 +247,10 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
     count = len(table["group"])
     _numbered("groups", table, "group")
     _same("groups", table, "uses", np.bincount(uses["group"], minlength=count), "how often it was used")
-    # Trace each group to its first batch.
     first = np.full(count, -1)
     first[uses["group"][::-1]] = uses["batch"][::-1]
     _same("groups", table, "batch", first, "the first that used it")
     _same("groups", table, "v_train", np.append(batches["version"], -1)[first], "that of its batch")
-    # Match fates with uses and departures.
     _hold("groups", table, "fate", np.isin(table["fate"], FATES), "one of " + ", ".join(FATES))
     trained = table["fate"] == "trained"
     _hold("groups", table, "fate", trained == (first >= 0), "trained where a batch used it, and only there")
@@ -263,14 +258,12 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
     _same("groups", table, "t_left", departures, "the start of its batch")
     unfinished = table["fate"] == "unfinished"
     _hold("groups", table, "t_left", np.isnan(table["t_left"]) == unfinished, "known but for unfinished groups")
-    # Check prompts, factors and entries.
     _within("groups", table, "place", 0, places - 1)
     _hold("groups", table, "prompt", (table["prompt"] >= 0) & (table["prompt"] <= table["group"]), "of a group so far")
     _hold("groups", table, "factor", table["factor"] > 0.0, "positive")
     _same("groups", table, "factor", table["factor"][table["prompt"]], "that of its prompt")
     _within("groups", table, "target", 0, checks.LARGEST, missing=True)
     _same("groups", table, "entry", _entries(table), "counted by t_ready, missing where that is")
-    # Order times and versions.
     _within("groups", table, "t_submit", 0.0, np.inf)
     _rising("groups", table, "t_submit v_submit")
     for times in ("t_submit t_done t_ready t_left", "t_done t_free"):
@@ -292,13 +285,11 @@ def _entries(table: Table) -> np.ndarray:
 
 def _samples(table: Table, groups: Table, batches: Table, publishes: Table, ahead: int) -> None:
     count, rows = len(groups["group"]), len(table["sample"])
-    # Lay samples out by group.
     size = rows // max(1, count)
     _numbered("samples", table, "sample")
     _hold("samples", table, "group", count * size == rows, "as many samples in every group")
     group = np.repeat(np.arange(count), size)
     _same("samples", table, "group", group, "the groups in their order")
-    # Compare columns with group, batch and place.
     alone = table["fate"] == CANCELLED
     own: dict[str, Any] = {"batch": -1, "fate": CANCELLED}
     for column in ("place", "batch", "t_submit", "t_ready", "v_submit", "fate"):
@@ -315,7 +306,6 @@ def _samples(table: Table, groups: Table, batches: Table, publishes: Table, ahea
     first[table["place"][::-1]] = np.arange(rows)[::-1]
     _hold("samples", table, "rate", table["rate"] > 0.0, "positive")
     _same("samples", table, "rate", table["rate"][first[table["place"]]], "that of its place")
-    # Order times and versions.
     _ordered("samples", table, "t_submit t_start t_end t_scored t_ready t_pack t_train")
     _ordered("samples", table, "v_submit v_start v_ready", -1)
     for version, time in (("v_start", "t_start"), ("v_ready", "t_end")):
@@ -325,7 +315,6 @@ def _samples(table: Table, groups: Table, batches: Table, publishes: Table, ahea
     starts = np.where(ended, table["v_start"], -1)
     pinned = bool((table["v_end"] == starts).all())
     _same("samples", table, "v_end", starts if pinned else table["v_ready"], "v_ready, or v_start of all that ended")
-    # Compare work done with work.
     _within("samples", table, "work wasted done", 0.0, np.inf)
     started, clock, bound = table["v_start"] >= 0, table["clock"], table["work"] * (1.0 + SLACK)
     _hold("samples", table, "v_ready", started | ~ended, "missing where it never started")

@@ -44,6 +44,9 @@ class Source:
     """
 
     coupled = False
+    redundant: Any = 0
+    mode: Any = None
+    tickets: Any = None
 
     name: Any
     knobs: Any
@@ -54,21 +57,6 @@ class Source:
         """All parameters as JSON can hold them."""
         counts = {"groups_per_batch": self.groups_per_batch, "batches_per_publish": self.batches_per_publish}
         return {"name": self.name, "knobs": records.plain(self.knobs), **counts}
-
-    @property
-    def redundant(self) -> int:
-        """None: a group keeps what it starts."""
-        return 0
-
-    @property
-    def mode(self) -> str | None:
-        """One version for all tokens of a sample."""
-        return None
-
-    @property
-    def tickets(self) -> int | None:
-        """No limit that is known."""
-        return None
 
     def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> Any:
         """The schedule, to be taken batch by batch."""

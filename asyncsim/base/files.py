@@ -168,14 +168,11 @@ def cleared(fresh: Path) -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    # Choose signals nobody else handles.
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
     ends = [getattr(signal, name) for name in names if hasattr(signal, name)]
     ends = [number for number in ends if signal.getsignal(number) is signal.SIG_DFL]
-    # Remove the file when one arrives.
     for number in ends:
         signal.signal(number, end)
-    # Remove it when anything fails.
     try:
         yield
     except BaseException:

@@ -80,7 +80,15 @@ class Law:
 
     @cached_property
     def _mean(self) -> float:
-        return _mean(self.kind, self.parameters)
+        p = self.parameters
+        if self.kind == "pareto":
+            return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
+        if self.kind not in ("empirical", "recorded"):
+            return p[0]
+        try:
+            return math.fsum(p) / len(p)
+        except OverflowError:  # the sum is beyond the largest number, the mean is not
+            return math.fsum(x / len(p) for x in p)
 
     def mean(self) -> float:
         """E[X]; raises `InputError` where it is infinite."""
@@ -307,17 +315,6 @@ def _positive(field: str, value: float) -> float:
     return checks.real(field, value, "give a positive number", 0.0, open_low=True)
 
 
-def _mean(kind: str, p: Parameters) -> float:
-    if kind == "pareto":
-        return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
-    if kind not in ("empirical", "recorded"):
-        return p[0]
-    try:
-        return math.fsum(p) / len(p)
-    except OverflowError:  # the sum is beyond the largest number, the mean is not
-        return math.fsum(x / len(p) for x in p)
-
-
 def _value(kind: str, u: np.ndarray, p: Any) -> np.ndarray:
     """Values of uniform numbers, lognormal ones of normal numbers."""
     match kind:
@@ -394,7 +391,6 @@ def _integral_of_order(law: Law, k: int, n: int) -> float:
     from scipy.integrate import quad
     from scipy.optimize import brentq
 
-    # Invert the distribution of the maximum.
     def exceeds(y: float) -> float:
         tail = float(law.survival(math.exp(y)))
         if k < n:
@@ -410,7 +406,6 @@ def _integral_of_order(law: Law, k: int, n: int) -> float:
             high += 1.0
         return brentq(lambda y: exceeds(y) - tail, low, high)
 
-    # Integrate on both sides of the median.
     def integrand(y: float) -> float:
         # Beyond e^700 the factor overflows although every survival here has vanished or left at most rounding.
         return exceeds(y) * math.exp(y) if y < 700.0 else 0.0

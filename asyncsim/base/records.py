@@ -289,7 +289,6 @@ class Schedule:
     seconds: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        # Require integer arrays.
         for name in ("version", "trajectory"):
             array = getattr(self, name)
             kind = getattr(array, "dtype", type(array))
@@ -298,15 +297,12 @@ class Schedule:
             checks.require(fits, f"schedule.{name}", str(kind), bound, "versions and ids are counted, not measured")
         checks.integer("schedule.batches_per_publish", self.batches_per_publish, 1, "count from one", checks.LARGEST)
         checks.boolean("schedule.random", self.random, "say whether realizations differ by chance")
-        # Match the shapes.
         fits = self.version.ndim == 5 and self.trajectory.shape == self.version.shape[:4]
         bound = f"[M, B, G, N, T or 1] over trajectories {self.trajectory.shape}"
         checks.require(fits, "schedule.version", self.version.shape, bound, "give every trajectory a row of versions")
         checks.require(self.version.shape[4] > 0, "schedule.version", self.version.shape, "with a token", "give T >= 1")
         checks.require(isinstance(self.header, dict), "schedule.header", self.header, "a mapping", "leave it out")
-        # Check ids, works and seconds.
         columns.check_schedule(self.trajectory, self.work, self.seconds)
-        # Bound versions by what exists.
         lowest = int(self.version.min())
         checks.require(lowest >= -1, "schedule.version", lowest, "at least -1", "-1 stands for an unknown version")
         late = self.version > self.train_version[None, :, None, None, None]

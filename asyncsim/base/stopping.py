@@ -73,21 +73,18 @@ def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
     waiting.daemon = True
     before: dict[int, Any] = {}
 
-    # Note the first signal, raise the second.
     def note(number: int, frame: FrameType | None) -> None:
         if received:
             before[number](number, frame)
         received.append(number)
         waiting.start()
 
-    # Replace the default handlers.
     if threading.current_thread() is threading.main_thread():
         for each in NAMES:
             handler = signal.getsignal(each)
             if handler in (signal.default_int_handler, terminate):
                 before[each] = handler
                 signal.signal(each, note)
-    # Restore them at the end.
     try:
         yield received
     finally:

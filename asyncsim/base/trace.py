@@ -291,7 +291,6 @@ class Trace:
         files.save_arrays(path, "trace", arrays, records.plain(scalars))
 
     def _packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and scalars as files hold them."""
         arrays = {name: getattr(self, name) for name in ARRAYS}
         arrays |= {f"metrics/{k}": v for k, v in self.metrics.items()}
         arrays |= {f"accumulated/{k}": v for k, v in self.accumulated.items()}
@@ -320,7 +319,6 @@ class Trace:
         """Refuse arrays of other shapes or types than a run leaves behind."""
         checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
         checks.integer("trace.passes", self.passes, 1, "run it again")
-        # Match arrays to replicates and updates.
         R, U = self.realization.size, self.updates.size
         whole, real = (np.integer, "integers", 1), (np.floating, "numbers", 2)
         shapes: dict[str, tuple[int, ...]] = {"updates": (U,), "diverged": (R,), "realization": (R,)}
@@ -333,7 +331,6 @@ class Trace:
             checks.require(right, f"trace.{name}", f"{array.dtype} {array.shape}", f"{word} {shape}", "run it again")
         for name, values in self.settings.items():
             checks.require(values.shape == (R,), f"trace.settings {name}", values.shape, f"[{R}]", "run it again")
-        # Bound updates and realizations.
         total, highest = self.schedule.batches * self.passes, self.schedule.realizations
         inside = U == 0 or (int(self.updates[0]) >= 0 and int(self.updates[-1]) < total)
         rising = inside and bool((self.updates[1:] > self.updates[:-1]).all())
@@ -347,7 +344,6 @@ class Trace:
 
 
 def _name_setting(knobs: Iterable[str], values: Iterable[float], form: str) -> str:
-    """A setting in words."""
     return ", ".join(f"{knob}={form.format(value)}" for knob, value in zip(knobs, values, strict=True))
 
 

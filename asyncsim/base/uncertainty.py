@@ -5,7 +5,7 @@ schedules are random, the unit of every error bar here is the schedule realizati
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -115,19 +115,14 @@ def bootstrap(values: Any, statistic: Callable[[np.ndarray], float], draws: int 
     values = np.asarray(values, dtype=np.float64)
     n = len(_rows("values", values))
     checks.integer("draws", draws, 2, "give at least two resamples")
-    resampled = np.array([statistic(values[row]) for row in _resamples(n, draws, seed)], dtype=np.float64)
+    # Rows of the resamples, drawn in blocks of at most a million; small blocks are remembered.
+    block, rows_of = max(1, (1 << 20) // n), _block if n <= 1 << 14 else _block.__wrapped__
+    rows = (row for k in range(0, draws, block) for row in rows_of(n, k, min(k + block, draws), seed))
+    resampled = np.array([statistic(values[row]) for row in rows], dtype=np.float64)
     value = float(statistic(values))
     bad = int((~np.isfinite(resampled)).sum()) + (not math.isfinite(value))
     checks.require(bad == 0, "values of statistic that are not finite", bad, "0", "choose another statistic")
     return Estimate(value, float(resampled.std(ddof=1)) * math.sqrt(n / (n - 1)), n - 1.0, samples=n)
-
-
-def _resamples(n: int, draws: int, seed: int) -> Iterator[np.ndarray]:
-    """Rows of each resample `[n]`, drawn in blocks of at most a million; small blocks are remembered."""
-    block = max(1, (1 << 20) // n)
-    for first in range(0, draws, block):
-        drawn = (_block if n <= 1 << 14 else _block.__wrapped__)(n, first, min(first + block, draws), seed)
-        yield from drawn
 
 
 @lru_cache(maxsize=4)

@@ -22,15 +22,13 @@ from asyncsim.comparing import intervals
 from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.keeping import site_of, together
 from asyncsim.comparing.readings import RETURNS, Reading, course, ending
-from asyncsim.comparing.tuning import STEPS, knob_of, set_knob, spread, start_of, tune
+from asyncsim.comparing.tuning import PILOT, STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
 from asyncsim.running.spreading import Site
 
 FIRST = 64
 """Replicates of the first look; every further look doubles them."""
-PILOT = 32
-"""Replicates of each value of a grid."""
 
 
 def compare(
@@ -176,7 +174,7 @@ class Question:
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
         smallest = self.smallest if self.statistic != "improvement" else 0.0
         arms = [
-            tune(spec, name, names[name], grid, given is not None, self.reading, PILOT, smallest)
+            tune(spec, name, names[name], grid, given is not None, self.reading, smallest)
             for name, spec in specs.items()
         ]
         return dict(zip(specs, _side_by_side(arms, seed, site), strict=True))
@@ -418,7 +416,6 @@ def power(
     reading = Reading(name, over, target, better)
     specs = {key: spec.replace(diagnostics=diagnostics) for key, spec in specs.items()}
     refuse([reading], ((f"arm {key}", spec) for key, spec in specs.items()))
-    # Run every arm once on the same seed.
     numbers, seconds = [], []
     for spec in specs.values():
         start = time.monotonic()

@@ -15,6 +15,8 @@ from asyncsim.base.trace import Trace
 from asyncsim.comparing.readings import Reading
 from asyncsim.running.spec import Spec
 
+PILOT = 32
+"""Replicates of each value of a grid."""
 STEPS = 4
 """Doublings of the grid to each side of where it starts."""
 EXTENSIONS = 3
@@ -22,7 +24,6 @@ EXTENSIONS = 3
 
 
 def _knobs(spec: Spec) -> dict[str, Any]:
-    """All knobs of the method and the chain, by full name."""
     return {**knobs.values(spec.method, "method"), **knobs.values(spec.update, "update")}
 
 
@@ -57,26 +58,19 @@ def start_of(spec: Spec, knob: str) -> float:
 
 
 def tune(
-    spec: Spec,
-    name: str,
-    knob: str,
-    grid: tuple[float, ...],
-    fixed: bool,
-    reading: Reading,
-    each: int,
-    smallest: float = 0.0,
+    spec: Spec, name: str, knob: str, grid: tuple[float, ...], fixed: bool, reading: Reading, smallest: float
 ) -> Generator[Spec, Trace, Tuned]:
     """The knob's value with the best mean of the reading: a grid, then two values half a step beside its best.
 
     It asks for runs, so that arms can be tuned side by side: yields specs, is sent their traces, returns the value.
 
-    Values ride as replicates of one run, `each` for a value. A best value at an edge extends the grid by its own half
+    Values ride as replicates of one run, `PILOT` for a value. A best value at an edge extends the grid by its own half
     width, up to three times. An inner one as good within a quarter of the `smallest` effect prevents that. Raises
     `InputError` when the best is still at an edge then, or at once where the grid is the caller's (`fixed`); an inner
     value within one standard error of it is taken instead. Of values as good as the best within that quarter the least
     is chosen: a larger one gains nothing and fails more often.
     """
-    scores = yield from _scores(spec, knob, grid, reading, each)
+    scores = yield from _scores(spec, knob, grid, reading)
     width = max(1, (len(grid) - 1) // 2)
     extensions = 0 if fixed else EXTENSIONS
     for _ in range(extensions):
@@ -85,7 +79,7 @@ def tune(
             break
         ratio = values[1] / values[0]
         more = [values[-1] * ratio**k if best == values[-1] else values[0] / ratio**k for k in range(1, width + 1)]
-        scores |= yield from _scores(spec, knob, tuple(more), reading, each)
+        scores |= yield from _scores(spec, knob, tuple(more), reading)
     best, values = _best(scores, reading, smallest / 4.0, 1.0), sorted(scores)
     how = "as given" if fixed else f"{extensions} times extended"
     bound = f"inside the grid {values[0]:g} to {values[-1]:g}, {how}"
@@ -93,7 +87,7 @@ def tune(
     checks.require(values[0] < best < values[-1], f"best {knob} of arm {name}", best, bound, remedy)
     at = values.index(best)
     beside = tuple(math.sqrt(best * values[at + way]) for way in (-1, 1))
-    scores |= yield from _scores(spec, knob, beside, reading, each)
+    scores |= yield from _scores(spec, knob, beside, reading)
     values = sorted(scores)
     means = {v: float(scores[v].mean()) for v in values}
     best = max(values[1:-1], key=lambda v: reading.orientation * means[v])
@@ -104,10 +98,10 @@ def tune(
 
 
 def _scores(
-    spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading, each: int
+    spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading
 ) -> Generator[Spec, Trace, dict[float, np.ndarray]]:
-    tried = set_knob(spec, knob, tuple(float(v) for v in np.repeat(grid, each)), len(grid) * each)
-    numbers = reading.numbers((yield spread(tried))).reshape(len(grid), each)
+    tried = set_knob(spec, knob, tuple(float(v) for v in np.repeat(grid, PILOT)), len(grid) * PILOT)
+    numbers = reading.numbers((yield spread(tried))).reshape(len(grid), PILOT)
     return {float(value): row for value, row in zip(grid, numbers, strict=True)}
 
 

@@ -151,7 +151,6 @@ def predict(
         text = f"{few}: at least {LEAST} of each"
         return Prediction(found, counts, {}, text)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
-    # Score every signal on the same pairs.
     found_by = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}
     return Prediction(found, counts, found_by)
 
@@ -222,7 +221,6 @@ def returns_of(runs: Any) -> str:
 
 
 def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The named metrics of one source."""
     if isinstance(source, Trace):
         return {name: source[name] for name in names}
     if isinstance(source, Mapping):

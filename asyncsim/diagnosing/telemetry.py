@@ -262,12 +262,7 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
 def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
     """The number of every pair of a step's place and another number, counted from 0 in order of the steps."""
     known, rank = np.unique(other, return_inverse=True)
-    pair = row.astype(np.int64) * len(known) + rank.ravel()
-    seen = np.zeros((int(row.max()) + 1) * len(known), dtype=bool) if len(known) < 1 << 20 else None
-    if seen is None or len(seen) > 8 * len(row) + (1 << 20):
-        return np.unique(pair, return_inverse=True)[1].ravel()
-    seen[pair] = True
-    return (np.cumsum(seen) - 1)[pair]
+    return np.unique(row.astype(np.int64) * len(known) + rank.ravel(), return_inverse=True)[1].ravel()
 
 
 def _cells(quantity: str, name: str, cells: Any) -> np.ndarray:

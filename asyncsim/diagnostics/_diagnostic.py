@@ -231,30 +231,21 @@ class Column:
 
 
 class Recorder:
-    """Collects metrics every so many updates of so many and feeds accumulators at every one.
+    """Collects the metrics of a spec every so many updates and feeds accumulators at every one.
 
     A frozen replicate's numbers are missing (NaN) from the update at which it left the finite range.
     """
 
-    def __init__(
-        self,
-        chosen: tuple[list[Metric], list[Accumulator]],
-        updates: int,
-        every: int,
-        replicates: int,
-        size: int,
-        hear: Hear | None = None,
-        fresh: Any = None,
-    ) -> None:
-        self.hear, self.room, self.fresh = hear, -(-updates // every), fresh
-        self.metrics, self.accumulators = chosen
-        self.every, self.active = every, bool(self.metrics or self.accumulators)
+    def __init__(self, spec: Any, replicates: int, hear: Hear | None = None, fresh: Any = None) -> None:
+        self.hear, self.room, self.fresh = hear, -(-spec.updates // spec.every), fresh
+        self.metrics, self.accumulators = spec.recorded
+        self.every, self.active = spec.every, bool(self.metrics or self.accumulators)
         everything: list[Any] = [*self.metrics, *self.accumulators]
         self.outputs = tuple(sorted({output for diagnostic in everything for output in diagnostic.outputs}))
         self.rows = {m.name: Column(self.room) for m in self.metrics}
         self.updates: list[int] = []
         self.alive = torch.ones(replicates, dtype=torch.bool)
-        self.previous = torch.full((replicates, size), math.nan, dtype=torch.float64)
+        self.previous = torch.full((replicates, spec.trained_policy.size), math.nan, dtype=torch.float64)
 
     def observe(self, step: Step, statistics: dict[str, Tensor], diverged: Tensor) -> None:
         """Record one update, with the numbers `[R]` that the chain reports; `diverged` is -1 for those that go on."""

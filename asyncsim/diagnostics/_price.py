@@ -37,22 +37,9 @@ class Price(NamedTuple):
         return f"{', '.join(self.metrics)}: {words}; adds about {seconds:.2g} s and {memory:.2g} GiB"
 
 
-def price(
-    metrics: Sequence[Metric],
-    task: Any,
-    *,
-    groups: int,
-    samples: int,
-    replicates: int,
-    together: int,
-    updates: int,
-    recorded: int,
-) -> Price:
-    """The price of a run's metrics.
-
-    Arguments: `task`; `groups` and `samples` of an update; `replicates` in all and computed `together`; `updates`, and
-    how many of them are `recorded`. Tasks that are not enumerated cost nothing.
-    """
+def price(metrics: Sequence[Metric], spec: Any) -> Price:
+    """What the metrics that list every outcome add to a run of a spec; tasks that are not enumerated cost nothing."""
+    task, groups, samples = spec.fitted_task, spec.groups, spec.samples_per_group
     outcomes, horizon = task.listed, task.horizon
     exact = 0 if task.closed else task.prompts * outcomes
     # The variance lists every batch of one group; what is beyond the limit has no number.
@@ -62,8 +49,9 @@ def price(
     # The exact return, gradient and cosine share one enumeration.
     shared = exact if any(name not in each for name in listing) else 0
     tokens = horizon * (shared + sum(each.get(name, 0) for name in listing))
-    trained = replicates * updates * groups * samples * horizon
-    return Price(tuple(listing), together * tokens, replicates * recorded * tokens, trained)
+    trained = spec.replicates * spec.updates * groups * samples * horizon
+    recorded = spec.replicates * -(-spec.updates // spec.every)
+    return Price(tuple(listing), spec.together * tokens, recorded * tokens, trained)
 
 
 def check(cost: Price) -> None:

@@ -325,8 +325,7 @@ def started(count: int, weights: Weights, sampler: Any, zero: float, moving: boo
             processes.append(process)
         yield board, processes, pipes
     finally:
-        end(processes, pipes)
-        close(pipes)
+        end(processes, pipes, closing=True)
 
 
 @contextmanager
@@ -341,8 +340,11 @@ def _plain_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def end(processes: list[Any], pipes: list[Any]) -> None:
-    """Tell actors that there are no more orders; those that do not end are killed."""
+def end(processes: list[Any], pipes: list[Any], closing: bool = False) -> None:
+    """Tell actors that there are no more orders; those that do not end are killed.
+
+    `closing`: no thread reads the pipes. A new run's pipe may get the number of a closed one, and lose what it says.
+    """
     for pipe in pipes:
         with suppress(OSError):
             pipe.send(None)
@@ -352,11 +354,7 @@ def end(processes: list[Any], pipes: list[Any]) -> None:
         if process.is_alive():
             process.kill()
             process.join()
-
-
-def close(pipes: list[Any]) -> None:
-    """Close pipes that no thread reads: a new run's pipe may get the number of a closed one, and lose what it says."""
-    for pipe in pipes:
+    for pipe in pipes if closing else ():
         pipe.close()
 
 
@@ -421,8 +419,7 @@ def started_by_ray(count: int, weights: Weights, sampler: Any, zero: float, movi
                 task.pid = pipe.recv()
         yield board, tasks, pipes
     finally:
-        end(tasks, pipes)
-        close(pipes)
+        end(tasks, pipes, closing=True)
         folder.remove()
         if mine:
             ray.shutdown()

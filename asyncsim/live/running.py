@@ -18,10 +18,10 @@ from asyncsim.base.uncertainty import critical
 from asyncsim.conformance.controller import Hooks, Names
 from asyncsim.live import actor
 from asyncsim.live.admission import Desk, Group, Permits, Writer
-from asyncsim.running.blocks import Block, Shared, computing
+from asyncsim.running.blocks import Block, computing
 from asyncsim.running.running import Interrupted
 from asyncsim.running.running import run as simulated
-from asyncsim.running.sources import Cut, Source, trace_of
+from asyncsim.running.sources import Cut, Shared, Source, trace_of
 from asyncsim.running.spec import Spec
 from asyncsim.running.updating import Standing
 from asyncsim.schedules.imposed import fixed
@@ -171,7 +171,6 @@ def run(
             desk = Desk(spec.system, Hooks(made, names or {}), crew, pipes, seconds, clock.now)
             learner = _Learner(block.source.sampler, desk, board, writer, clock, received)
             block.source = learner
-            # Train until the end, whatever it is.
             try:
                 part = block.train(begun, learner.trained)
                 learner.t_trained.append(clock.now())
@@ -194,7 +193,6 @@ def run(
 
 
 def _check(spec: Any, seed: Any, actors: Any, second: Any) -> None:
-    """Refuse what a live run cannot have."""
     checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.integer("actors", actors, 1, "give at least one process", MOST)
@@ -397,7 +395,6 @@ def predicted(live: Live, replicates: int = 65, realizations: int = 200, level: 
     system = model(live, warm)
     schedule = system.schedule(batches, 1, 1, realizations, live.seed)
     assert schedule.seconds is not None
-    # Staleness and throughput of each realization, and of the run.
     drawn = schedule.staleness()[:, warm:, :, :, 0].reshape(realizations, -1)
     mine = live.submitted[warm:].ravel()
     top = int(max(drawn.max(), mine.max())) + 1

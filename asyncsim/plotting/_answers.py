@@ -140,7 +140,6 @@ def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
         ax.set_title(", ".join([*[words] * bool(words), *["dashed: predicted"] * bool(sweep.lines)]))
     if len(every) > PANELS:
         figure.suptitle(f"the first {PANELS} of {len(every)} settings of {', '.join(others)}", ha="left", x=0.02)
-    # Say why cells are grey.
     missing = len(rows) < len(every) * len(sweep.values[across]) * len(sweep.values[up])
     reason = "no numbers" if missing else ""
     if any(row["diverged"] > 0.5 for row in rows):

@@ -103,7 +103,9 @@ def _against_parameter(rows: Sequence[tuple[int, Comparison]], predict: Predicti
         lines = [line for curve in chosen for line in _line(curve, key, quantity, places, predict)]
         if any(len(line) > 1 for line in lines):
             found = tuple(sorted(itertools.chain(*chosen), key=lambda each: each[:2]))
-            yield Panel(_label(key), quantity.replace("_", " "), tuple(lines), found)
+            word = notation.WORDS.get(key)
+            unit = f" ({word.unit})" if word and word.unit else ""
+            yield Panel(f"{key.replace('_', ' ')}{unit}", quantity.replace("_", " "), tuple(lines), found)
 
 
 def _parameter(points: Sequence[Point], least: int) -> str | None:
@@ -180,12 +182,6 @@ def logarithmic(low: float, high: float) -> bool:
 
 def _others(point: Point, key: str) -> str:
     return repr([(name, value) for name, value in point.items() if name != key])
-
-
-def _label(key: str) -> str:
-    word = notation.WORDS.get(key)
-    unit = f" ({word.unit})" if word and word.unit else ""
-    return f"{key.replace('_', ' ')}{unit}"
 
 
 def panel(drawn: Panel) -> str:

@@ -183,7 +183,6 @@ def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> None:
             look = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.7, "marker": marker, "markersize": 3.0}
             ax.errorbar(lags, mean, yerr=reach, color=color, **look)
         bands += [(mean, low)]
-    # Note what is missing.
     ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
     means, lows = np.array(bands).swapaxes(0, 1)
     if not np.isfinite(lows).any():

@@ -192,7 +192,6 @@ def training(ax: Axes, page: Page) -> None:
                 text.set(fontsize=7.0, clip_on=True, color="white" if sum(color[:3]) < 1.5 else _style.INK)
     ax.set(ylim=(0, 1), yticks=[0.5], xlim=(page.begin, page.end))
     ax.set_yticklabels(["trained\nbatches"])
-    # Say what the picture does not show.
     slots, count = len(np.unique(page.timeline.samples["place"])), len(page.timeline.batches["batch"])
     parts = [f"{len(page.shown)} of {count} batches"] * (count > len(page.shown))
     parts += [f"{len(page.slots)} of {slots} slots"] * (slots > len(page.slots))

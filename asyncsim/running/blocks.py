@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from asyncsim.diagnostics._diagnostic import Hear, Recorder
 from asyncsim.running import fused
 from asyncsim.running.checkpoint import Unwritable
 from asyncsim.running.loop import Plan, run_block
-from asyncsim.running.sources import Cut
+from asyncsim.running.sources import Cut, Shared
 from asyncsim.running.spec import Spec, initial_rows
 from asyncsim.running.updating import Part, Standing, Updater
 from asyncsim.sampling.drawing import COUPLED, DRAWING, Arriving, Fresh
@@ -24,14 +24,6 @@ from asyncsim.step.minibatches import Cuts
 
 FINITE = {"float64": 1e150, "float32": 1e18}
 """A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
-
-
-class Shared(NamedTuple):
-    """What all blocks of a run share; `batches` of each."""
-
-    spec: Spec
-    seed: int
-    batches: int
 
 
 class Block:
@@ -57,8 +49,7 @@ class Block:
         fused.sampling(spec, self.source)
         self.method, self.update = (knobs.bind(part, cut.replicates) for part in (spec.method, spec.update))
         fresh = None if spec.evaluation is None else Fresh(sampler, spec.evaluation)
-        sizes = (spec.updates, spec.every, len(cut.replicates), policy.size)
-        self.recorder = Recorder(spec.recorded, *sizes, hear, fresh)
+        self.recorder = Recorder(spec, len(cut.replicates), hear, fresh)
 
     def packed(self, at: Standing) -> dict[str, Any]:
         """Everything that the next batch depends on, in plain containers."""

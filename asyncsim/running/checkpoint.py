@@ -120,29 +120,22 @@ LARGE = 10_000
 _REMEDY = "begin the run again"
 
 
-class Interval(NamedTuple):
-    """When the next checkpoint is due: behind so many seconds or so many updates."""
-
-    seconds: float | None
-    updates: int | None
-
-
-def interval(every: Any) -> Interval:
-    """Seconds as a number, or updates as text.
+def interval(every: Any) -> tuple[float | None, int | None]:
+    """Seconds, or updates, behind which the next checkpoint is due: seconds as a number, or updates as text.
 
     >>> interval(30), interval("500 updates")
-    (Interval(seconds=30.0, updates=None), Interval(seconds=None, updates=500))
+    ((30.0, None), (None, 500))
     """
     counted = re.fullmatch(r"\s*(\d+)\s*updates?\s*", every) if isinstance(every, str) else None
     remedy = "give seconds as a number, or updates as text: '500 updates'"
     if counted:
-        return Interval(None, checks.integer("checkpoint_every", int(counted[1]), 1, remedy))
+        return None, checks.integer("checkpoint_every", int(counted[1]), 1, remedy)
     if isinstance(every, str):
         try:
             every = float(every)
         except ValueError:
             raise checks.InputError("checkpoint_every", every, "seconds or updates", remedy) from None
-    return Interval(checks.real("checkpoint_every", every, remedy, 0.0, open_low=True), None)
+    return checks.real("checkpoint_every", every, remedy, 0.0, open_low=True), None
 
 
 class Saved(NamedTuple):
@@ -269,9 +262,10 @@ class Keeper:
             self._write(None)
 
     def _due(self) -> bool:
-        if self.every.updates is not None:
-            return self.updates >= self.every.updates
-        return time.monotonic() - self.last >= float(self.every.seconds or EVERY)
+        seconds, updates = self.every
+        if updates is not None:
+            return self.updates >= updates
+        return time.monotonic() - self.last >= float(seconds or EVERY)
 
     def _write(self, packed: Callable[[], dict[str, Any]] | None) -> None:
         arrays: dict[str, np.ndarray] = {}

@@ -158,7 +158,12 @@ class _Update:
         made = self.program(self._tree(now, batch, start, part))
         u, whole = self.updater, batch
         method = u.recalling(now.memory if start is None else start.memory)
-        if part is not None and start is not None and any(map(_reads_batch, self._left(made["measured"]))):
+        # Our own metrics of the policy do not read the samples of an update; any other may.
+        reads = any(
+            getattr(each, "subject", "step") != "policy" or each.enumerates or not plugins.own(each.measure)
+            for each in self._left(made["measured"])
+        )
+        if part is not None and start is not None and reads:
             batch, start = part.of(batch, start)
         step = Step(method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
@@ -180,7 +185,6 @@ class _Update:
         }
 
     def _recorded(self, tree: dict[str, Any]) -> dict[str, Any]:
-        """The updater on tensors that stand for any."""
         batch = whole = _told(tree["batch"])
         start = None if tree["start"] is None else Carried(**tree["start"])
         if start is not None and self.cut is not None:
@@ -270,13 +274,7 @@ def _measured(recorder: Recorder, step: Step, alive: Tensor) -> Iterator[tuple[s
             continue
 
 
-def _reads_batch(each: Any) -> bool:
-    """Whether a metric or an accumulator may read the samples of an update; our own of the policy do not."""
-    return getattr(each, "subject", "step") != "policy" or each.enumerates or not plugins.own(each.measure)
-
-
 def _parts(updater: Updater) -> Iterator[Any]:
-    """Everything that says how an update is made."""
     method = updater.method
     yield from (updater.task, updater.policy, method, method.advantage, method.weight)
     yield from (*method.factors, *method.penalties, *updater.update.links)

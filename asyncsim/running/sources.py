@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from typing import Any, NamedTuple
@@ -15,6 +14,14 @@ from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _ranges
 from asyncsim.running.spec import Spec
 from asyncsim.running.updating import Part
+
+
+class Shared(NamedTuple):
+    """What all blocks of a run share; `batches` of each."""
+
+    spec: Spec
+    seed: int
+    batches: int
 
 
 class Cut(NamedTuple):
@@ -32,9 +39,12 @@ class Cut(NamedTuple):
         """For other processes, without what axes repeat along which nothing varies."""
         if self.schedule is None:
             return Cut, tuple(self)
-        fields = {field.name: getattr(self.schedule, field.name) for field in dataclasses.fields(self.schedule)}
-        slim = {name: _slim(value) if isinstance(value, np.ndarray) else value for name, value in fields.items()}
-        return _whole, (self.replicates, slim, self.realization)
+        arrays, scalars = self.schedule.packed()
+        slim = {
+            name: (each[tuple(slice(0, 1 if stride == 0 else None) for stride in each.strides)], each.shape)
+            for name, each in arrays.items()
+        }
+        return _whole, (self.replicates, slim, scalars, self.realization)
 
     def feed(self, spec: Spec, batches: int, seed: int) -> Any:
         """A feed of so many batches; a coupled one is stepped from the same keys wherever it is made."""
@@ -46,20 +56,9 @@ class Cut(NamedTuple):
         )
 
 
-class _Slim(NamedTuple):
-    """An array by what varies of it, and its shape."""
-
-    values: np.ndarray
-    shape: tuple[int, ...]
-
-
-def _slim(array: np.ndarray) -> _Slim:
-    return _Slim(array[tuple(slice(0, 1 if stride == 0 else None) for stride in array.strides)], array.shape)
-
-
-def _whole(replicates: np.ndarray, fields: dict[str, Any], realization: np.ndarray) -> Cut:
-    arrays = {name: np.broadcast_to(*value) for name, value in fields.items() if isinstance(value, _Slim)}
-    return Cut(replicates, records.Schedule(**{**fields, **arrays}), realization)
+def _whole(replicates: np.ndarray, slim: dict[str, Any], scalars: dict[str, Any], realization: np.ndarray) -> Cut:
+    arrays = {name: np.broadcast_to(values, shape) for name, (values, shape) in slim.items()}
+    return Cut(replicates, records.Schedule.unpacked(arrays, scalars), realization)
 
 
 class Source:
@@ -73,8 +72,8 @@ class Source:
             f"a multiple of {spec.passes}, the updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})"
         )
         checks.require(spec.updates % spec.passes == 0, "updates", spec.updates, bound, "whole batches are trained")
-        # Count batches and realizations.
         self.batches = spec.updates // spec.passes
+        self.shared = Shared(spec, seed, self.batches)
         fits = spec.realizations is None or not (saved or self.coupled)
         bound = "absent with a saved or coupled schedule"
         checks.require(fits, "realizations", spec.realizations, bound, "its realizations are its own")
@@ -85,7 +84,6 @@ class Source:
             count = spec.replicates
         else:
             count = min(spec.realizations or system.realizations(spec.replicates), spec.replicates)
-        # Spread replicates over the schedule.
         self.realization = np.arange(spec.replicates) % count
         self.schedule = None
         if saved:
@@ -108,24 +106,20 @@ class Source:
         """The realized schedule of all blocks, as far as so many updates go."""
         if self.schedule is not None:
             return head(self.schedule, updates // self.spec.passes)
-        parts = [block.schedule for block in blocks if block.schedule is not None]
-        names = ("version", "trajectory", "work", "seconds")
-        known = {name: [getattr(part, name) for part in parts] for name in names if getattr(parts[0], name) is not None}
-        joined: dict[str, Any] = {name: np.concatenate(arrays) for name, arrays in known.items()}
-        return dataclasses.replace(parts[0], **joined)
+        arrays, scalars = zip(*(block.schedule.packed() for block in blocks if block.schedule is not None), strict=True)
+        joined = {name: np.concatenate([each[name] for each in arrays]) for name in arrays[0]}
+        return records.Schedule.unpacked(joined, scalars[0])
 
     def _check_saved(self, schedule: records.Schedule) -> None:
         spec = self.spec
         bound = f"at most {schedule.batches * spec.passes}, the schedule's length"
         checks.require(schedule.batches >= self.batches, "updates", spec.updates, bound, "save a longer schedule")
-        # Match group size and horizon.
         fits = schedule.version.shape[3] == spec.samples_per_group
         bound = f"{schedule.version.shape[3]}, as in the schedule"
         checks.require(fits, "samples_per_group", spec.samples_per_group, bound, "use the group size it was made for")
         fits = schedule.version.shape[4] in (1, spec.task.horizon)
         bound = f"1 or the task's horizon {spec.task.horizon}"
         checks.require(fits, "schedule tokens", schedule.version.shape[4], bound, "use the task it was made for")
-        # Bound ids and realizations.
         for extreme in (int(schedule.trajectory.min()), int(schedule.trajectory.max())):
             checks.require(0 <= extreme < 1 << 32, "schedule.trajectory", extreme, "in [0, 2^32)", "ids key the draws")
         bound, remedy = f"at least {schedule.realizations}, the schedule's realizations", "raise replicates"
@@ -154,7 +148,6 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
         least = min(part.updates for part in parts)
         header["partial"] = {"by": by, "updates": least, "of": spec.updates, **counts}
     header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
-    # Join the blocks.
     metrics = _join([part.metrics for part in parts], sizes, longest.metrics)
     header["ranges"] = _ranges.declared(metrics, spec.recorded[0])
     if longest.axes:

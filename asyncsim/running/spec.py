@@ -53,20 +53,15 @@ def _part(sign: str, remedy: str, usual: Any = ...) -> Any:
     return Knob(usual, "", check)
 
 
-def _chain(name: str, update: Any) -> None:
-    checks.require(isinstance(update, Chain), name, update, "a chain of links", "write sim.chain(link, ...)")
+def _of_type(kind: type, bound: str, remedy: str, usual: Any = ...) -> Any:
+    return Knob(usual, "", lambda name, value: checks.require(isinstance(value, kind), name, value, bound, remedy))
 
 
-def _switch(name: str, value: Any) -> None:
-    checks.require(isinstance(value, bool), name, value, "True, False or None", "leave it out for the default")
-
-
-_SWITCH: Any = Knob(None, "", _switch)
 REQUIRED: dict[str, Any] = {
     "task": _part("outcomes", "write sim.tasks.NAME(...)"),
     "system": _part("batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
     "method": _part("aggregator", "write sim.methods.NAME(...)"),
-    "update": Knob(..., "", _chain),
+    "update": _of_type(Chain, "a chain of links", "write sim.chain(link, ...)"),
 }
 """What checks fields without a usual value."""
 
@@ -125,7 +120,7 @@ class Spec:
     block: int | None = None
     device: str = choice(*DEVICES, words="where tensors live")
     micro_batches: int = _count(1)
-    compiled: bool | None = _SWITCH
+    compiled: bool | None = _of_type(bool, "True, False or None", "leave it out for the default", usual=None)
     rewards: Any = _part("arriving", "write sim.rewards.late(...), or leave it out", usual=None)
 
     def __post_init__(self) -> None:
@@ -195,7 +190,7 @@ class Spec:
         price = self.price(metrics)
         # Of shared parameters a version keeps the table as well.
         kept = max(policy.size, getattr(policy, "cells", 0))
-        checks.memory(self._arrays(kept, len(metrics)) | self._wide_arrays(policy, metrics) | price.arrays())
+        checks.memory(self._arrays(kept, metrics) | price.arrays())
         _price.check(price)
         # What parts read of the policy, and knobs of one number per replicate.
         require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
@@ -207,16 +202,7 @@ class Spec:
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
         """What the metrics that list every outcome add to a run."""
-        return _price.price(
-            metrics,
-            self.fitted_task,
-            groups=self.groups,
-            samples=self.samples_per_group,
-            replicates=self.replicates,
-            together=self.together,
-            updates=self.updates,
-            recorded=-(-self.updates // self.every),
-        )
+        return _price.price(metrics, self)
 
     def settings(self) -> dict[str, tuple[float, ...]]:
         """Knobs that differ between replicates, each with its R numbers; what is the same for all is left out.
@@ -294,7 +280,7 @@ class Spec:
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
 
-    def _arrays(self, parameters: int, metrics: int) -> dict[str, tuple[int, str]]:
+    def _arrays(self, parameters: int, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
         """Bytes of the big arrays of a run by name, and what lowers each."""
         system, R, T = self.system, self.replicates, self.task.horizon
         group = self.groups * self.samples_per_group
@@ -326,7 +312,7 @@ class Spec:
                 + (" or the staleness" if versions > 1 else ""),
             ),
             "metrics [U/every, R]": (
-                8 * (metrics + 1) * R * (1 + self.updates // self.every),
+                8 * (len(metrics) + 1) * R * (1 + self.updates // self.every),
                 f"updates = {self.updates} or replicates = {R}, or raise every",
             ),
         }
@@ -336,19 +322,18 @@ class Spec:
                 (8 + 5 * M * (T if system.mode in ("keep", "reprefill") else 1)) * batches * group,
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )
-        return sizes
-
-    def _wide_arrays(self, policy: Policy, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
-        """Bytes of whole distributions, where a part asks for them."""
-        asked = {*self.method.outputs, *self.method.advantage.outputs}
+        # Whole distributions, where a part asks for them.
+        policy, asked = self.trained_policy, {*self.method.outputs, *self.method.advantage.outputs}
         asked |= {name for part in (*metrics, *self.update.links) for name in getattr(part, "outputs", ())}
-        recorded = getattr(policy, "distributions", False)
-        if not recorded and not {"log_probs", "reference_log_probs"} & asked & set(policy.outputs):
-            return {}
-        tokens = self.together * self.system.groups_per_batch * self.samples_per_group * self.task.horizon
-        each = (8 if self.precision == "float64" else 4) * WIDE * int(getattr(policy, "actions", 1))
-        lower = f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or the vocabulary"
-        return {"log_probs [R, G, N, T, A]": (each * tokens, lower + ", or leave out the parts that read log_probs")}
+        wide = {"log_probs", "reference_log_probs"} & asked & set(policy.outputs)
+        if wide or getattr(policy, "distributions", False):
+            tokens = self.together * system.groups_per_batch * self.samples_per_group * T
+            sizes["log_probs [R, G, N, T, A]"] = (
+                size * WIDE * int(getattr(policy, "actions", 1)) * tokens,
+                f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or the vocabulary, "
+                "or leave out the parts that read log_probs",
+            )
+        return sizes
 
     def replace(self, **changes: Any) -> Spec:
         """The same spec with other fields."""

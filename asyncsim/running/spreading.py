@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, files, memory, workers
-from asyncsim.running.blocks import Block, Shared, computing
+from asyncsim.running.blocks import Block, computing
 from asyncsim.running.checkpoint import say
-from asyncsim.running.sources import Cut
+from asyncsim.running.sources import Cut, Shared
 from asyncsim.running.spec import ARRAYS, Spec
 from asyncsim.running.updating import Part, Standing
 

@@ -1,4 +1,4 @@
-"""Columns of a log as they are read: arrays of numbers, numbered texts, or lists of whatever the cells hold.
+"""Columns of a log as they are read: arrays of numbers, or lists of whatever the cells hold.
 
 Made of records (names inside names, lists of turns, lists for every column) or of the columns of a library's table.
 """
@@ -27,22 +27,12 @@ LACKING = object()
 """What a record has for a name that it does not have."""
 
 
-class Coded(NamedTuple):
-    """A column of texts: the number of the text in every row, -1 where the cell is empty, and the texts."""
-
-    number: np.ndarray
-    texts: list[str]
-
-
-Cells = list[Any] | np.ndarray | Coded
+Cells = list[Any] | np.ndarray
 """Integers have `MISSING`, floats NaN where a cell is empty; lists None."""
 
 
 def listed(cells: Cells) -> list[Any]:
     """A column as plain values, None where a cell is empty."""
-    if isinstance(cells, Coded):
-        texts = [*cells.texts, None]
-        return [texts[number] for number in cells.number.tolist()]
     if isinstance(cells, list):
         return cells
     gone = empty(cells)
@@ -55,22 +45,14 @@ def absent(value: Any) -> bool:
 
 
 def empty(cells: Cells) -> np.ndarray:
-    if isinstance(cells, Coded):
-        blank = [number for number, text in enumerate(cells.texts) if text == ""]
-        return np.isin(cells.number, [-1, *blank])
     if isinstance(cells, list):
         return np.array([absent(value) for value in cells], dtype=bool)
     return np.isnan(cells) if cells.dtype.kind == "f" else cells == MISSING
 
 
 def converted(cells: Cells, read: Callable[[Any, int], Any], kind: Any) -> np.ndarray:
-    """A column by `read(value, row)`, which is called once for each distinct text."""
-    if not isinstance(cells, Coded):
-        return np.array([read(value, row) for row, value in enumerate(listed(cells))], dtype=kind)
-    first = np.zeros(len(cells.texts), dtype=np.int64)
-    first[cells.number[::-1]] = np.arange(len(cells.number))[::-1]
-    values = [read(text, int(row)) for text, row in zip(cells.texts, first, strict=True)]
-    return np.array([*values, read(None, 0)], dtype=kind)[cells.number]
+    """A column by `read(value, row)`."""
+    return np.array([read(value, row) for row, value in enumerate(listed(cells))], dtype=kind)
 
 
 def whole(field: str, value: Any, row: int) -> int:
@@ -127,9 +109,8 @@ def seconds(field: str, cells: Cells) -> np.ndarray:
 
 def codes(field: str, cells: Cells) -> np.ndarray:
     """Number of each distinct value in order of appearance, int64."""
-    plain = isinstance(cells, np.ndarray) and cells.dtype.kind == "i"
-    if (plain or isinstance(cells, Coded)) and not empty(cells).any():
-        return ranked(cells.number if isinstance(cells, Coded) else np.asarray(cells))
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "i" and not empty(cells).any():
+        return ranked(cells)
     numbers: dict[Any, int] = {}
     values = listed(cells)
     for row, value in enumerate(values):
@@ -150,21 +131,10 @@ def narrow(values: np.ndarray) -> np.ndarray:
 
 def ranked(values: np.ndarray) -> np.ndarray:
     """The same, of integers: 0 for the first that appears, 1 for the next."""
-    if (values[1:] >= values[:-1]).all():
-        return np.concatenate([[0], np.cumsum(values[1:] != values[:-1])]).astype(np.int64)[: len(values)]
     _, first, member = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[member.reshape(-1)]
-
-
-def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct integers in ascending order, and which of them each is; without sorting where they ascend already."""
-    if not (values[1:] >= values[:-1]).all():
-        found, member = np.unique(values, return_inverse=True)
-        return found, member.reshape(-1)
-    new = np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
-    return values[new], np.cumsum(new) - 1
 
 
 class Table(NamedTuple):
@@ -226,6 +196,21 @@ class Collected:
 
     def table(self) -> Table:
         return Table(list(self.names), self.rows, dict(self.cells))
+
+    def packed(self) -> Table:
+        """The same with numbers as arrays, so that a long log fits; the room that this frees is given back."""
+        cells: dict[str, Cells] = {}
+        for name, column in self.cells.items():
+            cells[name] = column
+            kinds = {type(value) for value in column if value is not None}
+            # "Not a number" is a value that somebody wrote.
+            if kinds <= {int} or kinds == {float}:
+                none = MISSING if kinds <= {int} else math.nan
+                if all(value is None or abs(value) < EXACT for value in column):
+                    cells[name] = np.array([none if value is None else value for value in column])
+                    self.budget.left += (CELL - NUMBER) * self.rows
+        self.budget.left += ROW * self.rows
+        return Table(list(self.names), self.rows, cells)
 
 
 def weight(value: Any, depth: int = 0) -> int:
@@ -342,13 +327,4 @@ def of_arrow(column: Any) -> Cells:
         if compute.any(compute.is_nan(column)).as_py():
             return list(column.to_pylist())
         return np.asarray(compute.fill_null(column.cast(pa.float64()), math.nan).to_numpy())
-    inner = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_string(inner) or types.is_large_string(inner):
-        coded = column if types.is_dictionary(kind) else column.dictionary_encode()
-        coded = coded.unify_dictionaries().combine_chunks()
-        chunks = coded.chunks if isinstance(coded, pa.ChunkedArray) else [coded]
-        if not chunks:
-            return []
-        found = [compute.fill_null(chunk.indices.cast(pa.int32()), -1).to_numpy() for chunk in chunks]
-        return Coded(np.concatenate(found), chunks[0].dictionary.to_pylist())
     return list(column.to_pylist())

@@ -1,4 +1,6 @@
-"""Log files to tables: CSV and Parquet here, other kinds by their readers, read within a limit or refused by name.
+"""Log files to tables: CSV, Parquet, JSON lines, tensors and pickles, read within a limit or refused by name.
+
+Files of tensors (.pt) and pickles are read without running what they hold: tensors and plain values alone.
 
 pyarrow (as of version 26) ends the process when it reads the columns of a damaged Parquet footer, which cannot be
 caught. So the sizes that a footer declares are read here first. A footer is one structure of Thrift's compact protocol.
@@ -7,10 +9,13 @@ caught. So the sizes that a footer declares are read here first. A footer is one
 from __future__ import annotations
 
 import csv
+import json
 import os
+import pickle
 import re
 import struct
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, files
-from asyncsim.schedules import _log_cells, _log_lines, _log_places
+from asyncsim.schedules import _log_cells, _log_places
 from asyncsim.schedules._log_cells import (
     CELL,
     NUMBER,
     ROW,
     Cells,
+    Collected,
     Table,
     field_inside,
     is_number,
@@ -38,6 +44,8 @@ LARGE = 1 << 22
 """Bytes from which on a CSV file is read in batches of so many."""
 BATCH = 1 << 18
 """Rows of a Parquet file that are read at once."""
+BLOCK = 1 << 16
+"""Rows of JSON that are held as they were parsed, before their numbers are packed."""
 MAGIC = b"PAR1"
 TEXT = 6
 """Physical type of byte arrays."""
@@ -74,9 +82,9 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
         kind = str(_log_places.kind_of(place.path))
         with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
             if kind in (".pt", ".pth", ".pkl", ".pickle"):
-                rows = _log_lines.read_values(place.path, kind, wanted, budget, layout.records)
+                rows = _values(place.path, kind, wanted, budget, layout.records)
             else:
-                rows = {".csv": _csv, ".parquet": _parquet}.get(kind, _log_lines.read)(place.path, wanted, budget)
+                rows = {".csv": _csv, ".parquet": _parquet}.get(kind, _json_lines)(place.path, wanted, budget)
         rows = _log_cells.spread(rows, str(place.path)) if layout.listed else rows
         # What its path says stands in columns of its own.
         for name in sorted(wanted):
@@ -91,6 +99,130 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
     if NUMBERED in wanted:
         table.cells[NUMBERED] = np.arange(table.rows)
     return table
+
+
+def _json_lines(path: Path, wanted: set[str], budget: files.Budget) -> Table:
+    """The wanted columns of a file of JSON lines."""
+    collected, tables = Collected(wanted, budget), []
+    for number, line in enumerate(_lines(path, budget), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        bound, remedy = "one JSON object", "copy the log again: it is truncated or damaged"
+        checks.require(isinstance(row, dict), f"path, line {number}", line.decode(errors="replace")[:80], bound, remedy)
+        collected.add(row)
+        if collected.rows == BLOCK:
+            tables.append(collected.packed())
+            collected = Collected(wanted, budget)
+    return _log_cells.joined([*tables, collected.packed() if tables else collected.table()])
+
+
+def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:
+    """Lines of a file, none of which becomes more than what is left when it is parsed."""
+    with opened(path) as file:
+        while line := file.readline(max(1, budget.left // files.TEXT) + 1):
+            budget.fit(files.TEXT * len(line))
+            yield line
+
+
+NAMED = {
+    ("collections", "OrderedDict"),
+    ("builtins", "set"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy._core.multiarray", "scalar"),
+}
+"""What a pickle may name: containers and arrays. Anything else is code, or needs the code of the trainer."""
+
+
+class _Plain(pickle.Unpickler):
+    """Reads plain values; a name outside `NAMED` is refused before it is imported."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in NAMED:
+            raise _Refused(f"{module}.{name}")
+        return super().find_class(module, name)
+
+
+class _Refused(Exception):
+    """Something else than a plain value."""
+
+
+def _values(path: Path, kind: str, wanted: set[str], budget: files.Budget, records: str) -> Table:
+    """The rows of a file: the list under the key `records`, a list of records, or a record of columns.
+
+    Values beside the list are columns `file:KEY`. Raises `InputError` for anything but tensors and plain values.
+    """
+    tensors, size = kind in (".pt", ".pth"), path.stat().st_size
+    if tensors and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    budget.fit(files.TEXT * size)
+    value = _tensors(path) if tensors else _pickled(path)
+    beside: dict[str, Any] = {}
+    if isinstance(value, Mapping) and records in value:
+        beside = {f"file:{key}": _number(each) for key, each in value.items() if key != records}
+        value = value[records]
+    if isinstance(value, Mapping):
+        value = _transposed(value, path)
+    bound = f"a list of records{f' under {records}' if records else ''}, or a record of columns"
+    usable = isinstance(value, (list, tuple)) and all(isinstance(row, Mapping) for row in value)
+    checks.require(usable, "path", str(path), bound, "save one record for each sample")
+    collected = Collected(wanted, budget)
+    for row in value:
+        # Texts and log-probs of tokens stay where they are.
+        named = {str(key): each for key, each in row.items()}
+        needed = {k: _number(each) for k, each in named.items() if any(f"{w}.".startswith(f"{k}.") for w in wanted)}
+        collected.add(needed | beside)
+    return collected.table()
+
+
+def _tensors(path: Path) -> Any:
+    import torch
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
+        code = "Unsupported" in str(error) or "weights_only" in str(error).lower()
+        raise _refusal(path, "objects of the trainer" if code else "damaged") from None
+
+
+def _pickled(path: Path) -> Any:
+    try:
+        with open(path, "rb") as file:
+            return _Plain(file).load()
+    except _Refused as error:
+        raise _refusal(path, str(error)) from None
+    except (pickle.UnpicklingError, EOFError, AttributeError, ValueError, IndexError, TypeError, KeyError) as error:
+        raise _refusal(path, f"damaged ({type(error).__name__})") from None
+
+
+def _refusal(path: Path, what: str) -> checks.InputError:
+    remedy = "save dictionaries, lists, numbers, texts and tensors only (`asyncsim list logs` has writers of 15 lines)"
+    return checks.InputError("path", f"{path}: {what}", "a whole file of tensors and plain values", remedy)
+
+
+def _number(value: Any) -> Any:
+    """Tensors and arrays as lists, or as numbers where they hold one."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _transposed(columns: Mapping[Any, Any], path: Path) -> list[dict[str, Any]]:
+    """Records from a record of columns of one length."""
+    lists = {str(key): _number(value) for key, value in columns.items()}
+    rows = {name: len(value) for name, value in lists.items() if isinstance(value, list)}
+    one = len(set(rows.values())) == 1
+    checks.require(one, "path", str(path), "columns of one length", "save one record for each sample")
+    size = next(iter(rows.values()))
+    return [{n: v[row] if isinstance(v, list) else v for n, v in lists.items()} for row in range(size)]
 
 
 def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:

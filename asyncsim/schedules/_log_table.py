@@ -12,7 +12,7 @@ from asyncsim.base import checks, files
 from asyncsim.schedules import _log_cells as cells_of
 from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_versions as versions
-from asyncsim.schedules._log_cells import MISSING, Cells, Coded, listed, ranked
+from asyncsim.schedules._log_cells import MISSING, Cells, listed, ranked
 from asyncsim.schedules._log_places import Place
 from asyncsim.schedules._log_stacks import COLUMNS, FATES, TIMES, TRAINED, Stack
 from asyncsim.schedules._log_versions import Steps, Units, refuse
@@ -101,11 +101,10 @@ def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
     if "+" not in name:
         return table[name]
     parts = [table[part] for part in name.split("+")]
-    plain = all(isinstance(p, Coded) or (isinstance(p, np.ndarray) and p.dtype.kind == "i") for p in parts)
-    if ours not in IDS or not plain:
+    if ours not in IDS or not all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts):
         return list(zip(*map(listed, parts), strict=True))
     # In order of appearance; an empty cell is a value too.
-    number, *others = (ranked(part.number if isinstance(part, Coded) else np.asarray(part)) for part in parts)
+    number, *others = (ranked(np.asarray(part)) for part in parts)
     for other in others:
         # Ranks are below the number of rows, so that no product of two overflows.
         number = ranked(number * (int(other.max(initial=0)) + 1) + other)
@@ -165,9 +164,7 @@ def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
 def _trajectories(ids: Cells, sample: np.ndarray, attempt: np.ndarray) -> np.ndarray:
     """Numbers that key the draws: the ids of the log where they are small integers, else in order of appearance."""
     single = not len(attempt) or bool((attempt == attempt[0]).all())
-    if isinstance(ids, Coded):
-        plain = False
-    elif isinstance(ids, np.ndarray):
+    if isinstance(ids, np.ndarray):
         plain = ids.dtype.kind == "i" and bool(((ids >= 0) & (ids < 1 << 32)).all())
     else:
         plain = all(isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 1 << 32 for v in ids)

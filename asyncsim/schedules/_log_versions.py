@@ -105,19 +105,15 @@ class Steps(NamedTuple):
             length = self.length[low : low + PART]
             first = self.first[low : low + len(length) + 1]
             entries = slice(first[0], first[-1])
-            parts.append(Steps(first - first[0], self.at[entries], self.version[entries], length)._token_mean())
+            first, at, version = first - first[0], self.at[entries], self.version[entries]
+            single, owner = np.diff(first) == 1, np.repeat(np.arange(len(length)), np.diff(first))
+            until = np.append(at[1:], 0)
+            until[first[1:] - 1] = length
+            weight = np.where(single[owner], 1, until - at).astype(np.float64)
+            value = np.where((version >= 0) & (single | (length > 0))[owner], version, np.nan)
+            total = np.add.reduceat(weight, first[:-1])
+            parts.append(np.add.reduceat(value * weight, first[:-1]) / total)
         return np.concatenate(parts)
-
-    def _token_mean(self) -> np.ndarray:
-        single = np.diff(self.first) == 1
-        until = np.append(self.at[1:], 0)
-        until[self.first[1:] - 1] = self.length
-        owner = self.owner
-        weight = np.where(single[owner], 1, until - self.at).astype(np.float64)
-        known = (self.version >= 0) & (single | (self.length > 0))[owner]
-        value = np.where(known, self.version, np.nan)
-        total = np.add.reduceat(weight, self.first[:-1])
-        return np.add.reduceat(value * weight, self.first[:-1]) / total
 
     def take(self, index: np.ndarray, tokens: int) -> np.ndarray:
         """Versions of tokens 0 .. T-1 of the samples `index`, int64 `[n, T]`: token t has the fraction t/T behind it.

@@ -6,13 +6,12 @@ publishes from 0, so that `replay(path, stack=...)` reads what they write.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
 def areal(path: str, global_step: int, trajectories: list[dict[str, Any]]) -> None:
     """In areal/trainer/rl_trainer.py behind `rollout_batch = self.actor.prepare_batch(...)`: pass that list."""
-    import json
-
     with open(path, "a") as file:
         for group, each in enumerate(trajectories):
             rows = zip(each["versions"].tolist(), each["loss_mask"].tolist(), strict=True)
@@ -24,8 +23,6 @@ def areal(path: str, global_step: int, trajectories: list[dict[str, Any]]) -> No
 
 def verl(path: str, global_steps: int, uid: list[Any], tags: list[dict[str, int]]) -> None:
     """In verl/trainer/ppo/v1/trainer_base.py beside `trajectory_staleness`: `batch.tags` without padding."""
-    import json
-
     with open(path, "a") as file:
         for number, (group, tag) in enumerate(zip(uid, tags, strict=True)):
             row = {"sample_id": f"{global_steps}.{number}", "group_id": str(group), "train_version": global_steps - 1}
@@ -35,8 +32,6 @@ def verl(path: str, global_steps: int, uid: list[Any], tags: list[dict[str, int]
 
 def verl_fully_async(path: str, current_param_version: int, step: int, batch: dict[str, Any]) -> None:
     """In the trainer of verl's fully asynchronous policy, behind batch assembly: pass `batch.non_tensor_batch`."""
-    import json
-
     rows = zip(batch["uid"], batch["min_global_steps"], batch["max_global_steps"], strict=True)
     with open(path, "a") as file:
         for number, (group, first, last) in enumerate(rows):
@@ -47,8 +42,6 @@ def verl_fully_async(path: str, current_param_version: int, step: int, batch: di
 
 def skyrl(path: str, global_step: int, groups: list[Any]) -> None:
     """In skyrl/train/fully_async_trainer.py where the groups of a mini-batch become training input."""
-    import json
-
     with open(path, "a") as file:
         for group in groups:
             for number, tokens in enumerate(group.generator_output["response_ids"]):
@@ -59,8 +52,6 @@ def skyrl(path: str, global_step: int, groups: list[Any]) -> None:
 
 def roll(path: str, current_step: int, finished_items: list[Any]) -> None:
     """In roll/distributed/scheduler/generate_scheduler.py, at the head of `collect_items_as_batch`."""
-    import json
-
     with open(path, "a") as file:
         for number, item in enumerate(finished_items):
             row = {"sample_id": f"{current_step}.{number}", "group_id": f"{current_step}.{item.prompt_id}"}
@@ -70,8 +61,6 @@ def roll(path: str, current_step: int, finished_items: list[Any]) -> None:
 
 def nemo_rl(path: str, current_weight_version: int, sampled_weights: list[int], group_size: int) -> None:
     """In nemo_rl/algorithms/async_utils/replay_buffer.py behind `sampled_weights = [...]`, a version for each group."""
-    import json
-
     with open(path, "a") as file:
         for group, version in enumerate(sampled_weights):
             for number in range(group_size):
@@ -82,8 +71,6 @@ def nemo_rl(path: str, current_weight_version: int, sampled_weights: list[int], 
 
 def trl(path: str, number: int, sample: Any, model_version: int) -> None:
     """In trl/experimental/async_grpo/async_grpo_trainer.py before `yield`, for every sample; versions begin at 1."""
-    import json
-
     row = {"sample_id": number, "group_id": sample.group_id, "tokens": int(sum(sample.completion_mask))}
     steps = {"start_version": sample.model_version - 1, "train_version": model_version - 1}
     with open(path, "a") as file:
@@ -92,8 +79,6 @@ def trl(path: str, number: int, sample: Any, model_version: int) -> None:
 
 def open_instruct(path: str, training_step: int, results: list[Any]) -> None:
     """In open_instruct/data_loader.py where the results of a batch are joined; the first step is 1, on version 0."""
-    import json
-
     with open(path, "a") as file:
         for group, result in enumerate(results):
             for number, response in enumerate(result.responses):
@@ -105,8 +90,6 @@ def open_instruct(path: str, training_step: int, results: list[Any]) -> None:
 
 def pipeline_rl(path: str, passes: int, last_broadcasted_version: int, model_version: int) -> None:
     """In pipelinerl/finetune_loop.py at `training_metrics.passes += 1`; versions count samples, oldest of the pack."""
-    import json
-
     row = {"sample_id": passes, "start_version": model_version, "train_version": last_broadcasted_version}
     with open(path, "a") as file:
         file.write(json.dumps(row) + "\n")
@@ -114,8 +97,6 @@ def pipeline_rl(path: str, passes: int, last_broadcasted_version: int, model_ver
 
 def torchtitan(path: str, policy_version: int, training_samples: list[Any]) -> None:
     """In torchtitan/experiments/rl/components/batcher.py where a batch is built: its samples, the trainer's version."""
-    import json
-
     with open(path, "a") as file:
         for number, sample in enumerate(training_samples):
             name = {"sample_id": f"{policy_version}.{number}", "group_id": f"{sample.rollout_id.group_id}"}
@@ -126,8 +107,6 @@ def torchtitan(path: str, policy_version: int, training_samples: list[Any]) -> N
 
 def torchforge(path: str, training_step: int, episodes: list[Any]) -> None:
     """In apps/grpo/main.py behind `replay_buffer.sample.call_one(...)`: the episodes of this step."""
-    import json
-
     with open(path, "a") as file:
         for number, episode in enumerate(episodes):
             row = {"sample_id": f"{training_step}.{number}", "tokens": len(episode.completion.token_ids)}

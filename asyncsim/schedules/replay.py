@@ -11,7 +11,7 @@ import numpy as np
 
 from asyncsim.base import checks, files, records
 from asyncsim.base.feeds import Source
-from asyncsim.schedules import _log_cells, _log_places, _log_table
+from asyncsim.schedules import _log_places, _log_table
 from asyncsim.schedules import _log_stacks as stacks
 from asyncsim.schedules._log_stacks import TIMES
 from asyncsim.schedules._log_table import Declared
@@ -204,7 +204,7 @@ def _numbers(
 ) -> tuple[np.ndarray, int]:
     """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
     used = columns["trained"]
-    labels, member = _log_cells.distinct(columns["label"][used])
+    labels, member = np.unique(columns["label"][used], return_inverse=True)
     version = np.full(len(labels), -1)
     version[member] = columns["v_train"][used]
     remedy = "see that the batch and train_version columns belong together, and check unit and train_offset"
@@ -246,7 +246,7 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
     index = np.flatnonzero(number >= 0)
     many = int(columns["group"].max(initial=0)) + 1
-    pairs, member = _log_cells.distinct(number[index].astype(np.int64) * many + columns["group"][index])
+    pairs, member = np.unique(number[index].astype(np.int64) * many + columns["group"][index], return_inverse=True)
     size, pairs = np.bincount(member), pairs // many
     ids = columns["trajectory"][index]
     first = np.full(len(pairs), np.iinfo(np.int64).max)
@@ -262,14 +262,7 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     bound = f"{groups[0]}, as in the other batches"
     remedy = "leave batches out that the log holds in part, as the last one" + lost
     checks.require(bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]), bound, remedy)
-    # Rows that stand in this order already are not sorted.
-    keys, ascending = (number[index], first[member], ids), True
-    tied = np.ones(max(0, len(ids) - 1), dtype=bool)
-    for key in keys:
-        ascending = ascending and not (tied & (key[1:] < key[:-1])).any()
-        tied &= key[1:] == key[:-1]
-    index = index if ascending else index[np.lexsort(keys[::-1])]
-    return index.reshape(len(groups), groups[0], size[0])
+    return index[np.lexsort((ids, first[member], number[index]))].reshape(len(groups), groups[0], size[0])
 
 
 def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:

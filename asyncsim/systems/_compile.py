@@ -332,20 +332,13 @@ class _Whole(JITCodeLibrary):
         super()._optimize_final_module()
 
 
-class _WholePlain(_Whole):
-    constants = PLAIN
-
-
-class _WholeWorkers(_Whole):
-    constants = WORKERS
-
-
-def _into(library: type[JITCodeLibrary]) -> type[Compiler]:
+def _into(library: type[JITCodeLibrary], **constants: float) -> type[Compiler]:
     """numba's compiler, which puts the code into a library of this kind."""
+    kind = type(library.__name__, (library,), {"constants": constants})
 
     class LibraryCompiler(Compiler):
         def define_pipelines(self) -> Any:
-            self.state.library = library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            self.state.library = kind(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
             self.state.library.enable_object_caching()
             return super().define_pipelines()
 
@@ -374,9 +367,9 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 entry_point = compiling.kept(nogil=True, pipeline_class=_into(_Whole), **_OPTIONS)
 """An entry point: its code is cached on disk, other threads run meanwhile."""
-plain_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_WholePlain), **_OPTIONS)
+plain_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_Whole, **PLAIN), **_OPTIONS)
 """The same for states whose settings are those of `PLAIN`."""
-workers_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_WholeWorkers), **_OPTIONS)
+workers_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_Whole, **WORKERS), **_OPTIONS)
 """The same for states whose settings are those of `WORKERS`."""
 
 

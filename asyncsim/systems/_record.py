@@ -201,7 +201,7 @@ class Writing(NamedTuple):
 
 
 @kept(nogil=True, error_model="numpy")
-def _emit(writing, whole, version):
+def emit(writing, whole, version):
     """Versions of the tokens of samples, into `version` int32 [s, T]: token t when `whole * t / T` is done."""
     server, rate, first, last, first_stretch, clock, done, marks = writing
     tokens = version.shape[1]
@@ -216,13 +216,6 @@ def _emit(writing, whole, version):
             while current < last[i] and marks[current, server[i]] <= emission:
                 current += 1
             version[i, t] = current
-
-
-def emit(writing: Writing, whole: np.ndarray, tokens: int) -> np.ndarray:
-    """Version of every token, int32 `[s, T]`; a token emitted exactly at an install has the new version."""
-    version = np.empty((whole.size, tokens), dtype=np.int32)
-    _emit(writing, whole, version)
-    return version
 
 
 def stretches_of(
@@ -270,5 +263,6 @@ def versions_of_tokens(state: State, code: np.ndarray, whole: np.ndarray, tokens
     at that instant. Samples in flight are versioned as if no install followed. `code` and `whole` of shape `[...]`.
     """
     flat = code.reshape(-1)
-    version = emit(writing_of(state, flat), np.ascontiguousarray(whole).reshape(-1), tokens)
+    version = np.empty((flat.size, tokens), dtype=np.int32)
+    emit(writing_of(state, flat), np.ascontiguousarray(whole).reshape(-1), version)
     return version.reshape(*code.shape, tokens)

@@ -9,6 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,13 @@ def call(words: object = "", *arguments: object) -> Result:
     return Result(end.value.code, out.getvalue(), err.getvalue())
 
 
+def told(folder: Path, words: object, *arguments: object) -> tuple[str, Any]:
+    """What a command that succeeds prints, and what it writes as JSON."""
+    result = call(words, *arguments, "--json", folder / "told.json")
+    assert result.exit_code == 0, result.stderr
+    return result.output, json.loads((folder / "told.json").read_text())
+
+
 def test_the_example_of_help_works(tmp_path: Path) -> None:
     text = call("--help").output
     example = " ".join(text.split("Example:")[1].split("Options")[0].split())
@@ -48,10 +56,8 @@ def test_the_example_of_help_works(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_list_names_everything_with_a_summary(kind: str, tmp_path: Path) -> None:
-    result = call("list", kind, "--json", tmp_path / "names.json")
-    rows = json.loads((tmp_path / "names.json").read_text())
-    assert result.exit_code == 0 and rows
-    assert all(row["name"] in result.output and len(row["summary"]) > 10 for row in rows)
+    text, rows = told(tmp_path, "list", kind)
+    assert rows and all(row["name"] in text and len(row["summary"]) > 10 for row in rows)
 
 
 def test_list_prints_json_where_no_path_is_given() -> None:
@@ -72,17 +78,11 @@ def test_sentences_of_papers_have_their_claims() -> None:
 def test_run_writes_json_and_a_trace_that_loads(tmp_path: Path) -> None:
     import asyncsim as sim
 
-    result = call(
+    words = (
         "run --task token-bandit --method truncated_is --set method.cap=4 --link clip_norm --link adam "
-        "--set adam.lr=0.01 --schedule random --set schedule.law=[0.5,0.5]",
-        *SMALL,
-        "--json",
-        tmp_path / "run.json",
-        "--save",
-        tmp_path / "trace.npz",
+        "--set adam.lr=0.01 --schedule random --set schedule.law=[0.5,0.5]"
     )
-    assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "run.json").read_text())
+    _, found = told(tmp_path, words, *SMALL, "--save", tmp_path / "trace.npz")
     trace = sim.Trace.load(tmp_path / "trace.npz")
     assert found["final"]["ess"]["value"] == pytest.approx(trace.final("ess").value)
     assert set(found["final"]) == set(trace.metrics) and "norm_before_clip" in found["final"]
@@ -92,16 +92,12 @@ def test_run_writes_json_and_a_trace_that_loads(tmp_path: Path) -> None:
 
 def test_verify_writes_table_json_and_report(tmp_path: Path) -> None:
     report = tmp_path / "deep" / "report.html"
-    result = call(
-        "verify", "estimator/full-is", "ess/clamp-floor", "--defects", "--report", report, "--json", tmp_path / "v.json"
-    )
-    assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "v.json").read_text())
+    text, found = told(tmp_path, "verify estimator/full-is ess/clamp-floor --defects --report", report)
     for row in found["claims"]:
         wanted = "id statement kind verdict predicted measured low high false_fail false_pass seconds defects"
         assert {*wanted.split()} <= set(row) and row["verdict"] == "held"
         assert row["defects"] and all(d["verdict"] == "violated" for d in row["defects"])
-        assert row["id"] in result.output and row["id"] in report.read_text()
+        assert row["id"] in text and row["id"] in report.read_text()
     assert found["manifest"]["seed"] == 0
 
 
@@ -112,21 +108,14 @@ def test_verify_answers_at_another_point(tmp_path: Path) -> None:
 
 
 def test_timeline_prints_the_law_and_writes_json(tmp_path: Path) -> None:
-    result = call(
+    words = (
         "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set max_concurrent_rollouts=40 "
-        "--set length=lognormal:1.0:0.8 --set load=1.5",
-        "--json",
-        tmp_path / "t.json",
-        "--plot",
-        tmp_path / "t.png",
-        "--save",
-        tmp_path / "t.npz",
+        "--set length=lognormal:1.0:0.8 --set load=1.5"
     )
-    assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "t.json").read_text())
+    text, found = told(tmp_path, words, "--plot", tmp_path / "t.png", "--save", tmp_path / "t.npz")
     assert found["staleness"]["mean"] == pytest.approx(4.0, abs=0.2)
     assert sum(found["staleness"]["pmf"]) == pytest.approx(1.0)
-    assert (tmp_path / "t.png").exists() and "max_head_offpolicyness" in result.output
+    assert (tmp_path / "t.png").exists() and "max_head_offpolicyness" in text
 
 
 def test_a_policy_by_name_and_a_device() -> None:
@@ -303,23 +292,16 @@ def test_folders_are_made_for_every_output(tmp_path: Path) -> None:
 
 
 def test_one_plug_in_is_described_in_full(tmp_path: Path) -> None:
-    result = call("list", "methods", "truncated-is", "--json", tmp_path / "one.json")
-    found = json.loads((tmp_path / "one.json").read_text())
-    assert result.exit_code == 0 and "truncated_is(level: str = 'sequence', cap: Any = None" in result.output
-    assert "Source: 2602.17616" in result.output and found["doc"] in result.output
+    text, found = told(tmp_path, "list methods truncated-is")
+    assert "truncated_is(level: str = 'sequence', cap: Any = None" in text
+    assert "Source: 2602.17616" in text and found["doc"] in text
     assert found["arguments"][0] == {"name": "level", "required": False, "default": "sequence"}
-    assert [a["required"] for a in plain_arguments("updates", "sgd", tmp_path)] == [True]
-
-
-def plain_arguments(kind: str, name: str, folder: Path) -> list[dict[str, object]]:
-    assert call("list", kind, name, "--json", folder / "arguments.json").exit_code == 0
-    return json.loads((folder / "arguments.json").read_text())["arguments"]
+    assert [a["required"] for a in told(tmp_path, "list updates sgd")[1]["arguments"]] == [True]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_can_be_described(kind: str, tmp_path: Path) -> None:
-    call("list", kind, "--json", tmp_path / "names.json")
-    for row in json.loads((tmp_path / "names.json").read_text()):
+    for row in told(tmp_path, "list", kind)[1]:
         result = call("list", kind, row["name"])
         assert result.exit_code == 0 and len(result.output) > len(row["name"]) + 40, row
     assert call("list", kind, "no-such-thing").exit_code == 2
@@ -333,41 +315,31 @@ def test_sgd_has_its_default_in_any_chain() -> None:
 def test_coupled_takes_its_lengths_from_the_policy(tmp_path: Path) -> None:
     import asyncsim as sim
 
-    task = ["--task", "token-bandit", "--set", "task.ends=true"]
-    result = call(
-        *["run", *SMALL, "--system", "one-step-off", "--coupled", *task],
-        *["--json", tmp_path / "run.json", "--save", tmp_path / "trace.npz"],
-    )
-    assert result.exit_code == 0, result.stderr
-    assert json.loads((tmp_path / "run.json").read_text())["spec"]["system"]["length"] == "from the policy"
+    words = "run --system one-step-off --coupled --task token-bandit --set task.ends=true"
+    _, found = told(tmp_path, words, *SMALL, "--save", tmp_path / "trace.npz")
+    assert found["spec"]["system"]["length"] == "from the policy"
     work = sim.Trace.load(tmp_path / "trace.npz").schedule.work
     assert work is not None and set(np.unique(work)) <= {1.0, 2.0, 3.0, 4.0} and len(np.unique(work)) > 1
 
 
 def test_json_holds_what_was_accumulated(tmp_path: Path) -> None:
-    result = call(
-        *["run", "--updates", "20", "--replicates", "4", "--diagnostics", "autocorrelogram,ess"],
-        *["--json", tmp_path / "run.json", "--save", tmp_path / "trace.npz"],
-    )
-    assert result.exit_code == 0, result.stderr
     import asyncsim as sim
 
+    words = "run --updates 20 --replicates 4 --diagnostics autocorrelogram,ess --save"
+    _, found = told(tmp_path, words, tmp_path / "trace.npz")
     gathered = sim.Trace.load(tmp_path / "trace.npz").accumulated["autocorrelogram"]
-    found = json.loads((tmp_path / "run.json").read_text())["accumulated"]["autocorrelogram"]
-    np.testing.assert_array_equal(found, gathered)
+    np.testing.assert_array_equal(found["accumulated"]["autocorrelogram"], gathered)
 
 
 def test_a_law_of_integers_is_a_setting(tmp_path: Path) -> None:
-    words = ["--schedule", "random", "--set", "schedule.law=uniform:0:4", "--json", tmp_path / "run.json"]
-    assert call("run", *SMALL, *words).exit_code == 0
-    assert json.loads((tmp_path / "run.json").read_text())["spec"]["system"]["knobs"]["law"] == [0.2] * 5
+    _, found = told(tmp_path, "run --schedule random --set schedule.law=uniform:0:4", *SMALL)
+    assert found["spec"]["system"]["knobs"]["law"] == [0.2] * 5
 
 
 def test_list_without_a_kind_lists_kinds(tmp_path: Path) -> None:
-    result = call("list", "--json", tmp_path / "kinds.json")
-    rows = json.loads((tmp_path / "kinds.json").read_text())
-    assert result.exit_code == 0 and [row["name"] for row in rows] == list(KINDS)
-    assert all(row["name"] in result.output and len(row["summary"]) > 20 for row in rows)
+    text, rows = told(tmp_path, "list")
+    assert [row["name"] for row in rows] == list(KINDS)
+    assert all(row["name"] in text and len(row["summary"]) > 20 for row in rows)
     assert json.loads(call("list", "--json").output) == rows
 
 
@@ -411,13 +383,10 @@ def test_words_for_nothing_and_infinity_are_understood(word: str, value: float |
 
 
 def test_none_lifts_a_limit_on_the_command_line(tmp_path: Path) -> None:
-    words = ["timeline", "update-on-arrival", "--set", "workers=2", "--model", "lead=none", "--model", "max_age=None"]
-    result = call(*words, "--updates", "8", "--json", tmp_path / "t.json")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads((tmp_path / "t.json").read_text())["system"]["lead"] is None
-    words = ["run", *SMALL, "--method", "truncated-is", "--set", "method.cap=none", "--advantage", "opob"]
-    result = call(*words, "--set", "advantage.robust=none", "--json", tmp_path / "r.json")
-    assert result.exit_code == 0, result.stderr
+    words = "timeline update-on-arrival --set workers=2 --model lead=none --model max_age=None --updates 8"
+    assert told(tmp_path, words)[1]["system"]["lead"] is None
+    words = "run --method truncated-is --set method.cap=none --advantage opob --set advantage.robust=none"
+    told(tmp_path, words, *SMALL)
 
 
 SIZES = {

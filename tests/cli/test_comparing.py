@@ -1,38 +1,25 @@
 """`asyncsim compare`: arms as words, answers printed, drawn and written, statuses."""
 
-import json
-
 import pytest
 
-from tests.cli.test_cli import call
+from tests.cli.test_cli import call, told
 
 COMMON = [
-    "--set",
-    "task.arms=5",
-    "--set",
-    "updates=20",
-    "--set",
-    "sgd.lr=0.5",
-    "--tune",
-    "none",
-    "--max-replicates",
-    "64",
+    *("--set", "task.arms=5", "--set", "updates=20", "--set", "sgd.lr=0.5"),
+    *("--tune", "none", "--max-replicates", "64"),
 ]
 
 
 def test_words_make_arms_and_the_answer_goes_everywhere(tmp_path):
-    result = call(
-        *("compare", "staleness=8", "fresh: staleness=0", "method=ppo-clip method.low=0.3 staleness=8"),
-        *(*COMMON[:-1], "512", "--smallest", "0.01", "--also", "task.arms=20"),
-        *("--plot", tmp_path / "a.png", "--json", tmp_path / "a.json"),
+    text, row = told(
+        *(tmp_path, "compare", "staleness=8", "fresh: staleness=0", "method=ppo-clip method.low=0.3 staleness=8"),
+        *(*COMMON[:-1], "512", "--smallest", "0.01", "--also", "task.arms=20", "--plot", tmp_path / "a.png"),
     )
-    assert result.exit_code == 0, result.stderr
-    row = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     names = [arm["name"] for arm in row["tasks"][0]["arms"]]
     assert names == ["staleness=8", "fresh", "method=ppo-clip method.low=0.3 staleness=8"]
     assert [pair["word"] for pair in row["tasks"][0]["pairs"]] == ["equal", "worse"]
     assert [on["task"]["actions"] for on in row["tasks"]] == [5, 20]
-    assert "fresh equals staleness=8; difference +" in result.output
+    assert "fresh equals staleness=8; difference +" in text
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.test_cli import call
+from tests.cli.test_cli import call, told
 
 LOSSES = "tests.conformance.trainers"
 STYLES = "tests.conformance.test_losses_adapters"
@@ -124,11 +124,9 @@ def first_only(log_prob, behavior, proximal, advantages, mask):
 
 
 def test_a_loss_that_conforms_ends_in_0(mine, tmp_path):
-    result = call("conformance", f"{mine}:ppo", "--like", "ppo-clip", "--json", tmp_path / "found.json")
-    assert result.exit_code == 0, result.stderr
-    assert result.output.startswith("conforms like ppo_clip(") and "is ppo_clip()" in result.output
-    assert "exact moments" in result.output and "1 hazard not printed" in result.output
-    found = json.loads((tmp_path / "found.json").read_text())
+    text, found = told(tmp_path, "conformance", f"{mine}:ppo", "--like", "ppo-clip")
+    assert text.startswith("conforms like ppo_clip(") and "is ppo_clip()" in text
+    assert "exact moments" in text and "1 hazard not printed" in text
     assert found["conforms"] and found["name"] == "ppo_clip()" and len(found["bias"]) == 9
 
 
@@ -170,9 +168,7 @@ def test_the_loss_of_a_package_is_checked():
 def test_a_controller_is_checked(mine, tmp_path):
     bounds = ["--set", "batch_size=4", "--set", "max_staleness=1", "--set", "examples=20"]
     for name in ("Counter", "counter"):
-        result = call("conformance", f"{mine}:{name}", *bounds, "--json", tmp_path / "found.json")
-        assert result.exit_code == 0, result.output + result.stderr
-        assert json.loads((tmp_path / "found.json").read_text())["passed"] is True
+        assert told(tmp_path, "conformance", f"{mine}:{name}", *bounds)[1]["passed"] is True
     bounds += ["--set", "controller.free=12", "--json", tmp_path / "found.json"]
     result = call("conformance", f"{mine}:Counter", *bounds)
     assert result.exit_code == 1 and "bounded staleness" in result.output
@@ -275,10 +271,8 @@ def test_bad_input_ends_in_2_with_one_line(name, mine):
 
 
 def test_a_metric_is_named(mine, tmp_path):
-    result = call("conformance", f"{mine}:ess", "--metric", "--like", "ess-token", "--json", tmp_path / "found.json")
-    assert result.exit_code == 0, result.stderr
-    assert result.output.startswith("conforms like ess_token") and "hazard: masked NaN" in result.output
-    assert json.loads((tmp_path / "found.json").read_text())["name"] == "ess_token"
+    text, found = told(tmp_path, "conformance", f"{mine}:ess", "--metric", "--like", "ess-token")
+    assert text.startswith("conforms like ess_token") and "hazard: masked NaN" in text and found["name"] == "ess_token"
     assert call("conformance", f"{mine}:ess", "--metric", "--strict").exit_code == 1
     result = call("conformance", f"{mine}:squared", "--metric")
     assert result.exit_code == 1 and "it reports 1.25 on 'equal weights' where 1 is the limit" in result.output

@@ -10,7 +10,7 @@ import pytest
 
 from asyncsim.app import commands, judgments, reporting, verdicts, verifying
 from asyncsim.base import records
-from tests.cli.test_cli import call
+from tests.cli.test_cli import call, told
 from tests.test_reporting import Page, verdict
 
 LOOSE = "holds, not tight"
@@ -57,13 +57,11 @@ def test_the_line_of_counts_holds_loose_bounds_apart() -> None:
 
 
 def test_the_chance_of_any_false_alarm_is_said_in_the_terminal_and_in_json(tmp_path: Path) -> None:
-    names = ["ess/clamp-floor", "ess/limit"]
-    result = call("verify", *names, "--json", tmp_path / "v.json", "--report", tmp_path / "r.html")
-    found = json.loads((tmp_path / "v.json").read_text())
+    text, found = told(tmp_path, "verify ess/clamp-floor ess/limit --report", tmp_path / "r.html")
     chance = found["summary"]["false_fail_of_all"]
     assert 0 < chance == pytest.approx(sum(row["false_fail"] for row in found["claims"]))
     line = f"chance of any false alarm over all 2 claims: at most {reporting.rate(chance)}"
-    assert line in result.output and found["summary"]["counts"]["held"] == 2
+    assert line in text and found["summary"]["counts"]["held"] == 2
 
 
 def test_advice_names_the_point_and_tells_chance_theory_and_product_apart() -> None:

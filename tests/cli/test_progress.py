@@ -12,19 +12,11 @@ import asyncsim as sim
 from asyncsim.app import streams
 from asyncsim.base import progress
 from tests.cli.test_cli import call
+from tests.core import runs
 
 
 def spec() -> sim.Spec:
-    return sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(0),
-        sim.methods.reinforce(),
-        sim.chain(),
-        updates=8,
-        replicates=4,
-        block=2,
-        samples_per_group=2,
-    )
+    return runs.spec(system=sim.schedules.fixed(0), update=sim.chain(), block=2, samples_per_group=2)
 
 
 def test_a_long_run_says_every_so_often_how_far_it_is(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from asyncsim.app import sweeping
-from tests.cli.test_cli import call
+from tests.cli.test_cli import call, told
 
 SMALL = ["--set", "updates=8", "--replicates", "4", "--workers", "1"]
 
@@ -17,11 +17,9 @@ def elsewhere(tmp_path, monkeypatch):
 
 def test_a_sweep_is_printed_drawn_written_and_found_again(tmp_path):
     words = ["--grid", "staleness=0,4", "--grid", "method=grpo,reinforce", "--grid", "lr=0.1:0.4:3", *SMALL]
-    result = call("sweep", *words, "--plot", "a.png", "--csv", "a.csv", "--json", "a.json")
-    assert result.exit_code == 0, result.stderr
-    assert "4 units: 4 made" in result.output and "reinforce  0.2" in result.output
+    text, row = told(tmp_path, "sweep", *words, "--plot", "a.png", "--csv", "a.csv")
+    assert "4 units: 4 made" in text and "reinforce  0.2" in text
     assert (tmp_path / "a.png").stat().st_size > 10_000
-    row = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert row["names"] == ["staleness", "method", "lr"] and len(row["summary"]) == 12
     assert len((tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()) == 13
     listed = call("results", "ls", "--json", "l.json")
@@ -53,23 +51,15 @@ def test_a_fault_of_a_store_is_status_1(tmp_path):
     assert len(json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))["faults"]) == 1
 
 
-def test_a_dry_run_counts_and_leaves_nothing(tmp_path):
-    result = call("sweep", "--grid", "staleness=0,1", "--grid", "lr=0.1,0.2", "--dry-run", "--replicates", "200")
-    assert result.exit_code == 0 and "4 settings, 200 replicates each, in 8 units" in result.output
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_claim_draws_its_line(tmp_path):
     words = ["task=quadratic", "method=gradient", "samples=1", "updates=40", "task.curvatures=[1.0]"]
     common = [each for word in words for each in ("--set", word)]
-    result = call(
-        "sweep", *common, "--grid", "staleness=0,4", "--grid", "lr=0.05:2:4", "--metric", "exact_return",
+    _, found = told(
+        tmp_path, "sweep", *common, "--grid", "staleness=0,4", "--grid", "lr=0.05:2:4", "--metric", "exact_return",
         "--claim", "staleness/stability-boundary", "--at", "curvatures=[1.0]", "--replicates", "2", "--workers", "1",
-        "--json", "q.json", "--plot", "q.png",
+        "--plot", "q.png",
     )  # fmt: skip
-    assert result.exit_code == 0, result.stderr
-    lines = json.loads((tmp_path / "q.json").read_text(encoding="utf-8"))["lines"]
-    assert [round(line["predicted"], 3) for line in lines] == [2.0, 0.347]
+    assert [round(line["predicted"], 3) for line in found["lines"]] == [2.0, 0.347]
 
 
 @pytest.mark.parametrize(
@@ -104,15 +94,9 @@ def test_values_keep_commas_inside_brackets_and_laws_keep_colons():
 def test_a_swept_system_prints_its_knee(tmp_path):
     knobs = ["consumer_batch_size=4", "max_concurrent_rollouts=32", "length=exponential:1", "load=1.5"]
     common = [each for knob in knobs for each in ("--set", knob)]
-    result = call(
-        "timeline", "areal", *common, "--sweep", "max_head_offpolicyness=1,2,8", "--realizations", "4",
-        "--updates", "60", "--plot", "k.png", "--json", "k.json",
-    )  # fmt: skip
-    assert result.exit_code == 0, result.stderr
-    assert (
-        "knee: max_head_offpolicyness=" in result.output
-        and "from load 1.5 at max_head_offpolicyness=1" in result.output
-    )
+    more = ["--realizations", "4", "--updates", "60", "--plot", "k.png"]
+    text, _ = told(tmp_path, "timeline areal", *common, "--sweep", "max_head_offpolicyness=1,2,8", *more)
+    assert "knee: max_head_offpolicyness=" in text and "from load 1.5 at max_head_offpolicyness=1" in text
     assert (tmp_path / "k.png").exists()
     for option in ("--save", "--trace"):
         refused = call("timeline", "areal", *common, "--sweep", "max_head_offpolicyness=1", option, "x.json")
@@ -136,9 +120,10 @@ def test_a_stopped_sweep_says_what_is_kept(monkeypatch, tmp_path):
     assert "2 made, 1 were there" in call("sweep", "--grid", "staleness=0,1,2", *SMALL).output
 
 
-def test_a_dry_run_writes_its_plan_and_nothing_else(tmp_path):
-    result = call("sweep", "--grid", "staleness=0,4", *SMALL, "--dry-run", "--json", "d.json")
-    assert result.exit_code == 0
-    assert json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["units"] == 2
+def test_a_dry_run_counts_writes_its_plan_and_nothing_else(tmp_path):
+    result = call("sweep", "--grid", "staleness=0,1", "--grid", "lr=0.1,0.2", "--dry-run", "--replicates", "200")
+    assert result.exit_code == 0 and "4 settings, 200 replicates each, in 8 units" in result.output
+    assert list(tmp_path.iterdir()) == []
+    assert told(tmp_path, "sweep --dry-run --grid staleness=0,4", *SMALL)[1]["units"] == 2
     refused = call("sweep", "--grid", "staleness=0,4", "--dry-run", "--plot", "p.png")
     assert refused.exit_code == 2 and "left out beside --dry-run" in refused.stderr

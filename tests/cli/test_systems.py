@@ -13,6 +13,7 @@ import asyncsim as sim
 from asyncsim.base import checks, laws
 from tests import forked
 from tests.cli.test_cli import SMALL, call
+from tests.core import runs
 
 AREAL = ("timeline", "areal", "--set", "max_head_offpolicyness=1", "--set", "consumer_batch_size=4", "--updates", 12)
 TIMED = (*AREAL, "--set", "length=1.0", "--set", "load=1")
@@ -112,15 +113,7 @@ def test_a_staleness_that_is_not_reached_is_one_line() -> None:
 
 def test_a_run_too_short_for_its_schedule_warns() -> None:
     def run(schedule: object, updates: int) -> None:
-        spec = sim.Spec(
-            sim.tasks.softmax_bandit(),
-            schedule,
-            sim.methods.reinforce(),
-            sim.chain(sim.updates.sgd(0.1)),
-            updates=updates,
-            replicates=2,
-        )
-        sim.run(spec, progress=False)
+        sim.run(runs.spec(system=schedule, updates=updates, replicates=2), progress=False)
 
     fixed, random = sim.schedules.fixed(3, batches_per_publish=2), sim.schedules.random("uniform:1:2")
     with pytest.warns(checks.ShortRunWarning, match="3 is not reached, the run ends at 2; train on at least 7"):

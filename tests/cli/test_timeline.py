@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from asyncsim.base import plugins
-from tests.cli.test_cli import call
+from tests.cli.test_cli import call, told
 
 KEYS = """
 staleness token_staleness in_flight in_queue dropped_fraction wasted_token_fraction mean_length_generated
@@ -16,14 +16,8 @@ TBA = ["--set", "groups_per_batch=2", "--set", "length=exponential:1", "--set", 
 AREAL = ["timeline", "areal", "--set", "max_head_offpolicyness=4", "--set", "consumer_batch_size=8"]
 
 
-def found(tmp_path: Path, *words: str) -> tuple[dict, str]:
-    result = call(*words, "--json", tmp_path / "t.json")
-    assert result.exit_code == 0, result.output
-    return json.loads((tmp_path / "t.json").read_text()), result.output
-
-
 def test_the_json_has_every_key_and_parts_add_up(tmp_path: Path) -> None:
-    got, text = found(tmp_path, *AREAL, "--set", "length=lognormal:1:0.8", "--set", "load=1.5", "--samples", "3")
+    text, got = told(tmp_path, *AREAL, "--set", "length=lognormal:1:0.8", "--set", "load=1.5", "--samples", "3")
     assert set(got) >= {*KEYS.split()} and {"mean", "std", "max", "pmf"} <= set(got["staleness"])
     assert got["in_flight"] + got["in_queue"] == pytest.approx(got["staleness"]["mean"])
     assert sum(k * p for k, p in enumerate(got["staleness"]["pmf"])) == pytest.approx(got["staleness"]["mean"])
@@ -43,13 +37,13 @@ SLOTS = {
 @pytest.mark.parametrize(("words", "used"), SLOTS.items(), ids=[words[0] for words in SLOTS])
 def test_the_first_page_says_how_many_of_the_named_slots_are_used(tmp_path: Path, words: tuple, used: str) -> None:
     timed = (*words[1:], "length=lognormal:1:0.8", "train_time=1.5")
-    got, text = found(tmp_path, "timeline", words[0], *(each for knob in timed for each in ("--set", knob)))
+    text, got = told(tmp_path, "timeline", words[0], *(each for knob in timed for each in ("--set", knob)))
     busy = got["sample_slots"]["busy"]
     assert f"generators: {used}, busy {busy:.1%}" in text and got["generator_utilization"] == busy
     # A slot of a group is busy until the longest of its samples ends, a slot of a sample while that is written.
     if got["group_slots"] is not None:
         more = [each for knob in timed for each in ("--set", knob)]
-        got, text = found(tmp_path, "timeline", words[0], *more, "--samples", "8")
+        text, got = told(tmp_path, "timeline", words[0], *more, "--samples", "8")
         assert f"{used} by groups, busy {got['group_slots']['busy']:.1%}; 512 of 1024 slots used by samples" in text
         assert got["sample_slots"]["busy"] < 0.8 * got["group_slots"]["busy"]
 
@@ -60,19 +54,19 @@ def test_the_first_page_says_how_many_of_the_named_slots_are_used(tmp_path: Path
 )
 def test_length_laws_on_the_command_line(tmp_path: Path, law: str, mean: float) -> None:
     words = "timeline synchronous --set groups_per_batch=16 --updates 400 --set"
-    got, _ = found(tmp_path, words, f"length={law}")
+    _, got = told(tmp_path, words, f"length={law}")
     assert got["mean_length_generated"] == pytest.approx(mean, rel=0.2)
     assert got["mean_length_trained"] == pytest.approx(got["mean_length_generated"], rel=0.05)
     assert got["staleness"]["pmf"] == [1.0]
 
 
 def test_a_law_is_printed_or_that_there_is_none(tmp_path: Path) -> None:
-    capped, text = found(
+    text, capped = told(
         tmp_path, *AREAL, "--set", "max_concurrent_rollouts=40", "--set", "length=exponential:1", "--set", "load=2"
     )
     assert capped["predicted"]["law"] == "systems/cap-binds" and capped["predicted"]["mean"] == 4.0
     assert "systems/cap-binds" in text
-    free, text = found(tmp_path, "timeline", "tba", *TBA)
+    text, free = told(tmp_path, "timeline", "tba", *TBA)
     assert free["predicted"]["law"] is None and "no formula" in text
 
 
@@ -80,11 +74,11 @@ def test_settings_of_the_model_and_a_trace_file(tmp_path: Path) -> None:
     words = [*AREAL, "--set", "length=exponential:1", "--set", "train_time=2", "--updates", "40"]
     model = ("slots=6", "reward=exponential:0.5", "accept=0.5", "decode=[1.0, 0.9, 0.8]")
     more = [*(word for each in model for word in ("--model", each)), "--trace", str(tmp_path / "deep" / "t.json")]
-    got, text = found(tmp_path, *words, *more, "--plot", str(tmp_path / "t.png"))
+    text, got = told(tmp_path, *words, *more, "--plot", str(tmp_path / "t.png"))
     assert got["system"]["slots"] == 6 and got["rejected_fraction"] > 0.2 and got["system"]["decode"] == [1.0, 0.9, 0.8]
     assert "slots=6" in text and "ui.perfetto.dev" in text and (tmp_path / "t.png").exists()
     assert json.loads((tmp_path / "deep" / "t.json").read_text())["traceEvents"]
-    load, _ = found(tmp_path, *words, "--model", "load=0.5")
+    _, load = told(tmp_path, *words, "--model", "load=0.5")
     assert load["system"]["load"] == 0.5
 
 

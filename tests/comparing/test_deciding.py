@@ -14,6 +14,7 @@ from asyncsim.base.trace import Trace
 from asyncsim.comparing import deciding
 from asyncsim.comparing.deciding import Question
 from asyncsim.comparing.readings import Reading
+from tests.core import runs
 
 BANK = 1024
 """Replicates of the population that repetitions draw from."""
@@ -25,13 +26,8 @@ DECIDED = 0.9
 
 
 def bandit(**changes):
-    return sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(4),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(0.5)),
-        **{"updates": 20, **changes},
-    )
+    sizes = {"updates": 20, "replicates": 64, "samples_per_group": 16}
+    return runs.spec(**{"system": sim.schedules.fixed(4), **sizes, **changes})
 
 
 def chain():

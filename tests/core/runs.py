@@ -12,6 +12,13 @@ def markov(**changes):
     return sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov", logits=START, **changes)
 
 
+def spec(**changes):
+    """A small softmax bandit on staleness 1, or what the changes say."""
+    usual = {"task": sim.tasks.softmax_bandit(), "system": sim.schedules.fixed(1), "method": sim.methods.reinforce()}
+    sizes = {"updates": 8, "replicates": 4, "samples_per_group": 4}
+    return sim.Spec(**{**usual, "update": sim.chain(sim.updates.sgd(0.5)), **sizes, **changes})
+
+
 def simulated(task, method, links=(), *, epochs=1, updates=6, system=None, **changes):
     system = system or sim.schedules.fixed(0, groups_per_batch=2)
     settings = {

@@ -525,7 +525,8 @@ def test_the_memory_asked_for_is_about_what_a_run_takes(monkeypatch):
     """The guard refuses what cannot fit and lets through what fits: sizes at both sides of the bound."""
     monkeypatch.setenv("ASYNCSIM_MEMORY", "16GiB")
     fits = {"updates": 10**6, "every": 1000, "replicates": 4096}
-    assert sum(size for size, _ in spec(**fits)._arrays(10, 10).values()) < 16 << 30
+    made = spec(**fits)
+    assert sum(size for size, _ in made._arrays(10, made.recorded[0]).values()) < 16 << 30
     refused("metrics", lambda: spec(**{**fits, "every": 1}))
     with pytest.raises(InputError, match="schedule versions"):
         spec(system=sim.schedules.random([0.5, 0.5]), updates=10**6, every=10**6, replicates=10**4, realizations=10**4)

@@ -4,24 +4,18 @@ import glob
 import io
 import sys
 import types
+from functools import partial
 
 import numpy as np
 import pytest
 
 import asyncsim as sim
 from asyncsim.running import callbacks
+from tests.core import runs
 from tests.refusals import refused
 
-
-def spec(**changes):
-    sizes = {"updates": 9, "replicates": 5, "samples_per_group": 4, **changes}
-    return sim.Spec(
-        sim.tasks.softmax_bandit(),
-        sim.schedules.fixed(1),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.align()),
-        **{"diagnostics": ["batch_return", "ess"], **sizes},
-    )
+SIZES = {"updates": 9, "replicates": 5, "diagnostics": ["batch_return", "ess"]}
+spec = partial(runs.spec, update=sim.chain(sim.updates.align()), **SIZES)
 
 
 @pytest.mark.parametrize(("epochs", "every", "block"), [(1, 1, None), (3, 2, 2)])

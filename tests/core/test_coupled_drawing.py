@@ -18,14 +18,8 @@ def ran(system, drawing, updates=16, seed=0):
     """A run on a task whose responses end by themselves, so that lengths depend on weights."""
     task = sim.tasks.token_bandit(actions=3, horizon=8, ends=True, logits=[[0.0, 0.0, -1.5]])
     options = {"samples_per_group": 2, "updates": updates, "replicates": 2, "drawing": drawing}
-    spec = sim.Spec(
-        task,
-        sim.schedules.coupled(system),
-        sim.methods.reinforce(sim.advantages.none()),
-        sim.chain(sim.updates.sgd(2.0)),
-        **options,
-    )
-    return sim.run(spec, seed=seed)
+    method, update = sim.methods.reinforce(sim.advantages.none()), sim.chain(sim.updates.sgd(2.0))
+    return sim.run(sim.Spec(task, sim.schedules.coupled(system), method, update, **options), seed=seed)
 
 
 def same(system, **options):

@@ -40,15 +40,10 @@ def drifted(staleness=0):
     """The book of a run of PPO anchored at the batch's first update."""
     book = Book()
     sizes = {"samples_per_group": 8, "updates": 3 * EPOCHS, "epochs": EPOCHS, "replicates": 4}
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(arms=ARMS, means=[0.0, 0.3, 1.0]),
-        sim.schedules.fixed(staleness),
-        sim.methods.ppo_clip(anchor="proximal", advantage=sim.advantages.group_mean()),
-        sim.chain(sim.updates.sgd(0.7)),
-        diagnostics=[Metric("book", book, outputs=("log_prob",))],
-        **sizes,
-    )
-    sim.run(spec, seed=2, progress=False)
+    task, recorded = sim.tasks.softmax_bandit(arms=ARMS, means=[0.0, 0.3, 1.0]), Metric("book", book, ("log_prob",))
+    method = sim.methods.ppo_clip(anchor="proximal", advantage=sim.advantages.group_mean())
+    parts = (task, sim.schedules.fixed(staleness), method, sim.chain(sim.updates.sgd(0.7)))
+    sim.run(sim.Spec(*parts, diagnostics=[recorded], **sizes), seed=2, progress=False)
     assert len(book.tables) == 3 * EPOCHS
     return book
 

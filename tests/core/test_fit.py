@@ -1,6 +1,7 @@
 """Parts that do not fit together are refused, and what is reported belongs to the policy that it names."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,21 +9,14 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import checks
+from tests.core import runs
 from tests.refusals import refused
 
 BANDIT = sim.tasks.softmax_bandit(arms=3, means=[0.0, 0.5, 1.0], rewards="fixed")
 
 
-def spec(**changes):
-    given = {
-        "task": BANDIT,
-        "system": sim.schedules.fixed(3),
-        "method": sim.methods.reinforce(),
-        "update": sim.chain(sim.updates.sgd(1.0)),
-        "updates": 8,
-        "replicates": 4,
-    }
-    return sim.Spec(**{**given, **changes})
+STEP = sim.chain(sim.updates.sgd(1.0))
+spec = partial(runs.spec, task=BANDIT, system=sim.schedules.fixed(3), update=STEP, samples_per_group=16)
 
 
 @pytest.mark.parametrize(

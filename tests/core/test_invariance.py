@@ -282,16 +282,9 @@ def test_early_drawing_refuses_scores_at_behavior_parameters():
 
 def test_a_frozen_replicate_stays_where_it_left():
     """With staleness an old gradient may point back inside: nothing may move a replicate once it is frozen."""
-    spec = sim.Spec(
-        sim.tasks.quadratic(noise=0.0, start=1.0),
-        sim.schedules.fixed(3),
-        sim.methods.gradient(),
-        sim.chain(sim.updates.sgd(1.4)),
-        samples_per_group=1,
-        replicates=2,
-        sampling="enumerate",
-        diagnostics=[sim.diagnostics.autocorrelogram(2)],
-    )
+    task, method, update = sim.tasks.quadratic(noise=0.0, start=1.0), sim.methods.gradient(), sim.updates.sgd(1.4)
+    spec = sim.Spec(task, sim.schedules.fixed(3), method, sim.chain(update), samples_per_group=1, replicates=2,
+                    sampling="enumerate", diagnostics=[sim.diagnostics.autocorrelogram(2)])  # fmt: skip
     runs = [sim.run(spec.replace(updates=n)) for n in (1450, 1500, 1600)]
     assert all((r.diverged == runs[0].diverged).all() and (r.diverged >= 0).all() for r in runs)
     assert all((r.parameters == runs[0].parameters).all() for r in runs)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
+from tests.core import runs
 
 
 class Sums:
@@ -28,17 +29,10 @@ class Sums:
 
 
 def trace():
-    sizes = {"updates": 10, "replicates": 4, "realizations": 2, "every": 3}
-    return sim.run(
-        sim.Spec(
-            sim.tasks.softmax_bandit(arms=3),
-            sim.schedules.random([0.5, 0.5]),
-            sim.methods.reinforce(),
-            sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2))),
-            diagnostics=["batch_return", "ess", sim.diagnostics.autocorrelogram(lags=2), Sums()],
-            **sizes,
-        )
-    )
+    parts = {"task": sim.tasks.softmax_bandit(arms=3), "update": sim.chain(sim.updates.sgd((0.1, 0.1, 0.2, 0.2)))}
+    sizes = {"samples_per_group": 16, "updates": 10, "realizations": 2, "every": 3}
+    recorded = ["batch_return", "ess", sim.diagnostics.autocorrelogram(lags=2), Sums()]
+    return sim.run(runs.spec(system=sim.schedules.random([0.5, 0.5]), diagnostics=recorded, **parts, **sizes))
 
 
 def test_numbers_axes_and_header_are_those_of_the_trace(tmp_path):

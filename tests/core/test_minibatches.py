@@ -17,7 +17,7 @@ from asyncsim.base import checks, plugins, rng, rng_compiled
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import updating
 from asyncsim.step import minibatches
-from tests.core import minibatched, plain
+from tests.core import minibatched, plain, runs
 from tests.core.runs import SEED, START
 
 CUTS = [("groups", False), ("parts", False), ("parts", True), ("samples", False), ("tokens", False)]
@@ -206,10 +206,8 @@ def test_every_sample_is_in_one_minibatch_of_an_epoch(cut):
 def test_minibatches_count_as_updates():
     """m2po's batch is k = 2 batches of 4 minibatches old, and j more at its minibatch j."""
     system = sim.systems.m2po(2, 2, length=1.0, load=1.0)
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(arms=3), system, sim.methods.m2po_mask(), sim.chain(sim.updates.sgd(0.1)),
-        samples_per_group=4, updates=24, replicates=2, diagnostics=["staleness", "update_staleness"],
-    )  # fmt: skip
+    metrics = ["staleness", "update_staleness"]
+    spec = runs.spec(system=system, method=sim.methods.m2po_mask(), updates=24, diagnostics=metrics)
     assert (spec.parts, spec.cut_between, spec.rounds, spec.passes) == (4, "samples", 1, 4)
     trace = sim.run(spec, seed=0, progress=False)
     assert trace["update_staleness"][12:, 0].tolist() == [8.0, 9.0, 10.0, 11.0] * 3

@@ -1,24 +1,21 @@
 """Metrics that list every outcome say what they add, and are refused where the run would not end."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 import asyncsim as sim
 from asyncsim.base.checks import InputError
 from asyncsim.diagnostics import _price
+from tests.core import runs
 from tests.refusals import refused
 
 
 def spec(actions=4, horizon=8, diagnostics=("exact_return",), task=None, **changes):
     task = task or sim.tasks.token_bandit(actions=actions, horizon=horizon)
-    return sim.Spec(
-        task,
-        sim.schedules.fixed(0),
-        sim.methods.reinforce(),
-        sim.chain(),
-        diagnostics=list(diagnostics),
-        **{"updates": 20, "replicates": 64, **changes},
-    )
+    sizes = {"updates": 20, "replicates": 64, "samples_per_group": 16, "update": sim.chain()}
+    return runs.spec(**{"task": task, "system": sim.schedules.fixed(0), **sizes, **changes, "diagnostics": diagnostics})
 
 
 def priced(made):
@@ -68,12 +65,8 @@ def test_a_closed_form_costs_nothing(task):
     made = task()
     if made.horizon < 10**6:
         made.exact(made.policy(), made.policy().initial([0], torch.float64, 0))
-    assert (
-        _price.price(
-            [sim.diagnostics.exact_return], made, groups=1, samples=1, replicates=1, together=1, updates=1, recorded=1
-        ).in_all
-        == 0
-    )
+    sizes = {"groups": 1, "samples_per_group": 1, "replicates": 1, "together": 1, "updates": 1, "every": 1}
+    assert _price.price([sim.diagnostics.exact_return], SimpleNamespace(fitted_task=made, **sizes)).in_all == 0
 
 
 def test_a_price_is_said_once_where_it_matters(capsys, monkeypatch):

@@ -6,6 +6,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import PILE, Column
+from tests.core import runs
 
 
 @pytest.mark.parametrize("count", [1, PILE - 1, PILE, PILE + 1, 3 * PILE + 5])
@@ -35,11 +36,7 @@ def test_rows_of_an_earlier_run_come_first() -> None:
 
 
 def test_blocks_and_intervals_change_no_row() -> None:
-    update = sim.chain(sim.updates.sgd(0.1))
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(), update,
-        updates=2 * PILE + 9, replicates=6,
-    )  # fmt: skip
+    spec = runs.spec(system=sim.schedules.fixed(2), updates=2 * PILE + 9, replicates=6)
     whole, cut, thinned = (sim.run(each) for each in (spec, spec.replace(block=4), spec.replace(every=7)))
     for name, values in whole.metrics.items():
         np.testing.assert_array_equal(values, cut[name])

@@ -9,20 +9,15 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base import records, showing
+from tests.core import runs
 from tests.test_reporting import Page, verdict
 
 EVIL = '<script>alert("x")</script>&'
 
 
 def spec(**changes):
-    usual = {
-        "system": sim.systems.areal(2, 2, 6, length=1.0, train_time=1.0),
-        "update": sim.chain(sim.updates.sgd(0.5)),
-        "updates": 40,
-        "replicates": 8,
-        "samples_per_group": 4,
-    }
-    return sim.Spec(sim.tasks.token_bandit(), method=sim.methods.truncated_is(), **{**usual, **changes})
+    parts = {"task": sim.tasks.token_bandit(), "method": sim.methods.truncated_is(), "updates": 40, "replicates": 8}
+    return runs.spec(**{**parts, "system": sim.systems.areal(2, 2, 6, length=1.0, train_time=1.0), **changes})
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import torch
 import asyncsim as sim
 from asyncsim.base import progress, workers
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.running import checkpoint, running, spreading, training
+from asyncsim.running import checkpoint, running, sources, spreading
 from asyncsim.running.spreading import Site, blocks
 from tests.core.runs import identical
 from tests.core.test_checkpoints import KINDS
@@ -256,7 +256,7 @@ def test_every_metric_and_every_part_of_the_laboratory_can_be_sent():
         metric = metric() if name == "autocorrelogram" else metric
         spreading._bytes(metric)
     made = SPECS["accumulators"]()
-    shared = spreading.unpacked(spreading.packed(training.Shared(made, SEED, 9)))
+    shared = spreading.unpacked(spreading.packed(sources.Shared(made, SEED, 9)))
     identical(sim.run(shared.spec, SEED), sim.run(made, SEED))
 
 

@@ -12,6 +12,7 @@ import asyncsim as sim
 from asyncsim.base import stopping
 from asyncsim.diagnostics._diagnostic import Metric
 from tests import forked
+from tests.core import runs
 
 pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals go to the main thread"
@@ -34,15 +35,9 @@ def stopper(at, numbers=(signal.SIGINT,), calls=1):
 
 
 def spec(*more, task=None, system=None, **changes):
-    sizes = {"updates": 12, "replicates": 6, "samples_per_group": 4, **changes}
-    return sim.Spec(
-        task or sim.tasks.token_bandit(actions=3, horizon=2),
-        system or sim.schedules.fixed(2),
-        sim.methods.reinforce(),
-        sim.chain(sim.updates.sgd(0.5)),
-        diagnostics=["batch_return", "gradient_norm", *more],
-        **sizes,
-    )
+    parts = {"task": task or sim.tasks.token_bandit(actions=3, horizon=2), "system": system or sim.schedules.fixed(2)}
+    sizes = {"updates": 12, "replicates": 6, "diagnostics": ["batch_return", "gradient_norm", *more]}
+    return runs.spec(**{**parts, **sizes, **changes})
 
 
 def stopped(made, seed=3):

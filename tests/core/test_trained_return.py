@@ -13,6 +13,7 @@ from asyncsim.comparing import deciding
 from asyncsim.comparing.readings import Reading
 from asyncsim.sampling import drawing
 from asyncsim.tasks.bandits import TokenBandit
+from tests.core import runs
 from tests.refusals import refused
 
 tasks = sim.tasks
@@ -182,13 +183,8 @@ def nothing_trains(monkeypatch):
 
 
 def arms():
-    made = sim.Spec(
-        tasks.softmax_bandit(),
-        sim.schedules.fixed(0),
-        sim.methods.grpo(),
-        sim.chain(sim.updates.sgd(0.1)),
-        updates=20000,
-    )
+    update = sim.chain(sim.updates.sgd(0.1))
+    made = sim.Spec(tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.grpo(), update, updates=20000)
     return made, made.replace(system=sim.schedules.fixed(4))
 
 
@@ -215,10 +211,7 @@ def test_what_says_nothing_is_refused_before_anything_trains(options, message, n
 
 
 def test_what_a_link_reports_is_a_metric():
-    spec = sim.Spec(
-        tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.grpo(),
-        sim.chain(sim.updates.clip_norm(1.0), sim.updates.sgd(0.1)), updates=4,
-    )  # fmt: skip
+    spec = runs.spec(method=sim.methods.grpo(), update=sim.chain(sim.updates.clip_norm(1.0), sim.updates.sgd(0.1)))
     found = sim.sweep(spec, {"staleness": [0]}, metric=["norm_before_clip", "trained_return"], replicates=2, workers=1)
     assert not found.failed and {row["metric"] for row in found.summary} == {"norm_before_clip", "trained_return"}
 

@@ -19,17 +19,10 @@ P, RUNS, KAPPA = 400, 3000, 1.5
 
 def gradients(signal: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Cosine of the last two gradients and both squared norms of each run, through the loop."""
-    spec = sim.Spec(
-        sim.tasks.quadratic((1.0,) + (1e-9,) * (P - 1), noise=1.0, start=signal),
-        sim.schedules.fixed(0),
-        sim.methods.gradient(),
-        sim.chain(sim.updates.sgd(1e-9)),
-        samples_per_group=1,
-        updates=2,
-        replicates=RUNS,
-        diagnostics=["gradient_norm", "gradient_cosine"],
-    )
-    trace = sim.run(spec, seed=seed, progress=False)
+    task = sim.tasks.quadratic((1.0,) + (1e-9,) * (P - 1), noise=1.0, start=signal)
+    sizes = {"samples_per_group": 1, "updates": 2, "replicates": RUNS}
+    spec = sim.Spec(task, sim.schedules.fixed(0), sim.methods.gradient(), sim.chain(sim.updates.sgd(1e-9)), **sizes)
+    trace = sim.run(spec.replace(diagnostics=["gradient_norm", "gradient_cosine"]), seed=seed, progress=False)
     return trace["gradient_cosine"][1], trace["gradient_norm"] ** 2
 
 

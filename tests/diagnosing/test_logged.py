@@ -1,7 +1,5 @@
 """Which distribution a log's staleness follows: logs of systems with a known one, and of one with none."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ import asyncsim as sim
 from asyncsim import claims
 from asyncsim.base.checks import InputError
 from asyncsim.diagnosing import ages, log_law
-from tests.cli.test_cli import call
+from tests.cli.test_cli import call, told
 from tests.statistics import assert_rate
 
 LINE = "sample_id,group_id,start_version,end_version,train_version,batch\n"
@@ -88,13 +86,11 @@ def test_unknown_stamps_and_short_logs_cannot_tell(tmp_path):
 
 
 def test_the_report_of_a_log_ends_with_its_distribution(tmp_path):
-    path, data = written(tmp_path, UNIFORM), tmp_path / "out.json"
-    words = ["log", path, "--set", "unit=publishes"]
-    result = call(*words, "--json", data)
-    assert result.exit_code == 0, result.stderr
-    assert "distribution of staleness: as predicted (uniform staleness)" in result.output
-    assert "[staleness/random-mean]" in result.output and "predicted 2" in result.output
-    law = json.loads(data.read_text())["law"]
+    words = ["log", written(tmp_path, UNIFORM), "--set", "unit=publishes"]
+    text, found = told(tmp_path, *words)
+    assert "distribution of staleness: as predicted (uniform staleness)" in text
+    assert "[staleness/random-mean]" in text and "predicted 2" in text
+    law = found["law"]
     assert law["claim"] == "staleness/random-mean" and law["low"] < 2.0 < law["high"]
     assert call(*words, "--staleness", "constant:1").exit_code == 1
     assert call(*words, "--staleness", "often").exit_code == 2

@@ -13,6 +13,7 @@ import asyncsim as sim
 from asyncsim.base import checks
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing import Signal, alarms, predicting
+from tests.core import runs as small
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
 ERRORS = 6.0
@@ -140,16 +141,10 @@ def test_logs_are_read_as_columns_are(tmp_path):
 
 
 def test_a_trace_and_two_of_its_kind():
-    spec = sim.Spec(
-        sim.tasks.token_bandit(4, 32),
-        sim.schedules.fixed(64, groups_per_batch=2),
-        sim.methods.truncated_is("sequence", cap=8.0),
-        sim.chain(sim.updates.clip_norm(1.0), sim.updates.adam(0.3)),
-        samples_per_group=4,
-        updates=40,
-        replicates=6,
-        diagnostics=["batch_return", "ess"],
-    )
+    method, update = sim.methods.truncated_is("sequence", cap=8.0), (sim.updates.clip_norm(1.0), sim.updates.adam(0.3))
+    parts = {"system": sim.schedules.fixed(64, groups_per_batch=2), "method": method, "update": sim.chain(*update)}
+    sizes = {"updates": 40, "replicates": 6, "diagnostics": ["batch_return", "ess"]}
+    spec = small.spec(task=sim.tasks.token_bandit(4, 32), **parts, **sizes)
     first, second = (sim.run(spec, seed=seed, progress=False) for seed in (0, 1))
     found = sim.predict([first, second], "ess", start=0.25, best=1.0)
     assert sum(found.runs.values()) == 12 and "at least 8 of each" in found.reason and not found.alarms

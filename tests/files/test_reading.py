@@ -283,7 +283,7 @@ def bombs():
     yield "long texts in lists", "parquet", parquet_of({**one, "call_versions": [["1" * MIB]] * 150})
     yield "long lists", "parquet", parquet_of({**one, "versions": [np.zeros(2 * 10**4, np.int8)] * 150})
     line = b'{"sample_id": 1, "start_version": 0, "train_version": 0}\n'
-    yield "many lines", "jsonl.gz", gzip.compress(line * 2 * 10**5)
+    yield "many lines", "jsonl.gz", gzip.compress(line * 5 * 10**5)
     yield "one line", "jsonl.gz", gzip.compress(b" " * (80 * MIB))
     yield "a long list", "jsonl.gz", gzip.compress(b'{"versions": [' + b"0," * 2 * 10**6 + b"0]}\n")
     yield "empty objects", "jsonl.gz", gzip.compress(b'{"fate": [' + b"{}," * 10**6 + b"0]}\n")

@@ -16,14 +16,8 @@ def trace(metrics, settings=None, ranges=None, **changes):
 
 def test_four_step_sizes_are_four_lines_without_bands():
     """What averaged them: one curve, a cosine from -2 to 2, a norm below 0."""
-    spec = sim.Spec(
-        sim.tasks.quadratic((1.0,), noise=1.0),
-        sim.schedules.fixed(8),
-        sim.methods.gradient(),
-        sim.chain(sim.updates.sgd((0.05, 0.1, 0.15, 0.2))),
-        updates=30,
-        replicates=4,
-    )
+    task, update = sim.tasks.quadratic((1.0,), noise=1.0), sim.chain(sim.updates.sgd((0.05, 0.1, 0.15, 0.2)))
+    spec = sim.Spec(task, sim.schedules.fixed(8), sim.methods.gradient(), update, updates=30, replicates=4)
     made = sim.run(spec, seed=0)
     figure = plot(made)
     for name in ("gradient_cosine", "gradient_norm"):

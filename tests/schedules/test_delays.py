@@ -14,6 +14,7 @@ from asyncsim.base import laws, rng
 from asyncsim.base.checks import InputError, ShortRunWarning
 from asyncsim.schedules import _delay_report as statistics
 from tests.cli.test_cli import call
+from tests.core import runs
 from tests.refusals import refused
 from tests.statistics import assert_rate
 
@@ -194,11 +195,7 @@ def test_columns_of_files(tmp_path):
     assert len({each.describe()["knobs"]["sha256"] for each in made}) == 1
     again = pickle.loads(pickle.dumps(made[0]))
     assert np.array_equal(again.schedule(30, 1, 1, 3, 0).version, made[0].schedule(30, 1, 1, 3, 0).version)
-    spec = sim.Spec(
-        sim.tasks.softmax_bandit(), made[3], sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)),
-        updates=12, replicates=3, samples_per_group=2,
-    )  # fmt: skip
-    spec.save(tmp_path / "spec.json")
+    runs.spec(system=made[3], updates=12).save(tmp_path / "spec.json")
     saved = sim.Spec.load(tmp_path / "spec.json")
     assert saved.system.describe() == made[3].describe()
     assert np.nanmean(sim.run(saved, progress=False)["staleness"]) > 0

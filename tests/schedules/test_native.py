@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from asyncsim.app import cli, logs
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
-from asyncsim.schedules import _log_cells, _log_files, _log_lines, _log_places, _log_stacks, replay
+from asyncsim.schedules import _log_cells, _log_files, _log_places, _log_stacks, replay
 from asyncsim.schedules._log_stacks import STACKS
 from asyncsim.schedules._log_writers import WRITERS
 from tests.refusals import refused
@@ -423,10 +423,10 @@ def test_a_pickle_larger_than_the_limit_is_refused(tmp_path: Path, monkeypatch: 
 
 
 def test_names_that_a_pickle_may_have_build_nothing_else() -> None:
-    for module, name in _log_lines.PLAIN:
+    for module, name in _log_files.NAMED:
         assert module.split(".")[0] in ("collections", "numpy", "builtins") and name not in ("eval", "exec", "getattr")
-    with pytest.raises(_log_lines._Refused):
-        _log_lines._Plain(io.BytesIO(pickle.dumps(Path("x")))).load()
+    with pytest.raises(_log_files._Refused):
+        _log_files._Plain(io.BytesIO(pickle.dumps(Path("x")))).load()
 
 
 def test_a_folder_without_logs_and_a_pattern_that_nothing_fits(tmp_path: Path) -> None:

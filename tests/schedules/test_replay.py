@@ -20,6 +20,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.laws import lognormal
 from asyncsim.schedules import _log_cells, _log_stacks, _log_versions, replay
 from asyncsim.systems import areal
+from tests.core import runs
 from tests.refusals import refused
 
 KINDS = ("csv", "jsonl", "parquet", "csv.gz", "jsonl.gz")
@@ -709,22 +710,8 @@ def test_a_policy_trains_on_a_log_as_on_the_system():
     run = a_run(samples=4, batches=12)
     rows = [{**own(row), "start_version": row["v_start"], "end_version": row["v_end"]} for row in run.trained]
     law = replay(written(rows), **GIVEN)
-    parts = (sim.methods.truncated_is(), sim.chain(sim.updates.sgd(0.5)))
-    one, two = (
-        sim.run(
-            sim.Spec(
-                sim.tasks.softmax_bandit(),
-                system,
-                *parts,
-                samples_per_group=4,
-                updates=12,
-                replicates=3,
-                realizations=1,
-            ),
-            seed=0,
-        )
-        for system in (law, run.system)
-    )
+    spec = runs.spec(system=law, method=sim.methods.truncated_is(), updates=12, replicates=3, realizations=1)
+    one, two = (sim.run(spec.replace(system=system), seed=0) for system in (law, run.system))
     assert np.array_equal(one.parameters, two.parameters) and np.isfinite(one.parameters).all()
     assert json.dumps(one.header["spec"]["system"]) and one.header["spec"]["system"]["knobs"]["unit"] == "publishes"
 

@@ -23,15 +23,9 @@ below it in fewer than 1 of 100 (false pass)."""
 
 
 def quadratic(**changes):
-    spec = sim.Spec(
-        sim.tasks.quadratic((1.0, 0.2), start=1.0, noise=0.0),
-        sim.schedules.fixed(0),
-        sim.methods.gradient(),
-        sim.chain(sim.updates.sgd(0.1)),
-        samples_per_group=1,
-        updates=1500,
-    )
-    return spec.replace(**changes)
+    task, update = sim.tasks.quadratic((1.0, 0.2), start=1.0, noise=0.0), sim.chain(sim.updates.sgd(0.1))
+    sizes = {"samples_per_group": 1, "updates": 1500, **changes}
+    return sim.Spec(task, sim.schedules.fixed(0), sim.methods.gradient(), update, **sizes)
 
 
 GROWN = {"metric": "exact_return", "over": "reached", "better": "lower", "target": -1e3}

@@ -106,7 +106,8 @@ def token_versions(record, tokens=None):
         else:
             stretches = np.arange(begun.size + 1), samples["clock"][begun], np.zeros(begun.size)
         writing = _record.Writing(samples["server"][begun], samples["rate"][begun], first, last, *stretches, marks)
-        versions = _record.emit(writing, whole, tokens)
+        versions = np.empty((whole.size, tokens), dtype=np.int32)
+        _record.emit(writing, whole, versions)
     else:
         versions = np.repeat(first[:, None].astype(np.int32), tokens, axis=1)
     written = whole[:, None] * np.arange(tokens) / tokens <= samples["done"][begun][:, None]
