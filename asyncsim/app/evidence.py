@@ -118,9 +118,7 @@ class Ledger:
         whole = files.read_mapping(self.path, "evidence")
         with files.well_formed(self.path, "evidence"):
             rows = dict(whole["claims"])
-            # Files of format 1 had no digest.
-            known = (KIND, 1, None), (KIND, FORMAT, digests.of(rows))
-            mine = (whole["kind"], whole["format"], whole.get("digest")) in known
+            mine = (whole["kind"], whole["format"], whole["digest"]) == (KIND, FORMAT, digests.of(rows))
             checks.require(mine, "--evidence", str(self.path), f"{KIND} as it was written", REMEDY)
             return rows
 

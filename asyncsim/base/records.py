@@ -365,11 +365,6 @@ class Schedule:
     @classmethod
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
         """The schedule of `packed` arrays and scalars."""
-        # Files from before had the epochs of the learner among the scalars.
-        scalars = dict(scalars)
-        epochs = scalars.pop("updates_per_batch", 1)
-        if epochs != 1:
-            scalars["header"] = {**scalars["header"], "recommended": {"epochs": epochs}}
         work, seconds = arrays.get("work"), arrays.get("seconds")
         return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **scalars)
 

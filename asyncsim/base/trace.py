@@ -211,10 +211,9 @@ class Trace:
 
     @property
     def passes(self) -> int:
-        """Updates on each batch; files from before have them beside the schedule."""
+        """Updates on each batch."""
         spec = self.header.get("spec", {})
-        epochs = spec.get("epochs")
-        return epochs * spec.get("minibatches", 1) if epochs else feeds.updates_of(self.schedule)
+        return int(spec.get("epochs", 1) * spec.get("minibatches", 1))
 
     def seconds(self) -> np.ndarray:
         """Simulated seconds at which each recorded update's batch starts to train, `[U/every, R]`.

@@ -10,7 +10,6 @@ import torch
 
 import asyncsim as sim
 import asyncsim.running.loop
-from asyncsim.base import files, records
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.step.step import Carried
 
@@ -108,17 +107,3 @@ def test_epochs_are_what_is_said_else_what_the_system_recommends():
         sim.run(spec.replace(epochs=2)).seconds()[:, 0].tolist()
         == np.repeat(sim.run(spec.replace(epochs=1, updates=4)).seconds()[:, 0], 2).tolist()
     )
-
-
-def test_files_from_before_have_the_epochs_beside_the_schedule(tmp_path):
-    around = {"method": sim.methods.reinforce(), "update": sim.chain(sim.updates.sgd(0.1))}
-    around |= {"updates": 8, "replicates": 2}
-    trace = sim.run(sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(1), epochs=2, **around))
-    arrays, scalars = trace._packed()
-    scalars["schedule"]["updates_per_batch"] = 2
-    del scalars["header"]["spec"]["epochs"]
-    files.save_arrays(tmp_path / "trace.npz", "trace", arrays, records.plain(scalars))
-    old = sim.Trace.load(tmp_path / "trace.npz")
-    assert (old.passes, old.schedule.recommended) == (2, {"epochs": 2})
-    again = sim.run(sim.Spec(sim.tasks.softmax_bandit(), old.schedule, **around))
-    assert np.array_equal(again.parameters, trace.parameters)

@@ -1,6 +1,5 @@
 """A flipped bit gives no other number: units, plans, checkpoints and evidence are refused, or read as they were."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -127,17 +126,3 @@ def test_a_file_under_the_name_of_another_is_refused(places, tmp_path):
     store.write("sweeps/000000000000.parquet", store.read(name))
     with pytest.raises(InputError, match="a plan that a sweep wrote"):
         plans.sweeps(store)
-
-
-def test_evidence_without_a_digest_counts_where_it_had_none(tmp_path):
-    ledger = Ledger(tmp_path / "e.json", digest=lambda id: "x")
-    ledger.add("ess/clamp-floor", 1, 0.5)
-    whole = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
-    old = {key: value for key, value in whole.items() if key != "digest"} | {"format": 1}
-    (tmp_path / "e.json").write_text(json.dumps(old), encoding="utf-8")
-    ledger.add("ess/clamp-floor", 1 + APART, 0.5)
-    assert json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))["format"] == 2
-    for odd in ({**old, "format": 2}, {**whole, "format": 1}):
-        (tmp_path / "e.json").write_text(json.dumps(odd), encoding="utf-8")
-        with pytest.raises(InputError, match="as it was written"):
-            Ledger(tmp_path / "e.json")
