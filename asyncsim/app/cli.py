@@ -115,6 +115,7 @@ def run(o: Options) -> int:
     PART.KEY=VALUE: task.arms=5, method.cap=4, adam.lr=0.01, system.load=2, and model.rate=30 for settings of the
     system's event model. Logs go to tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live or live:METRIC.
     """
+    streams.load()
     if o.resume is not None and not {"file", *DESCRIBES} & set(o.given):
         from asyncsim.running import checkpoint
 
@@ -152,6 +153,7 @@ def compare(o: Options) -> int:
     them names it. Others are compared with the first. Words of all arms are those of a spec: task.horizon=32,
     link=adam.
     """
+    streams.load()
     from asyncsim import comparing
 
     o.metric, o.tune = o.metric.replace("-", "_"), None if o.tune.lower() == "none" else o.tune
@@ -199,6 +201,7 @@ def sweep(o: Options) -> int:
     """
     for option, path in (("--plot", o.plot), ("--csv", o.csv)):
         checks.require(not (o.dry_run and path), option, str(path), "left out beside --dry-run", "nothing is run then")
+    streams.load()
     return sweeping.sweep(o)
 
 

@@ -4,6 +4,7 @@ Also that the event kernel is being compiled: ten seconds without output look li
 """
 
 import errno
+import importlib
 import json
 import os
 import sys
@@ -90,6 +91,17 @@ def guarded() -> Iterator[Stream]:
 def complain(line: str) -> None:
     """One line on stderr, behind the name of the command."""
     print(f"asyncsim: {line}", file=sys.stderr, flush=True)
+
+
+def load() -> None:
+    """On a terminal: load what every training needs, and say so meanwhile, since that takes a second or two."""
+    if sys.stderr is None or not sys.stderr.isatty() or "torch" in sys.modules:
+        return
+    print("loading torch and numba ...", end="", file=sys.stderr, flush=True)
+    for name in ("torch", "numba"):
+        importlib.import_module(name)
+    # Back to the start of the line, which is emptied.
+    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -98,3 +99,22 @@ def test_an_empty_cache_is_announced_by_the_installed_command(tmp_path: Path) ->
         done = subprocess.run(words, capture_output=True, text=True, env=variables, timeout=600, check=True)
         said.append(done.stderr)
     assert said == [f"asyncsim: {streams.LINE}\n", ""]
+
+
+def test_a_terminal_is_told_that_libraries_load_and_nobody_else_is() -> None:
+    """On a terminal the line comes first and is emptied behind the import; a pipe sees nothing, and loads nothing."""
+    code = (
+        "import sys; from asyncsim.app import streams; streams.load(); print('torch' in sys.modules, file=sys.stderr)"
+    )
+    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert piped.stderr == "False\n"
+    inside, outside = os.openpty()
+    with subprocess.Popen([sys.executable, "-c", code], stderr=outside) as process:
+        os.close(outside)
+        shown = b""
+        with suppress(OSError):  # the end of a terminal
+            while part := os.read(inside, 1024):
+                shown += part
+    os.close(inside)
+    assert process.returncode == 0
+    assert shown == b"loading torch and numba ...\r\x1b[KTrue\r\n"
