@@ -50,7 +50,7 @@ Quantities = dict[str, float]
 
 
 class Claim(Declared):
-    """Base of every claim; an instance is a point that was read.
+    """Base of every claim; an instance is a point that was read, or the trial, which is given points to measure.
 
     `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. A wrong formula or a term gives
     what it changes, all other quantities are those of `predict`.
@@ -82,8 +82,7 @@ class Claim(Declared):
         """The same by an independent route."""
         raise NotImplementedError
 
-    @staticmethod
-    def reach(point: Point, /) -> str | None:
+    def reach(self, point: Point, /) -> str | None:
         """Why a point inside the domain cannot be measured, in one sentence of bound and remedy; None where it can.
 
         Such a point is outside, as one is where `measure` raises `InputError`. At the claim's own points that is a
@@ -91,21 +90,18 @@ class Claim(Declared):
         """
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """Estimates of the quantities, on the product: `plant(spec)` runs, as long as an effect of that size needs."""
         raise NotImplementedError
 
-    @classmethod
-    def at(cls, size: str) -> tuple[Point, ...]:
+    def at(self, size: str) -> tuple[Point, ...]:
         """Points of a size."""
-        return cls.points + (cls.more if size == "full" else ())
+        return self.points + (self.more if size == "full" else ())
 
-    @classmethod
-    def planted(cls) -> dict[str, tuple[Plant, Point]]:
+    def planted(self) -> dict[str, tuple[Plant, Point]]:
         """Plants of all defects, each with the point at which the verdict must flip."""
-        made = ((name, plant()) for name, plant in cls.defects.items())
-        return {name: each if isinstance(each, tuple) else (each, cls.points[0]) for name, each in made}
+        made = ((name, plant()) for name, plant in self.defects.items())
+        return {name: each if isinstance(each, tuple) else (each, self.points[0]) for name, each in made}
 
 
 def stated(claim: type[Claim], id: str) -> records.Claim:

@@ -78,7 +78,9 @@ def test_claim_holds_and_every_defect_flips_it(name: str, monkeypatch: pytest.Mo
         unread.append(set(point) - seen.asked if plant is untouched else set())
         return found
 
-    monkeypatch.setattr(claims, "trial", lambda _: type("Seen", (trial,), {"measure": staticmethod(measure)}))
+    observed = claims.trial(name)
+    monkeypatch.setattr(observed, "measure", measure)
+    monkeypatch.setattr(claims, "trial", lambda _: observed)
     verdict = verifying.verify_one(name, defects=True)
     loose = trial.loose
     # What a trial does not read of a point would be measured elsewhere than it says.

@@ -113,13 +113,11 @@ class AdamInflation(Claim):
         {**_WEAK, "dimension": 16, "signal": 1.0},
     )
 
-    @staticmethod
-    def reach(p: Point) -> str | None:
+    def reach(self, p: Point) -> str | None:
         bound = "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
         return None if p["dimension"] * p["signal"] >= 0.5 and _bias(p) <= 0.05 else bound
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Deviation of one replicate's ratio times root of updates and of the mean's energy (measured).
         spread = 0.6 / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
         remainder = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))

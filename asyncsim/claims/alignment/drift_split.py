@@ -58,8 +58,7 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
     points = (_IID, sequence_point("position", 3, 3, success=1.0, baseline=-0.5), _MARKOV)
     more = (sequence_point("markov", 7, 4, success=0.7, baseline=0.05),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         total, signal = (
             lab.limit_of(lab.planted(point, sim.methods.reinforce(baseline), plant), point)
             for baseline in (sim.advantages.offset(point["baseline"]), sim.advantages.mean())

@@ -56,8 +56,7 @@ class Lag1ClosedForm(Claim):
 
     reach = staticmethod(lambda p: lab.quadratics.linear_reach((p["curvature"],), p["staleness"], p["step"]))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         # Largest relative standard deviation of one replicate's quantity at the points above (measured).
         spread = 0.25 * (1.8 if tau > 4 else 1.0)

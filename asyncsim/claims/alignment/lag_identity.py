@@ -54,8 +54,7 @@ class LagIdentity(Claim):
 
     reach = staticmethod(lambda p: lab.quadratics.linear_reach(p["curvatures"], p["staleness"], p["step"]))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         spread = _SPREAD * (2 if tau > 4 else 1)
         sums = lab.quadratics.products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)

@@ -88,8 +88,7 @@ class PartialAndSkipControl(Claim):
     )
     more = ({**_EIGHT, "staleness": 16, "strength": 0.4, "signal": 6.0, "high": 0.5},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         most = min(0.5, point["staleness"] / 15)
         if point["staleness"] < 6 or point["staleness"] > 24 or point["strength"] > most:
             return f"staleness in [6, 24] and strength <= {most:.3g}; beyond, runs are too long"
@@ -98,8 +97,7 @@ class PartialAndSkipControl(Claim):
             return f"signal at least {threshold:.3g}, others at most 400; skipping is too rare, or vectors too long"
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau, strength = point["staleness"], point["strength"]
 
         def build(steps: tuple[float, ...], count: int) -> lab.Spec:

@@ -119,8 +119,7 @@ class ProjectionRestoresSyncBoundary(Claim):
 
     reach = staticmethod(within(staleness=32))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def build(steps: tuple[float, ...], count: int) -> lab.Spec:
             return plant(_spec(point, steps, 1e6, count, len(steps)))
 

@@ -112,13 +112,11 @@ class ProjectionSecondMoment(Claim):
     points = (_FULL, _PARTIAL)
     more = ({**_FULL, "staleness": 16, "step": 0.14}, {**_FULL, "staleness": 5, "step": 0.45})
 
-    @staticmethod
-    def reach(p: Point) -> str | None:
+    def reach(self, p: Point) -> str | None:
         bound = f"others >= {_OTHERS} and staleness <= 40; fewer leave a bias, more staleness takes longer runs"
         return None if p["others"] >= _OTHERS and p["staleness"] <= 40 else bound
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Relative error of finitely many coordinates, times their number (measured: 0.1 +- 0.1 percent of 800).
         bias = 1.2 / point["others"]
         # Relative standard deviation of one replicate's mean square (measured).

@@ -69,8 +69,7 @@ class RandomDelayCosine(Claim):
         {"law": (0.1,) * 10, "curvature": 1.0, "noise": 1.0, "step": 0.15},
     )
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Closer to the mean-square boundary the fourth moment, on which error bars rest, is infinite."""
         share = point["step"] * point["curvature"]
         if share > 2.0 / (len(point["law"]) + 1):
@@ -80,8 +79,7 @@ class RandomDelayCosine(Claim):
             return f"step * curvature at least {10.0 / left_out:.3g}; raise it, runs settle too slowly below"
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         largest, after = len(point["law"]) - 1, _LEFT_OUT * len(point["law"])
         # Largest standard deviation of one replicate's quantity at the points above, relative to the norm (measured).
         spec = lab.descent(

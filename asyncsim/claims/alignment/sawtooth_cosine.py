@@ -80,8 +80,7 @@ class SawtoothCosine(Claim):
     _slow = f"a warm-up of at most {_LONGEST} cycles, not {{}}; take a step nearer to half of the boundary"
     reach = staticmethod(up_to(_LONGEST, _warm_up, _slow))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, skipped = point["updates"], _warm_up(point)
         cycles = lab.quadratics.Cycles(length, skipped * length)
         # Largest relative standard deviation of one replicate's quantity at the points above (measured).

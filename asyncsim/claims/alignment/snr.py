@@ -66,14 +66,12 @@ class Snr(Claim):
     points = (_WEAK, {"dimension": 20, "signal": 2.0, "noise": 1.0, "samples": 2})
     more = ({"dimension": 100, "signal": 5.0, "noise": 1.0, "samples": 1},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         units = (_spread(point) / Snr.effect * 6.0) ** 2
         numbers = units * _UPDATES * point["dimension"] * point["samples"]
         return None if numbers <= _MOST else f"at most {_MOST:.0e} drawn numbers, not {numbers:.1e}; raise the signal"
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         d, signal, noise, samples = (point[name] for name in ("dimension", "signal", "noise", "samples"))
         replicates = units_for(_spread(point), effect, 4)
         trace = lab.quadratics.run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)

@@ -170,8 +170,7 @@ class VersionIdentity(Claim):
     _slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {{}}; take a larger step"
     reach = staticmethod(up_to(_LONGEST_RUN, _warm_up, _slow))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Equal coordinates of each curvature under one realization of delays.
         curvatures, after, step = point["curvatures"] * 24, _warm_up(point), point["step"]
         descent = sim.updates.sgd(step)

@@ -72,13 +72,11 @@ class ArbitraryDelay(Descent, Claim):
     points = (_TIGHT, {**_TIGHT, "start": 50.0, "updates": 4}, _DELAYED, _CONSTANT, _SAWTOOTH)
     more = ({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         other = f"mean = {point['mean']}: must be maximum or half of it, in_flight = maximum; choose either"
         return other if _schedule(point) is None else None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.quadratics.mean_square(point, _schedule(point), 5, effect, seed, plant)
 
     defects = {"off-by-one version": lambda: (lab.off_by_one_version, _DELAYED)}

@@ -69,8 +69,7 @@ class BanditNoise(Claim):
     points = (_POINT, {**_POINT, "samples": 2}, {"rewards": (0.0, 1.0), "behavior_logits": (0.0, 1.7), "samples": 8})
     more = ({"rewards": (0.2, 0.1, 0.9, 0.4), "behavior_logits": (0.0, 1.0, -1.0, 0.5), "samples": 6},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, behavior = np.array(point["rewards"]), np.array(point["behavior_logits"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         method = sim.methods.reinforce(sim.advantages.leave_one_out())

@@ -67,8 +67,7 @@ class BanditSmoothness(Claim):
     points = ({"rewards": (0.0, 1.0)}, {"rewards": (0.1, 0.4, 0.9)}, {"rewards": (0.0, 0.2, 0.5, 0.7, 1.0)})
     more = ({"rewards": tuple(np.linspace(-1.0, 2.0, 10).tolist())},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards = np.array(point["rewards"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(sim.Spec(task, lab.fixed(0), sim.methods.reinforce(), sim.chain()))

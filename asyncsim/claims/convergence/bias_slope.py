@@ -86,8 +86,7 @@ class BiasSlope(Claim):
         {**_BASE, "noise": 3.0, "staleness": 8, "steps": (0.001, 0.002, 0.004, 0.008)},
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Standard deviation of one replicate's linearized slope (measured: at most 0.9 at the points above).
         replicates = units_for(1.0, effect, 4, scale=0.5)
         over_steps = "steps" in point

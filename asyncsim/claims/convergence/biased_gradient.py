@@ -80,8 +80,7 @@ class BiasedGradient(Descent, Claim):
     points = (_FRESH, {**_FRESH, "start": 50.0, "updates": 4}, _BIASED, {**_BIASED, "start": 3.0, "updates": 160})
     more = ({**_BIASED, "curvature": 2.0, "step": 0.5, "start": -3.0},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         bound = lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 4, effect, seed, plant)["bound"]
         # Where the bound is attained, rounding decides which is larger.
         return {"bound": bound._replace(tolerance=1e-9 * abs(bound.value))}

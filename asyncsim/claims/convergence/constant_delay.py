@@ -53,8 +53,7 @@ class ConstantDelay(Descent, Claim):
     points = (_TIGHT, _FROM_AFAR, _ONE_LATE, _TWO_LATE, _LATE)
     more = ({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000}, {**_TIGHT, "staleness": 4, "step": 0.2})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 5, effect, seed, plant)
 
     defects = {

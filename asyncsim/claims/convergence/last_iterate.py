@@ -56,8 +56,7 @@ class LastIterate(Claim):
     _fast = f"step (staleness + 1) range at most {_SWING:g}, not {{:.3g}}; take smaller steps"
     reach = staticmethod(up_to(_SWING, lambda p: p["step"] * (p["staleness"] + 1) * float(np.ptp(p["rewards"])), _fast))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def growth(gap: np.ndarray) -> float:
             """Slope in t of 1/gap, `[U]`, over its last three quarters, beside a logarithm that its approach leaves."""
             late = slice(len(gap) // 4, None)

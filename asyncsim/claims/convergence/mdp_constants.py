@@ -96,8 +96,7 @@ class MdpConstants(Process, Claim):
 
     reach = staticmethod(lambda point: lab.mdp.why_long(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         logits = np.ravel(point["logits"])
         task = lab.mdp.task_of(point)
         spec = lab.mdp.spec_of(task, plant)

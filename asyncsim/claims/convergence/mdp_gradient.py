@@ -61,8 +61,7 @@ class MdpGradient(Process, Claim):
     points = (_RING, _MIXED, {**_MIXED, "transition": (_FIRST, ((0.2, 0.3, 0.3), (0.0, 0.0, 0.0)), _LAST)})
     more = ({**_MIXED, "discount": 0.99}, {**_RING, "discount": 0.4})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         logits = np.array(point["logits"])
         through_loop = lab.mdp.why_random(point) is None
         task = lab.mdp.listed(point) if through_loop else lab.mdp.task_of(point)

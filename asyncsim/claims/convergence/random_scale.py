@@ -55,8 +55,7 @@ class RandomScale(Claim):
     points = (_POINT, {**_POINT, "spread": 0.6})
     more = ({**_POINT, "mean": 0.4, "updates": 8},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         count, a = point["updates"], point["step"] * point["curvature"]
         # Relative standard deviation of the last square, rounded up: twice that of a product of factors.
         spread = 2.5 * math.sqrt(count / 3.0) * (a * point["spread"] / (1.0 - a * point["mean"])) + 0.01

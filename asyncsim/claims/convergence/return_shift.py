@@ -63,8 +63,7 @@ class ReturnShift(Pair, Claim):
 
     reach = staticmethod(lambda point: lab.mdp.why_long(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         places = [point["behavior_logits"], point["current_logits"]]
 
         def moved(rewards: object) -> float:

@@ -57,8 +57,7 @@ class StepSizeLaw(Claim):
 
     reach = staticmethod(lambda point: lab.reach(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         growing = lab.passage(point, seed, plant)
         curvature, step = point["curvature"], point["step"]
         delay = Estimate(step * growing.value, tolerance=step * growing.tolerance, samples=growing.samples)

@@ -68,8 +68,7 @@ class SurrogateGap(Pair, Claim):
 
     reach = staticmethod(lambda point: lab.mdp.why_random(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = lab.mdp.listed(point)
         method = sim.methods.full_is("token", sim.advantages.returns_to_go())
         # E_mu sum_t r_t A_t is the sum of all score weights.

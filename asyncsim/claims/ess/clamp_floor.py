@@ -52,8 +52,7 @@ class ClampFloor(Claim):
     points = ({"clamp": 2.0}, {"clamp": 5.0})
     more = ({"clamp": 8.0}, {"clamp": 1.3})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # From log weights `[R, n]`, masses and the clamp C to ESS/N `[R]`.
         statistic = plant(sim.ratios.ess)
         clamp = float(point["clamp"])

@@ -162,9 +162,8 @@ class FiniteSample(PolicyPair, Claim):
     _few = f"a batch of at most {_MOST} tokens, not {{}}; take fewer samples"
     reach = staticmethod(up_to(_MOST, lambda point: point["samples"] * point["horizon"], _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        replicates = units_for(_SPREAD_OF_ONE, effect, 2 * len(FiniteSample.points))
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        replicates = units_for(_SPREAD_OF_ONE, effect, 2 * len(self.points))
         places = lab.places(point)[::-1]
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
         size = point["samples"], _BATCHES, replicates

@@ -70,8 +70,7 @@ class Invariances(Claim):
 
     points = (_SMALL, _FAR, {"log_weights": (-800.0, 800.0, 0.0), "factor": -500.0})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         names = {"ess": "ess", "log_mean": "log_mean_weight", "share": "max_weight_share"}
         statistics = plant({name: getattr(sim.ratios, each) for name, each in names.items()})
         log_weight = lab.torch.tensor([point["log_weights"]], dtype=lab.torch.float64)

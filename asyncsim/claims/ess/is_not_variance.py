@@ -77,8 +77,7 @@ class IsNotVariance(Arms, Claim):
 
     points = (_LIKELY, {**_LIKELY, "rewards": (0.0, 1.0)}, _THREE)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, (current, behavior) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = lab.population(task, sim.methods.full_is(advantage=sim.advantages.none()))

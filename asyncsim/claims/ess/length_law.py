@@ -77,8 +77,7 @@ class LengthLaw(PolicyPair, Claim):
     _few = "at most 2^18 sequences at the longest length, not {}; shorten it"
     reach = staticmethod(up_to(1 << 18, lambda p: len(p["behavior_logits"]) ** max(p["lengths"]), _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         lengths, places = point["lengths"], (point["current_logits"], point["behavior_logits"])
         read = []
         for length in lengths:

@@ -38,8 +38,7 @@ class Limit(PolicyPair, Claim):
 
     reach = staticmethod(lambda p: lab.moments_beyond(partial(lab.moment_of, *lab.places(p)[::-1]), _SAMPLES, _MOST))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         places = lab.places(point)[::-1]
         moment = partial(lab.moment_of, *places)
         units = units_for(1.2 * lab.spread_of_ess(moment) / math.sqrt(_SAMPLES * _BATCHES), effect, 2)

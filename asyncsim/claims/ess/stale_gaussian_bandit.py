@@ -46,13 +46,11 @@ class StaleGaussianBandit(GaussianBandit, Claim):
     points = (_POINT,)
     more = ({**_POINT, "staleness": 4, "step": 0.08, "samples": 24},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         few = "24 samples or more; displacements of fewer are not normal"
         return lab.bandit_settles(point) or (None if point["samples"] >= 24 else few)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # One ESS has a standard deviation of 0.21 of its mean at most at the points above (measured).
         tau, replicates = point["staleness"], units_for(0.21 / math.sqrt(_PAIRS), effect, 2)
         apart = 3 * (tau + 1)

@@ -79,8 +79,7 @@ class A3poInterpolation(PolicyPair, Claim):
     points = (_POINT, {**_POINT, "staleness": 2})
     more = ({"behavior_logits": (0.0, 0.0, 0.0, 0.0), "current_logits": (2.0, -1.0, 0.5, 0.0), "staleness": 16},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         (current, behavior), staleness = lab.places(point), point["staleness"]
         task = sim.tasks.softmax_bandit(len(behavior), rewards="fixed")
         spec = plant(lab.population(task, sim.methods.a3po()))

@@ -81,8 +81,7 @@ class CutAdvantages(Claim):
     points = (_GROUPS, _FLAT, _point("parts", "minibatch"), _point("groups", "batch", minibatches=4))
     more = (_point("tokens", "batch"), _point("groups", "minibatch", minibatches=1))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         logits, parts = np.array(point["logits"]), point["minibatches"]
         groups, arms = logits.shape
         random = point["cut"] == "groups" and point["advantages_from"] == "minibatch" and parts > 1

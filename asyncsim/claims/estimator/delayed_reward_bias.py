@@ -101,8 +101,7 @@ class DelayedRewardBias(Arms, Claim):
     points = (_POINT, _HALF)
     more = ({**_POINT, "means": (0.1, 0.5, 0.9), "logits": (0.0, 0.3, 0.0), "reinjected": 0.3, "staleness": 0},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def metric(name: str, measure: Any, *outputs: str) -> lab.Metric:
             return lab.Metric(name, lambda step: measure(step) * _trained(step), outputs, subject="policy")
 

@@ -31,8 +31,7 @@ class FullIs(_bandit.PaidSequencePair, Claim):
     points = (sequence_point("iid", 5, 1, success=None), sequence_point("position", 3, 3, success=1.0), _MARKOV)
     more = (sequence_point("markov", 7, 4, success=0.7),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.none()), plant)
         allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point)
         return lab.components("grad", lab.limit_of(spec, point), allowance)

@@ -83,8 +83,7 @@ class GeometricRatio(SequencePair, Claim):
         | {"behavior_logits": ((0.0, 0.0),), "current_logits": ((0.6, 0.0),)},
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         mask = sim.factors.geometric_mask(point["low"], point["high"])
         # The cap lies above every ratio.
         spec = lab.planted(point, sim.methods.truncated_is("geometric", cap=1e6).replace(factors=(mask,)), plant)

@@ -87,8 +87,7 @@ class GroupNormalization(Arms, Claim):
     _few = f"samples such that (2 arms)**samples <= {_BATCHES}; take fewer"
     reach = staticmethod(up_to(_BATCHES, lambda p: (2 * len(p["means"])) ** p["samples"], _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         means, eps = point["means"], point["eps"]
         advantage = {
             "leave_one_out": sim.advantages.leave_one_out(),

@@ -79,8 +79,7 @@ class IsVariance(PaidSequencePair, Claim):
     _few = f"samples such that actions**(horizon samples) <= {_BATCHES}; take fewer"
     reach = staticmethod(up_to(_BATCHES, lambda p: p["actions"] ** (p["horizon"] * p["samples"]), _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"])), plant)
         current, behavior = lab.places(point)
         allowance = 10.0 * lab.cut_off(spec.task, point, 2.0)

@@ -89,8 +89,7 @@ class KlEstimators(SequencePair, Claim):
     points = (sequence_point("iid", 4, 1), sequence_point("position", 3, 3), _MARKOV)
     more = (sequence_point("markov", 7, 4),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         method = sim.methods.full_is(advantage=sim.advantages.none()).replace(penalties=_penalties())
         spec = lab.planted(point, method, plant)
         step = lab.step_of(spec, point)

@@ -86,8 +86,7 @@ class Minibatches(Claim):
     points = (_POINT,)
     more = ({**_POINT, "cut": "groups"}, {**_POINT, "cut": "parts"})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         parts = point["minibatches"]
         count = point["epochs"] * parts
         spec = lab.descent(

@@ -63,8 +63,7 @@ class OptimalBaseline(PolicyPair, Claim):
     points = ({**_POINT, "cap": None}, {**_POINT, "cap": 1.5})
     more = ({**_POINT, "cap": 1.1},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, cap = point["rewards"], point.get("cap")
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         # Not by the name of truncated weights, which refuses caps below 1.

@@ -98,8 +98,7 @@ class PlugInBaseline(PolicyPair, Claim):
     points = (_PLUG_IN, _OUT, {**_POINT, "baseline": "mean"}, {**_POINT, "baseline": "self_normalized"})
     more = ({**_OUT, "baseline": "mean"}, {**_OUT, "baseline": "self_normalized"}, _WIDE)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, out = point["rewards"], bool(point["leave_one_out"])
         baseline = {
             "mean": sim.advantages.leave_one_out() if out else sim.advantages.group_mean(),

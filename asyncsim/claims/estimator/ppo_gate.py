@@ -92,8 +92,7 @@ class PpoGate(PolicyPair, Claim):
     points = (_STALE, _RECOMPUTED)
     more = ({**_STALE, "low": 0.6, "high": 1.0, "dual": None},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         means, baseline = point["means"], sim.advantages.offset(point["offset"])
         method = sim.methods.ppo_clip(point["low"], point["high"], point["anchor"], baseline, dual=point.get("dual"))
         slopes = [

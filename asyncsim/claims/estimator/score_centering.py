@@ -88,8 +88,7 @@ class ScoreCentering(PolicyPair, Claim):
     points = ({**_POINT, "weight": "truncated", "top": 1}, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
     more = ({**_PLAIN, "top": None, "offset": 0.9},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, baseline = point["rewards"], sim.advantages.offset(point["offset"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         method = sim.methods.score_centering(point["weight"], point["cap"], point.get("top"), baseline)

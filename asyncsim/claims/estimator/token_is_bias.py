@@ -80,8 +80,7 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
     points = (sequence_point("iid", 5, 1, success=0.6), sequence_point("position", 3, 3, success=1.0), _MARKOV)
     more = (sequence_point("markov", 6, 4, success=None),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spec = lab.planted(point, sim.methods.full_is("token", sim.advantages.none()), plant)
         current, behavior = lab.places(point)
 

@@ -45,8 +45,7 @@ class TruncationBias(PaidSequencePair, Claim):
     points = ({**sequence_point("iid", 4, 1, success=None), "cap": 2.0}, _MARKOV)
     more = ({**sequence_point("position", 3, 3, success=1.0), "cap": 1.2},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Not by the name of truncated weights, which refuses caps below 1.
         weight = lab.Ratio("sequence", point["cap"])
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.none()).replace(weight=weight), plant)

@@ -130,8 +130,7 @@ class VTrace(Claim):
     points = (_ONE, {**_POINT, "rho_cap": 1.5, "trace_cap": 1.0}, {**_POINT, "rho_cap": 5.0, "trace_cap": 1.0})
     more = ({**_ONE, "discount": 0.95, "steps": 6, "trace_cap": 0.2},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         states = len(point["rewards"])
         advantage = sim.advantages.vtrace(point["discount"], 1.0, point["rho_cap"], point["trace_cap"])
         method = plant(sim.methods.vtrace(advantage=advantage))

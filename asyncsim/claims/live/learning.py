@@ -56,8 +56,7 @@ class Learning(Permits):
 
     points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         live = lab.live_runs.ran(point, 40, seed, plant, None).live
         again = sim.run(replace(live.spec, system=live.schedule), seed=live.seed, progress=False)
         same = live.trace.parameters == again.parameters

@@ -43,8 +43,7 @@ class Staleness(Permits):
     points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         made = lab.live_runs.ran(point, _TRAINED, seed, plant, None)
         # Each group once, from its admission to its training; those never trained are out until the end.
         groups = {row["group_id"]: (row["submit_version"], row.get("train_version", _TRAINED)) for row in made.rows}

@@ -34,8 +34,7 @@ class Throughput(Permits):
     points = (POINT, {"tickets": 4, "publish_groups": 2, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Responses that are long beside the time between a return and the next admission.
         made = lab.live_runs.ran(point, 60, seed, plant, 0.03)
         returned = made.live.t_install[1:] if point["release"] == "publish" else made.live.t_train

@@ -66,8 +66,7 @@ class AsymreProjection(Frozen, Claim):
     points = (_POINT, {**_POINT, "offset": 0.35})
     more = ({**_POINT, "offset": -0.5},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         method = sim.methods.reinforce(sim.advantages.offset(point["offset"]))
         step = _STEP / max(1.0, float(np.abs(np.array(point["rewards"]) - point["offset"]).max()))
 

@@ -61,8 +61,7 @@ class EntropyDerivative(PolicyPair, Claim):
     points = (_POINT, _APART)
     more = ({**_POINT, "rewards": (1.0, 0.1, 0.4)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, (now, then) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(lab.population(task, sim.methods.reinforce(sim.advantages.group_mean())))

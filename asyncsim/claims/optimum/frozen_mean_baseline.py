@@ -56,8 +56,7 @@ class FrozenMeanBaseline(Frozen, Claim):
     points = ({"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}, _FIVE)
     more = ({**_FIVE, "behavior_logits": (1.5, -1.0, 0.8, -0.7, 0.0)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # The field is the same everywhere, so the size of a step only sets how far the run gets.
         step = 5e5 / float(np.ptp(point["rewards"]))
         spec = lab.offline(point, sim.methods.reinforce(sim.advantages.group_mean()), step, _UPDATES)

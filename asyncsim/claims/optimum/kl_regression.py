@@ -79,8 +79,7 @@ class KlRegression(Arms, Claim):
     _few = f"at most {_GROUPS} groups, which are listed; take fewer samples or arms"
     reach = staticmethod(up_to(_GROUPS, lambda point: len(point["rewards"]) ** point["samples"], _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, start, beta = point["rewards"], np.array(point["start_logits"]), point["beta"]
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", logits=start)
 

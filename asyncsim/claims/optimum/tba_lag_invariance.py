@@ -90,8 +90,7 @@ class TbaLagInvariance(Arms, Claim):
         {**_POINT, "rewards": (1.0, 0.2, 0.0), "staleness": 8},
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, start = point["rewards"], np.array(point["behavior_logits"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", reference=point["reference_logits"])
         method, lagged = sim.methods.tba(point["beta"]), lab.fixed(point["staleness"])

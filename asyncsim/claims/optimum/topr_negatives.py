@@ -71,8 +71,7 @@ class ToprNegatives(Claim):
     points = (_POINT,)
     more = ({**_POINT, "bad_mass": 0.6, "time": 3.0, "baseline": -0.3}, {**_POINT, "bad_mass": 0.1, "setback": 0.0})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         bad = point["bad_mass"]
         logits = np.log([bad, 1.0 - bad])
         bandit = {"behavior_logits": logits, "rewards": (-1.0, 0.0)}

@@ -69,12 +69,11 @@ class CosineEqualsNorm(Claim):
     points = ({"staleness": 0, "share": 0.05, "signal": 2.0, "samples": 2, "updates": 4}, _STALE)
     reach = staticmethod(within(samples=16))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """The one mode starts so far out that its gradient is `signal` times as long as the noise of a batch."""
         noise = np.sqrt(_PARAMETERS / point["samples"])
         modes, start = (1.0,) + (_FLAT,) * (_PARAMETERS - 1), float(point["signal"] * noise)
-        replicates = max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(CosineEqualsNorm.points)))
+        replicates = max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(self.points)))
         settings = {"samples_per_group": point["samples"], "updates": point["updates"], "replicates": replicates}
         task, link = sim.tasks.quadratic(modes, noise=1.0, start=start), sim.updates.sgd(point["share"])
         spec = lab.descent(task, lab.fixed(point["staleness"]), link, **settings)

@@ -47,8 +47,7 @@ class LeadTime(Claim):
     more = (_point(8, 0.4, 1.0, 1e12), _point(32, 0.08, 1.0, 1e12))
     reach = staticmethod(lambda point: lab.reach(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return {"lead": lab.passage(point, seed, plant)}
 
     defects = {

@@ -73,17 +73,15 @@ class MeanWeight(PolicyPair, Claim):
     points = (_SHORT, _LONG)
     more = ({**_LONG, "samples": 128},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         tokens = point["samples"] * point["horizon"]
         if tokens > _MOST:
             return f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
         return too_rare(_spread(point), _TOKENS // tokens)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         most = _TOKENS // (point["samples"] * point["horizon"])
-        batches = min(units_for(_spread(point), effect, 2 * len(MeanWeight.points)), most)
+        batches = min(units_for(_spread(point), effect, 2 * len(self.points)), most)
         replicates = max(16, batches // _BATCHES)
         places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])

@@ -158,16 +158,14 @@ class StepUnderInflation(Claim):
     points = (_POINT,)
     more = ({**_POINT, "samples": 2, "noise": 3.0, "signal": 2.0},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         slow = f"runs at most {_LONGEST} times as long as its own, not {_longer(point):.3g}; take a larger step"
         return slow if _longer(point) > _LONGEST else None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Of one replicate's exponent of Adam's floor, relative (measured: 0.083 at the first point). That of 24
         # replicates' best step is as large; that of descent's floor 0.028, for which a sixth is enough.
-        replicates = units_for(0.1, effect, 3 * len(StepUnderInflation.points))
+        replicates = units_for(0.1, effect, 3 * len(self.points))
         return {
             "one_step": _measured_step(point, 28 * replicates, seed, plant),
             "floor_sgd": _measured_floor(point, sim.updates.sgd, max(24, replicates // 6), seed + 1, plant),

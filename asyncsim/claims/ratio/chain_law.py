@@ -83,8 +83,7 @@ class ChainLaw(Chains, Claim):
     points = (_POINT,)
     more = ({**_POINT, "horizon": 18, "current_margins": (0.2, 1.8)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cells = [lab.below(number, level) for number, level in enumerate(point["levels"])]
         metrics = ["log_ratio_mean", "log_ratio_variance", *cells]
         trace = lab.Chain(point).run(metrics, lab.replicates_for(_SPREAD, effect, 2 + len(cells)), seed, plant)

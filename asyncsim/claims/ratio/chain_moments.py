@@ -46,8 +46,7 @@ class ChainMoments(Chains, Claim):
 
     reach = staticmethod(lambda point: lab.moments_beyond(lab.Chain(point).moment))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain = lab.Chain(point)
         replicates = lab.replicates_for(lab.spread_of_square(chain.moment), effect, 12)
         return lab.moments(chain.run(lab.MOMENTS, replicates, seed, plant), chain.moment)

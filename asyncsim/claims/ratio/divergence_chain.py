@@ -56,8 +56,7 @@ class DivergenceChain(Claim):
     points = ({"largest": 3.0}, {"largest": 20.0})
     more = ({"largest": 1.5},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         current, behavior = lab.weights.drawn(_ARMS, seed, "divergence-chain")
         narrow = behavior + 0.3 * (current - behavior)
         one_left = np.concatenate([40.0 * np.eye(_ARMS), current[:100]])

@@ -147,8 +147,7 @@ class DriftGrowth(Arms, Claim):
     points = (_NOISE, _MIXED, _DRIFT)
     more = ({**_MIXED, "rewards": "fixed", "sampling": "counts", "samples": 12},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if _moved(point) > _COARSEST:
             return f"logits that part by at most {_COARSEST} in an update, not {_moved(point):.2g}; take a smaller step"
         if _drawn(point) > _MOST:
@@ -163,8 +162,7 @@ class DriftGrowth(Arms, Claim):
         rare = "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
         return rare if point["sampling"] != "enumerate" and float((pairs * differ).sum()) < 0.05 else None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         ages, means, logits, N = (point[name] for name in ("stalenesses", "means", "logits", "samples"))
         # Relative standard deviation of one replicate's growth at the points above (measured: at most 1.09).
         count = min(units_for(1.1, effect, 25), int(_DRAWN / effect**2 / _drawn(point)))

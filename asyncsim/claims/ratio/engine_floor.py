@@ -151,12 +151,10 @@ class EngineFloor(PolicyPair, Claim):
     points = (_LONG, _STRONG, _REPORTS)
     more = ({**_REPORTS, "noise": 0.05, "noise_law": "uniform", "noise_per": "sequence"},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         return next(filter(None, (lab.moments_beyond(each, _SAMPLES) for each in _moments(point))), None)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         allowances = [2.0 * lab.bias_of_ess(moment, _SAMPLES) for moment in _moments(point)]
         # A verdict counts a tolerance twice.
         room = max(effect - 2.0 * sum(allowances), 0.5 * effect)

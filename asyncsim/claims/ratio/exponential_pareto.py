@@ -64,8 +64,7 @@ class ExponentialPareto(Claim):
     points = ({"temperature": 0.3, "levels": (0.45, 0.8)}, _LIGHT)
     more = ({"temperature": 0.15, "levels": (0.3, 0.5)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.weights.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        return lab.weights.measured(point, 2, len(self.points), effect, seed, plant)
 
     defects = {"sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _LIGHT)}

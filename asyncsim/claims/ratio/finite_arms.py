@@ -58,8 +58,7 @@ class FiniteArms(PolicyPair, Claim):
     points = ({"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}, _TWO)
     more = ({"behavior_logits": (0.0, 3.0, 0.0, -2.0), "current_logits": (1.0, 0.0, 0.5, 0.0)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         current, behavior = (np.array([point[f"{name}_logits"]]) for name in ("current", "behavior"))
 
         def metrics(*pair: np.ndarray) -> list[np.ndarray]:

@@ -82,8 +82,7 @@ class GaussianScale(Claim):
     points = ({"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}, _SPACE)
     more = ({"temperature": 0.3, "dimension": 5, "levels": (0.3, 0.5)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.weights.measured(point, point["dimension"], len(GaussianScale.points), effect, seed, plant)
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        return lab.weights.measured(point, point["dimension"], len(self.points), effect, seed, plant)
 
     defects = {"sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _SPACE)}

@@ -62,8 +62,7 @@ class GaussianShift(Claim):
     _beyond = "|shift| at most 1.1; lower it, the second moment is unseen beyond"
     reach = staticmethod(up_to(1.1, lambda point: abs(point["shift"]), _beyond))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         shift, task = point["shift"], sim.tasks.gaussian_bandit(width=1.0)
         # Largest relative standard deviation of one replicate's quantity at the points above (measured).
         replicates = max(64, units_for(max(0.085, 0.032 / shift), effect, 12))

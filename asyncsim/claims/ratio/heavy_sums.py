@@ -96,8 +96,7 @@ class HeavySums(Claim):
     _few = "at most 2000 samples in all batches, not {}; take smaller ones"
     reach = staticmethod(up_to(2000, lambda point: sum(point["samples"]), _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         read, most = {}, _MOST // (_BATCHES * sum(point["samples"]))
         for number, samples in enumerate(point["samples"]):
             # The relative deviation of 1/ESS of a batch grows with the logarithm of its size (measured).

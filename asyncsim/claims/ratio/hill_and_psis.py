@@ -86,8 +86,7 @@ class HillAndPsis(Claim):
 
     reach = staticmethod(lambda point: too_rare(_spread(point), _MOST // point["samples"]))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         k, root = 1.0 - point["temperature"], math.sqrt(_largest(point["samples"]))
         most = _MOST // point["samples"] // _BATCHES
         replicates = min(units_for(_spread(point) / math.sqrt(_BATCHES), effect, 8), most)

@@ -95,8 +95,7 @@ class LogitRadius(Claim):
     points = (_POINT, {"radius": 0.3, "horizon": 4, "samples": 4, "spread": 2.0, "step": 0.3, "staleness": 2})
     more = ({**_POINT, "radius": 2.0, "horizon": 2, "samples": 5, "staleness": 1},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if 3 ** point["horizon"] > 1000:
             return "horizon at most 6; shorten it, longer sequences are too many to list"
         N, half = point["samples"], point["samples"] // 2
@@ -109,8 +108,7 @@ class LogitRadius(Claim):
             return "a path that one in a hundred replicates takes; lower samples or staleness"
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def second_moment(current: np.ndarray, behavior: np.ndarray, tokens: int = 1) -> float:
             spec = plant(lab.weights.bandit(current.shape[1], ["chi_square"], tokens))
             return 1.0 + float(lab.metrics_of(spec, current, behavior)[0].max())

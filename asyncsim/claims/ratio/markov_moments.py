@@ -85,8 +85,7 @@ class MarkovMoments(Claim):
 
     reach = staticmethod(lambda point: lab.moments_beyond(partial(_moment, point)))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         moment = partial(_moment, point)
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], "markov")
         size = lab.SAMPLES, lab.BATCHES, lab.replicates_for(lab.spread_of_square(moment), effect, 6)

@@ -91,8 +91,7 @@ class MismatchAdds(SequencePair, Claim):
     points = (_SHARPER, _APART, _NOISY)
     more = ({**_NOISY, "noise": 0.2, "noise_per": "sequence"},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         replicates = lab.replicates_for(_SPREAD, effect, 9) if point["noise"] else 2
         size = lab.SAMPLES, lab.BATCHES, replicates

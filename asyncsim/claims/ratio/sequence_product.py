@@ -32,8 +32,7 @@ class SequenceProduct(SequencePair, Claim):
     points = (sequence_point("iid", 6, 1), sequence_point("position", 3, 3), sequence_point("markov", 5, 4))
     more = (sequence_point("markov", 8, 4),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         spec = plant(lab.population(task, sim.methods.full_is()))
         signal = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)

@@ -100,8 +100,7 @@ class TopP(SequencePair, Claim):
     points = (_COMMON, sequence_point("markov", 5, 4, current_logits=BEHAVIOR, top_p=1.0, top_k=2), _STALE)
     more = (sequence_point("iid", 6, 1, current_logits=BEHAVIOR[:1], top_p=0.8, top_k=2),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         policy = task.policy(top_p=point["top_p"], top_k=point["top_k"])
         spec = plant(lab.population(task, sim.methods.full_is()).replace(policy=policy))

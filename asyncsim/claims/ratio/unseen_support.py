@@ -97,18 +97,16 @@ class UnseenSupport(PolicyPair, Claim):
     points = (_PUBLISHED, {"behavior_logits": (0.2, 0.0), "current_logits": (0.5, -0.2), "samples": 6, "bound": 0.07})
     more = ({**_PUBLISHED, "samples": 32},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         share = _guess(point)[0]
         if share < _LEAST:
             return f"a share of batches that pass of {_LEAST:g} or more, not {share:.2g}; raise the bound"
         return within(samples=_MOST)(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spread = 1.2 * _guess(point)[1] / math.sqrt(_BATCHES)
         most = _DRAWN // (_BATCHES * point["samples"])
-        replicates = max(16, min(units_for(spread, effect, 3 * len(UnseenSupport.points)), most))
+        replicates = max(16, min(units_for(spread, effect, 3 * len(self.points)), most))
         places = lab.places(point)[::-1]
         task = sim.tasks.token_bandit(len(places[0]), 1)
         size = point["samples"], _BATCHES, replicates

@@ -62,8 +62,7 @@ class Gradient(PaidChains, Claim):
 
     reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain, bits = lab.Chain(point, point["fraction"]), point["horizon"]
         method = sim.methods.full_is(advantage=sim.advantages.offset(0.5))
         replicates = lab.replicates_for(_spread(chain), effect, 2 * bits)

@@ -50,8 +50,7 @@ class SuccessProbability(PaidChains, Claim):
 
     reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain = lab.Chain(point, point["fraction"])
 
         def weighted(step: lab.Step) -> lab.Tensor:

@@ -83,8 +83,7 @@ class AdamStepCap(Claim):
     points = (_point(0.9, 0.99, 200),)
     more = (_point(0.9, 0.999, 400), _point(0.5, 0.95, 60))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         beta1, beta2, count = point["beta1"], point["beta2"], point["updates"]
         back = np.arange(count - 1, -1, -1.0)
         # Growth as it should be largest, at other rates, and with noise.

@@ -50,8 +50,7 @@ class BaselineOffsetImmunity(SoftBandit):
     more = (_point(0.5, 4), _point(-0.5, 8), _point(0.75, 3))
     reach = staticmethod(lambda point: lab.soft.reach(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         beta, tau, task = point["kl"], point["staleness"], lab.soft.bandit(point)
         start = lab.soft.optimum(task)
         # At the optimum all arms earn the same, so that a fixed baseline moves nothing there.

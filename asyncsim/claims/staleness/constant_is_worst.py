@@ -52,8 +52,7 @@ class ConstantIsWorst(RandomDelays):
     points = (_point(*[0.0] * 4, 1.0), _point(0.5, 0.5), _point(0.75, 0.0, 0.0, 0.25), _point(0.0, 0.125, 0.75, 0.125))
     more = (_point(0.0, 1.0), _point(0.875, *[0.0] * 7, 0.125), _point(0.0, 0.0, 0.5, 0.5))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         step = lab.step_under(point["law"], (point["curvature"],), seed, plant)
         inverse = 1.0 / step.value
         return {"inverse_step": step._replace(value=inverse, tolerance=step.tolerance * inverse / step.value)}

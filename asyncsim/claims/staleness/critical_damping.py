@@ -58,8 +58,7 @@ class CriticalDamping(Claim):
     points = (_point(1), _point(2), _point(4))
     more = (_point(3), _point(8))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         delay = point["staleness"] + 1
         steps = np.geomspace(0.05, 1.0, _GRID) / delay / point["curvature"]
         build = lab.noiseless_descent((point["curvature"],), lab.fixed(point["staleness"]), plant)

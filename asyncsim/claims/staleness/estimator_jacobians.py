@@ -101,14 +101,12 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
     points = (_point("markov", 3, 3, 0.6), _point("iid", 4, 1, 0.5))
     more = (_point("position", 3, 3, 1.0),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Every sequence is listed once for each logit that moves; more take minutes and gigabytes."""
         size = point["actions"] ** point["horizon"] * np.size(point["logits"])
         return None if size <= _SIZE else f"actions**horizon times the logits at most {_SIZE}; shorten the sequences"
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
         advantage: Any = sim.advantages.offset(point["baseline"])
         plain: Any = "sequence_sum"

@@ -58,8 +58,7 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers):
     more = ({**_POINT, "workers": 4},)
     reach = staticmethod(within(workers=4))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         curvature, updates = point["curvature"], point["updates"]
         system, size = lab.paths.of_workers(point["workers"], updates, units_for(0.45, effect, 6), seed)
         spec = lab.paths.from_one(curvature, system, point["share"] / curvature, updates=updates, **size)

@@ -44,8 +44,7 @@ class GaussianBanditClaim(GaussianBandit, Claim):
     more = ({**_POINT, "staleness": 3, "step": 0.075},)
     reach = staticmethod(lambda point: lab.bandit_settles(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Standard deviation of one replicate's mean, relative, at the points (measured); longer delays decay slower.
         spread = 0.33 if point["staleness"] < 2 else 0.41
         replicates, skipped = units_for(spread, effect, 4), lab.bandit_warm_up(point)

@@ -70,14 +70,12 @@ class HeavyBall(Claim):
     points = tuple(_point(*each) for each in ((0, 0.5), (1, 0.5), (1, 0.9), (4, 0.5)))
     more = (_point(4, 0.9), _point(0, 0.9), _point(8, 0.8), _point(2, 0.95))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if point["staleness"] + point["momentum"] / (1.0 - point["momentum"]) > 40.0:
             return "staleness + momentum/(1 - momentum) of at most 40; lower either, runs would be too long"
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau, beta, scale = point["staleness"], point["momentum"], 1.0 / max(point["curvatures"])
         descent = lab.noiseless_descent(point["curvatures"], lab.fixed(tau))
 

@@ -71,8 +71,7 @@ class ImplicitMomentum(ExponentialWorkers):
     more = ({**_POINT, "workers": 2, "updates": 8}, {**_POINT, "workers": 6})
     reach = staticmethod(within(workers=12))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         updates, task = point["updates"], sim.tasks.softmax_bandit(3, point["rewards"], rewards="fixed")
         system, size = lab.paths.of_workers(point["workers"], updates, units_for(0.06, effect, 12), seed)
         spec = lab.ascent(task, system, sim.methods.reinforce(), point["step"], updates, **size)

@@ -80,8 +80,7 @@ class LqrScalar(Claim):
     more = ({"staleness": 8, **_BASE}, {"staleness": 4, **_UNSTABLE})
     reach = staticmethod(within(horizon=2, staleness=16))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         names = ("drift", "control", "state_cost", "action_cost", "begins", "width", "horizon")
         task = sim.tasks.lqr(**{name: point[name] for name in names})

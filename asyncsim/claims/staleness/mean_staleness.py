@@ -41,8 +41,7 @@ class MeanStaleness(Claim):
     points = (_POINT, {**_POINT, "law": "exponential:1.0"}, {**_POINT, "law": "lognormal:1.0:2.0"})
     more = ({**_POINT, "workers": 64, "updates": 60_000},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = plant(sim.systems.update_on_arrival(point["workers"], laws.as_law("law", point["law"])))
         updates = point["updates"]
         samples = system.timeline(updates, seed=seed).samples

@@ -52,8 +52,7 @@ class RandomMean(RandomDelays):
     points = (_UNEVEN, {**_UNEVEN, "law": (0.25,) * 4})
     more = ({**_UNEVEN, "law": (0.2,) * 5, "share": 0.12}, {**_UNEVEN, "law": (0.5, 0.5)})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         trace = lab.paths.drawn(point, sim.schedules.random(point["law"]), units_for(0.3, effect, 6), seed, plant)
         mean = lab.paths.mean_of(trace.parameters[:, 0], trace.realization)
         return {"step": lab.step_under(point["law"], (point["curvature"],), seed, plant), "mean": mean}

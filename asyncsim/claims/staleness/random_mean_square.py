@@ -86,14 +86,12 @@ class RandomMeanSquare(RandomDelays):
     points = (_ONE, _TWO)
     more = ({**_TWO, "groups": 3}, {**_ONE, "law": (0.6, 0.0, 0.4)})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if len(_sets(point)) ** (_length(point) - 1) > _PATHS:
             return f"at most {_PATHS} sequences of draws; take laws of fewer values, or fewer groups"
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = sim.schedules.random(point["law"], "group", groups_per_batch=point["groups"])
         trace = lab.paths.drawn(point, system, units_for(1.0, effect, 6), seed, plant)
         second = lab.paths.mean_of(trace.parameters[:, 0] ** 2, trace.realization)

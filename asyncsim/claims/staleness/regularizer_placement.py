@@ -68,8 +68,7 @@ class RegularizerPlacement(SoftBandit):
     more = (_point("loss", 8), _point("behavior", 4), _point("current_weighted", 4))
     reach = staticmethod(lambda point: lab.soft.reach(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         beta, (place, _, weighted) = point["kl"], point["placement"].partition("_")
         method = sim.methods.full_is() if weighted else sim.methods.reinforce()
         task = lab.soft.bandit(point, "current" if place == "current" else "behavior")

@@ -62,8 +62,7 @@ class Sawtooth(Claim):
     more = (_point(1, 1), _point(16, 0), _point(12, 2))
     reach = staticmethod(within(versions=8))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cycle, versions = point["updates"], point["versions"]
         system = lab.fixed(versions, batches_per_publish=cycle) if versions else sim.schedules.sawtooth(cycle)
         return {"step": lab.largest_step(point["curvatures"], system, versions, 5.0, seed, plant, every=cycle)}

@@ -68,8 +68,7 @@ class SeveralBatchesAPublish(Claim):
     points = (_point(2, 3, 2, 1), _point(4, 1, 2, 0), _point(2, 2, 1, 4))
     more = (_point(1, 4, 4, 2), _point(6, 1, 1, 3, 8))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cycle = point["batches"] * point["epochs"] * point["minibatches"]
         settings = {name: point[name] for name in ("epochs", "minibatches")}
         settings |= {"cut": "samples", "samples_per_group": point["minibatches"], "replicates": 1}

@@ -63,8 +63,7 @@ class SignLimitCycle(Claim):
     points = (_POINT, {**_POINT, "staleness": 0}, {**_POINT, "staleness": 1})
     more = ({**_POINT, "staleness": 16}, {**_POINT, "staleness": 8, "start": 11.7, "curvature": 0.3})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau, step, start = point["staleness"], point["step"], point["start"]
         # The way to 0, and some cycles more.
         way, count = math.ceil(start) + 4 * tau + 6, math.ceil(start) + 16 * tau + 24

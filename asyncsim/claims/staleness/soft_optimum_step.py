@@ -50,8 +50,7 @@ class SoftOptimumStep(SoftBandit):
     more = ({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0})
     reach = staticmethod(lambda point: lab.soft.why_flat(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         beta, task = point["kl"], lab.soft.bandit(point)
         method = sim.methods.reinforce(sim.advantages.leave_one_out())
         system = sim.systems.update_on_arrival(point["workers"], laws.constant(1.0), stagger=True)

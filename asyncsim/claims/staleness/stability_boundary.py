@@ -40,8 +40,7 @@ class StabilityBoundary(Claim):
     more = ({"staleness": 16, "curvatures": (2.0,)}, {"staleness": 3, "curvatures": (0.5, 1.0, 3.0)})
     reach = staticmethod(within(staleness=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         return {"step": lab.largest_step(point["curvatures"], lab.fixed(tau), tau, 4.0, seed, plant)}
 

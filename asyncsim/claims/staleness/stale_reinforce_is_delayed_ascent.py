@@ -84,8 +84,7 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
     points = (_POINT,)
     more = ({**_POINT, "staleness": 9, "samples": 5, "step": 0.7},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         arms = len(point["rewards"])
         task = sim.tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["initial_logits"])
         method = sim.methods.reinforce(sim.advantages.leave_one_out())

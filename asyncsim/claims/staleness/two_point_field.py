@@ -42,13 +42,11 @@ class TwoPointField(Claim):
     points = (_point(3, 0.75), _point(1, 0.25), _point(4, 0.5), _point(2, 1.0))
     more = (_point(8, 0.625), _point(5, 0.25), _point(16, 0.875))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         share = "a share from 0 to 1; take one, a batch has no others"
         return within(staleness=32)(point) or (None if 0.0 <= point["share"] <= 1.0 else share)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         each = np.eye(point["staleness"] + 1)
         law = each[0] * (1.0 - point["share"]) + each[-1] * point["share"]
         return {"step": lab.step_under(law.tolist(), point["curvatures"], seed, plant)}

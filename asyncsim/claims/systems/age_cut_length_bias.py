@@ -95,15 +95,13 @@ class AgeCutLengthBias(_engines.Engines):
     points = (_point("exponential:1.0", 512, 256, 1), _point("lognormal:1.0:0.8", 1024, 256, 1))
     more = (_point("lognormal:1.0:0.8", 1024, 256, 4), _point("gamma:1.0:4.0", 1024, 256, 2))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Places are held to the end of what is cut, so a heavy tail has no sooner a mean than without a cut."""
         if point["groups_per_batch"] < 64:
             return "at least 64 groups a batch; take more, so that deliveries are a clock to a percent"
         return sampled("length", places=8192)(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batch = point["groups_per_batch"]
         spread = 0.014 if laws.as_law("length", point["length"]).kind == "exponential" else 0.009
         realizations = lab.realizations_for(spread, effect, _CLOCK["mean_length"] / batch, 12)

@@ -73,13 +73,11 @@ class ArrivalsPerUpdate(Workers):
     points = (_point(8, 4, "exponential:1.0", 6), _point(6, 4, "exponential:1.0", 5, (1.0, 1.0, 2.0, 2.0, 4.0, 6.0)))
     more = (_point(8, 3, "lognormal:1.0:0.8"), _point(6, 4, "pareto:1.0:2.5"))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Heavy tails forget their start too slowly for a stationary mean."""
         return heavy(point, "law", index=2.5, shape=0.0) or within(cells=64, workers=1000)(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         workers, batch, cells = point["workers"], point["groups_per_batch"], point["cells"]
         realizations = max(24, units_for(0.05, effect, 32))
         rates = (1.0,) * workers if point.get("rates") is None else tuple(point["rates"])

@@ -94,13 +94,11 @@ class AsynchronousThroughput(_engines.Engines):
         _TRAINER_BOUND | {"length": "exponential:1", "samples_per_group": 1, "overflow": "drop_oldest"},
     )
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         limits = {"places": 1024, "groups_per_batch": 1024, "samples_per_group": 64, "batches_per_publish": 64}
         return sampled("length", "train_time", **limits)(point) or lab.overproduced(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batches, samples = point["batches_per_publish"], point["samples_per_group"]
         system = plant(lab.staggered(lab.engine(point), samples))
         publishes = lab.publishes_for(point["places"], batches * point["groups_per_batch"])

@@ -107,8 +107,7 @@ class CapBinds(Claim):
         _point(40, 8, "dequeue", places=6, period=6.0, **_FEW),
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         realizations = max(16, units_for(0.01, effect, 7))
         tickets, groups = point["tickets"], point["publish_groups"]
         # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.

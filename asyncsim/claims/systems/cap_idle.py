@@ -85,8 +85,7 @@ class CapIdle(_engines.Engines):
     points = (_EIGHT, _point(64, 16, "lognormal:1.0:0.8", 0.25, 4), _point(8, 1, "exponential:1.0", 0.1))
     more = (_point(64, 16, "gamma:1.0:4.0", 0.125),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if not _poisson(point) and point["places"] < 64:
             return "at least 64 places; take more, so that completions are a Poisson stream to half a percent"
         law = laws.as_law("length", point["length"])
@@ -94,8 +93,7 @@ class CapIdle(_engines.Engines):
             return "a Pareto index of at least 2, a log-normal sigma of at most 1.5; take a lighter tail"
         return None if point["places"] <= 4096 else "at most 4096 places"
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         count, batch = point["places"], point["groups_per_batch"]
         # How far completions of the fewest places within reach are from a Poisson stream (measured: 0.25 percent).
         tolerance = 0.0 if _poisson(point) else 0.004

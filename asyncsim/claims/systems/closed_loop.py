@@ -65,8 +65,7 @@ class ClosedLoop(_engines.Engines):
     more = (_point(16, 16, 2, "gamma:1:0.5", "exponential:0.08"),)
     reach = staticmethod(sampled("length", tickets=200, places=1024, samples_per_group=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = plant(lab.engine(point))
         # Forty generations of every ticket, then ten times as many.
         warm = max(800, 40 * point["tickets"])

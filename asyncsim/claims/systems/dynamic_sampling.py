@@ -53,14 +53,12 @@ class DynamicSampling(_engines.Engines):
     points = ({"groups_per_batch": 16, "round": 24, "accept": 0.6}, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
     more = ({"groups_per_batch": 4, "round": 1, "accept": 0.5},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if point["accept"] < 0.1:
             return "an acceptance of at least 0.1; accept more, so that groups are few enough to be generated"
         return within(groups_per_batch=64, round=128)(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = lab.System(
             "rounds", {}, laws.lognormal(1.0, 0.8), (1.0,) * point["round"], point["groups_per_batch"],
             quantum=point["round"], accept=float(point["accept"]), rounds=True, train_time=0.5,

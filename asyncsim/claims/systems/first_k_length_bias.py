@@ -73,8 +73,7 @@ class FirstKLengthBias(_engines.Engines):
     more = (_point("empirical:1:2:2:7", 4, 2), _point("gamma:2:3", 20, 16))
     reach = staticmethod(sampled("length", started=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         kept, extra = point["kept"], point["started"] - point["kept"]
         # In strict order the groups of a run are the first by number: none is left out since it is long.
         settings = {"tickets": _PLACES + _GROUPS, "order": "target", "redundant": extra}

@@ -52,8 +52,7 @@ class Geometric(Workers):
     more = ({"workers": 8, "rates": None, "cells": 16},)
     reach = staticmethod(within(workers=64, cells=200))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         realizations = max(32, units_for(0.1, effect, 16))
         system = plant(sim.systems.update_on_arrival(point["workers"], laws.exponential(1.0), point.get("rates")))
         warm_up = 40 * point["workers"] + 200

@@ -160,8 +160,7 @@ class HardBounds(_engines.Engines):
     )
     reach = staticmethod(within(tickets=256))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rule, _, number = point["rule"].partition(":")
         tickets, batch, batches = point["tickets"], point["groups_per_batch"], point["batches_per_publish"]
         options: dict[str, dict[str, Any]] = {

@@ -65,15 +65,13 @@ class InFlight(_openloop.Clocked):
     points = (_point("lognormal:1.0:0.8", 0.4, 64), _point("exponential:1.0", 1.0, 32, 3))
     more = (_point("gamma:1.0:4.0", 0.25, 64),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         law = laws.as_law("length", point["length"])
         if law.kind == "pareto" and law.parameters[1] <= 2.0:
             return "a Pareto index above 2; take a lighter tail, whose mean a run measures"
         return lab.crowded(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cells = point["cells"]
         realizations = lab.realizations_for(0.045, effect, 0.0, 32)
         window = 6000 * laws.as_law("length", point["length"]).mean() / point["places"]

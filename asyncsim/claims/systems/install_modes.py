@@ -98,8 +98,7 @@ class InstallModes(Claim):
     more = (_point("restart", generator_pauses=True, seconds=0.9), _point("pin", seconds=2.7183))
     reach = staticmethod(within(places=64, batches_per_publish=16))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, room = f"constant:{point['seconds']!r}", 8 * point["places"]
         system = lab.engine(point, length=length, capacity=room, overflow="drop_oldest")
         system = plant(lab.staggered(system, 1))

@@ -100,8 +100,7 @@ class ListScheduling(_engines.Engines):
     more = (_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"})
     reach = staticmethod(within(groups_per_batch=512, samples_per_group=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
         system = lab.synchronous(point, slots=slots)
         # But for pareto:1:1.5, whose mean step stays below its bound.

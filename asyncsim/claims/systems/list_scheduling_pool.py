@@ -76,8 +76,7 @@ class ListSchedulingPool(_engines.Engines):
     )
     reach = staticmethod(sampled("length", "train_time", groups_per_batch=512, samples_per_group=64, ahead=8))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         out = (point["ahead"] + 1) * point["groups_per_batch"]
         system = lab.engine(point, places=out, tickets=out)
         count = lab.realizations_for(lab.spread_of(point, 0.04), effect, 0.0, comparisons=8, kind="bound")

@@ -114,13 +114,11 @@ class Little(_engines.Engines):
     points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
     more = (_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
         return limits or (heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """One history from empty to the last batch: its counts from the summary of a run, its stamps from a record.
 
         The seconds of groups that the end cuts off are taken out of the counts, so what is left begins and ends empty.

@@ -65,8 +65,7 @@ class MeanStalenessIdentity(Claim):
         {**_POINT, "trouble": "failures", "length": "pareto:1.0:1.3", "load": 0.7},
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         sizes = (point[name] for name in ("max_head_offpolicyness", "consumer_batch_size", "max_concurrent_rollouts"))
         system = sim.systems.areal(*sizes, length=laws.as_law("length", point["length"]), load=point["load"])
         system = system.replace(**_TROUBLE[point["trouble"]])

@@ -120,15 +120,13 @@ class OpenLoopMean(_engines.Engines):
     points = (_POINT, _FAST_POINT, _STEP | {"train_time": 2.8})
     more = (_POINT | {"train_time": 1.2206, "capacity": 64}, _FAST_POINT | {"train_time": 0.7, "capacity": 128})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if point["groups_per_batch"] < 16 and laws.as_law("length", point["length"]).random:
             return "groups_per_batch of at least 16; raise it, staleness varies with smaller ones"
         limits = sampled("length", places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)
         return limits(point) or lab.overproduced(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         groups, samples = point["groups_per_batch"], point["samples_per_group"]
         system = lab.staggered(lab.engine(point, overflow="drop_oldest"), samples)
         batches = lab.publishes_for(point["places"], groups)

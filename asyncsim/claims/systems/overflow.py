@@ -60,15 +60,13 @@ class Overflow(_engines.Engines):
     points = (_POINT, _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.75})
     more = (_POINT | {"train_time": 1.2206},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if point["places"] < 16:
             return "places of at least 16; raise them, few places bias the lengths that are trained"
         limits = sampled("length", "train_time", places=1024, groups_per_batch=1024, samples_per_group=64)
         return limits(point) or lab.overproduced(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         samples = point["samples_per_group"]
         system = plant(lab.staggered(lab.engine(point, overflow="drop_oldest"), samples))
         batches = lab.publishes_for(point["places"], point["groups_per_batch"])

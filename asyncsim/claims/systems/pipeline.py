@@ -81,14 +81,12 @@ class Pipeline(Claim):
     points = (_point(3, 2), _point(4, 1, sync_time=0.0))
     more = (_point(5, 3, train_time=0.2), _point(1, 2, tokens=7))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         long = "places * batches_per_publish of at most 120; lower either, so that the warm-up holds a cycle"
         fits = point["places"] * point["batches_per_publish"] <= _WARM
         return within(places=64, batches_per_publish=8)(point) or (None if fits else long)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = lab.engine(point, length=f"constant:{point['seconds']!r}", generator_pauses=False)
         system = plant(lab.staggered(system, 1))
         # Whole cycles of publishes behind the warm-up, so that every phase counts alike.

@@ -102,15 +102,13 @@ class StragglerTail(_engines.Engines):
     points = (_PARETO, _point(96, 32, "lognormal:0.7:0.8", (4, 5, 6), "dequeue", 4))
     more = (_point(64, 16, "exponential:1.0", (4, 5, 6)),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         law, samples = laws.as_law("length", point["length"]), point["samples_per_group"]
         tail = float(law.survival((min(point["levels"]) - 1) * point["period"]))
         rare = "levels that two of a hundred groups reach; lower them"
         return within(tickets=1024)(point) or (None if 1.0 - (1.0 - tail) ** samples >= 0.02 else rare)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tickets, batch, levels = point["tickets"], point["groups_per_batch"], point["levels"]
         realizations = lab.realizations_for(0.06, effect, _FINITE, 16)
         system = plant(lab.engine(point, places=tickets, order="oldest_start", train_time=point["period"]))

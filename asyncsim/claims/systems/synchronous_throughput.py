@@ -47,8 +47,7 @@ class SynchronousThroughput(_engines.Engines):
     more = (_point(16, 2, "pareto:1:3", 1.0, 0.5, 0.5), _point(1, 1, "constant:2", 0.5, 1.0, 0.25))
     reach = staticmethod(sampled("length", "train_time", groups_per_batch=1024, samples_per_group=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = lab.synchronous(point, rates=(float(point["rate"]),) * point["groups_per_batch"])
         count = lab.realizations_for(0.03, effect, 0.0, comparisons=4)
         records = lab.timelines(plant(system), _STEPS, point["samples_per_group"], count, seed)

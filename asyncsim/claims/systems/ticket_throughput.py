@@ -126,8 +126,7 @@ class TicketThroughput(_engines.Engines):
         sampled("length", "train_time", places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batches, out = point["batches_per_publish"], max(point["places"], point["tickets"])
         publishes = lab.publishes_for(out, batches * point["groups_per_batch"])
         count = lab.realizations_for(0.015, effect, 0.0, comparisons=12, kind="bound")

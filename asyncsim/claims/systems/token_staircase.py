@@ -76,8 +76,7 @@ class TokenStaircase(_openloop.Clocked):
     points = (_point("exponential:1.0", 1.0, 32), _point("gamma:1.0:4.0", 0.25, 64))
     more = (_point("lognormal:1.0:0.8", 0.4, 64),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         law = laws.as_law("length", point["length"])
         if law.kind == "lognormal" and law.parameters[1] > 1.0:
             return "a log-normal sigma of at most 1; the square of a longer tail takes more samples than a run has"
@@ -85,8 +84,7 @@ class TokenStaircase(_openloop.Clocked):
             return "a gamma shape of at least 0.25; the square of a longer tail takes more samples than a run has"
         return lab.crowded(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         law = laws.as_law("length", point["length"])
         realizations = lab.realizations_for(0.05 if law.kind == "lognormal" else 0.02, effect, 0.0, 12)
         window = 8000 * law.mean() / point["places"]

@@ -45,16 +45,14 @@ class UpdateOnArrival(Workers):
     points = (_point(16, "lognormal:1.0:1.0"), _EIGHT, _point(5, "constant:1.0"))
     more = (_point(32, "gamma:1.0:0.5"),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Heavy tails forget their start too slowly for a stationary mean; the conserved total is another claim's."""
         slowest = max(_between(point))
         if slowest > 4000.0:
             return f"a worker in 4000 updates or more often, not in {slowest:.3g}; raise its rate"
         return heavy(point, "law", index=2.0)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         realizations = max(32, units_for(0.02, effect, 4))
         law = laws.as_law("law", point["law"])
         system = plant(sim.systems.update_on_arrival(point["workers"], law, point.get("rates")))
