@@ -1,5 +1,6 @@
-r"""Projection in front of Adam is partly undone by the second moment, the more so the more energy the signal carries.
+r"""projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient
 
+Projection in front of Adam is partly undone by the second moment, the more so the more energy the signal carries.
 Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there. A share alpha (`strength`) of the
 component along a reference is removed from every gradient. Let C be the mean squared cosine of reference and m, and k =
 2 alpha - alpha^2. The mean step along m, relative to Adam's without projection, is
@@ -35,8 +36,6 @@ def _bias(point: Point) -> float:
 
 
 class AdamInflation(Claim):
-    """projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient"""
-
     kind, status, source = "expectation", "conditional", "derived; arXiv 2604.22407 for the signal-dominated case"
 
     dimension = Integer(1, 512, typical=(2, 40), example=3, doc="coordinates of the mean gradient")

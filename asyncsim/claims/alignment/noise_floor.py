@@ -1,9 +1,9 @@
-r"""Cosine of two unrelated gradients: how large chance alone makes it, and how often a threshold fires by chance.
+r"""cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`
 
 (1 + c)/2 ~ Beta((d-1)/2, (d-1)/2), so E|c| = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), E c^2 = 1/d and P(c > threshold)
 is a tail of that law. Derivation: given one direction, the other is uniform on the sphere, whose first coordinate has
 density proportional to (1 - c^2)^{(d-3)/2}. Domain: independent, isotropic, no mean; d >= 2, 0 < threshold < 1. Second
-route: quadrature over the angle, weight sin^{d-2}. Source: elementary.
+route: quadrature over the angle, weight sin^{d-2}.
 """
 
 import math
@@ -19,8 +19,6 @@ _RARE = 0.02
 
 
 class NoiseFloor(Claim):
-    """cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`"""
-
     kind, source = "distribution", "elementary: one coordinate of a uniform direction"
     effect = 0.05
 

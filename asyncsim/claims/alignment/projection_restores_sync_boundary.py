@@ -1,4 +1,4 @@
-r"""Taking from a stale gradient its component along the previous raw one restores the synchronous boundary, far away.
+r"""projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`
 
 x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry noise alone, energy n^2 = others
 noise^2. Projection applies whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a =
@@ -14,7 +14,7 @@ whole and the next one is projected. So x moves at every second update, and tau 
 x changes sign two in a row pass; the map with that has the same boundary to nine digits. Domain: full projection,
 threshold 0, one mode, |x| large; it bounds, it does not converge. Second route: the map of the limit is iterated and
 its neutral step found by root finding, that of two updates by its spectral radius. The mean of the remaining gradient
-is integrated over the chi-square law of |xi'|^2. Source: derived; family of arXiv 2603.01501.
+is integrated over the chi-square law of |xi'|^2.
 """
 
 from __future__ import annotations
@@ -60,8 +60,6 @@ def _spec(point: Point, step: Number, distance: float, *size: int) -> lab.Spec:
 
 
 class ProjectionRestoresSyncBoundary(Claim):
-    """projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`"""
-
     kind, source = "threshold", "derived; family of arXiv 2603.01501"
     effect = 0.05
 

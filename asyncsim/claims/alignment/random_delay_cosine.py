@@ -1,11 +1,11 @@
-r"""Staleness drawn anew for every update hides its signature: correlations follow the averaged recursion.
+r"""with staleness drawn anew for every update gradients correlate as in the averaged recursion
 
 corr_k = (2 gamma_k - gamma_{k-1} - gamma_{k+1}) / (2 (gamma_0 - gamma_1)) because x_{t+1} - x_t = -step g_t, with gamma
 of `_random`. The distribution of delays enters the correlations through the averaged recursion alone. E g^2 / sigma^2 =
 2 V (phi_0 - phi_1) / (step sigma)^2 diverges at the mean-square boundary. Domain: one mode, white noise, one delay per
 update, stationary, below that boundary. Second route: Kronecker solution of P = sum p_d A_d P A_d^T + noise, E g_t
 g_{t+k} = curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), A = sum p_d A_d; the last term gives
-corr_1 its -a sigma^2 p_0. Source: derived.
+corr_1 its -a sigma^2 p_0.
 """
 
 import numpy as np
@@ -22,8 +22,6 @@ _UNEVEN = {"law": (0.3, 0.0, 0.3, 0.4), "curvature": 2.0, "noise": 0.5, "step": 
 
 
 class RandomDelayCosine(Claim):
-    """with staleness drawn anew for every update gradients correlate as in the averaged recursion"""
-
     kind, source = "identity", "derived: the draw of the staleness is white noise to the averaged recursion"
     relative_to = "norm"
 

@@ -1,11 +1,11 @@
-r"""With a steady mean gradient, alignment of consecutive gradients is signal to noise, at any staleness.
+r"""with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness
 
 E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
 coordinates. The mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;
 -kappa^2/2), kappa = m sqrt(B) / sigma. For large d it nears the ratio of averages. Derivation: independent batches
 factor, E<g, g'> = |E g|^2 and E cos = |E g/|g||^2; the latter is the mean of a projected normal vector. Domain:
-independent batches of isotropic normal noise, d >= 2. Second route: pairs of samples counted; the
-Laplace transform of |g|. Source: elementary.
+independent batches of isotropic normal noise, d >= 2. Second route: pairs of samples counted; the Laplace transform of
+|g|.
 """
 
 import math
@@ -29,8 +29,6 @@ def _spread(point: Point) -> float:
 
 
 class Snr(Claim):
-    """with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness"""
-
     kind, source = "expectation", "elementary: independent batches factor"
 
     dimension = Integer(

@@ -1,5 +1,6 @@
-r"""The bias of a stale gradient grows like the learning rate, and like the staleness only where the drift is ballistic.
+r"""rms bias of a stale gradient has slope 1 in the learning rate, and of `sqrt(S^2 drift^2 + S noise^2)` in staleness
 
+The bias of a stale gradient grows like the learning rate, and like the staleness only where the drift is ballistic.
 Behavior is frozen at x = start for S updates of x_{t+1} = x_t - step (curvature start + noise xi_t). The bias after
 them is b = curvature (start - x_S), E|b|^2 = curvature^2 step^2 (S^2 (curvature start)^2 + S noise^2). The quantity is
 the least-squares slope of log sqrt(E|b|^2) over the log of what varies. It is 1 in the learning rate, and between 1/2
@@ -23,10 +24,6 @@ _MIXED = {**_BASE, "noise": 3.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16, 3
 
 
 class BiasSlope(Claim):
-    """rms bias of a stale gradient has slope 1 in the learning rate, and of `sqrt(S^2 drift^2 + S noise^2)` in
-    staleness
-    """
-
     kind, status, source = "exponent", "conditional", "arXiv 2607.01083 (bound); exact formula derived"
     effect = 0.05
 

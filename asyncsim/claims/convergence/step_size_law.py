@@ -1,12 +1,13 @@
-r"""Two mechanisms limit the step by one over the staleness, and only one of them collapses at a constant step * time.
+r"""cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
+R/(curvature Re W_0(-c))`, without bound at `c = pi/2`
 
+Two mechanisms limit the step by one over the staleness, and only one of them collapses at a constant step * time.
 Cumulative drift: data frozen at x = x_0 pull with the same gradient at every update, so x leaves a radius r |x_0| after
 t_c = r/(step * curvature) updates, and t_c * step = r/curvature whatever the step and the staleness ("drift"). Delay:
-beyond the boundary an amplitude grows by a ratio R in t_c = ln R/ln|z| updates, z the largest root of
-z^{tau+1} - z^tau + step * curvature ("delay" is t_c * step). That is (tau + 1/2) ln R/Re W_0(-c) times the step, c =
-step * curvature (tau + 1/2): a function of step * staleness alone for long delays, without bound at c = pi/2. Domain:
-quadratic of one dimension, no noise. Second route: the path's crossing; Newton's method on z = e^s. Source: derived;
-the two-constraint rule arXiv 2607.01083.
+beyond the boundary an amplitude grows by a ratio R in t_c = ln R/ln|z| updates, z the largest root of z^{tau+1} - z^tau
++ step * curvature ("delay" is t_c * step). That is (tau + 1/2) ln R/Re W_0(-c) times the step, c = step * curvature
+(tau + 1/2): a function of step * staleness alone for long delays, without bound at c = pi/2. Domain: quadratic of one
+dimension, no noise. Second route: the path's crossing; Newton's method on z = e^s.
 """
 
 import math
@@ -21,10 +22,6 @@ _FAR = _point(4, 0.7, 1e9)
 
 
 class StepSizeLaw(Claim):
-    """cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
-    R/(curvature Re W_0(-c))`, without bound at `c = pi/2`
-    """
-
     kind, status, source = "expectation", "conditional", "derived; two-constraint rule arXiv 2607.01083"
 
     staleness = Staleness(1, 64, typical=(1, 32), example=4)

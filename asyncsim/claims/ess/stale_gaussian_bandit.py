@@ -1,11 +1,12 @@
-r"""The effective sample size of the stale Gaussian bandit: ESS/N near (1 + 2 v)^{-1/2}, v the displacement's variance.
+r"""mean `ESS/N = (1 + 2 v)^(-1/2)` where a stale Gaussian bandit moves by a variance of `v` squared widths
 
+The effective sample size of the stale Gaussian bandit: ESS/N near (1 + 2 v)^{-1/2}, v the displacement's variance.
 Given that the mean moved by Delta in the tau updates since the data was drawn, ESS/N of many samples is e^{-Delta^2 /
 width^2}. The stationary variance of Delta is exact, v = 2 (gamma_0 - gamma_tau)/width^2 by `staleness/gaussian-bandit`
 and twice the mean KL. For a normal Delta the mean of ESS/N is (1 + 2 v)^{-1/2}. Conditional: Delta is normal in the
 limit of large groups alone. At N = 8 its kurtosis is above 5, and the ESS is read 1 percent high at v = 0.1; at N = 32
 it is right to 0.2 percent. Domain: that of the bandit, tau >= 1. Second route: moments of neighbors from their linear
-system, and quadrature over Delta. Source: derived.
+system, and quadrature over Delta.
 """
 
 import math
@@ -22,8 +23,6 @@ _POINT = {"staleness": 2, "samples": 32, "curvature": 2.0, "width": 0.5, "step":
 
 
 class StaleGaussianBandit(GaussianBandit, Claim):
-    """mean `ESS/N = (1 + 2 v)^(-1/2)` where a stale Gaussian bandit moves by a variance of `v` squared widths"""
-
     kind, status, source = "expectation", "conditional", "derived"
 
     staleness = Staleness(1, 24, typical=(1, 8), example=4)

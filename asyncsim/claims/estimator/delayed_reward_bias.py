@@ -1,4 +1,4 @@
-r"""What late rewards that are not reinjected cost the gradient: a bias linear in their share.
+r"""late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`
 
 Of rewards r a share s(r) is late, of which phi = 1 - reinjected never comes back. A generated sample is then trained
 with probability 1 - phi s(r), now or later. With A = r - b, rewards 0 and 1 and the same policy throughout, it adds
@@ -48,8 +48,6 @@ def _twice(rewards: Any, *arguments: Any) -> lab.Batch:
 
 
 class DelayedRewardBias(Arms, Claim):
-    """late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`"""
-
     kind, source = "expectation", "derived; a reconstruction after arXiv 2606.29526 and 2606.27580"
     relative_to = "norm"
 

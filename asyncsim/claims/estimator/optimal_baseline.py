@@ -1,4 +1,4 @@
-r"""The constant baseline of least gradient variance, with and without truncated weights.
+r"""the best constant baseline is `E[w^2|s|^2 R]/E[w^2|s|^2]`; truncated weights add their drift to it
 
 g = w' (R - b) s for one sample, w' the ratio, truncated at `cap` where given, and z = E[w' s]. The total variance is
 least at b = (E[w'^2 |s|^2 R] - E[w' R s] . z) / (E[w'^2 |s|^2] - |z|^2). Without truncation z = 0, and b = E[w^2 |s|^2
@@ -19,8 +19,6 @@ _POINT = {"rewards": (0.2, 0.5, 1.0), **PAIR}
 
 
 class OptimalBaseline(PolicyPair, Claim):
-    """the best constant baseline is `E[w^2|s|^2 R]/E[w^2|s|^2]`; truncated weights add their drift to it"""
-
     kind, source = "identity", "arXiv 2602.17616 (untruncated); truncated form derived"
     through = "oracle"
 

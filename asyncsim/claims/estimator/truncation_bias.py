@@ -1,9 +1,9 @@
-r"""Truncating the sequence ratio at C biases the gradient by exactly the weight that is cut off.
+r"""truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`
 
-E_mu[min(W, C) R S] - grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+ and full weighting is
-unbiased. The norm need not fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no
-bias beyond), at most 2^20 sequences. Second route: truncated mean by enumeration minus the complex-step gradient of
-J. Source: elementary.
+Truncating the sequence ratio at C biases the gradient by exactly the weight that is cut off. Here E_mu[min(W, C) R S] -
+grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+ and full weighting is unbiased. The norm need not
+fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no bias beyond), at most 2^20
+sequences. Second route: truncated mean by enumeration minus the complex-step gradient of J.
 """
 
 import numpy as np
@@ -16,8 +16,6 @@ _MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
 
 
 class TruncationBias(PaidSequencePair, Claim):
-    """truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`"""
-
     kind, source = "identity", "elementary"
     relative_to, through = "norm", "oracle"
 

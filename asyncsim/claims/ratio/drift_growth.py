@@ -1,6 +1,7 @@
-r"""The variance of the log ratio grows like the staleness S where updates are noise, like S^2 where they are drift.
+r"""`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in `v_1`
 
-One softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
+The variance of the log ratio grows like the staleness S where updates are noise, like S^2 where they are drift. One
+softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
 Var_mu(Delta theta), an identity. Take S steps of learning rate eta along gradients of mean gbar that are independent
 given the policy mu that generated their data. Let v_1 = eta^2 E Var_mu(g) and f = Var_mu(gbar) / E Var_mu(g). Then E
 v_S = v_1 ((1 - f) S + f S^2): slope 1 in S for f = 0 (diffusive), 2 for f = 1 (ballistic). "growth[S]" is E v_S /
@@ -12,7 +13,7 @@ of reward and arm, whatever the trainer's policy. f = 0 iff all arms are equal i
 Derivation: take the mean square of a sum of S independent vectors in the metric diag mu - mu mu^T. It is S times the
 trace of their covariance plus S^2 times the square of their mean. Domain: one context, data of all S updates from mu,
 at most 2500 compositions of a group (the second route enumerates them, in pairs). Sampling "enumerate" is a population,
-which has f = 1 and no N. Source: derived; Hoeffding 1948 for the covariance.
+which has f = 1 and no N.
 """
 
 import math
@@ -54,8 +55,6 @@ def _moved(point: Point) -> float:
 
 
 class DriftGrowth(Arms, Claim):
-    """`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in `v_1`"""
-
     kind, source = "expectation", "derived; Hoeffding 1948 for the covariance"
 
     # A point also has N (`group`, None: a population) and the cells of what one sample can be: an arm (row of `arm`

@@ -1,11 +1,13 @@
-r"""A baseline below the mean reward pulls towards the behavior policy and can remove the limit that staleness sets.
+r"""a baseline `V` below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for `V/kl` in
+`[1/2, 1]` no staleness lowers the largest stable step
 
+A baseline below the mean reward pulls towards the behavior policy and can remove the limit that staleness sets. Here
 REINFORCE without ratio, baseline V below the behavior's mean regularized reward: E g = mu o (r - mu.r) + V (mu - pi).
-At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m =
-1 - V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least
-2 for every tau, V < 0 less than a_c(tau). Domain: KL penalty in the reward at behavior log-probabilities, V between
--2 and 3 kl, small deviations. Second route: Jacobians of the mean field by complex steps, radius of the block companion
-matrix. Source: derived; pessimistic baselines: arXiv 2506.20520.
+At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m = 1
+- V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least 2
+for every tau, V < 0 less than a_c(tau). Domain: KL penalty in the reward at behavior log-probabilities, V between -2
+and 3 kl, small deviations. Second route: Jacobians of the mean field by complex steps, radius of the block companion
+matrix.
 """
 
 import numpy as np
@@ -21,10 +23,6 @@ _point = named("offset", "staleness", rewards=(0.0, 0.4, 1.0), reference_logits=
 
 
 class BaselineOffsetImmunity(SoftBandit):
-    """a baseline `V` below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for
-    `V/kl` in `[1/2, 1]` no staleness lowers the largest stable step
-    """
-
     source, through = "derived; pessimistic baselines: arXiv 2506.20520", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)

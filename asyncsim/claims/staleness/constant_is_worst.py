@@ -1,10 +1,11 @@
-r"""Among laws of staleness with a given mean, the constant one is found to have the smallest stable step.
+r"""among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step: `step *
+curvature >= 2 sin(pi/(2 (2 E d + 1)))`
 
 The mean under independent draws decays up to a_p, the first positive (1 - z) / sum p_d z^-d on the unit circle; no law
 is known with a_p < 2 sin(pi / (2 (2 E d + 1))). Stated for 1/step, of which this is an upper bound. It is attained by a
 constant staleness; for means between integers no law reaches it. Domain: mean of descent, one draw an update. Status
-open: 6,000 random laws up to staleness 21 have no counterexample, and there is no proof in discrete time. Second
-route: the phase of the characteristic equation of a delay that is no integer. Source: numerical search.
+open: 6,000 random laws up to staleness 21 have no counterexample, and there is no proof in discrete time. Second route:
+the phase of the characteristic equation of a delay that is no integer.
 """
 
 import math
@@ -22,10 +23,6 @@ def _point(*law: float) -> Point:
 
 
 class ConstantIsWorst(RandomDelays):
-    """among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step:
-    `step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
-    """
-
     kind, status, source, through = "bound", "open", "numerical search; no proof in discrete time", "loop"
 
     def joint(self) -> None:

@@ -1,4 +1,5 @@
-r"""Stale REINFORCE on the Gaussian bandit is a delayed linear recursion whose noise grows with the distance.
+r"""stale REINFORCE on a Gaussian bandit has `E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)`, `kappa = Q/(N - 1)`,
+without approximation
 
 Actions a ~ N(theta, width^2), reward -h (a - c)^2/2, groups of N with the leave-one-out baseline, no ratio, data tau
 updates old, e = theta_{t - tau} - c. Advantages add up to 0, so the trainer's own mean drops out, and
@@ -6,10 +7,9 @@ updates old, e = theta_{t - tau} - c. Advantages add up to 0, so the trainer's o
 with no approximation. With Q of `alignment/lag1-closed-form` and kappa = Q/(N - 1) the stationary mean square is
     E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)    ("second_moment"),
 finite iff Q < (N - 1)/2, the autocovariance has the shape of the linear model, and E g^2 = h^2 E e^2 (1 + 1/Q)
-("energy").
-Derivation: g is a U-statistic with kernel (r_a - r_b)(a - b)/(2 width^2); noise is white given the past. Domain: below
-both boundaries. Second route: Hoeffding's variance by Gauss-Hermite quadrature, and the linear system of all second
-moments of tau + 1 neighbors. Source: derived.
+("energy"). Derivation: g is a U-statistic with kernel (r_a - r_b)(a - b)/(2 width^2); noise is white given the past.
+Domain: below both boundaries. Second route: Hoeffding's variance by Gauss-Hermite quadrature, and the linear system of
+all second moments of tau + 1 neighbors.
 """
 
 import asyncsim as sim
@@ -23,10 +23,6 @@ _POINT = {"staleness": 1, "samples": 12, "curvature": 2.0, "width": 0.5, "step":
 
 
 class GaussianBanditClaim(GaussianBandit, Claim):
-    """stale REINFORCE on a Gaussian bandit has `E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)`, `kappa = Q/(N -
-    1)`, without approximation
-    """
-
     kind, source, through = "distribution", "derived", "loop"
 
     def predict(s, growth: float = 2.0) -> dict[str, float]:

@@ -1,11 +1,12 @@
-r"""Momentum raises the largest stable learning rate of fresh gradients and lowers that of stale ones.
+r"""momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, and lowers it
+for every staleness `>= 1`, from 1 to `1 - beta` at 1
 
 x_{t+1} = x_t + beta (x_t - x_{t-1}) - step g_{t-tau}, no factor 1 - beta on g. It is stable iff step * largest
 curvature < 2 sin(phi/2) sqrt(1 - 2 beta cos phi + beta^2). Here phi is the smallest root of (tau - 1/2) phi + arg(e^{i
 phi} - beta) = pi/2. So 2 (1 + beta) at tau = 0, 1 - beta at tau = 1; divided by 1 - beta it falls towards 1/tau for tau
 >= 2. Derivation: a root z leaves the disc where z^{tau-1} (z - 1) (z - beta) = -a, of modulus and phase as stated.
 Domain: linear gradient, constant staleness up to 64 updates, beta <= 0.99. Second route: root finding on the largest
-root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
+root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a.
 """
 
 import math
@@ -22,10 +23,6 @@ _point = named("staleness", "momentum", curvatures=(1.0, 0.25))
 
 
 class HeavyBall(Claim):
-    """momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, and
-    lowers it for every staleness `>= 1`, from 1 to `1 - beta` at 1
-    """
-
     kind, source, through = "threshold", "derived; qualitatively arXiv 1909.12340", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 24), example=4)

@@ -1,11 +1,13 @@
-r"""Exponential workers turn asynchrony into momentum 1 - 1/M of the mean, whatever the loss.
+r"""with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1 - 1/M)
+E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
 
-E[x_{t+1} - x_t] = (1 - 1/M) E[x_t - x_{t-1}] + (step/M) E g(x_t) for t >= 1, x_1 - x_0 = step g(x_0), g the mean ascent
-direction. Derivation: the mean over workers of g at what they have read changes by (g(x_t) - g(read)) / M an update. On
-a linear gradient the mean is stable iff step * curvature < 2 (2 M - 1). Domain: M workers with independent exponential
-times of one rate, each reads after its own update; the mean alone (`staleness/exponential-workers-second-moment`).
-Here x are logits of a softmax bandit. Second route: the mean over every order of workers, and root finding on the
-radius of the recursion of iterate and mean read value. Source: arXiv 1605.09774; derived for any loss.
+Exponential workers turn asynchrony into momentum 1 - 1/M of the mean, whatever the loss. Here E[x_{t+1} - x_t] = (1 -
+1/M) E[x_t - x_{t-1}] + (step/M) E g(x_t) for t >= 1, x_1 - x_0 = step g(x_0), g the mean ascent direction. Derivation:
+the mean over workers of g at what they have read changes by (g(x_t) - g(read)) / M an update. On a linear gradient the
+mean is stable iff step * curvature < 2 (2 M - 1). Domain: M workers with independent exponential times of one rate,
+each reads after its own update; the mean alone (`staleness/exponential-workers-second-moment`). Here x are logits of a
+softmax bandit. Second route: the mean over every order of workers, and root finding on the radius of the recursion of
+iterate and mean read value.
 """
 
 import numpy as np
@@ -21,10 +23,6 @@ _POINT = {"workers": 3, "updates": 5, "curvature": 2.0, "rewards": (0.0, 0.5, 1.
 
 
 class ImplicitMomentum(ExponentialWorkers):
-    """with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1
-    - 1/M) E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
-    """
-
     kind, source, relative_to, through = "expectation", "arXiv 1605.09774; derived for any loss", "norm", "kernel, loop"
 
     rewards = Vector(typical=(0.1, 1.0), length=3, example=(0.0, 0.5, 1.0), doc="rewards of the arms")

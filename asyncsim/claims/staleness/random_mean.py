@@ -1,10 +1,11 @@
-r"""With a staleness drawn anew for every update the mean obeys the averaged recursion, and so does its boundary.
+r"""with a staleness drawn for every update the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: equal chances up
+to `S` allow about `pi` times the learning rate of constant staleness `S`
 
 E x_{t+1} = E x_t - a sum_d p_d E x_{t-d}: the draw is independent of the past. It decays iff a is below the first
 positive (1 - z) / sum p_d z^-d on the unit circle. For equal chances of 0..S that is 2 (S + 1) sin^2(pi/(2 (S + 1))):
 about pi times the boundary of staleness S, and pi/2 times that of its mean. Domain: linear gradient, the mean alone;
 the mean square diverges earlier (`staleness/random-mean-square`). Second route: the mean over every sequence of draws,
-and root finding on the radius of the averaged companion matrix. Source: derived.
+and root finding on the radius of the averaged companion matrix.
 """
 
 import numpy as np
@@ -20,10 +21,6 @@ _UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "upda
 
 
 class RandomMean(RandomDelays):
-    """with a staleness drawn for every update the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: equal
-    chances up to `S` allow about `pi` times the learning rate of constant staleness `S`
-    """
-
     kind, source, through = "threshold", "derived: the draw is independent of the past", "loop"
 
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")

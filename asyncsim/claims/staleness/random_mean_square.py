@@ -1,11 +1,12 @@
-r"""With a staleness drawn anew for every gradient the mean square diverges at a smaller step than the mean.
+r"""with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum p_d p_e
+phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
 
-x_{t+1} = x_t - (a/B) sum_b x_{t-d_b}, B independent draws. On the averaged recursion the draws act as noise of energy
-a^2/B (gamma_0 - sum p_d p_e gamma_{|d-e|}). At the boundary it keeps itself up: a^2/B (phi_0 - sum p_d p_e phi_{|d-e|})
-= 1, phi the covariances under unit noise. For equal chances of 0 and 1: a = B (sqrt(1 + 4/B) - 1), so 1.236 at B = 1,
-where the mean allows 2. Domain: linear gradient, B draws an update of one law. Second route: E x_T^2 over every
-sequence of draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (1 - 1/B) A x A, A = sum p_d A_d. Source:
-derived.
+With a staleness drawn anew for every gradient the mean square diverges at a smaller step than the mean. Here x_{t+1} =
+x_t - (a/B) sum_b x_{t-d_b}, B independent draws. On the averaged recursion the draws act as noise of energy a^2/B
+(gamma_0 - sum p_d p_e gamma_{|d-e|}). At the boundary it keeps itself up: a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}) = 1,
+phi the covariances under unit noise. For equal chances of 0 and 1: a = B (sqrt(1 + 4/B) - 1), so 1.236 at B = 1, where
+the mean allows 2. Domain: linear gradient, B draws an update of one law. Second route: E x_T^2 over every sequence of
+draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (1 - 1/B) A x A, A = sum p_d A_d.
 """
 
 import itertools
@@ -47,10 +48,6 @@ def _one_draw(spec: Any) -> Any:
 
 
 class RandomMeanSquare(RandomDelays):
-    """with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum
-    p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
-    """
-
     kind, source, through = "threshold", "derived: the draws are white noise to the averaged recursion", "loop"
 
     groups = Count(1, 16, typical=(1, 2), example=2, doc="independent draws of an update")

@@ -1,11 +1,13 @@
-r"""Between two publishes every update counts: staleness in updates is a sawtooth of batches, epochs and minibatches.
+r"""with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old, staleness
+runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature` times the one `m`
+versions before
 
 With k batches a publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M
 updates lie between two publishes. Update j of a version is m n + j updates stale, j = 0, ..., n - 1: on average m n +
 (n - 1)/2. All of them read one published iterate, so iterates at publishes obey X_{v+1} = X_v - n a X_{max(v-m, 0)}.
 Here a = step * curvature. Derivation: counting; a linear gradient of old weights is the same in every epoch and
 minibatch. Domain: gradients taken at the weights that generated the data, without noise. Second route: the recursion
-over single updates, each with its own staleness. Source: derived.
+over single updates, each with its own staleness.
 """
 
 import numpy as np
@@ -19,11 +21,6 @@ _point = named("batches", "epochs", "minibatches", "versions", "publishes", publ
 
 
 class SeveralBatchesAPublish(Claim):
-    """with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old,
-    staleness runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature`
-    times the one `m` versions before
-    """
-
     kind, source, relative_to, through = "identity", "derived: counting", "norm", "loop"
 
     batches = Count(1, 32, typical=(1, 4), example=2, unit="batches", doc="batches between two publishes")

@@ -1,5 +1,6 @@
-r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
+r"""with `P` deliveries an update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`
 
+N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
 Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r
 deliveries waiting, r uniform on 0..P-1 for every worker. J of the others deliver before it does, P(J = j) = p_i q_i^j,
@@ -7,7 +8,7 @@ and s = floor((r + J)/P). So P(s >= k | i) = (1/P) sum_r q_i^max(kP - r, 0), a s
 Domain: a worker never waits, neither for a ticket nor for an update. Training takes no time; a worker keeps the weights
 of its start; service time has a finite mean. Cells of the distribution (`cells` > 0) only for exponential service.
 Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped
-delivery by delivery. Source: derived.
+delivery by delivery.
 """
 
 import numpy as np
@@ -28,8 +29,6 @@ def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
 
 
 class ArrivalsPerUpdate(Workers):
-    """with `P` deliveries an update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`"""
-
     kind, source, relative_to = "distribution", "derived: mean-staleness identity; memoryless service", "norm"
     effect = 0.05
 

@@ -1,10 +1,10 @@
-r"""Exponential workers that update on arrival have geometric staleness.
+r"""staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`
 
 With rates r_i and p_i = r_i / sum r: P(s = k) = sum_i p_i^2 (1 - p_i)^k, tail P(s >= c) = sum_i p_i (1 - p_i)^c.
 Derivation: service is memoryless, so each arrival is worker i's with probability p_i whatever came before. Between i's
 restart and its next delivery the arrivals of others are geometric, and a share p_i of the updates is i's. Domain:
 exponential service, each worker restarts at once. Second route: the others deliver as a Poisson stream during i's
-exponential service time; quadrature over that time. Source: derived.
+exponential service time; quadrature over that time.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,6 @@ from asyncsim.claims._claim import Estimate, Plant, Point, units_for, within
 
 
 class Geometric(Workers):
-    """staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`"""
-
     kind, source, effect = "distribution", "derived: memoryless service", 0.05
 
     cells = _engines.cells(typical=(1, 6), example=12)

@@ -1,6 +1,7 @@
-r"""Orders and syncs that bound the staleness of every single group, and the bound of each.
+r"""no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`
 
-K tickets that return at the publish, M = S P groups consumed per publish, K > M, a place for every ticket.
+Orders and syncs that bound the staleness of every single group, and the bound of each. K tickets that return at the
+publish, M = S P groups consumed per publish, K > M, a place for every ticket.
   window:W         oldest ready group first, only numbers below F + W (F: first number still generated): (K + W - 2)//M
   window:1, target, version_strict, drain     ceil(K/M) - 1, never less than floor(K/M) - 1
   wait:m           oldest first, no batch while a group in generation has planned staleness m >= ceil(K/M) - 1: m
@@ -12,7 +13,7 @@ start with each version they fit one publish. The first K share a version, so th
 (h + 1) M gives h + ceil((W - 1)/M), h and m. A fraction tau ahead, K = floor((1 + tau) M), gives ceil(K/M) - 1, which
 is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the largest staleness that an adversary
 reaches who picks what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however
-long it takes. Source: derived.
+long it takes.
 """
 
 from collections.abc import Callable
@@ -46,8 +47,6 @@ def _rule(field: str, value: Any) -> tuple[str, int]:
 
 
 class HardBounds(_engines.Engines):
-    """no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`"""
-
     kind, source, effect = "bound", "derived: counting of the groups that can overtake", 0.05
 
     rule = Parsed(

@@ -1,4 +1,4 @@
-r"""Time averages of groups in generation and outstanding are throughput times mean seconds, in any system.
+r"""groups in generation and outstanding are, in the time average, throughput times mean seconds
 
 in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups a second. outstanding = (time
 average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of its
@@ -10,7 +10,6 @@ Domain: any settings with works of finite mean. It is exact over a history that 
 groups cut off by the ends of the window. These are averages over time, while the mean-staleness identity counts at the
 instants of publishes. A mean delay in seconds is not the period times the mean staleness. Second route: counts swept
 through an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop.
-Source: Little, Oper. Res. 9 (1961).
 """
 
 from typing import Any
@@ -59,8 +58,6 @@ def _ratio(integral: float, seconds: float, record: Timeline, samples: int, unti
 
 
 class Little(_engines.Engines):
-    """groups in generation and outstanding are, in the time average, throughput times mean seconds"""
-
     kind, source = "identity", "Little, Oper. Res. 9 (1961)"
 
     places = _engines.places(typical=(1, 12), example=8)

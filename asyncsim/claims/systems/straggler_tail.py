@@ -1,13 +1,14 @@
-r"""Where the oldest ready group goes first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
+r"""with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`
 
-K tickets, a place for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
+Where the oldest ready group goes first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau). K
+tickets, a place for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
 seconds (constant train time); T is the generation time of a group. For k >= K/P where tickets return at the publish, k
 >= K/P + 1 at the dequeue. Derivation: a group starts right after a publish, and batches form every tau seconds. All
 groups ahead of a late one have trained before it ends. So it joins the first batch after its end, ceil(T/tau) publishes
 on. Groups in time have s < K/P. The mean stays that of `systems/cap-binds`. Exact as P grows at fixed K/P. For finite P
 a straggler waits when P others become ready in one period, and the trainer by chance. Domain: P >= 16 and c = K/P (K/P
 + 1 at the dequeue) >= 2 + E[T]/tau. Then c - 1 - sum_j P(T > j tau) batches are ready at a publish, about one and a
-half or more. Second route: versions as masses that flow, oldest first. Source: derived.
+half or more. Second route: versions as masses that flow, oldest first.
 """
 
 import math
@@ -36,8 +37,6 @@ def _levels(field: str, value: Any) -> list[int]:
 
 
 class StragglerTail(_engines.Engines):
-    """with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`"""
-
     kind, status, source = "distribution", "asymptotic", "derived: stragglers join the first batch after their end"
     relative_to, effect = "norm", 0.05
 

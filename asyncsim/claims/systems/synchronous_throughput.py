@@ -1,4 +1,4 @@
-r"""A synchronous update waits for the longest of its samples, then trains, then synchronizes.
+r"""a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`
 
 Seconds of a step = E[max of P N works]/rate + t_T + t_sync, P groups of N samples. Derivation: all samples start
 together on engines that hold them all, none is admitted before the install, and training starts with the last end.
@@ -6,7 +6,6 @@ Steps are independent, so batches a second are the inverse of the mean step (ren
 Closed forms of the maximum: exponential mu H_n; Pareto x Gamma(n+1) Gamma(1-1/a) / Gamma(n+1-1/a); else the integral of
 1 - F^n. Domain: every sample decodes from the start (places for all groups, no limit of slots, speed independent of the
 number active). Rewards come at once; lengths have a finite mean. Second route: quadrature of the quantile function.
-Source: derived.
 """
 
 from asyncsim.claims import _engines, _work, lab
@@ -18,8 +17,6 @@ _POINT = _point(8, 4, "exponential:1", 1.0, 1.0, 0.25)
 
 
 class SynchronousThroughput(_engines.Engines):
-    """a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`"""
-
     kind, source = "expectation", "derived: expectation of a maximum, renewal reward"
 
     groups_per_batch = _engines.groups(high=checks.LARGEST, typical=(1, 6), example=8)

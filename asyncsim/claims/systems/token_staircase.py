@@ -1,12 +1,14 @@
-r"""Tokens of one sample are stale in a staircase: with r seconds left to write, r/tau versions on average in flight.
+r"""a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau E[L])`
+over tokens, half of the head's
 
+Tokens of one sample are stale in a staircase: with r seconds left to write, r/tau versions on average in flight.
 Constant rate of writing, publishes every tau seconds, tokens keep or gain versions at installs, start phase uniform and
 independent of L. In-flight staleness of a token counts the installs between it and the end of its sample. Derivation: r
 seconds hold r/tau installs on average. So, over samples, the mean over a sample's tokens is E[L]/(2 tau) and its head
 has E[L]/tau. Over all tokens the mean is E[L^2]/(2 tau E[L]), and that of heads weighted by tokens twice as much. A
 wait in the queue adds to all alike. Domain: that of `systems/in-flight`, with lengths whose square a run can measure
 (exponential, gamma, lognormal up to sigma = 1.5); all completions. Second route: installs placed one by one, averaged
-over phase and integrated over the density of L. Source: derived.
+over phase and integrated over the density of L.
 """
 
 import math
@@ -40,10 +42,6 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class TokenStaircase(_openloop.Clocked):
-    """a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau
-    E[L])` over tokens, half of the head's
-    """
-
     kind, source = "expectation", "derived: uniform phase"
 
     length = _engines.smooth_length(typical=_lengths.LIGHT, example="lognormal:1.0:0.8")

@@ -1,10 +1,9 @@
-r"""Mean staleness under update on arrival is workers - 1, whatever the service times.
+r"""mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates
 
 E[s] = N - 1. Derivation: a gradient's staleness counts the updates by others while it was in flight. At every update
 exactly the N - 1 other gradients are in flight. Summing over updates instead of gradients gives (N - 1) per update.
 Domain: every worker restarts at once with the newest parameters, steady state, finite mean service time; law and rates
-never enter. Second route: a path repeated forever, its lags counted. Source: derived (mean-staleness identity with N -
-1 outstanding).
+never enter. Second route: a path repeated forever, its lags counted.
 """
 
 import numpy as np
@@ -26,8 +25,6 @@ def _between(point: Point) -> list[float]:
 
 
 class UpdateOnArrival(Workers):
-    """mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates"""
-
     kind, source = "expectation", "derived: mean-staleness identity with N-1 outstanding gradients"
 
     law = service(typical=("constant:1", "exponential:1", "pareto:1:1.5"), example="exponential:1")
