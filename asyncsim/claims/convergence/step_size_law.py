@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from asyncsim.claims import _unstable, lab
+from asyncsim.claims import _delay, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, named, sim
 
 _point = named("staleness", "step", "ratio", curvature=1.0, radius=20.0)
@@ -31,13 +31,13 @@ class StepSizeLaw(Claim):
     radius = Real(2.0, 1e6, typical=(5.0, 100.0), example=20.0, doc="drift that is a collapse, over the first distance")
 
     def joint(self) -> None:
-        _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
+        _delay.unstable("step", self.step, self.step * self.curvature, self.staleness)
 
     def _quantities(s, drift: float, growth: float) -> dict[str, float]:
         return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
 
     def predict(s) -> dict[str, float]:
-        return s._quantities(s.radius / s.curvature, _unstable.growth(s.step * s.curvature, s.staleness))
+        return s._quantities(s.radius / s.curvature, _delay.growth(s.step * s.curvature, s.staleness))
 
     def check(s) -> dict[str, float]:
         time, place = 0, 1.0
@@ -45,7 +45,7 @@ class StepSizeLaw(Claim):
         while 1.0 - place < s.radius:
             time, before, place = time + 1, place, place - s.step * s.curvature
         crossing = time - 1 + (s.radius - (1.0 - before)) / (before - place)
-        return s._quantities(s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+        return s._quantities(s.step * crossing, _delay.growth_by_newton(s.step * s.curvature, s.staleness))
 
     wrong = {"delay collapses at a constant step * time too": lambda s: {"delay": math.log(s.ratio) / s.curvature}}
 

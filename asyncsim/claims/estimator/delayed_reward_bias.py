@@ -41,10 +41,14 @@ def _trained(step: lab.Step) -> lab.Tensor:
     return step.mass.expand(own.shape).sum((1, 2)) / own.sum((1, 2))
 
 
-def _twice(rewards: Any, *arguments: Any) -> lab.Batch:
-    """A batch in which what comes back counts twice."""
-    batch = rewards.arriving(*arguments)
-    return dataclasses.replace(batch, kept=batch.kept * (1.0 + batch.arrivals["late"]))
+def _twice(spec: Any) -> Any:
+    """What comes back counts twice."""
+
+    def arriving(rewards: Any, *arguments: Any) -> lab.Batch:
+        batch = rewards.arriving(*arguments)
+        return dataclasses.replace(batch, kept=batch.kept * (1.0 + batch.arrivals["late"]))
+
+    return spec.replace(rewards=lab.overriding(arriving=arriving)(spec.rewards))
 
 
 class DelayedRewardBias(Arms, Claim):
@@ -128,4 +132,4 @@ class DelayedRewardBias(Arms, Claim):
             found[f"bias[{a}]"] = score._replace(value=score.value - exact)
         return found
 
-    defects = {"reinjected twice": lambda: (lab.wrapping(rewards=lab.overriding(arriving=_twice)), _HALF)}
+    defects = {"reinjected twice": lambda: (_twice, _HALF)}

@@ -11,7 +11,7 @@ method on z = e^s.
 
 import math
 
-from asyncsim.claims import _unstable, lab
+from asyncsim.claims import _delay, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, named
 
 _point = named("staleness", "step", "curvature", "ratio")
@@ -26,20 +26,18 @@ class LeadTime(Claim):
     ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="amplitude at collapse over that at the alarm")
 
     def joint(self) -> None:
-        _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
+        _delay.unstable("step", self.step, self.step * self.curvature, self.staleness)
 
     def lead(s, growth: float) -> dict[str, float]:
         return {"lead": math.log(s.ratio) / growth}
 
     def predict(s) -> dict[str, float]:
-        return s.lead(_unstable.growth(s.step * s.curvature, s.staleness))
+        return s.lead(_delay.growth(s.step * s.curvature, s.staleness))
 
     def check(s) -> dict[str, float]:
-        return s.lead(_unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+        return s.lead(_delay.growth_by_newton(s.step * s.curvature, s.staleness))
 
-    wrong = {
-        "tau in place of tau + 1/2": lambda s: s.lead(_unstable.growth_by_lambert(s.step * s.curvature, s.staleness))
-    }
+    wrong = {"tau in place of tau + 1/2": lambda s: s.lead(_delay.growth_by_lambert(s.step * s.curvature, s.staleness))}
 
     points = (_point(8, 0.22, 1.0, 1e4), _point(2, 0.8, 1.0, 1e9))
     more = (_point(8, 0.4, 1.0, 1e12), _point(32, 0.08, 1.0, 1e12))

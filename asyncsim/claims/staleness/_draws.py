@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncsim.base import checks
 from asyncsim.claims import _random
-from asyncsim.claims._claim import Claim, Count, Integer, Positive
+from asyncsim.claims._claim import Claim, Count, Integer, Positive, checks
 
 
 class RandomDelays(Claim):

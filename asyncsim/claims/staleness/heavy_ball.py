@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named, up_to
 from asyncsim.claims._delay import critical
 
 _point = named("staleness", "momentum", curvatures=(1.0, 0.25))
@@ -67,10 +67,8 @@ class HeavyBall(Claim):
     points = tuple(_point(*each) for each in ((0, 0.5), (1, 0.5), (1, 0.9), (4, 0.5)))
     more = (_point(4, 0.9), _point(0, 0.9), _point(8, 0.8), _point(2, 0.95))
 
-    def reach(self, point: Point) -> str | None:
-        if point["staleness"] + point["momentum"] / (1.0 - point["momentum"]) > 40.0:
-            return "staleness + momentum/(1 - momentum) of at most 40; lower either, runs would be too long"
-        return None
+    _long = "staleness + momentum/(1 - momentum) of at most 40; lower either, runs would be too long"
+    reach = staticmethod(up_to(40.0, lambda p: p["staleness"] + p["momentum"] / (1.0 - p["momentum"]), _long))
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau, beta, scale = point["staleness"], point["momentum"], 1.0 / max(point["curvatures"])

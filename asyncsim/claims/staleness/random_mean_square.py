@@ -17,7 +17,7 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, units_for
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, units_for, up_to
 from asyncsim.claims._recursion import first_unstable
 from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
@@ -83,10 +83,8 @@ class RandomMeanSquare(RandomDelays):
     points = (_ONE, _TWO)
     more = ({**_TWO, "groups": 3}, {**_ONE, "law": (0.6, 0.0, 0.4)})
 
-    def reach(self, point: Point) -> str | None:
-        if len(_sets(point)) ** (_length(point) - 1) > _PATHS:
-            return f"at most {_PATHS} sequences of draws; take laws of fewer values, or fewer groups"
-        return None
+    _many = f"at most {_PATHS} sequences of draws; take laws of fewer values, or fewer groups"
+    reach = staticmethod(up_to(_PATHS, lambda point: len(_sets(point)) ** (_length(point) - 1), _many))
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = sim.schedules.random(point["law"], "group", groups_per_batch=point["groups"])

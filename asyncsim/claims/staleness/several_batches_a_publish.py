@@ -13,9 +13,8 @@ over single updates, each with its own staleness.
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, indexed, named, replaced
 
 _point = named("batches", "epochs", "minibatches", "versions", "publishes", publishes=5, step=0.02, curvature=1.5)
 

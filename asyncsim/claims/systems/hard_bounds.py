@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base.declared import Parsed, Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Estimate, Plant, Point, checks, each_term, named, replaced, within
+from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, Positive, checks, each_term, named, replaced, within
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
