@@ -55,7 +55,7 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "estimator/minibatches": ({"cut": "tokens", "minibatches": 4},),
     "estimator/optimal-baseline": ({"rewards": (0.0, 0.0, 1.0)},),
     "estimator/plug-in-baseline": ({"samples": 2}, {"baseline": "mean", "leave_one_out": True}),
-    "estimator/ppo-gate": ({"behavior_logits": (0.0, 0.0, 0.0)}, {"means": (0.5, 0.5, 0.5), "offset": 0.5}),
+    "estimator/ppo-gate": ({"behavior_logits": (0.0, 0.0, 0.0)}, {"means": (0.5, 0.5, 0.5), "offset": 0.6}),
     "estimator/score-centering": ({"offset": 1.5}, {"weight": "none"}),
     "estimator/token-is-bias": ({"horizon": 2, "success": 0.5},),
     "estimator/truncation-bias": ({"cap": 1.01},),

@@ -1,6 +1,7 @@
 """From declared parameters to points: strategies that draw what is typical."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,14 @@ def stated(id: str) -> dict[str, Any]:
     """The point that a claim declares as its example."""
     found: dict[str, Any] = claims.claim(id).point.example()
     return found
+
+
+def norms(values: Mapping[str, float]) -> dict[str, float]:
+    """Of each quantity, the norm of the vector that it belongs to."""
+    stems: dict[str, list[float]] = {}
+    for name, value in values.items():
+        stems.setdefault(name.partition("[")[0], []).append(value)
+    return {name: math.hypot(*stems[name.partition("[")[0]]) for name in values}
 
 
 def far(id: str, rng: np.random.Generator, most: float = 3.0) -> dict[str, Any]:
