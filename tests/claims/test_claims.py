@@ -105,17 +105,7 @@ def sees_two_percent(verdict: Verdict) -> bool:
 
 
 def test_a_point_outside_the_domain_is_refused_by_name() -> None:
-    with pytest.raises(checks.InputError, match="staleness"):
+    with pytest.raises(checks.InputError, match=r"staleness.*inside the claim's domain"):
         verifying.verify_one("staleness/stability-boundary", at={"staleness": -1})
     with pytest.raises(checks.InputError, match="parameter"):
         verifying.verify_one("staleness/stability-boundary", at={"nope": 1})
-
-
-def test_one_random_realization_is_refused_where_a_verdict_is_asked() -> None:
-    import numpy as np
-
-    from asyncsim.base import uncertainty
-
-    shared = uncertainty.between(np.arange(8.0), np.zeros(8, dtype=int), random=True)
-    with pytest.raises(checks.InputError, match="realizations"):
-        validation.judge(shared, 1.0, "expectation", 1.0, 0.02)

@@ -1,9 +1,8 @@
 r"""with exact gradients of any staleness a softmax bandit of `K` arms ends like `r* - J = (1 - 1/K)/(step t)`
 
-Softmax policy gradients come to the best arm like (1 - 1/K)/(step t), whatever the rewards and the staleness. K arms,
-exact gradients tau updates old. Late in a run the best arm has nearly all mass and x_a = pi_a (r* - r_a) of any other
-arm obeys d log x_a = -step (x_a + X) dt, X = sum x = r* - J: its own logit falls with x_a, that of the best arm rises
-with X. All solutions end at x_a = 1/(K step t). So
+K arms, exact gradients tau updates old. Late in a run the best arm has nearly all mass and x_a = pi_a (r* - r_a) of any
+other arm obeys d log x_a = -step (x_a + X) dt, X = sum x = r* - J: its own logit falls with x_a, that of the best arm
+rises with X. All solutions end at x_a = 1/(K step t). So
     1/(r* - J_t) grows by step K/(K - 1) at each update   ("rate").
 Gaps of rewards only set when that begins. Staleness shifts t by tau, so it costs nothing in the end. Arms come to equal
 x like t^{-1/K}. Where step and staleness together make the first updates overshoot, that takes long. Domain: one best

@@ -1,12 +1,11 @@
 r"""with `S` states of choice the discounted return has a gradient of at most `sqrt(S/8)`, and a Hessian of at most
 `S/(3 sqrt 3)`, times the range of returns, `<= (max r - min r)/(1 - gamma)`
 
-Largest gradient and Hessian of a discounted process in its logits: sqrt(S/8) and S/(3 sqrt 3) times a range. S counts
-states with a choice, in which actions differ; the range is that of the returns J_f of deterministic policies, at most
-(max r - min r)/(1 - gamma). Derivation: J = sum_f W_f J_f, and W is a softmax over deterministic policies f with logits
-x_f = sum_s theta(s, f_s) + const. Along a unit vector dJ = Cov_W(J_f, x_f) and d^2 J = Cov_W(J_f, (x_f - E_W x_f)^2),
-where x_f spans at most w = sqrt(2 S). So |dJ| <= range w/4 (Grüss) and |d^2 J| <= range w^2/(6 sqrt 3). Conditional:
-that two values of x_f allow the largest |d^2 J| is a numerical optimum, not a proof.
+S counts states with a choice, in which actions differ; the range is that of the returns J_f of deterministic policies,
+at most (max r - min r)/(1 - gamma). Derivation: J = sum_f W_f J_f, and W is a softmax over deterministic policies f
+with logits x_f = sum_s theta(s, f_s) + const. Along a unit vector dJ = Cov_W(J_f, x_f) and d^2 J = Cov_W(J_f, (x_f -
+E_W x_f)^2), where x_f spans at most w = sqrt(2 S). So |dJ| <= range w/4 (Grüss) and |d^2 J| <= range w^2/(6 sqrt 3).
+Conditional: that two values of x_f allow the largest |d^2 J| is a numerical optimum, not a proof.
 
 Tight at S = 1 for every discount. At S = 2 a search finds 0.81 of the Hessian at discount 0.99 and 0.98 at 0.9999: two
 states, actions that lead to one or the other. The published 8/(1 - gamma)^3 for rewards in [0, 1] is larger by the

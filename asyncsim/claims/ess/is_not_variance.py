@@ -1,7 +1,7 @@
 r"""`N/ESS = E w^2` is not the inflation `E_mu w^2 A^2 |s|^2 - |grad J|^2` over the same on policy
 
-N/ESS is not the factor by which importance weights raise the variance of a gradient. One sample with full ratio has g =
-w A s, s = e_a - pi the score and A = r - b. Its total variance under behavior over that under the current policy is
+One sample with full ratio has g = w A s, s = e_a - pi the score and A = r - b. Its total variance under behavior over
+that under the current policy is
     (E_mu w^2 A^2 |s|^2 - |grad J|^2) / (E_pi A^2 |s|^2 - |grad J|^2),
 without baseline ("inflation", b = 0) and with the exact one ("inflation_centered", b = J), beside N/ESS = E_mu w^2
 ("inverse_ess"). Weights count where reward and score are: with mu = (1/2, 1/2) and pi = (0.9, 0.1) N/ESS is 1.64, the

@@ -1,9 +1,9 @@
 r"""the effective sample size per sample of a large batch is `1/(1 + chi^2)`
 
-The batch effective sample size per sample tends to 1 / (1 + chi^2). Here (sum w)^2 / (N sum w^2) -> (E w)^2 / E w^2 = 1
-/ (1 + chi^2), chi^2 = sum (pi - mu)^2 / mu. Derivation: law of large numbers for both sums, E_mu w = 1. Domain: softmax
-policies over one set of actions, N -> infinity (a batch reads high by O(1/N)). Second route: the ratio exp(2 lse(l) -
-lse(2 l)) of the log weights, each action counted with its behavior probability.
+(sum w)^2 / (N sum w^2) -> (E w)^2 / E w^2 = 1 / (1 + chi^2), chi^2 = sum (pi - mu)^2 / mu. Derivation: law of large
+numbers for both sums, E_mu w = 1. Domain: softmax policies over one set of actions, N -> infinity (a batch reads high
+by O(1/N)). Second route: the ratio exp(2 lse(l) - lse(2 l)) of the log weights, each action counted with its behavior
+probability.
 """
 
 import math

@@ -1,14 +1,13 @@
 r"""the geometric mean of ratios has `E_mu W^(1/T) = sum pi^(1/T) mu^(1-1/T)`, near `e^(-KL/T)`, not 1
 
-The geometric mean of a sequence's ratios is no importance weight: its mean under behavior is not 1. Here s = W^(1/T), W
-the sequence ratio. E_mu s = sum over sequences of pi^(1/T) mu^(1-1/T), for independent equal tokens (sum_a pi_a^(1/T)
-mu_a^(1-1/T))^T. It is at most 1 by Jensen's inequality, and at least e^-kl, to which it tends for long sequences; kl =
-KL(mu || pi)/T. So a band of acceptance that is centered at 1 rejects everything once kl is beyond it and T is large,
-and as a weight s shrinks gradients by about e^-kl without removing any bias. It hides length: with token log ratios of
-standard deviation 0.02, mean -0.0002, and T = 9000, s is 0.9998 +- 0.0002 while log W is -1.8 +- 1.9. Given are `loss`
-= -log E_mu s, `kept`, the share of s in [low, high], and kl. Derivation: sum over sequences, from the last token
-backwards. Domain: softmax tokens of full support, policies that differ, no s within 1e-9 of a bound, at most 2^20
-sequences. Second route: enumeration for means, and for the band a recursion on row and sum of log ratios.
+s = W^(1/T), W the sequence ratio. E_mu s = sum over sequences of pi^(1/T) mu^(1-1/T), for independent equal tokens
+(sum_a pi_a^(1/T) mu_a^(1-1/T))^T. It is at most 1 by Jensen's inequality, and at least e^-kl, to which it tends for
+long sequences; kl = KL(mu || pi)/T. So a band of acceptance that is centered at 1 rejects everything once kl is beyond
+it and T is large, and as a weight s shrinks gradients by about e^-kl without removing any bias. It hides length: with
+token log ratios of standard deviation 0.02, mean -0.0002, and T = 9000, s is 0.9998 +- 0.0002 while log W is -1.8 +-
+1.9. Given are `loss` = -log E_mu s, `kept`, the share of s in [low, high], and kl. Derivation: sum over sequences, from
+the last token backwards. Domain: softmax tokens of full support, policies that differ, no s within 1e-9 of a bound, at
+most 2^20 sequences. Second route: enumeration for means, and for the band a recursion on row and sum of log ratios.
 """
 
 import math

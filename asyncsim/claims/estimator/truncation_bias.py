@@ -1,9 +1,8 @@
 r"""truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`
 
-Truncating the sequence ratio at C biases the gradient by exactly the weight that is cut off. Here E_mu[min(W, C) R S] -
-grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+ and full weighting is unbiased. The norm need not
-fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no bias beyond), at most 2^20
-sequences. Second route: truncated mean by enumeration minus the complex-step gradient of J.
+E_mu[min(W, C) R S] - grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+ and full weighting is
+unbiased. The norm need not fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no
+bias beyond), at most 2^20 sequences. Second route: truncated mean by enumeration minus the complex-step gradient of J.
 """
 
 import numpy as np

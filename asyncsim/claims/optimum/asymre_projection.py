@@ -1,8 +1,7 @@
 r"""REINFORCE on frozen behavior, baseline `V < V_mu`, tends to the simplex projection of `mu(r-V)/(V_mu-V)`
 
-With a baseline below the behavior's mean reward, REINFORCE on frozen data ends at a projection onto the simplex. Take
-frozen behavior mu and a baseline V < V_mu = mu . r. Gradient flow of E_mu[(r - V) log pi] in the logits tends to the
-Euclidean projection on the simplex of x = mu (r - V) / (V_mu - V). Derivation: the flow is (V_mu - V)(x - pi), the
+Take frozen behavior mu and a baseline V < V_mu = mu . r. Gradient flow of E_mu[(r - V) log pi] in the logits tends to
+the Euclidean projection on the simplex of x = mu (r - V) / (V_mu - V). Derivation: the flow is (V_mu - V)(x - pi), the
 gradient of a concave function. Such a flow tends to the least-norm element of the closure of its gradients, and pi
 ranges over the simplex. Domain: full support, one softmax, plain gradient (not natural, not Adam). Second route: the
 flow itself, by implicit Euler with steps that double, to time 3e13.

@@ -1,9 +1,8 @@
 r"""with baseline `V_mu`, REINFORCE on frozen data moves logits by `step mu (r - V_mu)` in every update: the largest
 `mu_a (r_a - V_mu)` wins, often not the best arm
 
-With the behavior's mean reward as baseline, REINFORCE on frozen data ends at one arm, and often not at the best. Take
-frozen behavior mu and V_mu = mu . r. The mean gradient is mu (r - V_mu) - (mu . (r - V_mu)) pi, whose last term is 0.
-So every update moves the logits by step mu (r - V_mu), wherever they are. The arm with the largest mu_a (r_a - V_mu)
+Take frozen behavior mu and V_mu = mu . r. The mean gradient is mu (r - V_mu) - (mu . (r - V_mu)) pi, whose last term is
+0. So every update moves the logits by step mu (r - V_mu), wherever they are. The arm with the largest mu_a (r_a - V_mu)
 takes all: a good arm that was tried often beats the best one that was tried rarely. Domain: full support, one softmax,
 plain gradient, a winner that leads by more than 0.001 of the largest speed. Second route: complex-step gradient of
 E_mu[(r - V_mu) log pi] away from the start, and the projection of `optimum/asymre-projection` as V rises to V_mu.

@@ -1,12 +1,11 @@
 r"""from amplitude `F` to `R` delayed descent takes `ln(R/F)/ln|z|` updates, about `(tau + 1/2) ln(R/F)/Re W_0(-a (tau +
 1/2))`
 
-Beyond the boundary the time from an alarm to a collapse is ln(R/F) over the growth of one root. Here x_{t+1} = x_t - a
-x_{t-tau}, a = step * curvature, grows like |z|^t, z the largest root of z^{tau+1} - z^tau + a. From amplitude F to
-amplitude R it takes ln(R/F)/ln|z| updates, within 2 percent of (tau + 1/2) ln(R/F)/Re W_0(-a (tau + 1/2)) from tau = 8
-on: long next to the boundary, a few periods of staleness far behind it. Derivation: other roots have died out. Domain:
-one unstable mode at constant delay, both amplitudes above noise, mean over levels of one ratio. Second route: Newton's
-method on z = e^s.
+x_{t+1} = x_t - a x_{t-tau}, a = step * curvature, grows like |z|^t, z the largest root of z^{tau+1} - z^tau + a. From
+amplitude F to amplitude R it takes ln(R/F)/ln|z| updates, within 2 percent of (tau + 1/2) ln(R/F)/Re W_0(-a (tau +
+1/2)) from tau = 8 on: long next to the boundary, a few periods of staleness far behind it. Derivation: other roots have
+died out. Domain: one unstable mode at constant delay, both amplitudes above noise, mean over levels of one ratio.
+Second route: Newton's method on z = e^s.
 """
 
 import math

@@ -1,9 +1,8 @@
 r"""the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share of ESS
 
-The mean ratio of a batch is 1 at any lag, with standard deviation sqrt((1/rho - 1)/N). Here E_mu W = sum_y mu(y)
-pi(y)/mu(y) = 1 and Var W = E_mu W^2 - 1 = (sum_a pi_a^2/mu_a)^T - 1 = 1/rho - 1, rho the population ESS per sample.
-Domain: sequences of T independent tokens of one softmax, N independent samples, at most 20,000 count vectors. Second
-route: every count vector with its multinomial probability.
+E_mu W = sum_y mu(y) pi(y)/mu(y) = 1 and Var W = E_mu W^2 - 1 = (sum_a pi_a^2/mu_a)^T - 1 = 1/rho - 1, rho the
+population ESS per sample. Domain: sequences of T independent tokens of one softmax, N independent samples, at most
+20,000 count vectors. Second route: every count vector with its multinomial probability.
 """
 
 import math

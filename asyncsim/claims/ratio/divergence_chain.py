@@ -1,10 +1,9 @@
 r"""`KL(pi || mu) <= ln(1 + chi^2) <= chi^2 <= ((R - 1)/ln R)^2 E (ln w)^2` for ratios in `[1/R, R]`
 
-Divergences of a policy pair bound one another: KL(pi || mu) <= ln(1 + chi^2) <= chi^2, and chi^2 <= c(R) M2. Here M2 =
-E_mu (ln w)^2 and c(R) = ((R - 1)/ln R)^2 where 1/R <= w <= R. The quantities are the largest values over policy pairs:
-"kl" of KL(pi || mu) / ln(1 + chi^2), "renyi" of ln(1 + chi^2) / chi^2, "second" of chi^2 / M2. All are attained in a
-limit: kl where pi has one arm left, renyi where the policies meet, second where a rare arm has the weight R and the
-others nearly 1. KL(mu || pi) obeys no such bound. Derivation: Jensen for ln E_pi w; ln(1 + x) <= x; (w - 1)/ln w =
+M2 = E_mu (ln w)^2 and c(R) = ((R - 1)/ln R)^2 where 1/R <= w <= R. The quantities are the largest values over policy
+pairs: "kl" of KL(pi || mu) / ln(1 + chi^2), "renyi" of ln(1 + chi^2) / chi^2, "second" of chi^2 / M2. All are attained
+in a limit: kl where pi has one arm left, renyi where the policies meet, second where a rare arm has the weight R and
+the others nearly 1. KL(mu || pi) obeys no such bound. Derivation: Jensen for ln E_pi w; ln(1 + x) <= x; (w - 1)/ln w =
 int_0^1 w^u du grows with w. Domain: ratios of mean 1, R up to 1000. Second route: ratios in the limits themselves, and
 that integral by quadrature at every weight of a grid. Source: derived; arXiv 2510.01161 has R^2 for c(R).
 """

@@ -1,12 +1,12 @@
 r"""`P(w > y) = (k/y)^(1/(1 - k))` for `y >= k`: ratios of exponential policies of rate ratio `k < 1`
 
-Ratios of two exponential policies are exactly Pareto, with least value k and index 1/(1 - k), k < 1. Here P(w > y) =
-(k/y)^{1/(1 - k)} for y >= k, the rate of the target over that of the sampler ("above[i]", at level i). The half squared
-distance of a normal action in the plane from its mean is exponential, so a sampler at temperature k there is the case
-at hand. log w = ln k + (1 - k) X with X standard exponential: mean ln k + 1 - k ("mean_log"), standard deviation 1 - k.
-E w^p is finite for p < 1/(1 - k): E w^2 = k^2/(2 k - 1) for k > 1/2 alone, and no moment beyond is asked for;
-"affinity" is E w^{1/2}. It is the case on which estimators of tails are calibrated. Derivation: the ratio of both
-densities is an exponential of x. Domain: 0 < k < 1, levels above k. Second route: quadrature over x of both densities.
+P(w > y) = (k/y)^{1/(1 - k)} for y >= k, the rate of the target over that of the sampler ("above[i]", at level i). The
+half squared distance of a normal action in the plane from its mean is exponential, so a sampler at temperature k there
+is the case at hand. log w = ln k + (1 - k) X with X standard exponential: mean ln k + 1 - k ("mean_log"), standard
+deviation 1 - k. E w^p is finite for p < 1/(1 - k): E w^2 = k^2/(2 k - 1) for k > 1/2 alone, and no moment beyond is
+asked for; "affinity" is E w^{1/2}. It is the case on which estimators of tails are calibrated. Derivation: the ratio of
+both densities is an exponential of x. Domain: 0 < k < 1, levels above k. Second route: quadrature over x of both
+densities.
 """
 
 import math

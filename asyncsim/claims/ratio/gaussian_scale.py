@@ -1,9 +1,8 @@
 r"""`P(w > y) = P(chi^2_D > 2 ln(y/rho^(D/2))/(1 - rho))`, a tail of index `1/(1 - rho)`, for a normal sampler of
 relative variance `rho < 1`
 
-A normal sampler narrower than the policy has ratios with a power-law tail of index 1/(1 - rho), rho = s_b^2/s^2. In D
-dimensions log w = (D/2) ln rho + (1 - rho) X/2 with X ~ chi^2_D under behavior, so P(w > y) = P(X > 2 u), u = ln(y /
-rho^{D/2})/(1 - rho) ("above[k]", at level k), which for D = 1 is erfc sqrt(u). A sampler at a temperature below 1 is
+In D dimensions log w = (D/2) ln rho + (1 - rho) X/2 with X ~ chi^2_D under behavior, so P(w > y) = P(X > 2 u), u = ln(y
+/ rho^{D/2})/(1 - rho) ("above[k]", at level k), which for D = 1 is erfc sqrt(u). A sampler at a temperature below 1 is
 one: rho is its temperature. The p-th moment (rho^p / (1 - p (1 - rho)))^{D/2} is finite for p < 1/(1 - rho) alone;
 "affinity" is that of p = 1/2, "mean_log" the mean of log w. Derivation: the ratio of both densities. The local index
 differs from its limit by (D/2 - 1)/ln y, so estimates of it read low or high for D other than 2. Domain: equal means, 0

@@ -1,7 +1,6 @@
 r"""Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`
 
-Hill's estimate from the m largest of exactly Pareto weights is Gamma distributed: its relative error is 1/sqrt(m). With
-tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimate of k has the law Gamma(m, k/m): mean k
+With tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimate of k has the law Gamma(m, k/m): mean k
 ("shape"), mean square k^2 (1 + 1/m) ("square"), and P(estimate <= k (1 + z/sqrt(m))) from the incomplete Gamma function
 ("below[i]", z the i-th score). Its reciprocal, the estimated index, has mean (1/k) m/(m - 1) ("index"). Here m =
 ceil(min(N/5, 3 sqrt(N))) of N samples. At N = 512 m is 68, and k = 0.5 is read to 12 percent: one batch cannot tell 0.5

@@ -1,10 +1,9 @@
 r"""the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`
 
-The gradient of a chain's success probability is that of the one bit on which success hangs. Here dJ/dm_t = p_t (1 -
-p_t) P(K_{-t} = k - 1): the other bits are one short of what is needed. Weighted by the sequence ratio, REINFORCE on
-stale data has this mean at the current policy. "total" is the sum over bits. Derivation: J = p_t P(K_{-t} >= k - 1) +
-(1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margins that go evenly along the chain, a gradient above 1e-9.
-Second route: complex step through the law of K.
+dJ/dm_t = p_t (1 - p_t) P(K_{-t} = k - 1): the other bits are one short of what is needed. Weighted by the sequence
+ratio, REINFORCE on stale data has this mean at the current policy. "total" is the sum over bits. Derivation: J = p_t
+P(K_{-t} >= k - 1) + (1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margins that go evenly along the chain, a
+gradient above 1e-9. Second route: complex step through the law of K.
 """
 
 from __future__ import annotations

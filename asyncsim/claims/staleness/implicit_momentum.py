@@ -1,13 +1,12 @@
 r"""with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1 - 1/M)
 E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
 
-Exponential workers turn asynchrony into momentum 1 - 1/M of the mean, whatever the loss. Here E[x_{t+1} - x_t] = (1 -
-1/M) E[x_t - x_{t-1}] + (step/M) E g(x_t) for t >= 1, x_1 - x_0 = step g(x_0), g the mean ascent direction. Derivation:
-the mean over workers of g at what they have read changes by (g(x_t) - g(read)) / M an update. On a linear gradient the
-mean is stable iff step * curvature < 2 (2 M - 1). Domain: M workers with independent exponential times of one rate,
-each reads after its own update; the mean alone (`staleness/exponential-workers-second-moment`). Here x are logits of a
-softmax bandit. Second route: the mean over every order of workers, and root finding on the radius of the recursion of
-iterate and mean read value.
+E[x_{t+1} - x_t] = (1 - 1/M) E[x_t - x_{t-1}] + (step/M) E g(x_t) for t >= 1, x_1 - x_0 = step g(x_0), g the mean ascent
+direction. Derivation: the mean over workers of g at what they have read changes by (g(x_t) - g(read)) / M an update. On
+a linear gradient the mean is stable iff step * curvature < 2 (2 M - 1). Domain: M workers with independent exponential
+times of one rate, each reads after its own update; the mean alone (`staleness/exponential-workers-second-moment`). Here
+x are logits of a softmax bandit. Second route: the mean over every order of workers, and root finding on the radius of
+the recursion of iterate and mean read value.
 """
 
 import numpy as np

@@ -1,12 +1,11 @@
 r"""weights published every `s` updates are stable iff `s * step * curvature < a_c(m)`, `m` the versions from generation
 to training: 2 for every `s` at `m = 0`
 
-Weights published every `s` updates: stability depends on the product of s and the learning rate alone. Updates of a
-cycle all read the weights published m cycles before its start, so that cycle starts obey X_{k+1} = X_k - s a X_{k-m}.
-Hence stable iff s * step * curvature < a_c(m): 2 for data of the newest version whatever s, 1 one version late.
-Constant staleness of s - 1 updates would allow up to pi/2 for long cycles. Domain: linear gradient, one update a batch,
-m in versions. Second route: product of the companion matrices of one cycle's updates, staleness ms, ms + 1, .. in turn,
-and root finding on its spectral radius.
+Updates of a cycle all read the weights published m cycles before its start, so that cycle starts obey X_{k+1} = X_k - s
+a X_{k-m}. Hence stable iff s * step * curvature < a_c(m): 2 for data of the newest version whatever s, 1 one version
+late. Constant staleness of s - 1 updates would allow up to pi/2 for long cycles. Domain: linear gradient, one update a
+batch, m in versions. Second route: product of the companion matrices of one cycle's updates, staleness ms, ms + 1, ..
+in turn, and root finding on its spectral radius.
 """
 
 import numpy as np

@@ -1,7 +1,6 @@
 r"""a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff `step < a_c(N-1) / (kl
 lambda_max(F(pi*)))`
 
-A regularized softmax bandit is stable to learning rate a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum). Here
 J_kl = pi . r - kl KL(pi || reference) peaks at pi* ~ reference e^{r/kl}, where the Hessian in the logits is -kl F(pi*),
 F = diag pi* - pi* pi*^T. With N workers in rotation every gradient is N - 1 updates old. So the local limit of delayed
 ascent is the linear one with curvature kl lambda_max(F). Domain: everything in the gradient is stale (the penalty sits

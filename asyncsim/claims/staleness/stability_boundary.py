@@ -1,10 +1,10 @@
 r"""gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`
 
-Delayed gradient descent is stable up to learning rate a_c(staleness) / largest curvature. Here x_{t+1} = x_t - step H
-x_{t-tau} (+ noise): mean and variance are stable iff 0 < step * curvature < a_c for each curvature. a_c(tau) = 2 sin(pi
-/ (2 (2 tau + 1))). Derivation: a root of z^{tau+1} - z^tau + a leaves the disc at z = e^{i phi}. z^tau (1 - z) = a is
-real and positive first at phi = pi / (2 tau + 1), where |1 - z| = 2 sin(phi / 2). Domain: linear gradient, plain
-gradient descent, constant staleness in updates. Second route: root finding on the spectral radius.
+x_{t+1} = x_t - step H x_{t-tau} (+ noise): mean and variance are stable iff 0 < step * curvature < a_c for each
+curvature. a_c(tau) = 2 sin(pi / (2 (2 tau + 1))). Derivation: a root of z^{tau+1} - z^tau + a leaves the disc at z =
+e^{i phi}. z^tau (1 - z) = a is real and positive first at phi = pi / (2 tau + 1), where |1 - z| = 2 sin(phi / 2).
+Domain: linear gradient, plain gradient descent, constant staleness in updates. Second route: root finding on the
+spectral radius.
 """
 
 import numpy as np

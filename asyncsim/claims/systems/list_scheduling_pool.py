@@ -1,6 +1,5 @@
 r"""a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch
 
-Seconds a batch of a pool of (a + 1) batches on k slots: mean load, a share of the straggler, and training. Here
 batch_seconds <= Q mu/k + E[max of (a+1) Q works]/(a+1) + t_T. Q = P N samples a batch; (a + 1) P tickets return at the
 publish, with a place for each. Heuristic: (a + 1) batches form one list for the slots, whose straggler counts once in a
 + 1 batches. At a = 0 it follows from list scheduling; for a > 0 there is no proof, hence open. The form with a maximum
