@@ -85,6 +85,16 @@ KINDS: dict[type, Callable[[Any, Draw], dict[str, Any]]] = {
 }
 
 
+def then(change: Callable[[dict[str, Any], Draw], dict[str, Any]]) -> Callable[[Any, Draw], dict[str, Any]]:
+    """Typical values, and what is changed of them."""
+
+    def drawn(cls: Any, draw: Draw) -> dict[str, Any]:
+        point = typical(cls, draw)
+        return point | change(point, draw)
+
+    return drawn
+
+
 def weights(draw: Draw, most: int) -> tuple[float, ...]:
     """Probabilities of so many values and one more, at most."""
     drawn = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, most))), 1.0]
@@ -101,19 +111,20 @@ def in_flight(cls: Any, draw: Draw) -> dict[str, Any]:
     return point | {"in_flight": count, "mean": mean, "step": step}
 
 
-def modes(cls: Any, draw: Draw) -> dict[str, Any]:
+@then
+def modes(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """Below 0.95 of the boundary: closer, the Lyapunov equation itself loses the digits."""
-    tau, top = draw(cls.staleness), draw(Real(typical=(0.1, 5.0)))
+    top = draw(Real(typical=(0.1, 5.0)))
     others = (top * share for share in draw(Vector(typical=(0.1, 1.0), sizes=(0, 3))))
-    step = draw(Real(typical=(0.05, 0.95))) * critical(tau) / top
-    return {"staleness": tau, "curvatures": (top, *others), "noise": draw(cls.noise), "step": step}
+    step = draw(Real(typical=(0.05, 0.95))) * critical(point["staleness"]) / top
+    return {"curvatures": (top, *others), "step": step}
 
 
-def random_delays(cls: Any, draw: Draw) -> dict[str, Any]:
+@then
+def random_delays(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """Below 0.9 of the boundary of a delay that is always the largest."""
-    law, curvature = weights(draw, 8), draw(cls.curvature)
-    step = draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1) / curvature
-    return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": step}
+    law = weights(draw, 8)
+    return {"law": law, "step": draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1) / point["curvature"]}
 
 
 def stamped(cls: Any, draw: Draw) -> dict[str, Any]:
@@ -157,16 +168,6 @@ def slopes(cls: Any, draw: Draw) -> dict[str, Any]:
         return point | {"staleness": draw(Integer(1, typical=cls.staleness.typical)), "steps": (1e-3, 3e-3, 1e-2)}
     ages = draw(Counts(1, typical=cls.stalenesses.typical))
     return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
-
-
-def then(change: Callable[[dict[str, Any], Draw], dict[str, Any]]) -> Callable[[Any, Draw], dict[str, Any]]:
-    """Typical values, and what is changed of them."""
-
-    def drawn(cls: Any, draw: Draw) -> dict[str, Any]:
-        point = typical(cls, draw)
-        return point | change(point, draw)
-
-    return drawn
 
 
 @then
@@ -259,18 +260,6 @@ def levels(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     return {"tickets": tickets, "levels": tuple(tickets // groups + 2 + k for k in levels)}
 
 
-def workers(cls: Any, draw: Draw) -> dict[str, Any]:
-    """As many rates as workers, or none."""
-    point = {name: draw(p) for name, p in cls.parameters.items() if name != "rates"}
-    return point | {"rates": draw(Vector(0.0, point["workers"], typical=cls.rates.typical, optional=True))}
-
-
-def short_delays(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Staleness of at most 2."""
-    law = weights(draw, 2)
-    return {name: law if name == "law" else draw(p) for name, p in cls.parameters.items()}
-
-
 POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "systems/age-cut-length-bias": then(
         lambda point, draw: {"places": point["groups_per_batch"] * draw(Integer(1, typical=(1, 8)))}
@@ -304,12 +293,17 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "estimator/cut-advantages": greedy,
     "estimator/v-trace": ring,
     "ratio/markov-moments": followed,
-    **dict.fromkeys(("systems/geometric", "systems/arrivals-per-update", "systems/update-on-arrival"), workers),
+    # As many rates as workers, or none.
+    **dict.fromkeys(
+        ("systems/geometric", "systems/arrivals-per-update", "systems/update-on-arrival"),
+        then(lambda point, draw: {"rates": draw(Vector(0.0, point["workers"], typical=(0.5, 4.0), optional=True))}),
+    ),
     **dict.fromkeys(
         ("live/learning", "live/staleness", "live/throughput"), permits(Integer(1, typical=(1, 12)), "publish_groups")
     ),
     **dict.fromkeys(
-        ("staleness/random-mean", "staleness/random-mean-square", "staleness/constant-is-worst"), short_delays
+        ("staleness/random-mean", "staleness/random-mean-square", "staleness/constant-is-worst"),
+        then(lambda point, draw: {"law": weights(draw, 2)}),
     ),
     # One arm pays nothing, so that rewards differ.
     **dict.fromkeys(
