@@ -30,9 +30,7 @@ def law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
 
 def random_point(id: str, draw: Draw) -> dict[str, Any]:
     """A point of typical values."""
-    cls = claims.claim(id).point
-    made: dict[str, Any] = POINTS.get(id, typical)(cls, draw)
-    return made
+    return POINTS.get(id, typical)(claims.claim(id).point, draw)
 
 
 def drawn(id: str) -> st.SearchStrategy[dict[str, Any]]:
@@ -42,8 +40,7 @@ def drawn(id: str) -> st.SearchStrategy[dict[str, Any]]:
 
 def stated(id: str) -> dict[str, Any]:
     """The point that a claim declares as its example."""
-    found: dict[str, Any] = claims.claim(id).point.example()
-    return found
+    return claims.claim(id).point.example()
 
 
 def norms(values: Mapping[str, float]) -> dict[str, float]:
