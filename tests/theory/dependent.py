@@ -10,8 +10,7 @@ import numpy as np
 
 from asyncsim.base.declared import Choice, Counts, Flag, Integer, Parameter, Parsed, Real, Vector
 from asyncsim.claims import _bandit, _lengths, _work
-from asyncsim.claims._delay import critical
-from asyncsim.claims._gaussian_bandit import GaussianBandit
+from asyncsim.claims._delay import GaussianBandit, critical
 from asyncsim.claims._mdp import Process
 from asyncsim.claims.convergence._descent import Descent
 from asyncsim.claims.systems import cap_idle
@@ -239,18 +238,6 @@ def buffered(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
     return point | {"places": places, "train_time": ratio * groups * work / places, "capacity": capacity}
 
 
-def open_loop(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Generators well below or well above the trainer."""
-    ratio = draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0)))
-    return buffered(typical(cls, draw), ratio, draw)
-
-
-@then
-def shares_of_time(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
-    """Times of training as shares of what there is."""
-    return {name: point["seconds"] / point["places"] * point[name] for name in ("train_time", "sync_time")}
-
-
 @then
 def levels(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """Three to thirteen batches of tickets, and levels behind them."""
@@ -271,9 +258,15 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "systems/first-k-length-bias": then(lambda point, draw: {"kept": min(point["kept"], point["started"])}),
     "systems/hard-bounds": permits(Integer(0, typical=(1, 12)), "groups_per_batch", "batches_per_publish"),
     "systems/little": any_loop,
-    "systems/open-loop-mean": open_loop,
+    # Generators well below or well above the trainer.
+    "systems/open-loop-mean": then(
+        lambda point, draw: buffered(point, draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0))), draw)
+    ),
     "systems/overflow": then(lambda point, draw: buffered(point, draw(Real(typical=(1.8, 4.0))), draw)),
-    "systems/pipeline": shares_of_time,
+    # Times of training as shares of what there is.
+    "systems/pipeline": then(
+        lambda point, draw: {k: point["seconds"] / point["places"] * point[k] for k in ("train_time", "sync_time")}
+    ),
     "systems/straggler-tail": levels,
     "systems/ticket-throughput": permits(Integer(0, typical=(0, 12)), "groups_per_batch", "batches_per_publish"),
     "staleness/baseline-offset-immunity": then(

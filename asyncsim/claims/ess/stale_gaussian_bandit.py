@@ -13,8 +13,7 @@ import math
 import numpy as np
 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, lab, units_for
-from asyncsim.claims._delay import covariance_share
-from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
+from asyncsim.claims._delay import GaussianBandit, covariance_share, mean_square, second_moments
 from asyncsim.claims._lengths import panels
 
 _PAIRS, _SAMPLES = 6, 512

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Estimate, Plant, Point, multiplied
-from asyncsim.claims.staleness._draws import RandomDelays
+from asyncsim.claims._random import RandomDelays
 
 
 def _point(*law: float) -> Point:

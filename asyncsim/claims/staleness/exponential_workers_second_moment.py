@@ -15,8 +15,8 @@ import numpy as np
 
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Estimate, Plant, Point, Real, units_for, within
+from asyncsim.claims._random import ExponentialWorkers, paths
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
 _VALUES = 8
 """Values of E x_t^2 that determine its four roots."""

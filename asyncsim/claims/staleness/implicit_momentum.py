@@ -15,8 +15,8 @@ import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal, softmax
 from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Vector, indexed, units_for, within
+from asyncsim.claims._random import ExponentialWorkers, paths
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
 _POINT = {"workers": 3, "updates": 5, "curvature": 2.0, "rewards": (0.0, 0.5, 1.0), "step": 2.0}
 

@@ -14,8 +14,8 @@ import asyncsim as sim
 from asyncsim.claims import _random, lab
 from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, replaced, units_for
 from asyncsim.claims._delay import critical
+from asyncsim.claims._random import RandomDelays, check_paths, enumerated
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
 _UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "updates": 5}
 

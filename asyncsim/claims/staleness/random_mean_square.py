@@ -18,8 +18,8 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.claims import _random, lab
 from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, units_for, up_to
+from asyncsim.claims._random import RandomDelays, check_paths, enumerated
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
 _PATHS = 4000
 _TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "updates": 3}
