@@ -123,7 +123,7 @@ def reference() -> Iterator[tuple[str, str]]:
 
 
 def part_section(part: dict[str, Any]) -> str:
-    """A heading, the signature and the docstring of one part; that of a claim begins with its statement."""
+    """A heading, the signature and the docstring of one part; that of a claim has its statement."""
     signature = f"```python\n{part['signature']}\n```\n\n" if part["signature"] else ""
     return f"## {part['name']}\n\n{signature}{docstring(part['doc'])}\n"
 

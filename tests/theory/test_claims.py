@@ -42,7 +42,7 @@ def assert_same(first: Mapping[str, float], second: Mapping[str, float]) -> None
 @pytest.mark.parametrize("id", IDS)
 def test_claim_is_whole(id: str) -> None:
     claim = claims.claim(id)
-    assert isinstance(claim, records.Claim) and claim.id == id
+    assert isinstance(claim, records.Claim) and claim.id == id and claim.statement
     assert claim.domain(STATED[id]) is None, f"{id}: give each parameter an example inside the domain"
     # One takes the settings of an engine, which are declared there.
     own = claim.point.parameters.values() if id != "systems/mean-staleness-identity" else ()

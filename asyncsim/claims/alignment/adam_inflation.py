@@ -1,6 +1,7 @@
-r"""projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient
+r"""Projection in front of Adam is partly undone by the second moment, the more so the more energy the signal carries.
 
-Projection in front of Adam is partly undone by the second moment, the more so the more energy the signal carries.
+projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient
+
 Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there. A share alpha (`strength`) of the
 component along a reference is removed from every gradient. Let C be the mean squared cosine of reference and m, and k =
 2 alpha - alpha^2. The mean step along m, relative to Adam's without projection, is

@@ -1,4 +1,6 @@
-r"""stale data without a ratio give `E_mu[A S] = Cov_mu(A, S) - E_mu[A] grad KL(mu, pi)`: signal and drift
+r"""Stale data without a ratio give the covariance of reward and score, and a drift that no reward decides.
+
+stale data without a ratio give `E_mu[A S] = Cov_mu(A, S) - E_mu[A] grad KL(mu, pi)`: signal and drift
 
 E_mu[A S] = Cov_mu(A, S) + E_mu[A] E_mu[S], S the score of the current policy pi, A = reward - baseline. The drift has
 the direction E_mu[S] = -grad KL(mu || pi), which pulls pi toward mu, and the length of the mean advantage. It vanishes

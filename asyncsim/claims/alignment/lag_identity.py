@@ -1,6 +1,7 @@
-r"""stationary gradients correlate at `+a/2` across the staleness and at `-a/2` one update later
+r"""Gradients tau updates apart correlate at +a/2 and tau + 1 updates apart at -a/2: the sign flip shows the staleness.
 
-Gradients tau updates apart correlate at +a/2 and tau + 1 updates apart at -a/2: the sign flip shows the staleness. Here
+stationary gradients correlate at `+a/2` across the staleness and at `-a/2` one update later
+
 corr(g_t, g_{t+tau}) = a/2 (tau >= 1), corr(g_t, g_{t+tau+1}) = -a/2, as ratios of averages, with the energy-weighted a
 = step tr(HG)/tr G, G = E g g^T; G is diagonal with entries 1 + Q(step * curvature_i) for equal noise in every
 coordinate. Derivation: stationarity of E|x|^2 gives 2 E<x_t, g_t> = step E|g|^2. Next, g_{t+tau} = H x_t + noise of a

@@ -1,4 +1,6 @@
-r"""cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`
+r"""Cosine of two unrelated gradients: how large chance alone makes it, and how often a threshold fires by chance.
+
+cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`
 
 (1 + c)/2 ~ Beta((d-1)/2, (d-1)/2), so E|c| = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), E c^2 = 1/d and P(c > threshold)
 is a tail of that law. Derivation: given one direction, the other is uniform on the sphere, whose first coordinate has

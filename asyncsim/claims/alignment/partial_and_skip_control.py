@@ -1,13 +1,14 @@
-r"""removing a share `alpha` of the parallel part allows learning rates up to `a_c(staleness) / ((1 - alpha)
-curvature)`; skipping alone leaves out most updates where the squared signal exceeds `n^2 c / (1 - c)`
+r"""Weaker alignment control: partial projection stretches the boundary, and skipping leaves out strong signals.
 
-Weaker alignment control: partial projection stretches the boundary, and skipping leaves out strong signals. Projection
-that removes the share `strength` of the part along the raw gradient before leaves, far from the minimum, the gain 1 -
-strength. So the largest `step` at which |x| does not grow is a_c(staleness) / ((1 - strength) curvature). Where signs
-change a gradient passes whole; that moves the boundary by 0.9 percent at most for strength <= 0.5 and staleness of 6 or
-more (an iterated map), and by up to 43 percent at staleness 1. Skipping above the cosine `high` is `skipped`, the share
-of updates at a stale gradient of mean `signal` (length) in one coordinate and noise 1 in it and in `others` more. It
-nears 1 where signal^2 exceeds others high / (1 - high).
+removing a share `alpha` of the parallel part allows learning rates up to `a_c(staleness) / ((1 - alpha) curvature)`;
+skipping alone leaves out most updates where the squared signal exceeds `n^2 c / (1 - c)`
+
+Projection that removes the share `strength` of the part along the raw gradient before leaves, far from the minimum, the
+gain 1 - strength. So the largest `step` at which |x| does not grow is a_c(staleness) / ((1 - strength) curvature).
+Where signs change a gradient passes whole; that moves the boundary by 0.9 percent at most for strength <= 0.5 and
+staleness of 6 or more (an iterated map), and by up to 43 percent at staleness 1. Skipping above the cosine `high` is
+`skipped`, the share of updates at a stale gradient of mean `signal` (length) in one coordinate and noise 1 in it and in
+`others` more. It nears 1 where signal^2 exceeds others high / (1 - high).
 
 Derivation: the component of g' along a direction at angle t to the mean is normal of mean signal cos t; the rest of
 |g'|^2 is noncentral chi-square. A cosine above high is a component above high/sqrt(1 - high^2) times the rest's root.

@@ -1,4 +1,6 @@
-r"""projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`
+r"""Taking from a stale gradient its component along the previous raw one restores the synchronous boundary, far away.
+
+projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`
 
 x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry noise alone, energy n^2 = others
 noise^2. Projection applies whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a =

@@ -1,5 +1,7 @@
-r"""under projection an unstable mode cycles by `x_(t+1) = x_t - step s (1 - alpha p^2/(p^2 + n^2))`, of stale signals
-`s` and `p`, noise energy of others `n^2`
+r"""Under projection an unstable mode settles on a cycle whose size is set by the noise of the other coordinates.
+
+under projection an unstable mode cycles by `x_(t+1) = x_t - step s (1 - alpha p^2/(p^2 + n^2))`, of stale signals `s`
+and `p`, noise energy of others `n^2`
 
 x' = x - step g with g read `staleness` updates ago, in a mode of the curvature lambda; `others` coordinates carry noise
 alone, of energy n^2 = others noise^2. Each gradient loses `strength` times its part along the raw gradient before it.

@@ -1,4 +1,6 @@
-r"""with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness
+r"""With a steady mean gradient, alignment of consecutive gradients is signal to noise, at any staleness.
+
+with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness
 
 E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
 coordinates. The mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;

@@ -1,15 +1,16 @@
-r"""with any optimizer and any staleness above zero, a gradient has product `+E d^T H d / 2` with the move `d` from the
+r"""A gradient knows the move made from the weights that it was read at: the sign flip survives random delays.
+
+with any optimizer and any staleness above zero, a gradient has product `+E d^T H d / 2` with the move `d` from the
 weights that it was read at, and minus that with the move before
 
-A gradient knows the move made from the weights that it was read at: the sign flip survives random delays. Here x_{v+1}
-= x_v + d_v by any optimizer, stationary, loss x^T H x / 2. For a gradient g' read at x_v and applied later, E<g', d_v>
-= -E d^T H d / 2 and E<g', d_{v-1}> = +E d^T H d / 2, in ascent direction with both signs reversed. Quantities are in
-units of E d^T H d, ascent. Derivation: E x^T H x is the same before and after a move, so 2 E x^T H d = -E d^T H d; the
-same with x_{v+1} = x_v + d_v one move later. Only the mean of g' given x_v enters, so its noise must not have moved
-x_v: staleness of 1 or more. Domain: symmetric Hessian, staleness drawn anew for every update, stationary with finite
-variance. Second route: the law itself. For gradient descent and heavy ball it is the Kronecker solution of the
-covariances of iterates and velocity. For descent by signs (Adam with both decay rates 0) it is that of a Markov chain
-on the lattice of iterates.
+x_{v+1} = x_v + d_v by any optimizer, stationary, loss x^T H x / 2. For a gradient g' read at x_v and applied later,
+E<g', d_v> = -E d^T H d / 2 and E<g', d_{v-1}> = +E d^T H d / 2, in ascent direction with both signs reversed.
+Quantities are in units of E d^T H d, ascent. Derivation: E x^T H x is the same before and after a move, so 2 E x^T H d
+= -E d^T H d; the same with x_{v+1} = x_v + d_v one move later. Only the mean of g' given x_v enters, so its noise must
+not have moved x_v: staleness of 1 or more. Domain: symmetric Hessian, staleness drawn anew for every update, stationary
+with finite variance. Second route: the law itself. For gradient descent and heavy ball it is the Kronecker solution of
+the covariances of iterates and velocity. For descent by signs (Adam with both decay rates 0) it is that of a Markov
+chain on the lattice of iterates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-r"""staleness fixed in advance, learning rate `a`: bound `2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`
+r"""Gradient descent at staleness fixed in advance: its mean sets the noise, its maximum the largest learning rate.
+
+staleness fixed in advance, learning rate `a`: bound `2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`
 
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + 2 (step L)^2 mean noise^2 if step L + 2 (step L)^2
 maximum in_flight <= 1. `maximum` and `mean` are those of the delays; `in_flight` is the most gradients that are read

@@ -1,6 +1,7 @@
-r"""rms bias of a stale gradient has slope 1 in the learning rate, and of `sqrt(S^2 drift^2 + S noise^2)` in staleness
+r"""The bias of a stale gradient grows like the learning rate, and like the staleness only where the drift is ballistic.
 
-The bias of a stale gradient grows like the learning rate, and like the staleness only where the drift is ballistic.
+rms bias of a stale gradient has slope 1 in the learning rate, and of `sqrt(S^2 drift^2 + S noise^2)` in staleness
+
 Behavior is frozen at x = start for S updates of x_{t+1} = x_t - step (curvature start + noise xi_t). The bias after
 them is b = curvature (start - x_S), E|b|^2 = curvature^2 step^2 (S^2 (curvature start)^2 + S noise^2). The quantity is
 the least-squares slope of log sqrt(E|b|^2) over the log of what varies. It is 1 in the learning rate, and between 1/2

@@ -1,5 +1,7 @@
-r"""with `S` states of choice the discounted return has a gradient of at most `sqrt(S/8)`, and a Hessian of at most
-`S/(3 sqrt 3)`, times the range of returns, `<= (max r - min r)/(1 - gamma)`
+r"""Largest gradient and Hessian of a discounted process in its logits: sqrt(S/8) and S/(3 sqrt 3) times a range.
+
+with `S` states of choice the discounted return has a gradient of at most `sqrt(S/8)`, and a Hessian of at most `S/(3
+sqrt 3)`, times the range of returns, `<= (max r - min r)/(1 - gamma)`
 
 S counts states with a choice, in which actions differ; the range is that of the returns J_f of deterministic policies,
 at most (max r - min r)/(1 - gamma). Derivation: J = sum_f W_f J_f, and W is a softmax over deterministic policies f

@@ -1,11 +1,13 @@
-r"""a discounted decision process has `J = start^T (I - gamma P)^-1 r` and `grad J(s,a) = d(s) pi(a|s) A(s,a)` with the
+r"""Return and policy gradient of a discounted decision process, with the occupancy that is not normalized.
+
+a discounted decision process has `J = start^T (I - gamma P)^-1 r` and `grad J(s,a) = d(s) pi(a|s) A(s,a)` with the
 unnormalized occupancy `d = (I - gamma P)^-T start`
 
 Softmax policy pi on a table, start in state 0, endless episodes but for ends in the tables:
     J = start^T (I - gamma P_pi)^-1 r_pi,  grad J = d(s) pi(a|s) A(s, a),  d = (I - gamma P_pi)^-T start.
-d adds up to 1/(1 - gamma) where nothing ends: a gradient that weighs states by their share of visits is smaller by that
-factor. Derivation: derivative of the inverse. Second route: the bandit over all deterministic policies, J = sum_f W_f
-J_f with W_f ~ prod_s pi(f_s|s) det(I - gamma P_f), differentiated as a softmax bandit. Source: Sutton et al. 2000
+d adds up to 1/(1 - gamma) where nothing ends: a gradient that weighs states by their share of visits is smaller by
+that factor. Derivation: derivative of the inverse. Second route: the bandit over all deterministic policies, J = sum_f
+W_f J_f with W_f ~ prod_s pi(f_s|s) det(I - gamma P_f), differentiated as a softmax bandit. Source: Sutton et al. 2000
 (policy gradient theorem); the bandit is derived.
 """
 

@@ -1,5 +1,7 @@
-r"""learning rates scaled by `m + w u`, `u` uniform in `[-1, 1]`, leave `E x_t = (1 - a m)^t` and `E x_t^2 = ((1 - a
-m)^2 + a^2 w^2 / 3)^t`
+r"""A learning rate that is scaled at random, without looking at the gradient, acts by its mean and its mean square.
+
+learning rates scaled by `m + w u`, `u` uniform in `[-1, 1]`, leave `E x_t = (1 - a m)^t` and `E x_t^2 = ((1 - a m)^2 +
+a^2 w^2 / 3)^t`
 
 x_{t+1} = (1 - a (mean + spread u_t)) x_t, a = step * curvature, u_t uniform in [-1, 1) and independent of all else. So
 E x_t = (1 - a mean)^t and E x_t^2 = ((1 - a mean)^2 + a^2 spread^2 / 3)^t for x_0 = 1: a mean factor of the steps, and

@@ -1,5 +1,7 @@
-r"""two policies differ in return by at most `(max r - min r) B`, in discounted visits by at most `2 gamma B`, `B =
-min(E_d TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))` with `a = max TV`
+r"""How far the return and the visits of two policies can lie apart, given how far the policies do.
+
+two policies differ in return by at most `(max r - min r) B`, in discounted visits by at most `2 gamma B`, `B = min(E_d
+TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))` with `a = max TV`
 
 mu generated the data, pi is current, TV(s) their total variation in state s, a the largest one, d discounted visits,
 not normalized. With

@@ -1,7 +1,8 @@
-r"""cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
+r"""Two mechanisms limit the step by one over the staleness, and only one of them collapses at a constant step * time.
+
+cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
 R/(curvature Re W_0(-c))`, without bound at `c = pi/2`
 
-Two mechanisms limit the step by one over the staleness, and only one of them collapses at a constant step * time.
 Cumulative drift: data frozen at x = x_0 pull with the same gradient at every update, so x leaves a radius r |x_0| after
 t_c = r/(step * curvature) updates, and t_c * step = r/curvature whatever the step and the staleness ("drift"). Delay:
 beyond the boundary an amplitude grows by a ratio R in t_c = ln R/ln|z| updates, z the largest root of z^{tau+1} - z^tau

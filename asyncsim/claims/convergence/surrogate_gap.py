@@ -1,11 +1,13 @@
-r"""the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| a^2/((1 - gamma) (1
-- gamma (1 - a)))`, `a = max TV`, and by `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
+r"""How far the objective that token ratios ascend on stale data can lie from the return itself.
+
+the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| a^2/((1 - gamma) (1 -
+gamma (1 - a)))`, `a = max TV`, and by `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
 
 Data of mu, token ratios pi/mu, rewards to go: the gradient is that of L(pi) = J(mu) + sum_s d_mu(s) g(s), g(s) = sum_a
 pi(a|s) A_mu(s, a), d_mu not normalized. Its states stay those of mu. The return has d_pi instead of d_mu (performance
 difference), so with B of `convergence/return-shift`, whose a is the largest total variation of a state,
     |J(pi) - L(pi)| <= 2 gamma max_s |g(s)| B   ("gap"),
-and since |g| <= 2 a max |A_mu|, at most 4 gamma max |A_mu| a^2/((1 - gamma)(1 - gamma (1 - a))) ("coarse").
+and since |g| <= 2 a max |A_mu|, at most 4 gamma max |A_mu| a^2/((1 - gamma)(1 - gamma (1 - a)))   ("coarse").
 
 All are attained. "gap" with the mean distance: one choice of which state to stay in for ever, where pi gains in one and
 loses in the other. With the largest distance, and "coarse": a step that may slip from gain into loss for good. The

@@ -1,7 +1,8 @@
-r"""the ESS of `N` samples exceeds its large-batch value on average, by an exact integral
+r"""A finite batch shows more effective samples than there are: E[ESS]/N >= 1/(1 + chi^2), exactly by one integral.
 
-A finite batch shows more effective samples than there are: E[ESS]/N >= 1/(1 + chi^2), exactly by one integral. With w
-the weight of one of N independent samples, phi = E e^{-t w^2} and m_j = E w^j e^{-t w^2},
+the ESS of `N` samples exceeds its large-batch value on average, by an exact integral
+
+With w the weight of one of N independent samples, phi = E e^{-t w^2} and m_j = E w^j e^{-t w^2},
     E[(sum w)^2 / sum w^2] = int_0^inf (N m_2 phi^{N-1} + N (N-1) m_1^2 phi^{N-2}) dt    ("ess", over N).
 With G_k = E[e^{-t w}; w <= w_k], w_1 <= w_2 <= ... the values of w,
     E[max w / sum w] = int_0^inf sum_k w_k (G_k^N - G_{k-1}^N) dt    ("largest_share").

@@ -1,4 +1,6 @@
-r"""`ESS(e^c w) = ESS(w)`: a common drift of all ratios is invisible to it, and adds `c` to `ln mean w`
+r"""The effective sample size does not change when all weights are multiplied by one number, so it cannot see that.
+
+`ESS(e^c w) = ESS(w)`: a common drift of all ratios is invisible to it, and adds `c` to `ln mean w`
 
 ESS/N = (sum w)^2 / (N sum w^2) is the same for w and e^c w, and so is the largest share max w / sum w; log mean w grows
 by c. It lies in [1/N, 1]: 1 for equal weights, however small, and 1/N where one sample has all the weight. A number eps

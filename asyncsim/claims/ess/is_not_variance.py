@@ -1,4 +1,6 @@
-r"""`N/ESS = E w^2` is not the inflation `E_mu w^2 A^2 |s|^2 - |grad J|^2` over the same on policy
+r"""N/ESS is not the factor by which importance weights raise the variance of a gradient.
+
+`N/ESS = E w^2` is not the inflation `E_mu w^2 A^2 |s|^2 - |grad J|^2` over the same on policy
 
 One sample with full ratio has g = w A s, s = e_a - pi the score and A = r - b. Its total variance under behavior over
 that under the current policy is
@@ -6,9 +8,9 @@ that under the current policy is
 without baseline ("inflation", b = 0) and with the exact one ("inflation_centered", b = J), beside N/ESS = E_mu w^2
 ("inverse_ess"). Weights count where reward and score are: with mu = (1/2, 1/2) and pi = (0.9, 0.1) N/ESS is 1.64, the
 factor 9 or 1/9 as the likely or the other arm pays, and 0.09 with the exact baseline. Both estimators have mean grad J,
-so N samples in place of one change nothing. Derivation: E w f under mu is E f under pi. Domain: softmax policies, fixed
-rewards, a variance on policy that is not 0. Second route: half the mean squared distance of two draws. Source: derived;
-Kong 1992 has it as an approximation.
+so N samples in place of one change nothing. Derivation: E w f under mu is E f under pi. Domain: softmax policies,
+fixed rewards, a variance on policy that is not 0. Second route: half the mean squared distance of two draws. Source:
+derived; Kong 1992 has it as an approximation.
 """
 
 import numpy as np

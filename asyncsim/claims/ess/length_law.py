@@ -1,10 +1,12 @@
-r"""`-ln(ESS/N) = L ln(1 + chi^2)` at length `L`, close to `L Var ln w` for small shifts
+r"""The effective sample size falls exponentially with the length of a sequence, at the rate ln(1 + chi^2) per token.
+
+`-ln(ESS/N) = L ln(1 + chi^2)` at length `L`, close to `L Var ln w` for small shifts
 
 -ln(ESS/N) = L ln(1 + chi^2) for L independent equal tokens, whose log ratio has the variance L s^2, s^2 = Var_mu ln w.
 For small shifts the rate is s^2, so that ESS/N is near e^{-L s^2}; "per_variance" is how near, rate over s^2, and its
-distance from 1 vanishes with the shift. Derivation: E W^2 = (1 + chi^2)^L. Domain: softmax policies that differ, tokens
-independent, many samples; at most 20,000 count vectors. Second route: every vector of counts of the actions with its
-multinomial probability. Source: arXiv 1511.01437 for the product.
+distance from 1 vanishes with the shift. Derivation: E W^2 = (1 + chi^2)^L. Domain: softmax policies that differ,
+tokens independent, many samples; at most 20,000 count vectors. Second route: every vector of counts of the actions with
+its multinomial probability. Source: arXiv 1511.01437 for the product.
 """
 
 import math

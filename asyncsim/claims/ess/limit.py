@@ -1,4 +1,6 @@
-r"""the effective sample size per sample of a large batch is `1/(1 + chi^2)`
+r"""The batch effective sample size per sample tends to 1 / (1 + chi^2).
+
+the effective sample size per sample of a large batch is `1/(1 + chi^2)`
 
 (sum w)^2 / (N sum w^2) -> (E w)^2 / E w^2 = 1 / (1 + chi^2), chi^2 = sum (pi - mu)^2 / mu. Derivation: law of large
 numbers for both sums, E_mu w = 1. Domain: softmax policies over one set of actions, N -> infinity (a batch reads high

@@ -1,10 +1,11 @@
-r"""minibatches have on average the gradient of their batch; with baselines of their own, of `p` groups, it is `(1 -
-1/p) G / (G - 1)` times that
+r"""What a minibatch leaves out: its gradients average to the batch's, but a baseline of its own has seen fewer groups.
 
-What a minibatch leaves out: its gradients average to the batch's, but a baseline of its own has seen fewer groups. A
-batch of G groups, one for each of G prompts, all samples of a group alike: a greedy engine draws the likeliest arm a of
-each prompt, with reward r_x. Advantages are r less the mean of all groups of the step. Made from the whole batch they
-are r_x - mean r, and the M minibatches of an epoch, groups, parts of each, samples or tokens, have on average the
+minibatches have on average the gradient of their batch; with baselines of their own, of `p` groups, it is `(1 - 1/p) G
+/ (G - 1)` times that
+
+A batch of G groups, one for each of G prompts, all samples of a group alike: a greedy engine draws the likeliest arm a
+of each prompt, with reward r_x. Advantages are r less the mean of all groups of the step. Made from the whole batch
+they are r_x - mean r, and the M minibatches of an epoch, groups, parts of each, samples or tokens, have on average the
 gradient (1/G) (r_x - mean r)(e_a - pi_x) on row x, to first order in the step. Made from each minibatch of p = G/M
 groups, E A_x = (1 - 1/p) (r_x - mean of the others): a factor (1 - 1/p) G/(G - 1) less, and 0 where a minibatch is one
 group. Parts of every group see all groups, and have factor 1. Derivation: the others of a minibatch are p - 1 of G - 1,

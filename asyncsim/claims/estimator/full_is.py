@@ -1,4 +1,6 @@
-r"""the mean of `(sequence ratio) * reward * score` under behavior is the gradient at the current policy
+r"""Weighting stale samples by the full sequence ratio gives the exact policy gradient.
+
+the mean of `(sequence ratio) * reward * score` under behavior is the gradient at the current policy
 
 E_mu[W R S] = E_pi[R S] = grad J(current), W = prod_t pi/mu, S = sum_t grad log pi. Derivation: W mu = pi, then the
 score identity. Domain: softmax tokens of full support, at most 2^20 sequences. Second route: complex-step derivative of

@@ -1,15 +1,16 @@
-r"""a group's scale weighs each prompt by `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`, direction kept
+r"""What a group's baseline and scale make of the gradient: a factor c(p) of each prompt, p its chance of success.
 
-What a group's baseline and scale make of the gradient: a factor c(p) of each prompt, p its chance of success. Rewards 0
-and 1, group mean k, A_i = (r_i - k) / scale(k), fresh data: E (1/N) sum_i A_i s_i = c grad J with c = E[k (1 - k) /
-scale(k)] / (p (1 - p)), N k binomial. So the direction stays inside a prompt, and prompts are weighed anew by c(p).
-Leave-one-out has scale 1 - 1/N and c = 1; the group mean c = 1 - 1/N; the standard deviation weighs rare success and
-rare failure most: c tends to sqrt(N - 1) for p to 0 and 1, and for many samples to 1/sqrt(p (1 - p)), the gradient of 2
-arcsin(sqrt p). Dividing by N - 1 in the variance multiplies c by sqrt(1 - 1/N). Divided by the mean (MaxRL) c = (1 - (1
-- p)^(N-1)) / p, near 1/p: rare success only. `eps` is added to a deviation or a mean; it matters where it reaches their
-size. Derivation: E[A | r = 1] - E[A | r = 0] multiplies E[(r - p) s] = grad J, and E A = 0. Domain: one prompt,
-on-policy, Bernoulli arms, 0 < p < 1. Second route: both conditional means, summed over arms. Source: derived;
-leave-one-out 2402.14740, standard deviation 2402.03300, MaxRL 2602.02710.
+a group's scale weighs each prompt by `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`, direction kept
+
+Rewards 0 and 1, group mean k, A_i = (r_i - k) / scale(k), fresh data: E (1/N) sum_i A_i s_i = c grad J with c =
+E[k (1 - k) / scale(k)] / (p (1 - p)), N k binomial. So the direction stays inside a prompt, and prompts are weighed
+anew by c(p). Leave-one-out has scale 1 - 1/N and c = 1; the group mean c = 1 - 1/N; the standard deviation weighs rare
+success and rare failure most: c tends to sqrt(N - 1) for p to 0 and 1, and for many samples to 1/sqrt(p (1 - p)), the
+gradient of 2 arcsin(sqrt p). Dividing by N - 1 in the variance multiplies c by sqrt(1 - 1/N). Divided by the mean
+(MaxRL) c = (1 - (1 - p)^(N-1)) / p, near 1/p: rare success only. `eps` is added to a deviation or a mean; it matters
+where it reaches their size. Derivation: E[A | r = 1] - E[A | r = 0] multiplies E[(r - p) s] = grad J, and E A = 0.
+Domain: one prompt, on-policy, Bernoulli arms, 0 < p < 1. Second route: both conditional means, summed over arms.
+Source: derived; leave-one-out 2402.14740, standard deviation 2402.03300, MaxRL 2602.02710.
 """
 
 import numpy as np

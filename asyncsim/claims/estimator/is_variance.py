@@ -1,13 +1,15 @@
-r"""the total variance of `W (R - b) S` is `E_pi[W (R - b)^2 |S|^2] - |grad J|^2`, and not in ratio `N/ESS`
+r"""The variance of a fully weighted gradient, and why 1/ESS is not what staleness multiplies it by.
 
-N samples of mu, g = (1/N) sum_i W_i (R_i - b) S_i, W the sequence ratio, b a constant. Its total variance is (E_pi[W (R
-- b)^2 |S|^2] - |grad J|^2)/N: under pi the ratio enters once, under mu squared. For one softmax |S|^2 = 1 - 2 pi_a +
-|pi|^2. `inflation` is the variance over that of fresh data, W = 1. It is not N/ESS = E_mu W^2: that leaves rewards and
-scores out. With mu = (1/2, 1/2), pi = (0.9, 0.1), b = 0, N/ESS is 1.64 while the inflation is 9 if only the first arm
-is paid, and 0.11 if only the second. Stale data can have less variance than fresh data, and a controller that scales
-steps by ESS can be wrong both ways. Derivation: W mu = pi, and the mean of g is grad J. Domain: softmax tokens of full
-support, gradients that vary, at most 2^20 sequences. Second route: deviations from the mean under mu, with grad J by a
-complex step through a recursion in the first. Source: elementary; 1/ESS as an approximation Kong 1992.
+the total variance of `W (R - b) S` is `E_pi[W (R - b)^2 |S|^2] - |grad J|^2`, and not in ratio `N/ESS`
+
+N samples of mu, g = (1/N) sum_i W_i (R_i - b) S_i, W the sequence ratio, b a constant. Its total variance is
+(E_pi[W (R - b)^2 |S|^2] - |grad J|^2)/N: under pi the ratio enters once, under mu squared. For one softmax |S|^2 =
+1 - 2 pi_a + |pi|^2. `inflation` is the variance over that of fresh data, W = 1. It is not N/ESS = E_mu W^2: that leaves
+rewards and scores out. With mu = (1/2, 1/2), pi = (0.9, 0.1), b = 0, N/ESS is 1.64 while the inflation is 9 if only the
+first arm is paid, and 0.11 if only the second. Stale data can have less variance than fresh data, and a controller that
+scales steps by ESS can be wrong both ways. Derivation: W mu = pi, and the mean of g is grad J. Domain: softmax tokens
+of full support, gradients that vary, at most 2^20 sequences. Second route: deviations from the mean under mu, with grad
+J by a complex step through a recursion in the first. Source: elementary; 1/ESS as an approximation Kong 1992.
 """
 
 import numpy as np

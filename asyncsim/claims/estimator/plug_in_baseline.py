@@ -1,7 +1,8 @@
-r"""a baseline `sum_j q_j r_j` of its own batch leaves sample `i` the score `w_i s_i - q_i sum_j w_j s_j`, biased short
+r"""Baselines estimated from the batch that they serve shrink what the batch can say; leaving a sample out does not.
 
-Baselines estimated from the batch that they serve shrink what the batch can say; leaving a sample out does not. N
-samples of mu, full ratios w, g = (1/N) sum_i w_i (r_i - b_i) s_i. A baseline b = sum_j q_j r_j, with shares q_j of
+a baseline `sum_j q_j r_j` of its own batch leaves sample `i` the score `w_i s_i - q_i sum_j w_j s_j`, biased short
+
+N samples of mu, full ratios w, g = (1/N) sum_i w_i (r_i - b_i) s_i. A baseline b = sum_j q_j r_j, with shares q_j of
 weights omega_j, lets sample i count with w_i s_i - q_i sum_j w_j s_j. The heavier it is, the less is left of it, and of
 a single sample nothing. omega = 1 is the group mean, w the self-normalized and w^2 |s|^2 the plug-in optimal baseline.
 Without sample i in its own b_i the mean of g is the gradient, for each of them. `mean` and `variance` (total) are those

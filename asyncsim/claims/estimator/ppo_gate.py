@@ -1,10 +1,11 @@
-r"""PPO's gradient is `rho A s` where the clip is open; a recomputed denominator has `rho = 1` at first
+r"""PPO's clip is a gate on each token: it stops what has already moved along its advantage, as far as its anchor sees.
 
-PPO's clip is a gate on each token: it stops what has already moved along its advantage, as far as its anchor sees. The
-gradient of min(rho A, clip(rho) A) is rho A s where the gate is open, 0 elsewhere, s = grad log pi. It is open for A >
-0 where rho <= 1 + high, for A < 0 where rho >= 1 - low, and with a dual clip also rho <= dual: without one the weight
-rho of A < 0 has no bound. Below: one softmax, data of mu, rewards 0 or 1, A = r - offset. In a second update on a
-batch, trained at first with mu, rho = pi/mu for both anchors. `first` is the first update on a batch of mu at the
+PPO's gradient is `rho A s` where the clip is open; a recomputed denominator has `rho = 1` at first
+
+The gradient of min(rho A, clip(rho) A) is rho A s where the gate is open, 0 elsewhere, s = grad log pi. It is open for
+A > 0 where rho <= 1 + high, for A < 0 where rho >= 1 - low, and with a dual clip also rho <= dual: without one the
+weight rho of A < 0 has no bound. Below: one softmax, data of mu, rewards 0 or 1, A = r - offset. In a second update on
+a batch, trained at first with mu, rho = pi/mu for both anchors. `first` is the first update on a batch of mu at the
 policy pi. Anchored at behavior nothing changes. A denominator that the trainer recomputes ("proximal") makes rho = 1:
 every token is open, the gradient is E_mu[A s], and staleness is unseen. So with one update on a batch such a clip never
 acts; with several passes or minibatches it acts from the second on. Where signs do not depend on the action and are

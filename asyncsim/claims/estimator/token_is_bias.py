@@ -1,14 +1,16 @@
-r"""token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear at first
+r"""Token ratios in place of the sequence's differentiate another return: each token's, among stale ones.
 
-Token ratios in place of the sequence's differentiate another return: each token's, among stale ones. Here E_mu[R sum_t
-w_t s_t] = sum_t d/dtheta E[R | token t of pi, all others of mu]: a token's ratio corrects its own draw, and leaves its
-prefix and suffix to the old policy. So the bias is -E_mu[R sum_t w_t (prod_{u != t} w_u - 1) s_t]. At a small distance
-delta of the logits it is first -E_mu[R sum_{t != u} (delta . s_u) s_t], linear in delta: in step and staleness as well,
-where the policy moves steadily. The sequence ratio has no bias, at the price of a variance that grows exponentially in
-the length. Rewards that add up over independent tokens have no token bias at all, and one token never has. Derivation:
-W = w_t prod_{u != t} w_u. Domain: softmax tokens of full support, a bias that is not 0, at most 2^20 sequences. Second
-route: complex steps of those returns, by a recursion without enumeration, and of the enumerated bias in the distance.
-Source: derived; 2607.01083 is said to state a bias linear in staleness and step, and was not read.
+token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear at first
+
+E_mu[R sum_t w_t s_t] = sum_t d/dtheta E[R | token t of pi, all others of mu]: a token's ratio corrects its own draw,
+and leaves its prefix and suffix to the old policy. So the bias is -E_mu[R sum_t w_t (prod_{u != t} w_u - 1) s_t]. At
+a small distance delta of the logits it is first -E_mu[R sum_{t != u} (delta . s_u) s_t], linear in delta: in step and
+staleness as well, where the policy moves steadily. The sequence ratio has no bias, at the price of a variance that
+grows exponentially in the length. Rewards that add up over independent tokens have no token bias at all, and one token
+never has. Derivation: W = w_t prod_{u != t} w_u. Domain: softmax tokens of full support, a bias that is not 0, at most
+2^20 sequences. Second route: complex steps of those returns, by a recursion without enumeration, and of the enumerated
+bias in the distance. Source: derived; 2607.01083 is said to state a bias linear in staleness and step, and was not
+read.
 """
 
 import numpy as np

@@ -1,4 +1,6 @@
-r"""truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`
+r"""Truncating the sequence ratio at C biases the gradient by exactly the weight that is cut off.
+
+truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`
 
 E_mu[min(W, C) R S] - grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+ and full weighting is
 unbiased. The norm need not fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no

@@ -1,14 +1,15 @@
-r"""the fixed point of off-policy targets is the value of `pi_rho`, proportional to `min(rho mu, pi)`, at any trace cap
+r"""V-trace learns the value of a policy between the old one and the new; its trace cap decides only how fast.
 
-V-trace learns the value of a policy between the old one and the new; its trace cap decides only how fast. Targets of
-segments of n steps: v_s = V_s + sum_t gamma^t (prod_(i<t) min(c, w_i)) min(rho, w_t) delta_t, w = pi/mu of a token.
-`value`, where mean targets of all states reproduce V, is the value of pi_rho, proportional to min(rho mu, pi) and
-renormalized: of pi for a large cap, nearer to mu for a small one. It depends neither on c nor on n, since the mean of
-min(rho, w) delta is 0 there in every state. `first` is V after one sweep from V = 0: sum_(t<n) K^t D r_rho, D(s) =
+the fixed point of off-policy targets is the value of `pi_rho`, proportional to `min(rho mu, pi)`, at any trace cap
+
+Targets of segments of n steps: v_s = V_s + sum_t gamma^t (prod_(i<t) min(c, w_i)) min(rho, w_t) delta_t, w = pi/mu of
+a token. `value`, where mean targets of all states reproduce V, is the value of pi_rho, proportional to min(rho mu, pi)
+and renormalized: of pi for a large cap, nearer to mu for a small one. It depends neither on c nor on n, since the mean
+of min(rho, w) delta is 0 there in every state. `first` is V after one sweep from V = 0: sum_(t<n) K^t D r_rho, D(s) =
 sum_a min(rho mu, pi), K(s, s') = gamma sum_a min(c mu, pi) [s' follows]: a longer trace reaches further. So a critic of
 stale data is no noisy critic of pi, but the right one of another policy. Domain: a ring of states where action a leads
-a places on, rewards of pairs, no ends, c <= rho, A^n <= 4096. First route: linear algebra; second: where the enumerated
-operator leaves values alone. Source: 1802.01561, theorem 1 and section 4.1.
+a places on, rewards of pairs, no ends, c <= rho, A^n <= 4096. First route: linear algebra; second: where the
+enumerated operator leaves values alone. Source: 1802.01561, theorem 1 and section 4.1.
 """
 
 from __future__ import annotations

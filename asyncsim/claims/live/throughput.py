@@ -1,4 +1,6 @@
-r"""groups a second of a live run times mean seconds of a group's permit are its `K` permits
+r"""Groups a second of a live run are its permits over the mean seconds for which a group holds one.
+
+groups a second of a live run times mean seconds of a group's permit are its `K` permits
 
 X E[hold] = K, hold from the admission to the return of the permit: to the dequeue or to the publish. Derivation:
 Little's law for permits. All K are held at every instant, so the seconds of a window times K are the seconds held in

@@ -1,9 +1,10 @@
-r"""`n` regressions on lagged data, each solved, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the value from
-`N` samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`
+r"""Regression on the policy that drew the data, solved fully, tilts it by e^{r/beta}; a lag of solves only slows it.
 
-Regression on the policy that drew the data, solved fully, tilts it by e^{r/beta}; a lag of solves only slows it. The
-residual r - V - beta log(pi/mu), V = beta log E_mu e^{r/beta}, vanishes for every sample at pi ~ mu e^{r/beta}. So n
-solves, each on data of the solve before, give start e^{n r/beta}. Where data lag by tau more solves, theta_k =
+`n` regressions on lagged data, each solved, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the value from `N`
+samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`
+
+The residual r - V - beta log(pi/mu), V = beta log E_mu e^{r/beta}, vanishes for every sample at pi ~ mu e^{r/beta}. So
+n solves, each on data of the solve before, give start e^{n r/beta}. Where data lag by tau more solves, theta_k =
 theta_{max(k-1-tau, 0)} + r/beta: n is replaced by ceil(n/(tau+1)), and nothing becomes unstable. From N samples the
 plug-in V = beta log mean e^{r/beta} is low on average, by about beta Var(e^{r/beta}) / (2 N (E e^{r/beta})^2). Domain:
 one softmax of full support, exact solves, rewards without noise. Second route: probabilities solve by solve; the mean

@@ -1,8 +1,9 @@
-r"""trajectory balance on sampled data of any lag ends at `reference e^(r/beta)` without noise, and is stable iff `step
+r"""Trajectory balance ends at reference e^{r/beta} whatever the lag, without noise; its step limit ignores the lag.
+
+trajectory balance on sampled data of any lag ends at `reference e^(r/beta)` without noise, and is stable iff `step
 lambda_max(F) < 1`, `F` of that optimum, or of frozen data's policy
 
-Trajectory balance ends at reference e^{r/beta} whatever the lag, without noise; its step limit ignores the lag. A
-group's residuals are x_a = r_a/beta - log(pi_a / reference_a), less their mean over the group; the direction is 2
+A group's residuals are x_a = r_a/beta - log(pi_a / reference_a), less their mean over the group; the direction is 2
 E_mu[x score]. All are 0 at pi* ~ reference e^{r/beta}, so nothing is left to sample, and how data were drawn does not
 matter there. Logits enter x linearly: with theta = theta* + y the direction is -2 F(mu) y, F = diag mu - mu mu^T. So
 lagged data, whose mu tends to pi*, are stable near the optimum for step lambda_max(F(pi*)) < 1, and frozen data for

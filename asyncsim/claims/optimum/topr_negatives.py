@@ -1,13 +1,14 @@
-r"""bad samples of frozen mass `q` drive the logit gap as `d - e^-d = 2 q t + const` without a ratio, and as `d + sinh d
-= t + const` under TOPR; with baseline `b` a good share `p` acts as `p (1-b) / (1 + (1-2p) b)`
+r"""Bad samples of frozen data push naive REINFORCE away without end; TOPR's ratio makes the push die out.
 
-Bad samples of frozen data push naive REINFORCE away without end; TOPR's ratio makes the push die out. Two arms: reward
--1 on the one that behavior draws with probability q, 0 on the other, no baseline. In time t (step times updates) the
-logit gap d, other less bad, obeys d' = 2 q / (1 + e^-d) without a ratio, so that d - e^-d = 2 q t + const: a straight
-line in the end. With min(pi/mu, 1) it obeys d' = 1 / (1 + cosh d), so that d + sinh d = t + const: log(2 t). Rewards
-+-1 with a share p = 1 - q of good samples: a baseline b acts like the share p (1 - b) / (1 + (1 - 2 p) b), as long as
-the policy is no better than behavior. Domain: small steps, start at behavior, |b| < 1. Second route: the flow of both
-logits by an ODE solver, weights of both samples one by one.
+bad samples of frozen mass `q` drive the logit gap as `d - e^-d = 2 q t + const` without a ratio, and as `d + sinh d = t
++ const` under TOPR; with baseline `b` a good share `p` acts as `p (1-b) / (1 + (1-2p) b)`
+
+Two arms: reward -1 on the one that behavior draws with probability q, 0 on the other, no baseline. In time t (step
+times updates) the logit gap d, other less bad, obeys d' = 2 q / (1 + e^-d) without a ratio, so that d - e^-d = 2 q t +
+const: a straight line in the end. With min(pi/mu, 1) it obeys d' = 1 / (1 + cosh d), so that d + sinh d = t + const:
+log(2 t). Rewards +-1 with a share p = 1 - q of good samples: a baseline b acts like the share p (1 - b) / (1 + (1 - 2
+p) b), as long as the policy is no better than behavior. Domain: small steps, start at behavior, |b| < 1. Second route:
+the flow of both logits by an ODE solver, weights of both samples one by one.
 """
 
 import math

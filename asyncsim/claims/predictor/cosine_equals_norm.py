@@ -1,12 +1,13 @@
-r"""the cosine of consecutive gradients is what their norms imply, `sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2))`, `n^2`
-the energy of the noise
+r"""The cosine of consecutive gradients says no more than their norms: both are one signal beside the noise.
 
-The cosine of consecutive gradients says no more than their norms: both are one signal beside the noise. Here g_t = m_t
-u + xi_t with a fixed direction u and noise of energy n^2 = P sigma^2/N in P coordinates. As P grows <g_t, g_{t-1}> ->
-m_t m_{t-1} and |g_t|^2 -> m_t^2 + n^2, so |c_t| = sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2)), up to terms of order
-1/P in the mean. Here m_t = curvature x_{t-tau} with x_{t+1} = x_t - step m_t from x = start. Domain: one mode, noise
-alike in all coordinates, m_t^2 >= 2 n^2, step so small that noise moves nothing. Second route: lengths and angles of
-explicit vectors, signal and orthogonal noise. Source: derived.
+the cosine of consecutive gradients is what their norms imply, `sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2))`, `n^2` the
+energy of the noise
+
+g_t = m_t u + xi_t with a fixed direction u and noise of energy n^2 = P sigma^2/N in P coordinates. As P grows
+<g_t, g_{t-1}> -> m_t m_{t-1} and |g_t|^2 -> m_t^2 + n^2, so |c_t| = sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2)), up to
+terms of order 1/P in the mean. Here m_t = curvature x_{t-tau} with x_{t+1} = x_t - step m_t from x = start. Domain: one
+mode, noise alike in all coordinates, m_t^2 >= 2 n^2, step so small that noise moves nothing. Second route: lengths and
+angles of explicit vectors, signal and orthogonal noise. Source: derived.
 
 Near the noise, as an alarm, one cosine is worth both norms and more than one of them. With k = m^2 sqrt(P)/n^2 its area
 against runs without signal tends to Phi(k/sqrt 2), as that of the two squared norms' sum; one norm has Phi(k/2). A test

@@ -1,4 +1,6 @@
-r"""from amplitude `F` to `R` delayed descent takes `ln(R/F)/ln|z|` updates, about `(tau + 1/2) ln(R/F)/Re W_0(-a (tau +
+r"""Beyond the boundary the time from an alarm to a collapse is ln(R/F) over the growth of one root.
+
+from amplitude `F` to `R` delayed descent takes `ln(R/F)/ln|z|` updates, about `(tau + 1/2) ln(R/F)/Re W_0(-a (tau +
 1/2))`
 
 x_{t+1} = x_t - a x_{t-tau}, a = step * curvature, grows like |z|^t, z the largest root of z^{tau+1} - z^tau + a. From

@@ -1,14 +1,15 @@
-r"""where variance grows by `1/rho` a noise floor is kept by a step times `rho` under descent and `sqrt(rho)` under
-Adam; largest descent takes `signal^2/(signal^2 + v/rho)`
+r"""Which power of rho should scale the step where the variance of gradients grows by 1/rho? It depends on the aim.
 
-Which power of rho should scale the step where the variance of gradients grows by 1/rho? It depends on the aim. Batches
-shrink from N samples to N rho, v = noise^2/N grows to v/rho. "one_step": the step of the largest expected descent is
-signal^2/(curvature (signal^2 + v)), its exponent the slope of its log over log rho: 0 without noise, 1 where noise
-dominates. "floor_sgd", "floor_adam": with E x^2 ~ step^alpha rho^-beta a step times rho^(beta/alpha) keeps the floor.
-Descent has E x^2 = (v/curvature^2) b/(2 - b), b = step * curvature: exponent 1 for small steps. Adam without a first
-moment divides by the rms of gradients, E g^2 = 2 v/(2 - b), so that b = step * curvature/sqrt(2 v/(2 - b)): exponent
-1/2. Slopes are those between `step` and 4 `step`, and between N and N rho. Domain: quadratic, white noise, fresh
-gradients; v of Adam known, beta_2 near 1. Second route: root finding, and moments carried to their fixed point.
+where variance grows by `1/rho` a noise floor is kept by a step times `rho` under descent and `sqrt(rho)` under Adam;
+largest descent takes `signal^2/(signal^2 + v/rho)`
+
+Batches shrink from N samples to N rho, v = noise^2/N grows to v/rho. "one_step": the step of the largest expected
+descent is signal^2/(curvature (signal^2 + v)), its exponent the slope of its log over log rho: 0 without noise, 1 where
+noise dominates. "floor_sgd", "floor_adam": with E x^2 ~ step^alpha rho^-beta a step times rho^(beta/alpha) keeps the
+floor. Descent has E x^2 = (v/curvature^2) b/(2 - b), b = step * curvature: exponent 1 for small steps. Adam without a
+first moment divides by the rms of gradients, E g^2 = 2 v/(2 - b), so that b = step * curvature/sqrt(2 v/(2 - b)):
+exponent 1/2. Slopes are those between `step` and 4 `step`, and between N and N rho. Domain: quadratic, white noise,
+fresh gradients; v of Adam known, beta_2 near 1. Second route: root finding, and moments carried to their fixed point.
 """
 
 import math

@@ -1,4 +1,6 @@
-r"""the log ratio of a chain of bits is a sum of independent two-valued terms with an exact distribution
+r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose distribution is known exactly.
+
+the log ratio of a chain of bits is a sum of independent two-valued terms with an exact distribution
 
 log W = sum_t X_t, X_t = log pi_t/mu_t of the bit drawn from mu. Its mean is -sum KL(mu_t || pi_t), its variance sum p_t
 (1 - p_t) (difference of the two values)^2. P(log W <= x) follows by splitting on one bit after another until the

@@ -1,4 +1,6 @@
-r"""`E W^p` of a chain of bits is a product over bits, and a large batch has `ESS/N = 1/E W^2`
+r"""The ratio of a chain of bits has the moments of a product, and its batches the ESS that follows.
+
+`E W^p` of a chain of bits is a product over bits, and a large batch has `ESS/N = 1/E W^2`
 
 E_mu W^p = prod_t sum_a pi_t(a)^p mu_t(a)^{1-p}; a large batch has ESS/N = 1/E W^2. Derivation: bits are independent.
 Domain: at most 4096 bits whose margins go evenly along the chain, E W^2 below 1e12. Second route: the chi-square of

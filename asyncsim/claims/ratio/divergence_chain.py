@@ -1,4 +1,6 @@
-r"""`KL(pi || mu) <= ln(1 + chi^2) <= chi^2 <= ((R - 1)/ln R)^2 E (ln w)^2` for ratios in `[1/R, R]`
+r"""Divergences of a policy pair bound one another: KL(pi || mu) <= ln(1 + chi^2) <= chi^2, and chi^2 <= c(R) M2.
+
+`KL(pi || mu) <= ln(1 + chi^2) <= chi^2 <= ((R - 1)/ln R)^2 E (ln w)^2` for ratios in `[1/R, R]`
 
 M2 = E_mu (ln w)^2 and c(R) = ((R - 1)/ln R)^2 where 1/R <= w <= R. The quantities are the largest values over policy
 pairs: "kl" of KL(pi || mu) / ln(1 + chi^2), "renyi" of ln(1 + chi^2) / chi^2, "second" of chi^2 / M2. All are attained

@@ -1,7 +1,8 @@
-r"""`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in `v_1`
+r"""The variance of the log ratio grows like the staleness S where updates are noise, like S^2 where they are drift.
 
-The variance of the log ratio grows like the staleness S where updates are noise, like S^2 where they are drift. One
-softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
+`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in `v_1`
+
+One softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
 Var_mu(Delta theta), an identity. Take S steps of learning rate eta along gradients of mean gbar that are independent
 given the policy mu that generated their data. Let v_1 = eta^2 E Var_mu(g) and f = Var_mu(gbar) / E Var_mu(g). Then E
 v_S = v_1 ((1 - f) S + f S^2): slope 1 in S for f = 0 (diffusive), 2 for f = 1 (ballistic). "growth[S]" is E v_S /

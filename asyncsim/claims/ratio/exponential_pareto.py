@@ -1,4 +1,6 @@
-r"""`P(w > y) = (k/y)^(1/(1 - k))` for `y >= k`: ratios of exponential policies of rate ratio `k < 1`
+r"""Ratios of two exponential policies are exactly Pareto, with least value k and index 1/(1 - k), k < 1.
+
+`P(w > y) = (k/y)^(1/(1 - k))` for `y >= k`: ratios of exponential policies of rate ratio `k < 1`
 
 P(w > y) = (k/y)^{1/(1 - k)} for y >= k, the rate of the target over that of the sampler ("above[i]", at level i). The
 half squared distance of a normal action in the plane from its mean is exponential, so a sampler at temperature k there

@@ -1,4 +1,6 @@
-r"""the log ratio of normal policies `delta` standard deviations apart is `N(-delta^2/2, delta^2)`
+r"""Two normal policies of equal spread, means `shift` standard deviations apart, have log-normal ratios.
+
+the log ratio of normal policies `delta` standard deviations apart is `N(-delta^2/2, delta^2)`
 
 Under behavior, log w ~ N(-shift^2/2, shift^2): E w^2 = e^{shift^2}, P(log w <= -shift^2/2 + z shift) = Phi(z).
 Derivation: log w = shift * u - shift^2/2 in the standardized action u. Domain: 0 < shift <= 20 (Mahalanobis distance in

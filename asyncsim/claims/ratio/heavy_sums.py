@@ -1,11 +1,12 @@
-r"""`E[1/ESS] = N int t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt` for Pareto weights, which falls like `N^(1 - alpha)` and
-not like `1/N`
+r"""Effective samples of N Pareto weights of index alpha in (1, 2) grow like N^{alpha - 1} on average, not like N.
 
-Effective samples of N Pareto weights of index alpha in (1, 2) grow like N^{alpha - 1} on average, not like N. With phi
-= E e^{-t w} and independent weights,
+`E[1/ESS] = N int t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt` for Pareto weights, which falls like `N^(1 - alpha)` and not
+like `1/N`
+
+With phi = E e^{-t w} and independent weights,
     E[1/ESS] = E[sum w^2 / (sum w)^2] = N int_0^inf t E[w^2 e^{-t w}] phi^{N-1} dt    ("inverse[N]"),
-which tends to alpha Gamma(2 - alpha) Gamma(alpha) ((alpha - 1)/alpha)^alpha N^{1 - alpha}, slowly: at alpha = 1.5 and N
-= 16 it is 1.2 times that. "ess[N]" is E[ESS]/N = int (N m_2 psi^{N-1} + N (N - 1) m_1^2 psi^{N-2}) dt with psi = E
+which tends to alpha Gamma(2 - alpha) Gamma(alpha) ((alpha - 1)/alpha)^alpha N^{1 - alpha}, slowly: at alpha = 1.5 and
+N = 16 it is 1.2 times that. "ess[N]" is E[ESS]/N = int (N m_2 psi^{N-1} + N (N - 1) m_1^2 psi^{N-2}) dt with psi = E
 e^{-t w^2}, m_j = E w^j e^{-t w^2}. The median of 1/ESS falls like N^{-2 (1 - 1/alpha)}: one exponent does not serve
 both. E w^2 is infinite, so that 1/(1 + chi^2) = 0 for ever larger batches. Derivation: 1/s^2 = int t e^{-t s} dt.
 Domain: exact Pareto weights, index 1/(1 - temperature) as of `ratio/exponential-pareto`, whose least value cancels.

@@ -1,4 +1,6 @@
-r"""Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`
+r"""Hill's estimate from the m largest of exactly Pareto weights is Gamma distributed: its relative error is 1/sqrt(m).
+
+Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`
 
 With tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimate of k has the law Gamma(m, k/m): mean k
 ("shape"), mean square k^2 (1 + 1/m) ("square"), and P(estimate <= k (1 + z/sqrt(m))) from the incomplete Gamma function

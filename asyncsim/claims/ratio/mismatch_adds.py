@@ -1,13 +1,14 @@
-r"""`Var log W` is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports
+r"""Variances of mismatch and staleness add where both are independent; a temperature makes them dependent.
 
-Variances of mismatch and staleness add where both are independent; a temperature makes them dependent. The log ratio of
-a token is that of the weights, log pi/pi_0, plus that of sampler and trainer, log pi_0/mu. With the sampler mu ~
-pi_0^{1/tau}, tau its temperature, both are logits up to constants: Delta theta and (1 - 1/tau) theta_0. So over
-independent tokens Var L = sum_t Var_mu(Delta theta) + (1 - 1/tau)^2 Var_mu(theta_0) + 2 (1 - 1/tau) Cov_mu(Delta theta,
-theta_0). The covariance is 0 where what moves is not what is mismatched. It has the sign of the product where a policy
-sharpens or flattens: with Delta theta = c theta_0 all is (c + 1 - 1/tau)^2 Var_mu(theta_0), which is 0 at tau = 1/(1 +
-c). Noise of the reports, standard deviation s, is independent of both at any size. It adds T s^2 where every token has
-its own, T^2 s^2 where a sequence has one.
+`Var log W` is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports
+
+The log ratio of a token is that of the weights, log pi/pi_0, plus that of sampler and trainer, log pi_0/mu. With the
+sampler mu ~ pi_0^{1/tau}, tau its temperature, both are logits up to constants: Delta theta and (1 - 1/tau) theta_0. So
+over independent tokens Var L = sum_t Var_mu(Delta theta) + (1 - 1/tau)^2 Var_mu(theta_0) + 2 (1 - 1/tau) Cov_mu(Delta
+theta, theta_0). The covariance is 0 where what moves is not what is mismatched. It has the sign of the product where a
+policy sharpens or flattens: with Delta theta = c theta_0 all is (c + 1 - 1/tau)^2 Var_mu(theta_0), which is 0 at tau =
+1/(1 + c). Noise of the reports, standard deviation s, is independent of both at any size. It adds T s^2 where every
+token has its own, T^2 s^2 where a sequence has one.
 
 Noise in the logits is independent to second order only: beside s^2 (1 - |pi_0|^2) a token gets 4 s^2 Cov_pi0(pi_0,
 Delta theta). Domain: tokens that are equal or have a row for each position; (2 A)^T at most 2^20. Second route: every

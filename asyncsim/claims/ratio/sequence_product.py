@@ -1,9 +1,11 @@
-r"""`E W^2` of a sequence is `(1 + chi^2)^T` for independent tokens and a matrix product for Markov tokens
+r"""The second moment of a sequence weight is a product over tokens.
 
-Independent equal tokens: E W^2 = (1 + chi^2)^T; a row of logits per position: prod_t (1 + chi_t^2); tokens that follow
-the previous one: E W^2 = v M^{T-1} 1 with v_a = pi_a^2/mu_a at the start and M_{ba} = pi_{ba}^2/mu_{ba} after token b.
-Derivation: sum W^2 mu over sequences and factor from the last token backwards. Domain: softmax policies of full
-support, at most 2^20 sequences (the second route enumerates them). Source: arXiv 1511.01437 for the product.
+`E W^2` of a sequence is `(1 + chi^2)^T` for independent tokens and a matrix product for Markov tokens
+
+Independent equal tokens: E W^2 = (1 + chi^2)^T; a row of logits per position: prod_t (1 + chi_t^2); tokens that
+follow the previous one: E W^2 = v M^{T-1} 1 with v_a = pi_a^2/mu_a at the start and M_{ba} = pi_{ba}^2/mu_{ba} after
+token b. Derivation: sum W^2 mu over sequences and factor from the last token backwards. Domain: softmax policies of
+full support, at most 2^20 sequences (the second route enumerates them). Source: arXiv 1511.01437 for the product.
 """
 
 import math

@@ -1,13 +1,14 @@
-r"""ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on what is kept, unseen by ESS
+r"""A sampler that keeps the likeliest actions has ratios of mean S, the policy's mass on what is kept, and a blind ESS.
 
-A sampler that keeps the likeliest actions has ratios of mean S, the policy's mass on what is kept, and a blind ESS.
-Here mu = pi_0 / S_0 on the kept set K of a row of the table, S_0 = pi_0(K); the trainer's pi is not cut. Every kept
-ratio is S_0 pi/pi_0, so E_mu w = pi(K), and of sequences E W = sum of pi over those that only use kept tokens. With
-unchanged weights every ratio is S_0, W = prod_t S_0t, KL(mu || pi_0) = -E log W, and ESS = N wherever that product is
-common: rows of independent tokens. Where rows follow the previous token W varies, and ESS is a little below. K: of the
-`top_k` largest (0: all), those that hold `top_p` with the fewest, equal ones together. Derivation: sum over the kept.
-Domain: at least one action is cut; no sum of probabilities within 1e-9 of `top_p`; at most 2^20 sequences. Second
-route: every sequence, with K as the largest level set that holds enough. Source: elementary.
+ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on what is kept, unseen by ESS
+
+mu = pi_0 / S_0 on the kept set K of a row of the table, S_0 = pi_0(K); the trainer's pi is not cut. Every kept ratio is
+S_0 pi/pi_0, so E_mu w = pi(K), and of sequences E W = sum of pi over those that only use kept tokens. With unchanged
+weights every ratio is S_0, W = prod_t S_0t, KL(mu || pi_0) = -E log W, and ESS = N wherever that product is common:
+rows of independent tokens. Where rows follow the previous token W varies, and ESS is a little below. K: of the `top_k`
+largest (0: all), those that hold `top_p` with the fewest, equal ones together. Derivation: sum over the kept. Domain:
+at least one action is cut; no sum of probabilities within 1e-9 of `top_p`; at most 2^20 sequences. Second route: every
+sequence, with K as the largest level set that holds enough. Source: elementary.
 """
 
 import math

@@ -1,4 +1,6 @@
-r"""the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`
+r"""The gradient of a chain's success probability is that of the one bit on which success hangs.
+
+the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`
 
 dJ/dm_t = p_t (1 - p_t) P(K_{-t} = k - 1): the other bits are one short of what is needed. Weighted by the sequence
 ratio, REINFORCE on stale data has this mean at the current policy. "total" is the sum over bits. Derivation: J = p_t

@@ -1,5 +1,7 @@
-r"""Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two moments; late,
-`lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
+r"""The largest step of Adam per coordinate grows with its memory: gradients that grow geometrically reach it.
+
+Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two moments; late, `lr
+(1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
 
 m/sqrt(v) is a linear form of the gradients over the root of a quadratic one. By Cauchy-Schwarz its largest value is
 sqrt(sum_k a_k^2/b_k), a_k and b_k the weights of the gradient k updates back in m and v, and g_k ~ a_k/b_k reaches it.

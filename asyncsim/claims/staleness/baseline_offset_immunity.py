@@ -1,7 +1,8 @@
-r"""a baseline `V` below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for `V/kl` in
+r"""A baseline below the mean reward pulls towards the behavior policy and can remove the limit that staleness sets.
+
+a baseline `V` below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for `V/kl` in
 `[1/2, 1]` no staleness lowers the largest stable step
 
-A baseline below the mean reward pulls towards the behavior policy and can remove the limit that staleness sets. Here
 REINFORCE without ratio, baseline V below the behavior's mean regularized reward: E g = mu o (r - mu.r) + V (mu - pi).
 At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m = 1
 - V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least 2

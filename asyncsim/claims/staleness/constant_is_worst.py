@@ -1,4 +1,6 @@
-r"""among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step: `step *
+r"""Among laws of staleness with a given mean, the constant one is found to have the smallest stable step.
+
+among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step: `step *
 curvature >= 2 sin(pi/(2 (2 E d + 1)))`
 
 The mean under independent draws decays up to a_p, the first positive (1 - z) / sum p_d z^-d on the unit circle; no law

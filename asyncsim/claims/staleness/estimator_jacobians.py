@@ -1,13 +1,14 @@
-r"""an importance ratio takes out of the stale Jacobian `E[A S S^T]` of a policy gradient what it weights: by token all
-but `E[A sum_(t != u) s_t s_u^T]`, by sequence or per decision all of it
+r"""Which part of a policy gradient's Jacobian is stale: what the importance ratio leaves out.
 
-Which part of a policy gradient's Jacobian is stale: what the importance ratio leaves out. Field E_mu[A sum_t w_t s_t]
-with token scores s_t, S their sum, A = R - b. w_t is the ratio of the whole sequence, of the prefix to t, of token t,
-or 1, and v_t = grad log w_t is S, the prefix' scores, s_t, or 0. At mu = pi the Jacobian in behavior logits is E[A
-sum_t s_t (S - v_t)^T]: E[A S S^T] without ratio, E[A sum_(t != u) s_t s_u^T] by token, 0 by sequence. That in current
-logits is E[A (grad S + sum_t s_t v_t^T)]. Per decision, with the reward at the end, the ratio is that of the sequence.
-Clips and caps away from 1 change nothing. Domain: mean dynamics, softmax tokens, fixed b, two tokens or more, at most
-2^20 sequences. Second route: complex-step derivatives of the enumerated fields.
+an importance ratio takes out of the stale Jacobian `E[A S S^T]` of a policy gradient what it weights: by token all but
+`E[A sum_(t != u) s_t s_u^T]`, by sequence or per decision all of it
+
+Field E_mu[A sum_t w_t s_t] with token scores s_t, S their sum, A = R - b. w_t is the ratio of the whole sequence, of
+the prefix to t, of token t, or 1, and v_t = grad log w_t is S, the prefix' scores, s_t, or 0. At mu = pi the Jacobian
+in behavior logits is E[A sum_t s_t (S - v_t)^T]: E[A S S^T] without ratio, E[A sum_(t != u) s_t s_u^T] by token, 0 by
+sequence. That in current logits is E[A (grad S + sum_t s_t v_t^T)]. Per decision, with the reward at the end, the ratio
+is that of the sequence. Clips and caps away from 1 change nothing. Domain: mean dynamics, softmax tokens, fixed b, two
+tokens or more, at most 2^20 sequences. Second route: complex-step derivatives of the enumerated fields.
 """
 
 from functools import partial

@@ -1,12 +1,14 @@
-r"""with `M` exponential workers updating on arrival the mean square stays bounded iff `step * curvature < (1 + sqrt(8 M
-+ 1))/(2 M)`, about `sqrt(2/M)`
+r"""Exponential workers are far less stable in mean square than the momentum of their mean suggests.
 
-Exponential workers are far less stable in mean square than the momentum of their mean suggests. E x^2 stays bounded iff
-step * curvature < (1 + sqrt(8 M + 1))/(2 M), about sqrt(2/M); the mean allows 4 M - 2, a constant staleness of M - 1
-about pi/(2 M). Derivation: with read values y, X = E x^2, P = E x y_i, Y = E y_i^2, Z = E y_i y_j obey X' = X - 2 a P +
-a^2 Y, P' = X'/M + (1 - 1/M)(P - a Z), Y' = X'/M + (1 - 1/M) Y, Z' = (2/M)(P - a Z) + (1 - 2/M) Z. This map K has det(I
-- K) = -2 a (M a^2 - a - 2)/M^3. Domain: linear gradient, M workers with independent exponential times of one rate, each
-reads after its own update. Second route: root finding on the radius of K, and E x_T^2 over every order of workers.
+with `M` exponential workers updating on arrival the mean square stays bounded iff `step * curvature < (1 + sqrt(8 M +
+1))/(2 M)`, about `sqrt(2/M)`
+
+E x^2 stays bounded iff step * curvature < (1 + sqrt(8 M + 1))/(2 M), about sqrt(2/M); the mean allows 4 M - 2, a
+constant staleness of M - 1 about pi/(2 M). Derivation: with read values y, X = E x^2, P = E x y_i, Y = E y_i^2, Z = E
+y_i y_j obey X' = X - 2 a P + a^2 Y, P' = X'/M + (1 - 1/M)(P - a Z), Y' = X'/M + (1 - 1/M) Y, Z' = (2/M)(P - a Z) + (1 -
+2/M) Z. This map K has det(I - K) = -2 a (M a^2 - a - 2)/M^3. Domain: linear gradient, M workers with independent
+exponential times of one rate, each reads after its own update. Second route: root finding on the radius of K, and E
+x_T^2 over every order of workers.
 """
 
 import math

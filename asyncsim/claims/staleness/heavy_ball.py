@@ -1,5 +1,7 @@
-r"""momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, and lowers it
-for every staleness `>= 1`, from 1 to `1 - beta` at 1
+r"""Momentum raises the largest stable learning rate of fresh gradients and lowers that of stale ones.
+
+momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, and lowers it for
+every staleness `>= 1`, from 1 to `1 - beta` at 1
 
 x_{t+1} = x_t + beta (x_t - x_{t-1}) - step g_{t-tau}, no factor 1 - beta on g. It is stable iff step * largest
 curvature < 2 sin(phi/2) sqrt(1 - 2 beta cos phi + beta^2). Here phi is the smallest root of (tau - 1/2) phi + arg(e^{i

@@ -1,5 +1,7 @@
-r"""stale policy gradients of scalar linear-quadratic control are stable iff `step < a_c(tau)/(2 (r + b^2 P) sum_t E
-x_t^2)` near the best gain
+r"""Stale policy gradients of scalar linear-quadratic control: stable to a_c(tau) over the curvature at the best gain.
+
+stale policy gradients of scalar linear-quadratic control are stable iff `step < a_c(tau)/(2 (r + b^2 P) sum_t E x_t^2)`
+near the best gain
 
 x' = a x + b u, u ~ N(-K x, width^2), cost q x^2 + r u^2 a step and P x_T^2 at the end, P = q + a^2 P r/(r + b^2 P).
 Completing squares with the cost to go P x^2 gives, for any K and horizon T,

@@ -1,10 +1,11 @@
-r"""with `N` workers updating on arrival, staleness of applied and pending gradients sums to `N-1` per update
+r"""Workers that update on arrival conserve total staleness: workers - 1 per update, path by path.
 
-Workers that update on arrival conserve total staleness: workers - 1 per update, path by path. Here sum of delays of
-applied gradients + sum of ages of gradients in flight = (N - 1) T after T updates. Derivation: between two reads of one
-worker pass its delay plus its own update. So for each worker delays + own updates + present age = T. Sum over the N
-workers, whose own updates add up to T. Domain: one gradient in flight per worker, all read before the first update; any
-time law. Second route: the count itself on a path of log-normal service times.
+with `N` workers updating on arrival, staleness of applied and pending gradients sums to `N-1` per update
+
+sum of delays of applied gradients + sum of ages of gradients in flight = (N - 1) T after T updates. Derivation: between
+two reads of one worker pass its delay plus its own update. So for each worker delays + own updates + present age = T.
+Sum over the N workers, whose own updates add up to T. Domain: one gradient in flight per worker, all read before the
+first update; any time law. Second route: the count itself on a path of log-normal service times.
 """
 
 import asyncsim as sim

@@ -1,12 +1,13 @@
-r"""with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum p_d p_e
+r"""With a staleness drawn anew for every gradient the mean square diverges at a smaller step than the mean.
+
+with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum p_d p_e
 phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
 
-With a staleness drawn anew for every gradient the mean square diverges at a smaller step than the mean. Here x_{t+1} =
-x_t - (a/B) sum_b x_{t-d_b}, B independent draws. On the averaged recursion the draws act as noise of energy a^2/B
-(gamma_0 - sum p_d p_e gamma_{|d-e|}). At the boundary it keeps itself up: a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}) = 1,
-phi the covariances under unit noise. For equal chances of 0 and 1: a = B (sqrt(1 + 4/B) - 1), so 1.236 at B = 1, where
-the mean allows 2. Domain: linear gradient, B draws an update of one law. Second route: E x_T^2 over every sequence of
-draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (1 - 1/B) A x A, A = sum p_d A_d.
+x_{t+1} = x_t - (a/B) sum_b x_{t-d_b}, B independent draws. On the averaged recursion the draws act as noise of energy
+a^2/B (gamma_0 - sum p_d p_e gamma_{|d-e|}). At the boundary it keeps itself up: a^2/B (phi_0 - sum p_d p_e phi_{|d-e|})
+= 1, phi the covariances under unit noise. For equal chances of 0 and 1: a = B (sqrt(1 + 4/B) - 1), so 1.236 at B = 1,
+where the mean allows 2. Domain: linear gradient, B draws an update of one law. Second route: E x_T^2 over every
+sequence of draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (1 - 1/B) A x A, A = sum p_d A_d.
 """
 
 import itertools

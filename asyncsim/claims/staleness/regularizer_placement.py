@@ -1,10 +1,11 @@
-r"""a KL penalty read at behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl lambda_max(F))`;
+r"""Where a KL penalty is evaluated sets how much staleness a regularized softmax bandit stands, in both directions.
+
+a KL penalty read at behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl lambda_max(F))`;
 read at current log-probs in the reward it removes the staleness limit; as a loss beside stale rewards it leaves the
 stale share `m = (r_1 - r_2) tanh(D/2) / kl`
 
-Where a KL penalty is evaluated sets how much staleness a regularized softmax bandit stands, in both directions. Around
-pi* ~ reference e^{r/kl} the field has Jacobian A in current and B in behavior logits, A + B = -kl F. Penalty in the
-reward at behavior log-probabilities: A = 0, with or without the exact ratio. So step < a_c(tau) / c with c = kl
+Around pi* ~ reference e^{r/kl} the field has Jacobian A in current and B in behavior logits, A + B = -kl F. Penalty in
+the reward at behavior log-probabilities: A = 0, with or without the exact ratio. So step < a_c(tau) / c with c = kl
 lambda_max(F). In the reward at current log-probabilities: B = 0, step < 2/c for every tau. As a loss on current logits
 beside stale rewards: B is the Hessian of pi . r. On two arms its share of the total is m = (gap/kl) tanh(D/2), D the
 margin of pi* and gap = r_1 - r_2. Then step < a_m(tau) / c, a_m the boundary of the stale share m: below that of a_c

@@ -1,5 +1,7 @@
-r"""weights published every `s` updates are stable iff `s * step * curvature < a_c(m)`, `m` the versions from generation
-to training: 2 for every `s` at `m = 0`
+r"""Weights published every `s` updates: stability depends on the product of s and the learning rate alone.
+
+weights published every `s` updates are stable iff `s * step * curvature < a_c(m)`, `m` the versions from generation to
+training: 2 for every `s` at `m = 0`
 
 Updates of a cycle all read the weights published m cycles before its start, so that cycle starts obey X_{k+1} = X_k - s
 a X_{k-m}. Hence stable iff s * step * curvature < a_c(m): 2 for data of the newest version whatever s, 1 one version

@@ -1,4 +1,6 @@
-r"""with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old, staleness
+r"""Between two publishes every update counts: staleness in updates is a sawtooth of batches, epochs and minibatches.
+
+with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old, staleness
 runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature` times the one `m`
 versions before
 

@@ -1,13 +1,14 @@
-r"""steps of fixed size on stale gradients end in a cycle of range `(2 tau + 1) step`, period `4 tau + 2` and variance
+r"""Steps of a fixed size do not diverge on stale gradients: they swing in a cycle as wide as the staleness.
+
+steps of fixed size on stale gradients end in a cycle of range `(2 tau + 1) step`, period `4 tau + 2` and variance
 `step^2 ((2 tau + 1)^2 + 2)/12`
 
-Steps of a fixed size do not diverge on stale gradients: they swing in a cycle as wide as the staleness. Here x_{t+1} =
-x_t - step sign(x_{t-tau}), which is Adam without memory (beta1 = beta2 = eps = 0). Behind a change of sign x goes on
-for tau updates more, to either side, so the range is (2 tau + 1) step and the period 4 tau + 2: that of the marginal
-mode of linear descent. The cycle visits both ends once and all places between twice, of variance step^2 ((2 tau + 1)^2
-+ 2)/12. The curvature does not matter. Domain: one coordinate without noise, no iterate at 0, a history that did not
-change sign within tau updates (faster cycles exist for others). Second route: the recursion on integers, and its first
-return to a whole history.
+x_{t+1} = x_t - step sign(x_{t-tau}), which is Adam without memory (beta1 = beta2 = eps = 0). Behind a change of sign x
+goes on for tau updates more, to either side, so the range is (2 tau + 1) step and the period 4 tau + 2: that of the
+marginal mode of linear descent. The cycle visits both ends once and all places between twice, of variance step^2 ((2
+tau + 1)^2 + 2)/12. The curvature does not matter. Domain: one coordinate without noise, no iterate at 0, a history that
+did not change sign within tau updates (faster cycles exist for others). Second route: the recursion on integers, and
+its first return to a whole history.
 """
 
 import math

@@ -1,4 +1,6 @@
-r"""a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff `step < a_c(N-1) / (kl
+r"""A regularized softmax bandit is stable to learning rate a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum).
+
+a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff `step < a_c(N-1) / (kl
 lambda_max(F(pi*)))`
 
 J_kl = pi . r - kl KL(pi || reference) peaks at pi* ~ reference e^{r/kl}, where the Hessian in the logits is -kl F(pi*),

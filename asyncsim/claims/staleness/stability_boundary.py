@@ -1,4 +1,6 @@
-r"""gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`
+r"""Delayed gradient descent is stable up to learning rate a_c(staleness) / largest curvature.
+
+gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`
 
 x_{t+1} = x_t - step H x_{t-tau} (+ noise): mean and variance are stable iff 0 < step * curvature < a_c for each
 curvature. a_c(tau) = 2 sin(pi / (2 (2 tau + 1))). Derivation: a root of z^{tau+1} - z^tau + a leaves the disc at z =

@@ -1,4 +1,6 @@
-r"""group-baselined REINFORCE without ratios on a softmax bandit is gradient ascent with delayed gradients, whatever the
+r"""Group-baselined REINFORCE without ratios on one softmax follows the gradient of the behavior policy: delayed ascent.
+
+group-baselined REINFORCE without ratios on a softmax bandit is gradient ascent with delayed gradients, whatever the
 current policy; without a baseline the current policy enters
 
 Centered rewards sum to zero over a group, so the current policy cancels from sum_i A_i (e_{a_i} - pi). Means over

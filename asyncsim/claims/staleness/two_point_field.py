@@ -1,4 +1,6 @@
-r"""with the stale share `m` of the gradient, descent is stable iff `step < a_m(tau) / curvature`: at most half a stale
+r"""A gradient of which only a share is stale: the largest stable step by that share.
+
+with the stale share `m` of the gradient, descent is stable iff `step < a_m(tau) / curvature`: at most half a stale
 gradient has no staleness limit below that of fresh gradients
 
 x_{t+1} = x_t - step H ((1 - m) x_t + m x_{t-tau}): stable iff step * curvature < a_m(tau) for each curvature. A root of

@@ -1,4 +1,6 @@
-r"""a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized
+r"""A staleness cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
+
+a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized
 
 Open loop, C places, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
 it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at

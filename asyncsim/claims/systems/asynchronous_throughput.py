@@ -1,4 +1,6 @@
-r"""away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops
+r"""An open loop trains groups at the rate of the slower of its generator and its trainer.
+
+away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops
 
 Seconds for a group = max(T/C, t_T/P) + t_sync/M where a synchronization stops both, max(T/C, t_T/P + t_sync/M) where
 the generators go on: C places, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no ticket limits

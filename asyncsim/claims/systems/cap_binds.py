@@ -1,5 +1,7 @@
-r"""with all `K` group permits in use and `M` groups per publish, mean staleness is `K/M-1` (release at publish) or
-`K/M` (release at dequeue)
+r"""When the cap binds, mean staleness is K/M - 1 for K group permits and M groups per publish, K/M on early release.
+
+with all `K` group permits in use and `M` groups per publish, mean staleness is `K/M-1` (release at publish) or `K/M`
+(release at dequeue)
 
 K tickets, M groups consumed per publish. Outstanding at a publish: K - M where tickets return at the publish, as the M
 groups just trained hold theirs. All K where tickets return at the dequeue and training takes time, so that new groups

@@ -1,12 +1,14 @@
-r"""a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`
+r"""Rounds of generation that a filter of groups makes a batch take: whole rounds until P of their groups are accepted.
+
+a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`
 
 Each round generates R groups, each is accepted with probability a by itself, and rounds go on until P or more are; what
 is beyond P is thrown away. N rounds, A accepted. P(N > r) = P(Bin(r R, a) < P), so E N = sum_{r>=0} P(Bin(r R, a) < P).
-N is decided by rounds so far, so Wald gives E A = a R E N, and of the accepted groups the share P / E A is kept. R = 1
-replaces every rejected group by one other: N is negative binomial of mean P/a, and nothing accepted is lost. Any system
-that does so, synchronous or not, generates as many: acceptance knows nothing of lengths. Domain: rounds one after the
-other under one version, acceptance independent of the lengths and of other groups. Second route: the chain of the
-number accepted so far, solved as a linear system. Source: derived; the filter is that of DAPO (2503.14476).
+N is decided by rounds so far, so Wald gives E A = a R E N, and of the accepted groups the share P / E A is kept.
+R = 1 replaces every rejected group by one other: N is negative binomial of mean P/a, and nothing accepted is lost. Any
+system that does so, synchronous or not, generates as many: acceptance knows nothing of lengths. Domain: rounds one
+after the other under one version, acceptance independent of the lengths and of other groups. Second route: the chain
+of the number accepted so far, solved as a linear system. Source: derived; the filter is that of DAPO (2503.14476).
 """
 
 import numpy as np

@@ -1,4 +1,6 @@
-r"""a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch
+r"""Seconds a batch of a pool of (a + 1) batches on k slots: mean load, a share of the straggler, and training.
+
+a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch
 
 batch_seconds <= Q mu/k + E[max of (a+1) Q works]/(a+1) + t_T. Q = P N samples a batch; (a + 1) P tickets return at the
 publish, with a place for each. Heuristic: (a + 1) batches form one list for the slots, whose straggler counts once in a

@@ -1,4 +1,6 @@
-r"""groups in generation and outstanding are, in the time average, throughput times mean seconds
+r"""Time averages of groups in generation and outstanding are throughput times mean seconds, in any system.
+
+groups in generation and outstanding are, in the time average, throughput times mean seconds
 
 in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups a second. outstanding = (time
 average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of its

@@ -1,4 +1,6 @@
-r"""a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased
+r"""A generator rho times as fast as the trainer loses the share 1 - 1/rho, and lengths stay unbiased.
+
+a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased
 
 dropped_fraction = 1 - 1/rho of all finished groups, rho = C t_T / (P T) with C places, T = E[max of N works], batches
 of P groups. mean_length of trained samples = E[length]. Derivation: an open loop with a buffer that drops its oldest

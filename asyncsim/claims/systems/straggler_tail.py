@@ -1,4 +1,6 @@
-r"""with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`
+r"""Where the oldest ready group goes first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
+
+with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`
 
 K tickets, a place for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
 seconds (constant train time); T is the generation time of a group. For k >= K/P where tickets return at the publish, k

@@ -1,4 +1,6 @@
-r"""a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`
+r"""A synchronous update waits for the longest of its samples, then trains, then synchronizes.
+
+a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`
 
 Seconds of a step = E[max of P N works]/rate + t_T + t_sync, P groups of N samples. Derivation: all samples start
 together on engines that hold them all, none is admitted before the install, and training starts with the last end.

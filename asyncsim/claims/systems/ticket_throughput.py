@@ -1,4 +1,6 @@
-r"""groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is out
+r"""No resource is busy more than all the time: generator slots, trainer and group permits each bound the throughput.
+
+groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is out
 
 groups a second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer alike.
 Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P groups a

@@ -1,5 +1,7 @@
-r"""a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau E[L])`
-over tokens, half of the head's
+r"""Tokens of one sample are stale in a staircase: with r seconds left to write, r/tau versions on average in flight.
+
+a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau E[L])` over
+tokens, half of the head's
 
 Constant rate of writing, publishes every tau seconds, tokens keep or gain versions at installs, start phase uniform and
 independent of L. In-flight staleness of a token counts the installs between it and the end of its sample. Derivation: r
