@@ -17,36 +17,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 # Claims import from here what they are written with.
-import asyncsim as sim  # noqa: F401
-from asyncsim.base import checks, records  # noqa: F401
-from asyncsim.base.declared import (  # noqa: F401
-    Choice,
-    Count,
-    Counts,
-    Declared,
-    Flag,
-    Integer,
-    Parsed,
-    Positive,
-    Real,
-    Staleness,
-    Vector,
-)
-from asyncsim.base.records import Estimate, Point, Timeline  # noqa: F401
-from asyncsim.claims import lab  # noqa: F401
-from asyncsim.claims._trial import (  # noqa: F401
-    Plant,
-    Wrapped,
-    heavy,
-    named,
-    replaced,
-    sampled,
-    too_rare,
-    units_for,
-    untouched,
-    up_to,
-    within,
-)
+import asyncsim as sim
+from asyncsim.base import checks, records
+from asyncsim.base.declared import Choice, Count, Declared, Flag, Integer, Parsed, Positive, Real, Staleness, Vector
+from asyncsim.base.records import Estimate, Point, Timeline
+from asyncsim.claims import lab
+from asyncsim.claims._trial import Plant, heavy, named, replaced, sampled, too_rare, units_for, untouched, up_to, within
 
 Quantities = dict[str, float]
 

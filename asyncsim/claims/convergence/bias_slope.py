@@ -6,8 +6,7 @@ Behavior is frozen at x = start for S updates of x_{t+1} = x_t - step (curvature
 them is b = curvature (start - x_S), E|b|^2 = curvature^2 step^2 (S^2 (curvature start)^2 + S noise^2). The quantity is
 the least-squares slope of log sqrt(E|b|^2) over the log of what varies. It is 1 in the learning rate, and between 1/2
 (noise) and 1 (drift) in the staleness. Domain: quadratic loss, white noise, at least two distinct values. Second route:
-mean and variance carried update by update. Source: arXiv 2607.01083 for the O(step * staleness) bound; the exact law is
-derived.
+mean and variance carried update by update.
 """
 
 from typing import Any

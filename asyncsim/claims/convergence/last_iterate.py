@@ -8,8 +8,7 @@ rises with X. All solutions end at x_a = 1/(K step t). So
     1/(r* - J_t) grows by step K/(K - 1) at each update   ("rate").
 Gaps of rewards only set when that begins. Staleness shifts t by tau, so it costs nothing in the end. Arms come to equal
 x like t^{-1/K}. Where step and staleness together make the first updates overshoot, that takes long. Domain: one best
-arm, noiseless, group baselines without ratio. Second route: the fixed point of y = t x by linear algebra. Source:
-derived; arXiv 2005.06392 has bounds of the order 1/t.
+arm, noiseless, group baselines without ratio. Second route: the fixed point of y = t x by linear algebra.
 """
 
 import numpy as np

@@ -8,9 +8,8 @@ that under the current policy is
 without baseline ("inflation", b = 0) and with the exact one ("inflation_centered", b = J), beside N/ESS = E_mu w^2
 ("inverse_ess"). Weights count where reward and score are: with mu = (1/2, 1/2) and pi = (0.9, 0.1) N/ESS is 1.64, the
 factor 9 or 1/9 as the likely or the other arm pays, and 0.09 with the exact baseline. Both estimators have mean grad J,
-so N samples in place of one change nothing. Derivation: E w f under mu is E f under pi. Domain: softmax policies,
-fixed rewards, a variance on policy that is not 0. Second route: half the mean squared distance of two draws. Source:
-derived; Kong 1992 has it as an approximation.
+so N samples in place of one change nothing. Derivation: E w f under mu is E f under pi. Domain: softmax policies, fixed
+rewards, a variance on policy that is not 0. Second route: half the mean squared distance of two draws.
 """
 
 import numpy as np

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
+from asyncsim.base.declared import Counts
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, lab, replaced, sim, up_to
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, up_to
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}

@@ -6,8 +6,7 @@ g = w' (R - b) s for one sample, w' the ratio, truncated at `cap` where given, a
 least at b = (E[w'^2 |s|^2 R] - E[w' R s] . z) / (E[w'^2 |s|^2] - |z|^2). Without truncation z = 0, and b = E[w^2 |s|^2
 R] / E[w^2 |s|^2]. With truncation that quotient ("opob") minimizes the second moment, not the variance. Derivation: the
 variance is a parabola in b. Domain: one softmax, deterministic arm rewards, baseline independent of the sample. Second
-route: the variance by enumeration at three baselines and the vertex of the parabola through them. Source: arXiv
-2602.17616 for the quotient; the truncated form is derived.
+route: the variance by enumeration at three baselines and the vertex of the parabola through them.
 """
 
 import numpy as np

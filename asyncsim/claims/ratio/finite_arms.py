@@ -7,7 +7,6 @@ laws of a ratio of mean 1 in [m, M] the largest second moment is m + M - m M ("l
 alone; m and M are the least and largest ratio of the point. So heavy tails of ratios need long products, continuous
 actions, or arms that behavior hardly plays. Derivation: (w - m)(M - w) >= 0 on average. Domain: softmax policies that
 differ. Second route: the cumulant function lse(p theta + (1 - p) phi) of the logits; all laws on two points of a grid.
-Source: textbook; Bhatia and Davis, American Mathematical Monthly 107 (2000), for the bound.
 """
 
 from __future__ import annotations

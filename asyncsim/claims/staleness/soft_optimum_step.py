@@ -7,8 +7,7 @@ J_kl = pi . r - kl KL(pi || reference) peaks at pi* ~ reference e^{r/kl}, where 
 F = diag pi* - pi* pi*^T. With N workers in rotation every gradient is N - 1 updates old. So the local limit of delayed
 ascent is the linear one with curvature kl lambda_max(F). Domain: everything in the gradient is stale (the penalty sits
 in the reward, at behavior log-probabilities), no ratio, unbiased baseline, small deviations from pi*. Second route: pi*
-by natural-gradient ascent, Jacobian of the mean field by complex steps, radius of the block companion matrix. Source:
-derived (local linearization).
+by natural-gradient ascent, Jacobian of the mean field by complex steps, radius of the block companion matrix.
 """
 
 import numpy as np

@@ -7,10 +7,9 @@ X_(1) <= ... <= X_(n) the works in order: mean length of a trained sample (1/k) 
 end E X_(k), and of what is written the share (n - k) E X_(k) / (sum_{j<=k} E X_(j) + (n - k) E X_(k)) wasted.
 Derivation: a sample of work x is kept iff fewer than k of the n - 1 others are shorter. So the sum is n E[X P(Bin(n -
 1, F(X)) < k)]; a cancelled one has written X_(k). Quantiles turn both into integrals over u = F(x). Values that tie are
-kept by number, which changes no length. Exponential of mean mu: E X_(j) = mu (1/n + 1/(n-1) + ... + 1/(n-j+1)).
-Domain: k <= n; a slot for every sample from the start, one speed, rewards at once. Any law of finite mean, with prompts
-that all have one difficulty. Second route: the exponential's closed form, else the integral of P(X_(j) > x) for each j.
-Source: derived; order statistics are textbook.
+kept by number, which changes no length. Exponential of mean mu: E X_(j) = mu (1/n + 1/(n-1) + ... + 1/(n-j+1)). Domain:
+k <= n; a slot for every sample from the start, one speed, rewards at once. Any law of finite mean, with prompts that
+all have one difficulty. Second route: the exponential's closed form, else the integral of P(X_(j) > x) for each j.
 """
 
 import numpy as np

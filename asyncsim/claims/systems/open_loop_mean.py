@@ -63,7 +63,10 @@ class OpenLoopMean(_engines.Engines):
         remedy = "in between the buffer runs empty and full by chance; make one side faster"
         self.require(ratio <= _SLOW or ratio >= _FAST, "train_time", f"{bound}not {ratio:.4g}", remedy)
         _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
-        _openloop.refuse_far(self.length, self.samples_per_group, self.train_time)
+        # Sums over whole training times would be cut off.
+        far = float(self.length.survival(1e5 * self.train_time)) * self.samples_per_group
+        bound, remedy = "within 100000 training times", "choose a distribution of a lighter tail"
+        checks.require(far <= 1e-17, "length", str(self.length), bound, remedy)
         # Refuse few places that deliver in bursts.
         least = 4 * self.groups_per_batch
         many, bound = self.places >= least, f"at least {least}, four times the groups of a batch"
