@@ -125,10 +125,10 @@ class AdamInflation(Claim):
         net_effect = max(effect - 2.0 * bias, 0.25 * effect)
         replicates = max(8, units_for(spread / remainder, net_effect, 12))
         inner, idle = lab.adam(1e-8, 0.0, 0.9999, 0.0), int(point["reference"] == "known")
-        control = lab.projection.projection(point["reference"], point["strength"], point["dimension"])
+        control = lab.quadratics.projection(point["reference"], point["strength"], point["dimension"])
         signal = np.full(replicates, point["signal"])
         none, before, behind = (
-            lab.projection.constant_mean(point["dimension"], idle, signal, links, _UPDATES, _AFTER, seed, plant)
+            lab.quadratics.constant_mean(point["dimension"], idle, signal, links, _UPDATES, _AFTER, seed, plant)
             for links in ((inner,), (control, inner), (inner, control))
         )
         pairs = {"before": (before, none), "behind": (behind, none), "inflation": (before, behind)}
@@ -136,6 +136,6 @@ class AdamInflation(Claim):
         return {name: each._replace(tolerance=bias * abs(each.value)) for name, each in ratios.items()}
 
     defects = {
-        "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
-        "momentum in Adam": lambda: lab.projection.changed(lab.Adam, beta1=0.9),
+        "reference applied instead of raw": lambda: lab.quadratics.changed(lab.Align, reference="applied"),
+        "momentum in Adam": lambda: lab.quadratics.changed(lab.Adam, beta1=0.9),
     }

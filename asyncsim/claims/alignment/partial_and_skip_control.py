@@ -101,11 +101,11 @@ class PartialAndSkipControl(Claim):
 
         def build(steps: tuple[float, ...], count: int) -> lab.Spec:
             links = (lab.align(low=0.0, high=1.0, strength=strength), sim.updates.sgd(steps))
-            return plant(lab.projection.far_away(point["curvature"], 1.0, 8, 1e6, links, tau, count, len(steps)))
+            return plant(lab.quadratics.far_away(point["curvature"], 1.0, 8, 1e6, links, tau, count, len(steps)))
 
         # The boundary is near pi/2 over staleness + 1/2.
         middle = 1.5 / ((tau + 0.5) * point["curvature"] * (1.0 - strength))
-        low, high = lab.projection.largest_step(build, 0.5 * middle, 2.0 * middle, tau, seed)
+        low, high = lab.quadratics.largest_step(build, 0.5 * middle, 2.0 * middle, tau, seed)
         found = math.sqrt(low * high)
         # Full gradients at changes of sign move the boundary by less than this times (strength/staleness)^2 (iterated).
         moved = 1.5 * (strength / tau) ** 2
@@ -113,12 +113,12 @@ class PartialAndSkipControl(Claim):
         replicates = max(16, units_for(_SPREAD / math.sqrt(_UPDATES), effect, 4))
         links = (lab.align(low=point["high"], high=point["high"]), sim.updates.sgd(0.0))
         distance = point["signal"] / math.sqrt(point["others"])
-        spec = lab.projection.far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
+        spec = lab.quadratics.far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
         skipped = lab.share_of(np.asarray(lab.run(spec, seed, plant)["align_skipped"])[1:])
         return {"step": Estimate(found, tolerance=moved * found + high - low, samples=64), "skipped": skipped}
 
     defects = {
-        "strength forgotten": lambda: lab.projection.changed(lab.Align, strength=1.0),
+        "strength forgotten": lambda: lab.quadratics.changed(lab.Align, strength=1.0),
         "off-by-one version": lambda: lab.off_by_one_version,
-        "skipped only at a higher cosine": lambda: lab.projection.changed(lab.Align, high=1.0),
+        "skipped only at a higher cosine": lambda: lab.quadratics.changed(lab.Align, high=1.0),
     }

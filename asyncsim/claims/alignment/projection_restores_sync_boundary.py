@@ -58,7 +58,7 @@ def _spec(point: Point, step: Number, distance: float, *size: int) -> lab.Spec:
     """`size`: updates, replicates, and how often to record."""
     links = (lab.align(low=0.0, high=1.0, reference=point["reference"]), sim.updates.sgd(step))
     mode = point["curvature"], point["noise"], point["others"], distance
-    return lab.projection.far_away(*mode, links, point["staleness"], *size)
+    return lab.quadratics.far_away(*mode, links, point["staleness"], *size)
 
 
 class ProjectionRestoresSyncBoundary(Claim):
@@ -127,7 +127,7 @@ class ProjectionRestoresSyncBoundary(Claim):
         raw, a = point["reference"] == "raw", step * curvature
         # Against the applied direction what must be found lies above 1 / (tau + 1): pi/2 over tau + 1 for large tau.
         least, most = (1.2, 3.2) if raw else (0.8 / (tau + 1), 6.0 / (tau + 1))
-        low, high = lab.projection.largest_step(build, least / curvature, most / curvature, tau, seed)
+        low, high = lab.quadratics.largest_step(build, least / curvature, most / curvature, tau, seed)
         middle = math.sqrt(low * high)
         found = {"step": Estimate(middle, tolerance=max(0.005 * middle, high - low), samples=64)}
         if raw:
@@ -147,6 +147,6 @@ class ProjectionRestoresSyncBoundary(Claim):
         return found
 
     defects = {
-        "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
+        "reference applied instead of raw": lambda: lab.quadratics.changed(lab.Align, reference="applied"),
         "off-by-one version": lambda: lab.off_by_one_version,
     }

@@ -121,7 +121,7 @@ class ProjectionSecondMoment(Claim):
         replicates = max(8, units_for(0.0145, effect - 2.0 * bias, 4))
         cycle = 4 * point["staleness"] + 2
         links = (lab.align(low=0.0, high=1.0, strength=point["strength"]), sim.updates.sgd(point["step"]))
-        spec = lab.projection.far_away(
+        spec = lab.quadratics.far_away(
             point["curvature"], point["noise"], point["others"], 0.8, links, point["staleness"],
             (_CYCLES + _WARM_UP) * cycle, replicates,
         )  # fmt: skip
@@ -134,5 +134,5 @@ class ProjectionSecondMoment(Claim):
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _PARTIAL),
-        "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _PARTIAL),
+        "strength forgotten": lambda: (lab.quadratics.changed(lab.Align, strength=1.0), _PARTIAL),
     }

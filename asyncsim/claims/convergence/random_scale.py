@@ -73,4 +73,4 @@ class RandomScale(Claim):
         squares = {f"square[{k}]": lab.between(np.asarray(x) ** 2) for k, x in enumerate(places)}
         return {f"x[{k}]": lab.between(np.asarray(x)) for k, x in enumerate(places)} | squares
 
-    defects = {"unscaled": lambda: lab.projection.changed(type(sim.updates.random_scale()), mean=1.0)}
+    defects = {"unscaled": lambda: lab.quadratics.changed(type(sim.updates.random_scale()), mean=1.0)}
