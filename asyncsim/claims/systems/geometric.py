@@ -17,8 +17,8 @@ from scipy.stats import poisson
 import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._arrivals import Workers
 from asyncsim.claims._claim import Estimate, Plant, Point, units_for, within
+from asyncsim.claims._engines import Workers
 
 
 class Geometric(Workers):

@@ -13,8 +13,8 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import lab
-from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
 from asyncsim.claims._claim import Estimate, Plant, Point, heavy, named, units_for
+from asyncsim.claims._engines import Workers, cyclic_mean_lag, order, service
 
 _point = named("workers", "law", "rates", rates=None)
 _EIGHT = _point(8, "exponential:1.0", (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0))
