@@ -123,10 +123,9 @@ def reference() -> Iterator[tuple[str, str]]:
 
 
 def part_section(part: dict[str, Any]) -> str:
-    """A heading, the signature and the docstring of one part."""
+    """A heading, the signature and the docstring of one part; that of a claim has its statement."""
     signature = f"```python\n{part['signature']}\n```\n\n" if part["signature"] else ""
-    statement = f"*{_text(part['statement'])}*\n\n" if part.get("statement") else ""
-    return f"## {part['name']}\n\n{signature}{statement}{docstring(part['doc'])}\n"
+    return f"## {part['name']}\n\n{signature}{docstring(part['doc'])}\n"
 
 
 def python_page() -> str:

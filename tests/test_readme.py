@@ -213,8 +213,8 @@ def test_the_claim_of_the_extension_guide_holds_and_its_defect_does_not(monkeypa
     ((place, elsewhere),) = eval("{" + row('"systems/') + "}").items()
     ((plant, planted),) = (made() for made in claim.defects.values())
     for point in (*claim.points, *({**claim.points[0], **change} for change in elsewhere)):
-        (measured,) = claim.measure(point, 0.02, 1, untouched).values()
+        (measured,) = claim(point).measure(point, 0.02, 1, untouched).values()
         assert claim(point).predict() == pytest.approx(claim(point).check())
         assert measured.value == pytest.approx(claim(point).predict()["mean"], rel=1e-12)
-    (wrong,) = claim.measure(planted, 0.02, 1, plant).values()
+    (wrong,) = claim(planted).measure(planted, 0.02, 1, plant).values()
     assert place == "systems/first-batches" and abs(wrong.value / claim(planted).predict()["mean"] - 1) > 0.1

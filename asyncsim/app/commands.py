@@ -75,7 +75,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
         from asyncsim import claims
 
         claim = claims.claim(name)
-        module = ast.parse(claims.claims()[claim.id].read_text(encoding="utf-8"))
+        text = ast.get_docstring(ast.parse(claims.claims()[claim.id].read_text(encoding="utf-8"))) or ""
         facts = {"statement": claim.statement, "kind": claim.kind, "status": claim.status, "reference": claim.reference}
         point = claim.point.described()
         lines = [
@@ -83,7 +83,8 @@ def described(kind: str, name: str) -> dict[str, Any]:
             f"{', in ' + p['unit'] if p['unit'] else ''}; {p['doc']}"
             for p in point
         ]
-        doc = "\n".join([ast.get_docstring(module) or "", "", *(["Parameters of a point:"] if lines else []), *lines])
+        source = [] if "Source: " in text else [f"Source: {claim.reference}."]
+        doc = "\n".join([text, *source, "", *(["Parameters of a point:"] if lines else []), *lines])
         return {"name": claim.id, "signature": "", "arguments": point, "doc": doc.rstrip(), **facts}
     about = plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     if kind == "systems":

@@ -19,7 +19,7 @@ from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Plant, 
 
 EACH = 8
 """Claims for each worker process that is started unasked."""
-Trial = type[_claim.Claim]
+Trial = _claim.Claim
 Measured = dict[str, Estimate] | Unmeasured
 """Estimates by quantity, or why there are none."""
 COARSE = 3.0

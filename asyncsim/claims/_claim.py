@@ -1,13 +1,15 @@
 """A claim in one class: what it says, computed twice, and how it is measured on the product (EXTENDING.md has one).
 
-Its docstring is the statement, its parameters are those of a point. `predict` and `check` compute quantities by name on
-independent routes, `wrong` by known mistakes that the measurement must contradict. `measure` estimates the same
-quantities on the product at `points`, `defects` are mistakes planted there, which must flip the verdict.
+The second paragraph of its file, or its own docstring where it has one, is the statement. Its parameters are those of a
+point. `predict` and `check` compute quantities by name on independent routes, `wrong` by known mistakes that the
+measurement must contradict. `measure` estimates the same quantities on the product at `points`, `defects` are mistakes
+planted there, which must flip the verdict.
 
 The two sides stay apart by what they may reach. A prediction reaches neither `sim` nor `lab`; a measurement reaches no
 formula. Reading a claim loads neither torch nor numba: the measured side names the product through `sim` and `lab`.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ClassVar
@@ -15,42 +17,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 # Claims import from here what they are written with.
-import asyncsim as sim  # noqa: F401
-from asyncsim.base import checks, records  # noqa: F401
-from asyncsim.base.declared import (  # noqa: F401
-    Choice,
-    Count,
-    Counts,
-    Declared,
-    Flag,
-    Integer,
-    Parsed,
-    Positive,
-    Real,
-    Staleness,
-    Vector,
-)
-from asyncsim.base.records import Estimate, Point, Timeline  # noqa: F401
-from asyncsim.claims import lab  # noqa: F401
-from asyncsim.claims._trial import (  # noqa: F401
-    Plant,
-    Wrapped,
-    heavy,
-    named,
-    replaced,
-    sampled,
-    too_rare,
-    units_for,
-    untouched,
-    up_to,
-    within,
-)
+import asyncsim as sim
+from asyncsim.base import checks, records
+from asyncsim.base.declared import Choice, Count, Declared, Flag, Integer, Parsed, Positive, Real, Staleness, Vector
+from asyncsim.base.records import Estimate, Point, Timeline
+from asyncsim.claims import lab
+from asyncsim.claims._trial import Plant, heavy, named, replaced, sampled, too_rare, units_for, untouched, up_to, within
 
 Quantities = dict[str, float]
 
 
 class Claim(Declared):
-    """Base of every claim; an instance is a point that was read.
+    """Base of every claim; an instance is a point that was read, or the trial, which is given points to measure.
 
     `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. A wrong formula or a term gives
     what it changes, all other quantities are those of `predict`.
@@ -82,8 +60,7 @@ class Claim(Declared):
         """The same by an independent route."""
         raise NotImplementedError
 
-    @staticmethod
-    def reach(point: Point, /) -> str | None:
+    def reach(self, point: Point, /) -> str | None:
         """Why a point inside the domain cannot be measured, in one sentence of bound and remedy; None where it can.
 
         Such a point is outside, as one is where `measure` raises `InputError`. At the claim's own points that is a
@@ -91,21 +68,18 @@ class Claim(Declared):
         """
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """Estimates of the quantities, on the product: `plant(spec)` runs, as long as an effect of that size needs."""
         raise NotImplementedError
 
-    @classmethod
-    def at(cls, size: str) -> tuple[Point, ...]:
+    def at(self, size: str) -> tuple[Point, ...]:
         """Points of a size."""
-        return cls.points + (cls.more if size == "full" else ())
+        return self.points + (self.more if size == "full" else ())
 
-    @classmethod
-    def planted(cls) -> dict[str, tuple[Plant, Point]]:
+    def planted(self) -> dict[str, tuple[Plant, Point]]:
         """Plants of all defects, each with the point at which the verdict must flip."""
-        made = ((name, plant()) for name, plant in cls.defects.items())
-        return {name: each if isinstance(each, tuple) else (each, cls.points[0]) for name, each in made}
+        made = ((name, plant()) for name, plant in self.defects.items())
+        return {name: each if isinstance(each, tuple) else (each, self.points[0]) for name, each in made}
 
 
 def stated(claim: type[Claim], id: str) -> records.Claim:
@@ -123,7 +97,7 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
 
     return records.Claim(
         id,
-        " ".join((claim.__doc__ or "").split()),
+        " ".join((claim.__doc__ or (sys.modules[claim.__module__].__doc__ or "").split("\n\n")[1]).split()),
         claim.kind,
         claim.status,
         claim,

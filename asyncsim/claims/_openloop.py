@@ -75,14 +75,6 @@ def _panels(law: Law, n: int, unit: float, *edges: float) -> Nodes:
     return _lengths.panels(np.unique(grid[(grid >= 0.0) & (grid <= top)]))
 
 
-def refuse_far(law: Law, n: int, unit: float) -> None:
-    """Refuse laws whose maximum reaches beyond 1e5 units: sums over whole units would be cut off."""
-    chance = float(law.survival(1e5 * unit)) * n
-    checks.require(
-        chance <= 1e-17, "length", str(law), "within 100000 training times", "choose a distribution of a lighter tail"
-    )
-
-
 def mean_floor_by_thresholds(law: Law, n: int, unit: float, low: float, high: float) -> float:
     """E floor(a + t), a uniform on (low, high), t the largest of n draws over `unit`: sum over k of P(a + t >= k)."""
     width = high - low

@@ -56,6 +56,7 @@ def claim(id: str) -> records.Claim:
     return said
 
 
-def trial(id: str) -> type[_claim.Claim]:
-    """How the claim of that id is measured. Raises `InputError` when there is none."""
-    return class_of(known(id))
+def trial(id: str) -> _claim.Claim:
+    """How the claim of that id is measured; no point is read. Raises `InputError` when there is none."""
+    home = class_of(known(id))
+    return home.__new__(home)

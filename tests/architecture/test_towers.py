@@ -2,7 +2,7 @@
 
 A prediction (`predict`, `check`, `wrong`, `terms`, parameters) reaches neither `sim` nor `lab`, and formulas that it
 imports stand on floor 0. A measurement (`measure`, `reach`, `defects`) reaches no formula, and no function that the
-prediction reaches. Points and other constants are shared.
+prediction reaches; of its claim it reads points and other constants, which are shared.
 """
 
 import ast
@@ -61,6 +61,8 @@ def faults(source: str) -> list[str]:
     formulas = {name for name in measured if "claims._" in origin.get(name, "") + "." and _formula(origin[name])}
     found = [f"a prediction reaches {name}" for name in sorted(predicted & {"sim", "lab"})]
     found += [f"a measurement reaches the formula {name}" for name in sorted(formulas)]
+    own_reads = {name for key, node in members if key in MEASURED for name in _own(node)}
+    found += [f"a measurement reads {name} of its claim" for name in sorted(own_reads - MEASURED - NEITHER)]
     return found + [f"both sides use {name}" for name in sorted(predicted & measured & set(defined))]
 
 
@@ -73,6 +75,14 @@ def _name(node: ast.stmt) -> str:
     if isinstance(node, ast.Assign):
         return next((each.id for each in ast.walk(node.targets[0]) if isinstance(each, ast.Name)), "")
     return getattr(node, "name", "")
+
+
+def _own(node: ast.stmt) -> set[str]:
+    """What a method reads of its instance."""
+    if not isinstance(node, ast.FunctionDef):
+        return set()
+    read = (each for each in ast.walk(node) if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name))
+    return {each.attr for each in read if each.value.id == node.args.args[0].arg}
 
 
 def _code(node: ast.AST) -> ast.AST:
@@ -115,8 +125,7 @@ def _helper(x):
 class One(Claim):
     def predict(s):
         return softmax(s.x)
-    @staticmethod
-    def measure(point, effect, seed, plant):
+    def measure(self, point, effect, seed, plant):
         return lab.run(point)
 """
 
@@ -128,6 +137,7 @@ class One(Claim):
         ("return x\n", "return lab.run(x)\n", "a prediction reaches lab"),
         ("lab.run(point)", "softmax(point)", "the formula softmax"),
         ("lab.run(point)", "_work.seconds(point)", "the formula _work"),
+        ("lab.run(point)", "self.predict()", "reads predict of its claim"),
         ("lab.run(point)", "_helper(point)", "both sides use _helper"),
     ],
 )

@@ -32,6 +32,7 @@ from asyncsim.app import verifying
 from asyncsim.app.evidence import digest_of
 from asyncsim.base import workers
 from asyncsim.base.records import Verdict, plain
+from tests.theory import drawing
 
 POINTS, OUTSIDE = 14, 0.2
 AGAIN = (1 << 40, 1 << 41)
@@ -41,8 +42,6 @@ FOLDER = Path(__file__).parents[2] / "build" / "far"
 
 def judged(id: str, seed: int, points: int) -> list[dict[str, Any]]:
     """A row for each point of a claim: its verdict, and those of the repetitions where it was violated."""
-    from tests.theory import drawing
-
     # Of runs too short for their staleness, which is as it was asked for.
     warnings.simplefilter("ignore")
     rows = []
@@ -69,11 +68,7 @@ def _routes(id: str, point: dict[str, Any]) -> float:
     """By how much both routes to the prediction differ, over what rounding may leave: at most 1 where they agree."""
     claim, given = claims.claim(id), {name: value for name, value in point.items() if value is not None}
     first, second = claim.predict(given), claim.cross_check(given)
-    scales: dict[str, float] = {}
-    for name, value in first.items():
-        stem = name.partition("[")[0]
-        scales[stem] = math.hypot(scales.get(stem, 0.0), value)
-    left = [abs(value - second[n]) / (1e-10 * scales[n.partition("[")[0]] + 1e-12) for n, value in first.items()]
+    left = [abs(first[n] - second[n]) / (1e-10 * scale + 1e-12) for n, scale in drawing.norms(first).items()]
     return max(left) if list(first) == list(second) else math.inf
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+ROW = ((0.3, -0.2, 0.5),)
 ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "alignment/adam-inflation": (
         {"dimension": 1, "signal": 0.6, "strength": 0.9, "reference": "known"},
@@ -55,7 +56,7 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "estimator/minibatches": ({"cut": "tokens", "minibatches": 4},),
     "estimator/optimal-baseline": ({"rewards": (0.0, 0.0, 1.0)},),
     "estimator/plug-in-baseline": ({"samples": 2}, {"baseline": "mean", "leave_one_out": True}),
-    "estimator/ppo-gate": ({"behavior_logits": (0.0, 0.0, 0.0)}, {"means": (0.5, 0.5, 0.5), "offset": 0.5}),
+    "estimator/ppo-gate": ({"behavior_logits": (0.0, 0.0, 0.0)}, {"means": (0.5, 0.5, 0.5), "offset": 0.6}),
     "estimator/score-centering": ({"offset": 1.5}, {"weight": "none"}),
     "estimator/token-is-bias": ({"horizon": 2, "success": 0.5},),
     "estimator/truncation-bias": ({"cap": 1.01},),
@@ -91,14 +92,7 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "ratio/markov-moments": ({"horizon": 1},),
     "ratio/mismatch-adds": ({"temperature": 1.0, "noise": 0.1, "horizon": 5},),
     "ratio/sequence-product": ({"horizon": 1},),
-    "ratio/top-p": (
-        {
-            "horizon": 1,
-            "dependence": "iid",
-            "behavior_logits": ((0.3, -0.2, 0.5),),
-            "current_logits": ((0.3, -0.2, 0.5),),
-        },
-    ),
+    "ratio/top-p": ({"horizon": 1, "dependence": "iid"} | dict.fromkeys(("behavior_logits", "current_logits"), ROW),),
     "ratio/unseen-support": ({"samples": 8}, {"bound": 0.1}),
     "sequence/gradient": ({"horizon": 12},),
     "sequence/success-probability": ({"fraction": 0.6}, {"horizon": 30}),

@@ -97,7 +97,7 @@ def test_the_command_ends_in_status_and_advice(
     """A wrong formula is violated; an effect a thousand times smaller than the measurement can see is undecided."""
     from asyncsim import claims
 
-    claim, trial = claims.claim("ess/limit"), claims.trial("ess/limit")
+    claim, trial, changed = claims.claim("ess/limit"), claims.trial("ess/limit"), claims.trial("ess/limit")
 
     def wrong(point: Any) -> dict[str, float]:
         return {name: factor * value for name, value in claim.predict(point).items()}
@@ -106,8 +106,8 @@ def test_the_command_ends_in_status_and_advice(
         found = trial.measure(point, trial.effect, *given)
         return {name: each._replace(error=max(each.error, 1e-3)) for name, each in found.items()}
 
-    measure = staticmethod(coarse if size < 1 else trial.measure)
-    changed = type("Changed", (trial,), {"effect": trial.effect * size, "measure": measure})
+    monkeypatch.setattr(changed, "effect", trial.effect * size)
+    monkeypatch.setattr(changed, "measure", coarse if size < 1 else trial.measure)
     monkeypatch.setattr(verifying.claims, "claim", lambda name: dataclasses.replace(claim, predict=wrong))
     monkeypatch.setattr(verifying.claims, "trial", lambda name: changed)
     result, found = verdicts.verify(verdicts.Request(["ess/limit"]), tmp_path / "r.html")

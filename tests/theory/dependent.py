@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from asyncsim.base.declared import Choice, Counts, Flag, Integer, Parameter, Parsed, Real, Vector
 from asyncsim.claims import _bandit, _lengths, _work
-from asyncsim.claims._delay import critical
-from asyncsim.claims._gaussian_bandit import GaussianBandit
+from asyncsim.claims._delay import GaussianBandit, critical
 from asyncsim.claims._mdp import Process
 from asyncsim.claims.convergence._descent import Descent
 from asyncsim.claims.systems import cap_idle
@@ -86,6 +84,16 @@ KINDS: dict[type, Callable[[Any, Draw], dict[str, Any]]] = {
 }
 
 
+def then(change: Callable[[dict[str, Any], Draw], dict[str, Any]]) -> Callable[[Any, Draw], dict[str, Any]]:
+    """Typical values, and what is changed of them."""
+
+    def drawn(cls: Any, draw: Draw) -> dict[str, Any]:
+        point = typical(cls, draw)
+        return point | change(point, draw)
+
+    return drawn
+
+
 def weights(draw: Draw, most: int) -> tuple[float, ...]:
     """Probabilities of so many values and one more, at most."""
     drawn = [*draw(Vector(typical=(0.0, 1.0), sizes=(0, most))), 1.0]
@@ -102,19 +110,20 @@ def in_flight(cls: Any, draw: Draw) -> dict[str, Any]:
     return point | {"in_flight": count, "mean": mean, "step": step}
 
 
-def modes(cls: Any, draw: Draw) -> dict[str, Any]:
+@then
+def modes(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """Below 0.95 of the boundary: closer, the Lyapunov equation itself loses the digits."""
-    tau, top = draw(cls.staleness), draw(Real(typical=(0.1, 5.0)))
+    top = draw(Real(typical=(0.1, 5.0)))
     others = (top * share for share in draw(Vector(typical=(0.1, 1.0), sizes=(0, 3))))
-    step = draw(Real(typical=(0.05, 0.95))) * critical(tau) / top
-    return {"staleness": tau, "curvatures": (top, *others), "noise": draw(cls.noise), "step": step}
+    step = draw(Real(typical=(0.05, 0.95))) * critical(point["staleness"]) / top
+    return {"curvatures": (top, *others), "step": step}
 
 
-def random_delays(cls: Any, draw: Draw) -> dict[str, Any]:
+@then
+def random_delays(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """Below 0.9 of the boundary of a delay that is always the largest."""
-    law, curvature = weights(draw, 8), draw(cls.curvature)
-    step = draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1) / curvature
-    return {"law": law, "curvature": curvature, "noise": draw(cls.noise), "step": step}
+    law = weights(draw, 8)
+    return {"law": law, "step": draw(Real(typical=(0.05, 0.9))) * critical(len(law) - 1) / point["curvature"]}
 
 
 def stamped(cls: Any, draw: Draw) -> dict[str, Any]:
@@ -160,21 +169,15 @@ def slopes(cls: Any, draw: Draw) -> dict[str, Any]:
     return point | {"step": draw(Real(typical=cls.step.typical)), "stalenesses": ages}
 
 
-def many_places(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Places for one to eight batches."""
-    point = typical(cls, draw)
-    return point | {"places": point["groups_per_batch"] * draw(Integer(1, typical=(1, 8)))}
-
-
-def away_from_the_knee(cls: Any, draw: Draw) -> dict[str, Any]:
+@then
+def away_from_the_knee(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """The ratio of the two sides stays away from the knee, and the buffer is large enough for chance."""
-    point = typical(cls, draw)
     ratio = draw(Real(typical=(0.2, 0.7) if draw(Flag()) else (1.4, 4.0)))
     groups, sync = point["groups_per_batch"], point["sync_time"]
     work = _work.longest(_work.law_of("length", point["length"]), point["samples_per_group"])
     train = ratio * groups * work / point["places"]
     absence = 0.0 if point["generator_pauses"] or ratio > 1.0 else 0.1 * sync
-    return point | {
+    return {
         "train_time": train,
         "sync_time": min(sync, train) if absence == 0.0 else min(absence, 0.1 * train),
         "capacity": 4 * groups * point["batches_per_publish"] + 40,
@@ -194,16 +197,16 @@ def crowded_permits(cls: Any, draw: Draw) -> dict[str, Any]:
     return point | work | {"zero_train_time": False, "places": places}
 
 
-def slow_places(cls: Any, draw: Draw) -> dict[str, Any]:
+@then
+def slow_places(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """One exponential sample a group at any load, or other lengths over many places at a moderate one."""
-    point = typical(cls, draw)
     law, samples = _lengths.read_law("length", point["length"]), point["samples_per_group"]
     exact = law.kind == "exponential" and samples == 1
     groups = point["groups_per_batch"]
     most = cap_idle._PLACES_PER_GROUP * groups
     places = draw(Integer(1, typical=(1 if exact else most, 2 * most)))
     busy = draw(Real(typical=(0.01, cap_idle._BUSIEST if exact else cap_idle._MODERATE)))
-    return point | {"places": places, "train_time": busy * law.expected_max(samples) * groups / places}
+    return {"places": places, "train_time": busy * law.expected_max(samples) * groups / places}
 
 
 def loop(draw: Draw) -> dict[str, Any]:
@@ -213,31 +216,17 @@ def loop(draw: Draw) -> dict[str, Any]:
     return {"tickets": tickets, "places": tickets + draw(Integer(0, typical=(0, 3))), "train_time": train}
 
 
-def kept_samples(cls: Any, draw: Draw) -> dict[str, Any]:
-    """As many kept as are started, or fewer."""
-    point = typical(cls, draw)
-    return point | {"kept": min(point["kept"], point["started"])}
-
-
-def any_loop(cls: Any, draw: Draw) -> dict[str, Any]:
+@then
+def any_loop(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """Any ticket system, or a closed loop whose numbers are known."""
-    point = typical(cls, draw)
     if draw(Flag()):
-        return point | {"groups_per_batch": 1, "release": "publish"} | loop(draw)
-    return point | {"tickets": point["groups_per_batch"] + draw(Integer(0, typical=(0, 12)))}
+        return {"groups_per_batch": 1, "release": "publish"} | loop(draw)
+    return {"tickets": point["groups_per_batch"] + draw(Integer(0, typical=(0, 12)))}
 
 
-def permits(least: int, cls: Any, draw: Draw) -> dict[str, Any]:
-    """Permits for a publish, and from `least` to a dozen groups more."""
-    point = typical(cls, draw)
-    publish = point["groups_per_batch"] * point["batches_per_publish"]
-    return point | {"tickets": publish + draw(Integer(0, typical=(least, 12)))}
-
-
-def live_permits(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Up to 12 permits more than a batch takes."""
-    point = typical(cls, draw)
-    return point | {"tickets": point["publish_groups"] + draw(Integer(1, typical=(1, 12)))}
+def permits(more: Integer, *sizes: str) -> Callable[[Any, Draw], dict[str, Any]]:
+    """Permits for a publish, the product of these sizes, and some more."""
+    return then(lambda point, draw: {"tickets": math.prod(point[name] for name in sizes) + draw(more)})
 
 
 def buffered(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
@@ -249,67 +238,40 @@ def buffered(point: dict[str, Any], ratio: float, draw: Draw) -> dict[str, Any]:
     return point | {"places": places, "train_time": ratio * groups * work / places, "capacity": capacity}
 
 
-def open_loop(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Generators well below or well above the trainer."""
-    ratio = draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0)))
-    return buffered(typical(cls, draw), ratio, draw)
-
-
-def shares_of_time(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Times of training as shares of what there is."""
-    point = typical(cls, draw)
-    spare = point["seconds"] / point["places"]
-    return {**point, "train_time": spare * point["train_time"], "sync_time": spare * point["sync_time"]}
-
-
-def levels(cls: Any, draw: Draw) -> dict[str, Any]:
+@then
+def levels(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     """Three to thirteen batches of tickets, and levels behind them."""
-    point = typical(cls, draw)
     groups = point["groups_per_batch"]
     tickets = groups * draw(Integer(3, typical=(3, 12))) + draw(Integer(0, typical=(0, 15)))
     levels = sorted(draw(Counts(0, least=1, typical=(0, 12))))
-    return point | {"tickets": tickets, "levels": tuple(tickets // groups + 2 + k for k in levels)}
-
-
-def workers(cls: Any, draw: Draw) -> dict[str, Any]:
-    """As many rates as workers, or none."""
-    point = {name: draw(p) for name, p in cls.parameters.items() if name != "rates"}
-    return point | {"rates": draw(Vector(0.0, point["workers"], typical=cls.rates.typical, optional=True))}
-
-
-def short_delays(cls: Any, draw: Draw) -> dict[str, Any]:
-    """Staleness of at most 2."""
-    law = weights(draw, 2)
-    return {name: law if name == "law" else draw(p) for name, p in cls.parameters.items()}
-
-
-def offset(cls: Any, draw: Draw) -> dict[str, Any]:
-    """A share of the penalty's weight."""
-    point = typical(cls, draw)
-    return point | {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
-
-
-def unequal_arms(cls: Any, draw: Draw) -> dict[str, Any]:
-    """One arm pays nothing, so that rewards differ."""
-    point = typical(cls, draw)
-    return point | {"rewards": (0.0, *point["rewards"][1:])}
+    return {"tickets": tickets, "levels": tuple(tickets // groups + 2 + k for k in levels)}
 
 
 POINTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "systems/age-cut-length-bias": many_places,
+    "systems/age-cut-length-bias": then(
+        lambda point, draw: {"places": point["groups_per_batch"] * draw(Integer(1, typical=(1, 8)))}
+    ),
     "systems/asynchronous-throughput": away_from_the_knee,
     "systems/cap-binds": crowded_permits,
     "systems/cap-idle": slow_places,
-    "systems/closed-loop": lambda cls, draw: typical(cls, draw) | loop(draw),
-    "systems/first-k-length-bias": kept_samples,
-    "systems/hard-bounds": partial(permits, 1),
+    "systems/closed-loop": then(lambda point, draw: loop(draw)),
+    "systems/first-k-length-bias": then(lambda point, draw: {"kept": min(point["kept"], point["started"])}),
+    "systems/hard-bounds": permits(Integer(0, typical=(1, 12)), "groups_per_batch", "batches_per_publish"),
     "systems/little": any_loop,
-    "systems/open-loop-mean": open_loop,
-    "systems/overflow": lambda cls, draw: buffered(typical(cls, draw), draw(Real(typical=(1.8, 4.0))), draw),
-    "systems/pipeline": shares_of_time,
+    # Generators well below or well above the trainer.
+    "systems/open-loop-mean": then(
+        lambda point, draw: buffered(point, draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0))), draw)
+    ),
+    "systems/overflow": then(lambda point, draw: buffered(point, draw(Real(typical=(1.8, 4.0))), draw)),
+    # Times of training as shares of what there is.
+    "systems/pipeline": then(
+        lambda point, draw: {k: point["seconds"] / point["places"] * point[k] for k in ("train_time", "sync_time")}
+    ),
     "systems/straggler-tail": levels,
-    "systems/ticket-throughput": partial(permits, 0),
-    "staleness/baseline-offset-immunity": offset,
+    "systems/ticket-throughput": permits(Integer(0, typical=(0, 12)), "groups_per_batch", "batches_per_publish"),
+    "staleness/baseline-offset-immunity": then(
+        lambda point, draw: {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
+    ),
     **dict.fromkeys(("predictor/lead-time", "convergence/step-size-law"), stepping(1.05, 2.5)),
     "alignment/lag-identity": modes,
     "alignment/lag1-closed-form": stepping(0.05, 0.95),
@@ -324,11 +286,22 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "estimator/cut-advantages": greedy,
     "estimator/v-trace": ring,
     "ratio/markov-moments": followed,
-    **dict.fromkeys(("systems/geometric", "systems/arrivals-per-update", "systems/update-on-arrival"), workers),
-    **dict.fromkeys(("live/learning", "live/staleness", "live/throughput"), live_permits),
+    # As many rates as workers, or none.
     **dict.fromkeys(
-        ("staleness/random-mean", "staleness/random-mean-square", "staleness/constant-is-worst"), short_delays
+        ("systems/geometric", "systems/arrivals-per-update", "systems/update-on-arrival"),
+        then(lambda point, draw: {"rates": draw(Vector(0.0, point["workers"], typical=(0.5, 4.0), optional=True))}),
     ),
-    **dict.fromkeys(("staleness/implicit-momentum", "staleness/stale-reinforce-is-delayed-ascent"), unequal_arms),
+    **dict.fromkeys(
+        ("live/learning", "live/staleness", "live/throughput"), permits(Integer(1, typical=(1, 12)), "publish_groups")
+    ),
+    **dict.fromkeys(
+        ("staleness/random-mean", "staleness/random-mean-square", "staleness/constant-is-worst"),
+        then(lambda point, draw: {"law": weights(draw, 2)}),
+    ),
+    # One arm pays nothing, so that rewards differ.
+    **dict.fromkeys(
+        ("staleness/implicit-momentum", "staleness/stale-reinforce-is-delayed-ascent"),
+        then(lambda point, draw: {"rewards": (0.0, *point["rewards"][1:])}),
+    ),
 }
 """A random point of each claim whose class cannot draw one parameter after the other."""

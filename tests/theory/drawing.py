@@ -1,6 +1,7 @@
 """From declared parameters to points: strategies that draw what is typical."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,7 @@ def law(p: d.Parameter[Any]) -> st.SearchStrategy[Any]:
 
 def random_point(id: str, draw: Draw) -> dict[str, Any]:
     """A point of typical values."""
-    cls = claims.claim(id).point
-    made: dict[str, Any] = POINTS.get(id, typical)(cls, draw)
-    return made
+    return POINTS.get(id, typical)(claims.claim(id).point, draw)
 
 
 def drawn(id: str) -> st.SearchStrategy[dict[str, Any]]:
@@ -41,8 +40,15 @@ def drawn(id: str) -> st.SearchStrategy[dict[str, Any]]:
 
 def stated(id: str) -> dict[str, Any]:
     """The point that a claim declares as its example."""
-    found: dict[str, Any] = claims.claim(id).point.example()
-    return found
+    return claims.claim(id).point.example()
+
+
+def norms(values: Mapping[str, float]) -> dict[str, float]:
+    """Of each quantity, the norm of the vector that it belongs to."""
+    stems: dict[str, list[float]] = {}
+    for name, value in values.items():
+        stems.setdefault(name.partition("[")[0], []).append(value)
+    return {name: math.hypot(*stems[name.partition("[")[0]]) for name in values}
 
 
 def far(id: str, rng: np.random.Generator, most: float = 3.0) -> dict[str, Any]:

@@ -5,13 +5,15 @@ Plain bounds of single parameters are tried for every claim, without a row.
 
 SAME = (0.3, -0.2, 0.5)
 """Logits of behavior at most stated points."""
+INDEPENDENT = {"dependence": "iid", "behavior_logits": (SAME,)}
+FEW = {"length": "exponential:1", "samples_per_group": 1}
 REFUSALS = [
     ("staleness/soft-optimum-step", {"kl": 1e-3}, "two arms"),
     ("staleness/soft-optimum-step", {"reference_logits": (0.0, 0.0)}, "shape [3]"),
     ("staleness/stale-reinforce-is-delayed-ascent", {"rewards": (1.0, 1.0, 1.0)}, "rewards that differ"),
     (
         "staleness/regularizer-placement",
-        {"rewards": (0.0, 0.5, 1.0), "reference_logits": (0.0, 0.0, 0.0)},
+        {"rewards": (0.0, 0.5, 1.0), "reference_logits": (0.0,) * 3},
         "two arms for a loss",
     ),
     ("staleness/baseline-offset-immunity", {"offset": 0.5}, "between -2 kl and 3 kl"),
@@ -25,11 +27,7 @@ REFUSALS = [
     ("systems/cap-binds", {"tickets": 2}, "an integer >= 3"),
     ("systems/cap-binds", {"places": 3}, "the text of a distribution where generator slots are few"),
     ("systems/cap-binds", {"places": 3, "zero_train_time": True}, "as many as tickets"),
-    (
-        "systems/cap-binds",
-        {"places": 3, "length": "exponential:1", "samples_per_group": 1, "period": 1.1},
-        "such that group permits wait for less than 0.001 of a version",
-    ),
+    ("systems/cap-binds", {"places": 3} | FEW | {"period": 1.1}, "group permits wait for less than 0.001 of a version"),
     ("systems/cap-idle", {"train_time": 1.0}, "at most 0.95"),
     ("systems/cap-idle", {"length": "lognormal:1.0:0.8"}, "places = 4: must be >= 16"),
     ("systems/hard-bounds", {"rule": "wait:1"}, "wait:2 or more"),
@@ -103,26 +101,18 @@ REFUSALS = [
         {"offset": 0.0, "success": 0.1, "current_logits": ((40.0, 0.0, 0.0),) * 4},
         "gradients vary",
     ),
-    (
-        "estimator/kl-estimators",
-        {"dependence": "iid", "behavior_logits": (SAME,), "current_logits": (SAME,)},
-        "another policy",
-    ),
+    ("estimator/kl-estimators", INDEPENDENT | {"current_logits": (SAME,)}, "another policy"),
     ("estimator/plug-in-baseline", {"samples": 11}, "3**samples <= 65536"),
     ("estimator/plug-in-baseline", {"rewards": (1.0, 1.0, 1.0)}, "rewards that differ"),
     ("estimator/ppo-gate", {"low": 0.0}, "off every ratio"),
     ("estimator/ppo-gate", {"means": (0.3, 0.5, 1.8)}, "in [0, 1]"),
-    (
-        "estimator/score-centering",
-        {"offset": 0.0, "rewards": (0.0, 0.0, 0.0, 0.0)},
-        "such that centering changes a gradient",
-    ),
+    ("estimator/score-centering", {"offset": 0.0, "rewards": (0.0,) * 4}, "such that centering changes a gradient"),
     ("estimator/score-centering", {"top": 3}, "at most 2"),
     ("estimator/score-centering", {"cap": 100.0}, "centering changes a gradient"),
     (
         "estimator/token-is-bias",
-        {"success": None, "dependence": "iid", "behavior_logits": (SAME,), "current_logits": ((1.0, 0.0, 0.0),)},
-        "such that token ratios are biased",
+        INDEPENDENT | {"success": None, "current_logits": ((1.0, 0.0, 0.0),)},
+        "ratios are biased",
     ),
     ("estimator/v-trace", {"trace_cap": 1.1}, "at most rho_cap"),
     ("estimator/v-trace", {"steps": 12, "rewards": ((0.0, 0.0),) * 3}, "not all 0"),

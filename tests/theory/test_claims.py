@@ -29,29 +29,20 @@ DEFECTS = [(id, name) for id in IDS for name in claims.claim(id).formula_defects
 def deviation(first: Mapping[str, float], second: Mapping[str, float], relative_to: str) -> float:
     """Largest difference relative to each value of `first`, or to the norm of the vector that it belongs to."""
     assert first and list(first) == list(second)
-    squares: dict[str, float] = {}
-    for name, value in first.items():
-        stem = name.partition("[")[0] if relative_to == "norm" else name
-        squares[stem] = squares.get(stem, 0.0) + value**2
-    worst = 0.0
-    for name, value in first.items():
-        scale = math.sqrt(squares[name.partition("[")[0] if relative_to == "norm" else name])
-        worst = max(worst, abs(value - second[name]) / scale if scale else math.inf)
-    return worst
+    scales = drawing.norms(first) if relative_to == "norm" else {name: abs(value) for name, value in first.items()}
+    return max(abs(first[name] - second[name]) / scale if scale else math.inf for name, scale in scales.items())
 
 
 def assert_same(first: Mapping[str, float], second: Mapping[str, float]) -> None:
     assert first and list(first) == list(second)
-    for name, value in first.items():
-        stem = name.partition("[")[0]
-        scale = math.sqrt(sum(v**2 for n, v in first.items() if n.partition("[")[0] == stem))
-        assert abs(value - second[name]) <= RELATIVE * scale + ABSOLUTE, (name, value, second[name])
+    for name, scale in drawing.norms(first).items():
+        assert abs(first[name] - second[name]) <= RELATIVE * scale + ABSOLUTE, (name, first[name], second[name])
 
 
 @pytest.mark.parametrize("id", IDS)
 def test_claim_is_whole(id: str) -> None:
     claim = claims.claim(id)
-    assert isinstance(claim, records.Claim) and claim.id == id
+    assert isinstance(claim, records.Claim) and claim.id == id and claim.statement
     assert claim.domain(STATED[id]) is None, f"{id}: give each parameter an example inside the domain"
     # One takes the settings of an engine, which are declared there.
     own = claim.point.parameters.values() if id != "systems/mean-staleness-identity" else ()

@@ -1,6 +1,7 @@
 """Tickets that wait for places: the bound on those left over, by a second route and by simulation, and its end."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -112,32 +113,20 @@ def test_no_more_groups_wait_for_a_slot_than_the_bound(law, servers):
     assert mean <= bound + 6.0 * error + 1e-12 and mean > 0.0
 
 
+areal, skyrl, pipeline_rl, fully_async = (
+    partial(getattr(presets, name), length=LENGTH) for name in ("areal", "skyrl", "pipeline_rl", "verl_fully_async")
+)
+AREAL, SMALL = areal(4, 32, 64, train_time=4.0), areal(2, 16, 12, train_time=6.0)
 INSIDE = {
-    "areal": (presets.areal(4, 32, 64, length=LENGTH, train_time=4.0), 8, 4.0),
-    "areal, one batch of places": (presets.areal(4, 32, length=LENGTH, train_time=8.0), 8, 4.0),
-    "half a batch of places": (presets.areal(2, 16, 8, length=LENGTH, train_time=12.0), 2, 2.0),
-    "skyrl on slots": (presets.skyrl(4, 2, 12, length=LENGTH, train_time=4.0).replace(servers=2, slots=16), 4, 2.0),
-    "pipeline_rl on permits": (
-        presets.pipeline_rl(32, 64, attempts=4, llm_max_rollouts=16, length=LENGTH, train_time=6.0),
-        4,
-        2.0,
-    ),
-    "pipeline_rl by the sample": (
-        presets.pipeline_rl(16, 64, attempts=1, llm_max_rollouts=24, length=LENGTH, train_time=3.0),
-        1,
-        4.0,
-    ),
-    "two batches to a publish": (
-        presets.verl_fully_async(16, 1.0, 2, length=LENGTH, train_time=6.0).replace(rates=(1.0,) * 24),
-        4,
-        1.0,
-    ),
-    "returned at the dequeue": (
-        presets.areal(2, 16, 12, length=LENGTH, train_time=6.0).replace(release="dequeue"),
-        2,
-        3.0,
-    ),
-    "a pause at each publish": (presets.areal(2, 16, 12, length=LENGTH, train_time=6.0, sync_time=1.0), 2, 2.0),
+    "areal": (AREAL, 8, 4.0),
+    "areal, one batch of places": (areal(4, 32, train_time=8.0), 8, 4.0),
+    "half a batch of places": (areal(2, 16, 8, train_time=12.0), 2, 2.0),
+    "skyrl on slots": (skyrl(4, 2, 12, train_time=4.0).replace(servers=2, slots=16), 4, 2.0),
+    "pipeline_rl on permits": (pipeline_rl(32, 64, attempts=4, llm_max_rollouts=16, train_time=6.0), 4, 2.0),
+    "pipeline_rl by the sample": (pipeline_rl(16, 64, attempts=1, llm_max_rollouts=24, train_time=3.0), 1, 4.0),
+    "two batches to a publish": (fully_async(16, 1.0, 2, train_time=6.0).replace(rates=(1.0,) * 24), 4, 1.0),
+    "returned at the dequeue": (SMALL.replace(release="dequeue"), 2, 3.0),
+    "a pause at each publish": (SMALL.replace(sync_time=1.0), 2, 2.0),
 }
 
 
@@ -155,31 +144,19 @@ def test_the_mean_is_that_of_the_tickets_where_generation_outruns_training(case)
 
 
 OUTSIDE = {
-    "generation is slower": presets.areal(4, 32, 64, length=LENGTH, train_time=1.0),
-    "permits that are too few": presets.pipeline_rl(
-        32, 64, attempts=8, llm_max_rollouts=16, length=LENGTH, train_time=1.0
-    ),
-    "permits for groups of one": presets.pipeline_rl(
-        16, 64, attempts=1, llm_max_rollouts=20, length=LENGTH, train_time=0.5
-    ),
-    "permits and slots": presets.pipeline_rl(
-        32, 64, attempts=8, llm_max_rollouts=16, length=LENGTH, train_time=40.0
-    ).replace(slots=8),
-    "neither is": presets.areal(4, 4, 4, length=LENGTH, load=1.1),
-    "no variance": presets.areal(4, 32, 64, length="pareto:0.333:1.5", train_time=8.0),
-    "random training": presets.areal(4, 32, 64, length=LENGTH, train_time=exponential(4.0)),
-    "rewards that hold": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).replace(
-        reward=exponential(1.0), reward_holds=True
-    ),
-    "reading again": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).replace(prefill_speedup=100.0, prompt=0.1),
-    "a queue that blocks": presets.areal(4, 32, 64, length=LENGTH, train_time=2.0).replace(capacity=100),
-    "a queue that closes": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).replace(
-        capacity=64, overflow="close"
-    ),
-    "places and slots": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).replace(slots=16),
-    "a trainer that goes on": presets.areal(4, 32, 64, length=LENGTH, train_time=4.0, sync_time=1.0).replace(
-        trainer_waits=False, generator_pauses=False
-    ),
+    "generation is slower": AREAL.replace(train_time=1.0),
+    "permits that are too few": pipeline_rl(32, 64, attempts=8, llm_max_rollouts=16, train_time=1.0),
+    "permits for groups of one": pipeline_rl(16, 64, attempts=1, llm_max_rollouts=20, train_time=0.5),
+    "permits and slots": pipeline_rl(32, 64, attempts=8, llm_max_rollouts=16, train_time=40.0).replace(slots=8),
+    "neither is": areal(4, 4, 4, load=1.1),
+    "no variance": areal(4, 32, 64, length="pareto:0.333:1.5", train_time=8.0),
+    "random training": AREAL.replace(train_time=exponential(4.0)),
+    "rewards that hold": AREAL.replace(reward=exponential(1.0), reward_holds=True),
+    "reading again": AREAL.replace(prefill_speedup=100.0, prompt=0.1),
+    "a queue that blocks": AREAL.replace(train_time=2.0, capacity=100),
+    "a queue that closes": AREAL.replace(capacity=64, overflow="close"),
+    "places and slots": AREAL.replace(slots=16),
+    "a trainer that goes on": AREAL.replace(sync_time=1.0, trainer_waits=False, generator_pauses=False),
 }
 
 
@@ -196,13 +173,13 @@ def test_where_generation_is_slower_the_mean_is_not_that_of_the_tickets():
 
 @pytest.mark.parametrize(("ahead", "epoch"), [(2, 8), (4, 6), (1, 1)])
 def test_epochs_have_no_steady_state_and_a_mean_over_whole_ones(ahead, epoch):
-    system = presets.skyrl(4, ahead, 4 * (ahead + 1), epoch, length=LENGTH, train_time=4.0)
+    system = skyrl(4, ahead, 4 * (ahead + 1), epoch, train_time=4.0)
     prediction = predicted(system, 2)
     measured = system.staleness(6 * epoch, 1, 0, 2)[0].mean()
     assert prediction.law is None and f"over whole epochs the mean is {measured:.4g} where" in prediction.reason
 
 
 def test_a_law_of_lengths_without_a_mean_is_no_error():
-    settings = presets.areal(4, 32, 64, length=LENGTH, train_time=4.0).describe_at(8)
+    settings = AREAL.describe_at(8)
     assert claims.predicted_staleness({**settings, "length": "pareto:1:0.9"}, 8).law is None
     assert _few_places.of_places(Law.parse("pareto:1:0.9"), 8, 64, 32, 4.0) == math.inf

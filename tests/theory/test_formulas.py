@@ -7,7 +7,7 @@ import pytest
 
 from asyncsim import claims
 from asyncsim.app.reporting import GREEK, rendered
-from asyncsim.claims.staleness_rules import _unticketed
+from asyncsim.claims.staleness_rules import _predicted
 from asyncsim.plotting import plot
 from tests.test_reporting import verdict
 
@@ -87,5 +87,5 @@ def test_no_mark_is_seen_where_none_is_rendered():
 
 def test_the_reason_for_a_law_has_no_marks():
     point = {"workers": 8, "law": "exponential:1.0", "rates": None}
-    found = _unticketed._of_claim("systems/update-on-arrival", point, "mean")
+    found = _predicted._of_claim("systems/update-on-arrival", point, "mean")
     assert found.mean == 7 and "N-1" in found.reason and "`" not in found.reason

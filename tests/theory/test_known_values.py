@@ -1,6 +1,8 @@
 """Numbers known by hand or from print, where two routes to a formula say less than one of them."""
 
+import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -110,3 +112,29 @@ def test_log_normal_weights_may_be_read_up_to_a_quarter_of_log_n() -> None:
         read = predict("ess/finite-sample", samples=64, horizon=400, **half)["ess"]
         limit = predict("ess/limit", **half)["ess"] ** 400
         assert low < read / limit < high
+
+
+def scheduled(works: tuple[int, ...], slots: int) -> int:
+    """Second at which unit steps of time have served all works in order: no heap, no free times."""
+    waiting, active, now = list(works), [0] * slots, 0
+    while waiting or any(active):
+        active = [left or (waiting.pop(0) if waiting else 0) for left in active]
+        active, now = [max(left - 1, 0) for left in active], now + 1
+    return now
+
+
+def test_list_scheduling_over_all_small_instances() -> None:
+    """Every list of one to six works of 1 to 3 on three slots: all bounds hold and all are attained."""
+    point = {"slots": 3, "groups_per_batch": 1, "samples_per_group": 1, "length": "constant:1", "train_time": 0.0}
+    bound = predict("systems/list-scheduling", sync_time=0.0, **point)
+    excess, busy, longest = [], [], []
+    for works in itertools.chain(*(itertools.product((1, 2, 3), repeat=n) for n in range(1, 7))):
+        seconds, load = scheduled(works, 3), Fraction(sum(works), 3)
+        excess.append((seconds - load) / max(works))
+        busy.append(load / seconds)
+        longest.append(Fraction(max(works), seconds))
+    found = {"excess": max(excess), "load": max(busy), "longest": max(longest)}
+    assert {name: float(value) for name, value in found.items()} == pytest.approx(
+        {name: bound[name] for name in found}, rel=1e-14
+    )
+    assert found["load"] == found["longest"] == 1 and found["excess"] == Fraction(2, 3)

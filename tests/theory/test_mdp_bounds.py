@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from asyncsim import claims
-from asyncsim.claims import _mdp
 from asyncsim.claims._bandit import softmax
 
 S = 2
@@ -143,24 +142,6 @@ def test_two_states_reach_their_factor_only_where_the_discount_is_near_one():
         numbers = np.array([[*tables, place[0], 0.0, place[1], 0.0, *np.zeros(4)]])
         found.append(ratios(numbers, discount, 2)["hessian"][0])
     np.testing.assert_allclose(found, [0.5686, 0.8055, 0.9771], atol=1e-4)
-
-
-def policy_return(s, policy):
-    return float(s.occupancy(policy) @ (policy * s.rewards).sum(1))
-
-
-def test_the_return_is_that_of_a_bandit_over_deterministic_policies():
-    """Of random processes that may end, with three states and three actions; determinants left out are seen."""
-    random = np.random.default_rng(1)
-    transition = random.dirichlet(np.ones(4), size=(3, 3))[..., :3]
-    rewards, policy = random.normal(size=(3, 3)), random.dirichlet(np.ones(3), size=3)
-    s = _mdp.Process({"transition": transition.tolist(), "rewards": rewards.tolist(), "discount": 0.95})
-    chosen, determinants, returns = _mdp.arms(s)
-    assert len(chosen) == len(list(itertools.product(range(3), repeat=3)))
-    chance = policy[np.arange(3), chosen].prod(axis=1)
-    weight = chance * determinants
-    assert weight @ returns / weight.sum() == pytest.approx(policy_return(s, policy), abs=1e-12)
-    assert abs(chance @ returns - policy_return(s, policy)) > 1e-3
 
 
 @pytest.mark.parametrize("spread", [0.3, 1.0])

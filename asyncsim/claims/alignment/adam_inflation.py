@@ -1,5 +1,7 @@
 r"""Projection in front of Adam is partly undone by the second moment, the more so the more energy the signal carries.
 
+projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient
+
 Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there. A share alpha (`strength`) of the
 component along a reference is removed from every gradient. Let C be the mean squared cosine of reference and m, and k =
 2 alpha - alpha^2. The mean step along m, relative to Adam's without projection, is
@@ -35,8 +37,6 @@ def _bias(point: Point) -> float:
 
 
 class AdamInflation(Claim):
-    """projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient"""
-
     kind, status, source = "expectation", "conditional", "derived; arXiv 2604.22407 for the signal-dominated case"
 
     dimension = Integer(1, 512, typical=(2, 40), example=3, doc="coordinates of the mean gradient")
@@ -113,13 +113,11 @@ class AdamInflation(Claim):
         {**_WEAK, "dimension": 16, "signal": 1.0},
     )
 
-    @staticmethod
-    def reach(p: Point) -> str | None:
+    def reach(self, p: Point) -> str | None:
         bound = "dimension * signal >= 0.5, and a first gradient that weighs little; lower signal or strength"
         return None if p["dimension"] * p["signal"] >= 0.5 and _bias(p) <= 0.05 else bound
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Deviation of one replicate's ratio times root of updates and of the mean's energy (measured).
         spread = 0.6 / math.sqrt(_UPDATES * point["dimension"] * point["signal"])
         remainder = max(0.2, 1.0 - point["strength"] * min(1.0, point["signal"]))
@@ -127,10 +125,10 @@ class AdamInflation(Claim):
         net_effect = max(effect - 2.0 * bias, 0.25 * effect)
         replicates = max(8, units_for(spread / remainder, net_effect, 12))
         inner, idle = lab.adam(1e-8, 0.0, 0.9999, 0.0), int(point["reference"] == "known")
-        control = lab.projection.projection(point["reference"], point["strength"], point["dimension"])
+        control = lab.quadratics.projection(point["reference"], point["strength"], point["dimension"])
         signal = np.full(replicates, point["signal"])
         none, before, behind = (
-            lab.projection.constant_mean(point["dimension"], idle, signal, links, _UPDATES, _AFTER, seed, plant)
+            lab.quadratics.constant_mean(point["dimension"], idle, signal, links, _UPDATES, _AFTER, seed, plant)
             for links in ((inner,), (control, inner), (inner, control))
         )
         pairs = {"before": (before, none), "behind": (behind, none), "inflation": (before, behind)}
@@ -138,6 +136,6 @@ class AdamInflation(Claim):
         return {name: each._replace(tolerance=bias * abs(each.value)) for name, each in ratios.items()}
 
     defects = {
-        "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
-        "momentum in Adam": lambda: lab.projection.changed(lab.Adam, beta1=0.9),
+        "reference applied instead of raw": lambda: lab.quadratics.changed(lab.Align, reference="applied"),
+        "momentum in Adam": lambda: lab.quadratics.changed(lab.Adam, beta1=0.9),
     }

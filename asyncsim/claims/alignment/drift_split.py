@@ -1,11 +1,13 @@
 r"""Stale data without a ratio give the covariance of reward and score, and a drift that no reward decides.
 
+stale data without a ratio give `E_mu[A S] = Cov_mu(A, S) - E_mu[A] grad KL(mu, pi)`: signal and drift
+
 E_mu[A S] = Cov_mu(A, S) + E_mu[A] E_mu[S], S the score of the current policy pi, A = reward - baseline. The drift has
 the direction E_mu[S] = -grad KL(mu || pi), which pulls pi toward mu, and the length of the mean advantage. It vanishes
-under the baseline E_mu[reward], whatever the policies are, and at pi = mu. Derivation: the
-definition of a covariance; the entropy of mu does not depend on pi. Domain: softmax tokens of full support, one
-prompt, at most 2^20 sequences. Second route: complex steps through means over behavior. The total is the slope of
-E_mu[A log pi], the drift that of E_mu[A] E_mu[log pi], without a score. Source: elementary; use arXiv 2609.20807.
+under the baseline E_mu[reward], whatever the policies are, and at pi = mu. Derivation: the definition of a covariance;
+the entropy of mu does not depend on pi. Domain: softmax tokens of full support, one prompt, at most 2^20 sequences.
+Second route: complex steps through means over behavior. The total is the slope of E_mu[A log pi], the drift that of
+E_mu[A] E_mu[log pi], without a score.
 """
 
 from typing import Any
@@ -21,8 +23,6 @@ _MARKOV = sequence_point("markov", 4, 4, success=0.5, baseline=-0.3)
 
 
 class DriftSplit(_bandit.PaidSequencePair, Claim):
-    """stale data without a ratio give `E_mu[A S] = Cov_mu(A, S) - E_mu[A] grad KL(mu, pi)`: signal and drift"""
-
     kind, source = "identity", "elementary; use in arXiv 2609.20807"
     relative_to, through = "norm", "oracle"
 
@@ -58,8 +58,7 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
     points = (_IID, sequence_point("position", 3, 3, success=1.0, baseline=-0.5), _MARKOV)
     more = (sequence_point("markov", 7, 4, success=0.7, baseline=0.05),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         total, signal = (
             lab.limit_of(lab.planted(point, sim.methods.reinforce(baseline), plant), point)
             for baseline in (sim.advantages.offset(point["baseline"]), sim.advantages.mean())

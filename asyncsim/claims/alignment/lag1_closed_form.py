@@ -1,11 +1,13 @@
 r"""Variance amplification and autocorrelation of gradients in the delayed linear model.
 
+gradient energy and autocorrelation up to the staleness follow in closed form from `step * curvature`
+
 E g^2 / sigma^2 = 1 + Q and, for 1 <= k <= tau, corr_k = Q gamma_k / (gamma_0 (1 + Q)). Q = tan(omega/2) tan(pi/4 +
 Theta/2) and gamma_k/gamma_0 = (cos k omega + sin(Theta - k omega)) / (1 + sin Theta). Here omega = 2 arcsin(a/2), Theta
 = (tau + 1/2) omega, a = step * curvature, `step` the learning rate. At tau = 0, corr_1 = -a/2. Derivation: for lags up
 to tau + 1 the autocovariance solves gamma_{k+1} - gamma_k = -a gamma_{tau-k}, whose solutions are symmetric about
 Theta. Domain: one mode, white noise, stationary, a below the boundary. Second route: Lyapunov equation of dimension tau
-+ 1. Source: derived; the continuous limit is in Kuechler and Mensch, Stochastics 40 (1992).
++ 1.
 """
 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, lab
@@ -17,8 +19,6 @@ _AT_FOUR = {"staleness": 4, "curvature": 1.0, "noise": 1.0, "step": 0.27}
 
 
 class Lag1ClosedForm(Claim):
-    """gradient energy and autocorrelation up to the staleness follow in closed form from `step * curvature`"""
-
     kind, source = "identity", "derived; continuous limit Kuechler and Mensch 1992 (Stochastics 40)"
 
     staleness = Staleness(typical=(0, 12), example=4)
@@ -56,8 +56,7 @@ class Lag1ClosedForm(Claim):
 
     reach = staticmethod(lambda p: lab.quadratics.linear_reach((p["curvature"],), p["staleness"], p["step"]))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         # Largest relative standard deviation of one replicate's quantity at the points above (measured).
         spread = 0.25 * (1.8 if tau > 4 else 1.0)

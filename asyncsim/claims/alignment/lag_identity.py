@@ -1,10 +1,12 @@
 r"""Gradients tau updates apart correlate at +a/2 and tau + 1 updates apart at -a/2: the sign flip shows the staleness.
 
+stationary gradients correlate at `+a/2` across the staleness and at `-a/2` one update later
+
 corr(g_t, g_{t+tau}) = a/2 (tau >= 1), corr(g_t, g_{t+tau+1}) = -a/2, as ratios of averages, with the energy-weighted a
 = step tr(HG)/tr G, G = E g g^T; G is diagonal with entries 1 + Q(step * curvature_i) for equal noise in every
 coordinate. Derivation: stationarity of E|x|^2 gives 2 E<x_t, g_t> = step E|g|^2. Next, g_{t+tau} = H x_t + noise of a
 later time, while g_{t+tau+1} is taken at x_{t+1} = x_t - step g_t. Domain: symmetric Hessian, constant staleness,
-stationary, white noise. Second route: Lyapunov equation of each mode. Source: derived.
+stationary, white noise. Second route: Lyapunov equation of each mode.
 """
 
 import numpy as np
@@ -20,8 +22,6 @@ _AT_FOUR = {"staleness": 4, "curvatures": (1.0, 0.5), "noise": 1.0, "step": 0.28
 
 
 class LagIdentity(Claim):
-    """stationary gradients correlate at `+a/2` across the staleness and at `-a/2` one update later"""
-
     kind, source = "identity", "derived: 2 E<x,g> = step E|g|^2"
 
     staleness = Staleness(typical=(0, 12), example=2)
@@ -54,8 +54,7 @@ class LagIdentity(Claim):
 
     reach = staticmethod(lambda p: lab.quadratics.linear_reach(p["curvatures"], p["staleness"], p["step"]))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         spread = _SPREAD * (2 if tau > 4 else 1)
         sums = lab.quadratics.products(point, point["curvatures"], _UPDATES, spread, effect, 6, seed, plant)

@@ -1,9 +1,11 @@
 r"""Cosine of two unrelated gradients: how large chance alone makes it, and how often a threshold fires by chance.
 
+cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`
+
 (1 + c)/2 ~ Beta((d-1)/2, (d-1)/2), so E|c| = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), E c^2 = 1/d and P(c > threshold)
 is a tail of that law. Derivation: given one direction, the other is uniform on the sphere, whose first coordinate has
 density proportional to (1 - c^2)^{(d-3)/2}. Domain: independent, isotropic, no mean; d >= 2, 0 < threshold < 1. Second
-route: quadrature over the angle, weight sin^{d-2}. Source: elementary.
+route: quadrature over the angle, weight sin^{d-2}.
 """
 
 import math
@@ -19,8 +21,6 @@ _RARE = 0.02
 
 
 class NoiseFloor(Claim):
-    """cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`"""
-
     kind, source = "distribution", "elementary: one coordinate of a uniform direction"
     effect = 0.05
 
@@ -68,16 +68,14 @@ class NoiseFloor(Claim):
     points = ({"dimension": 4, "threshold": 0.5}, {"dimension": 20, "threshold": 0.3})
     more = ({"dimension": 100, "threshold": 0.2}, {"dimension": 2, "threshold": 0.3})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         d, threshold = point["dimension"], point["threshold"]
         if d > 256:
             return "dimension at most 256; lower it, longer vectors take longer than a trial"
         most = f"threshold at most {2.0 / math.sqrt(d):.3g} = 2/sqrt(dimension)"
         return f"{most}; lower it, events beyond are too rare" if threshold * math.sqrt(d) > 2.0 else None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         d, threshold = point["dimension"], point["threshold"]
         # Of one replicate's share of exceedances, which is the least precise; neighbors are independent of each other.
         spread = math.sqrt((1.0 - _RARE) / _RARE / (_UPDATES - 1)) * (1.0 if d * threshold**2 > 2.0 else 0.5)

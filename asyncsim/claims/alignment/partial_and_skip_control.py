@@ -1,5 +1,8 @@
 r"""Weaker alignment control: partial projection stretches the boundary, and skipping leaves out strong signals.
 
+removing a share `alpha` of the parallel part allows learning rates up to `a_c(staleness) / ((1 - alpha) curvature)`;
+skipping alone leaves out most updates where the squared signal exceeds `n^2 c / (1 - c)`
+
 Projection that removes the share `strength` of the part along the raw gradient before leaves, far from the minimum, the
 gain 1 - strength. So the largest `step` at which |x| does not grow is a_c(staleness) / ((1 - strength) curvature).
 Where signs change a gradient passes whole; that moves the boundary by 0.9 percent at most for strength <= 0.5 and
@@ -10,8 +13,8 @@ staleness of 6 or more (an iterated map), and by up to 43 percent at staleness 1
 Derivation: the component of g' along a direction at angle t to the mean is normal of mean signal cos t; the rest of
 |g'|^2 is noncentral chi-square. A cosine above high is a component above high/sqrt(1 - high^2) times the rest's root.
 The density of t is that of the angle of a shifted normal vector. Domain: independent noise; for the boundary, the limit
-of large staleness. Second route: the spectral radius of the delayed recursion of gain 1 - strength; the share from
-both angles to the mean and the one between the directions across it. Source: derived.
+of large staleness. Second route: the spectral radius of the delayed recursion of gain 1 - strength; the share from both
+angles to the mean and the one between the directions across it.
 """
 
 import math
@@ -31,10 +34,6 @@ _EIGHT = {"staleness": 8, "curvature": 1.0, "strength": 0.3, "others": 24, "sign
 
 
 class PartialAndSkipControl(Claim):
-    """removing a share `alpha` of the parallel part allows learning rates up to `a_c(staleness) / ((1 - alpha)
-    curvature)`; skipping alone leaves out most updates where the squared signal exceeds `n^2 c / (1 - c)`
-    """
-
     kind, status, source = "threshold", "asymptotic", "derived; family of arXiv 2603.01501"
 
     staleness = Staleness(1, 64, typical=(1, 24), example=8)
@@ -88,8 +87,7 @@ class PartialAndSkipControl(Claim):
     )
     more = ({**_EIGHT, "staleness": 16, "strength": 0.4, "signal": 6.0, "high": 0.5},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         most = min(0.5, point["staleness"] / 15)
         if point["staleness"] < 6 or point["staleness"] > 24 or point["strength"] > most:
             return f"staleness in [6, 24] and strength <= {most:.3g}; beyond, runs are too long"
@@ -98,17 +96,16 @@ class PartialAndSkipControl(Claim):
             return f"signal at least {threshold:.3g}, others at most 400; skipping is too rare, or vectors too long"
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau, strength = point["staleness"], point["strength"]
 
         def build(steps: tuple[float, ...], count: int) -> lab.Spec:
             links = (lab.align(low=0.0, high=1.0, strength=strength), sim.updates.sgd(steps))
-            return plant(lab.projection.far_away(point["curvature"], 1.0, 8, 1e6, links, tau, count, len(steps)))
+            return plant(lab.quadratics.far_away(point["curvature"], 1.0, 8, 1e6, links, tau, count, len(steps)))
 
         # The boundary is near pi/2 over staleness + 1/2.
         middle = 1.5 / ((tau + 0.5) * point["curvature"] * (1.0 - strength))
-        low, high = lab.projection.largest_step(build, 0.5 * middle, 2.0 * middle, tau, seed)
+        low, high = lab.quadratics.largest_step(build, 0.5 * middle, 2.0 * middle, tau, seed)
         found = math.sqrt(low * high)
         # Full gradients at changes of sign move the boundary by less than this times (strength/staleness)^2 (iterated).
         moved = 1.5 * (strength / tau) ** 2
@@ -116,12 +113,12 @@ class PartialAndSkipControl(Claim):
         replicates = max(16, units_for(_SPREAD / math.sqrt(_UPDATES), effect, 4))
         links = (lab.align(low=point["high"], high=point["high"]), sim.updates.sgd(0.0))
         distance = point["signal"] / math.sqrt(point["others"])
-        spec = lab.projection.far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
+        spec = lab.quadratics.far_away(1.0, 1.0, point["others"], distance, links, 0, _UPDATES + 1, replicates)
         skipped = lab.share_of(np.asarray(lab.run(spec, seed, plant)["align_skipped"])[1:])
         return {"step": Estimate(found, tolerance=moved * found + high - low, samples=64), "skipped": skipped}
 
     defects = {
-        "strength forgotten": lambda: lab.projection.changed(lab.Align, strength=1.0),
+        "strength forgotten": lambda: lab.quadratics.changed(lab.Align, strength=1.0),
         "off-by-one version": lambda: lab.off_by_one_version,
-        "skipped only at a higher cosine": lambda: lab.projection.changed(lab.Align, high=1.0),
+        "skipped only at a higher cosine": lambda: lab.quadratics.changed(lab.Align, high=1.0),
     }

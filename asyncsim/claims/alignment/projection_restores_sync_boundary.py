@@ -1,5 +1,7 @@
 r"""Taking from a stale gradient its component along the previous raw one restores the synchronous boundary, far away.
 
+projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`
+
 x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry noise alone, energy n^2 = others
 noise^2. Projection applies whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a =
 step curvature: `step` = 2 / curvature is the largest at which |x| does not grow. The first tau + 1 updates take |x| by
@@ -14,7 +16,7 @@ whole and the next one is projected. So x moves at every second update, and tau 
 x changes sign two in a row pass; the map with that has the same boundary to nine digits. Domain: full projection,
 threshold 0, one mode, |x| large; it bounds, it does not converge. Second route: the map of the limit is iterated and
 its neutral step found by root finding, that of two updates by its spectral radius. The mean of the remaining gradient
-is integrated over the chi-square law of |xi'|^2. Source: derived; family of arXiv 2603.01501.
+is integrated over the chi-square law of |xi'|^2.
 """
 
 from __future__ import annotations
@@ -56,12 +58,10 @@ def _spec(point: Point, step: Number, distance: float, *size: int) -> lab.Spec:
     """`size`: updates, replicates, and how often to record."""
     links = (lab.align(low=0.0, high=1.0, reference=point["reference"]), sim.updates.sgd(step))
     mode = point["curvature"], point["noise"], point["others"], distance
-    return lab.projection.far_away(*mode, links, point["staleness"], *size)
+    return lab.quadratics.far_away(*mode, links, point["staleness"], *size)
 
 
 class ProjectionRestoresSyncBoundary(Claim):
-    """projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`"""
-
     kind, source = "threshold", "derived; family of arXiv 2603.01501"
     effect = 0.05
 
@@ -119,8 +119,7 @@ class ProjectionRestoresSyncBoundary(Claim):
 
     reach = staticmethod(within(staleness=32))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def build(steps: tuple[float, ...], count: int) -> lab.Spec:
             return plant(_spec(point, steps, 1e6, count, len(steps)))
 
@@ -128,7 +127,7 @@ class ProjectionRestoresSyncBoundary(Claim):
         raw, a = point["reference"] == "raw", step * curvature
         # Against the applied direction what must be found lies above 1 / (tau + 1): pi/2 over tau + 1 for large tau.
         least, most = (1.2, 3.2) if raw else (0.8 / (tau + 1), 6.0 / (tau + 1))
-        low, high = lab.projection.largest_step(build, least / curvature, most / curvature, tau, seed)
+        low, high = lab.quadratics.largest_step(build, least / curvature, most / curvature, tau, seed)
         middle = math.sqrt(low * high)
         found = {"step": Estimate(middle, tolerance=max(0.005 * middle, high - low), samples=64)}
         if raw:
@@ -148,6 +147,6 @@ class ProjectionRestoresSyncBoundary(Claim):
         return found
 
     defects = {
-        "reference applied instead of raw": lambda: lab.projection.changed(lab.Align, reference="applied"),
+        "reference applied instead of raw": lambda: lab.quadratics.changed(lab.Align, reference="applied"),
         "off-by-one version": lambda: lab.off_by_one_version,
     }

@@ -1,16 +1,18 @@
 r"""Under projection an unstable mode settles on a cycle whose size is set by the noise of the other coordinates.
 
+under projection an unstable mode cycles by `x_(t+1) = x_t - step s (1 - alpha p^2/(p^2 + n^2))`, of stale signals `s`
+and `p`, noise energy of others `n^2`
+
 x' = x - step g with g read `staleness` updates ago, in a mode of the curvature lambda; `others` coordinates carry noise
 alone, of energy n^2 = others noise^2. Each gradient loses `strength` times its part along the raw gradient before it.
 For many others the inner product of both is s p, s = lambda x_{t-tau} and p = lambda x_{t-tau-1}, and the square of the
 one before p^2 + n^2. So x_{t+1} = x_t - step s (1 - strength p^2 / (p^2 + n^2)), without noise, and `second_moment` is
-the mean of x^2 over its cycle, in units of parameter^2. Derivation: the cycle is x_t = X(omega t), X with odd
-harmonics only; the map at 8 points per harmonic gives the coefficients and omega. A cosine below 0, at which nothing is
+the mean of x^2 over its cycle, in units of parameter^2. Derivation: the cycle is x_t = X(omega t), X with odd harmonics
+only; the map at 8 points per harmonic gives the coefficients and omega. A cosine below 0, at which nothing is
 projected, occurs only where p is small; its effect is of the third order in omega (iterated: 0.04 percent at staleness
 5). Limit of many others, staleness of 4 or more. Second route: the map itself, iterated, and averaged with a smooth
 window, which converges faster than any power. The sinusoid of a describing function with p = s is 7 to 13 percent too
-large: projection compares with a gradient that is one update older, which advances the cycle. Source: derived; family
-of arXiv 2603.01501.
+large: projection compares with a gradient that is one update older, which advances the cycle.
 """
 
 import math
@@ -31,10 +33,6 @@ _PARTIAL = {**_FULL, "curvature": 2.0, "noise": 0.5, "strength": 0.7, "step": 0.
 
 
 class ProjectionSecondMoment(Claim):
-    """under projection an unstable mode cycles by `x_(t+1) = x_t - step s (1 - alpha p^2/(p^2 + n^2))`, of stale
-    signals `s` and `p`, noise energy of others `n^2`
-    """
-
     kind, status, source = "expectation", "asymptotic", "derived; family of arXiv 2603.01501"
 
     staleness = Staleness(4, 64, typical=(6, 12), example=8)
@@ -112,20 +110,18 @@ class ProjectionSecondMoment(Claim):
     points = (_FULL, _PARTIAL)
     more = ({**_FULL, "staleness": 16, "step": 0.14}, {**_FULL, "staleness": 5, "step": 0.45})
 
-    @staticmethod
-    def reach(p: Point) -> str | None:
+    def reach(self, p: Point) -> str | None:
         bound = f"others >= {_OTHERS} and staleness <= 40; fewer leave a bias, more staleness takes longer runs"
         return None if p["others"] >= _OTHERS and p["staleness"] <= 40 else bound
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Relative error of finitely many coordinates, times their number (measured: 0.1 +- 0.1 percent of 800).
         bias = 1.2 / point["others"]
         # Relative standard deviation of one replicate's mean square (measured).
         replicates = max(8, units_for(0.0145, effect - 2.0 * bias, 4))
         cycle = 4 * point["staleness"] + 2
         links = (lab.align(low=0.0, high=1.0, strength=point["strength"]), sim.updates.sgd(point["step"]))
-        spec = lab.projection.far_away(
+        spec = lab.quadratics.far_away(
             point["curvature"], point["noise"], point["others"], 0.8, links, point["staleness"],
             (_CYCLES + _WARM_UP) * cycle, replicates,
         )  # fmt: skip
@@ -138,5 +134,5 @@ class ProjectionSecondMoment(Claim):
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _PARTIAL),
-        "strength forgotten": lambda: (lab.projection.changed(lab.Align, strength=1.0), _PARTIAL),
+        "strength forgotten": lambda: (lab.quadratics.changed(lab.Align, strength=1.0), _PARTIAL),
     }

@@ -1,11 +1,13 @@
 r"""Staleness drawn anew for every update hides its signature: correlations follow the averaged recursion.
 
+with staleness drawn anew for every update gradients correlate as in the averaged recursion
+
 corr_k = (2 gamma_k - gamma_{k-1} - gamma_{k+1}) / (2 (gamma_0 - gamma_1)) because x_{t+1} - x_t = -step g_t, with gamma
 of `_random`. The distribution of delays enters the correlations through the averaged recursion alone. E g^2 / sigma^2 =
 2 V (phi_0 - phi_1) / (step sigma)^2 diverges at the mean-square boundary. Domain: one mode, white noise, one delay per
 update, stationary, below that boundary. Second route: Kronecker solution of P = sum p_d A_d P A_d^T + noise, E g_t
 g_{t+k} = curvature p . A^{k-1} (curvature sum p_d A_d P_d - step sigma^2 e_0), A = sum p_d A_d; the last term gives
-corr_1 its -a sigma^2 p_0. Source: derived.
+corr_1 its -a sigma^2 p_0.
 """
 
 import numpy as np
@@ -22,8 +24,6 @@ _UNEVEN = {"law": (0.3, 0.0, 0.3, 0.4), "curvature": 2.0, "noise": 0.5, "step": 
 
 
 class RandomDelayCosine(Claim):
-    """with staleness drawn anew for every update gradients correlate as in the averaged recursion"""
-
     kind, source = "identity", "derived: the draw of the staleness is white noise to the averaged recursion"
     relative_to = "norm"
 
@@ -69,8 +69,7 @@ class RandomDelayCosine(Claim):
         {"law": (0.1,) * 10, "curvature": 1.0, "noise": 1.0, "step": 0.15},
     )
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Closer to the mean-square boundary the fourth moment, on which error bars rest, is infinite."""
         share = point["step"] * point["curvature"]
         if share > 2.0 / (len(point["law"]) + 1):
@@ -80,8 +79,7 @@ class RandomDelayCosine(Claim):
             return f"step * curvature at least {10.0 / left_out:.3g}; raise it, runs settle too slowly below"
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         largest, after = len(point["law"]) - 1, _LEFT_OUT * len(point["law"])
         # Largest standard deviation of one replicate's quantity at the points above, relative to the norm (measured).
         spec = lab.descent(

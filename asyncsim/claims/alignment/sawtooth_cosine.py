@@ -1,11 +1,13 @@
 r"""Gradients between two publishes agree, those across a publish disagree: a block pattern.
 
+gradients correlate at `a/(2-(s-1)a)` inside a publish cycle of `s` updates and at minus that with the next
+
 Weights are published every s updates; a = step * curvature. Any two gradients of one cycle correlate at rho = a / (2 -
 (s-1) a), any gradient of a cycle with any of the next at -rho. E g^2 / sigma^2 = (2 - (s-1) a) / (2 - s a), and over
 all phases neighbors correlate at (s-2) rho / s. Derivation: x at cycle starts is an AR(1) of factor 1 - s a, hence E
 x^2 = step^2 sigma^2 / (a (2 - s a)). All gradients of a cycle are taken at this x, and the next x contains each of
-their noises once. Domain: one mode, white noise, stationary, s a < 2. Second route: covariances of all
-gradients of two cycles, unrolled. Source: derived.
+their noises once. Domain: one mode, white noise, stationary, s a < 2. Second route: covariances of all gradients of two
+cycles, unrolled.
 """
 
 import math
@@ -30,8 +32,6 @@ def _warm_up(point: Point) -> int:
 
 
 class SawtoothCosine(Claim):
-    """gradients correlate at `a/(2-(s-1)a)` inside a publish cycle of `s` updates and at minus that with the next"""
-
     kind, source = "identity", "derived: cycle starts are an AR(1) of factor 1 - s a"
 
     updates = Count(1, typical=(1, 16), example=4, unit="updates", doc="updates between two publishes")
@@ -80,8 +80,7 @@ class SawtoothCosine(Claim):
     _slow = f"a warm-up of at most {_LONGEST} cycles, not {{}}; take a step nearer to half of the boundary"
     reach = staticmethod(up_to(_LONGEST, _warm_up, _slow))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, skipped = point["updates"], _warm_up(point)
         cycles = lab.quadratics.Cycles(length, skipped * length)
         # Largest relative standard deviation of one replicate's quantity at the points above (measured).

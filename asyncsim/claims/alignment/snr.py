@@ -1,11 +1,13 @@
 r"""With a steady mean gradient, alignment of consecutive gradients is signal to noise, at any staleness.
 
+with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness
+
 E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
 coordinates. The mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;
 -kappa^2/2), kappa = m sqrt(B) / sigma. For large d it nears the ratio of averages. Derivation: independent batches
 factor, E<g, g'> = |E g|^2 and E cos = |E g/|g||^2; the latter is the mean of a projected normal vector. Domain:
-independent batches of isotropic normal noise, d >= 2. Second route: pairs of samples counted; the
-Laplace transform of |g|. Source: elementary.
+independent batches of isotropic normal noise, d >= 2. Second route: pairs of samples counted; the Laplace transform of
+|g|.
 """
 
 import math
@@ -29,8 +31,6 @@ def _spread(point: Point) -> float:
 
 
 class Snr(Claim):
-    """with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness"""
-
     kind, source = "expectation", "elementary: independent batches factor"
 
     dimension = Integer(
@@ -66,14 +66,12 @@ class Snr(Claim):
     points = (_WEAK, {"dimension": 20, "signal": 2.0, "noise": 1.0, "samples": 2})
     more = ({"dimension": 100, "signal": 5.0, "noise": 1.0, "samples": 1},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         units = (_spread(point) / Snr.effect * 6.0) ** 2
         numbers = units * _UPDATES * point["dimension"] * point["samples"]
         return None if numbers <= _MOST else f"at most {_MOST:.0e} drawn numbers, not {numbers:.1e}; raise the signal"
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         d, signal, noise, samples = (point[name] for name in ("dimension", "signal", "noise", "samples"))
         replicates = units_for(_spread(point), effect, 4)
         trace = lab.quadratics.run_standing(d, signal, noise, samples, _UPDATES, replicates, seed, plant)

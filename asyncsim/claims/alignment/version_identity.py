@@ -1,5 +1,8 @@
 r"""A gradient knows the move made from the weights that it was read at: the sign flip survives random delays.
 
+with any optimizer and any staleness above zero, a gradient has product `+E d^T H d / 2` with the move `d` from the
+weights that it was read at, and minus that with the move before
+
 x_{v+1} = x_v + d_v by any optimizer, stationary, loss x^T H x / 2. For a gradient g' read at x_v and applied later,
 E<g', d_v> = -E d^T H d / 2 and E<g', d_{v-1}> = +E d^T H d / 2, in ascent direction with both signs reversed.
 Quantities are in units of E d^T H d, ascent. Derivation: E x^T H x is the same before and after a move, so 2 E x^T H d
@@ -7,7 +10,7 @@ Quantities are in units of E d^T H d, ascent. Derivation: E x^T H x is the same 
 not have moved x_v: staleness of 1 or more. Domain: symmetric Hessian, staleness drawn anew for every update, stationary
 with finite variance. Second route: the law itself. For gradient descent and heavy ball it is the Kronecker solution of
 the covariances of iterates and velocity. For descent by signs (Adam with both decay rates 0) it is that of a Markov
-chain on the lattice of iterates. Source: derived.
+chain on the lattice of iterates.
 """
 
 from __future__ import annotations
@@ -79,10 +82,6 @@ def _warm_up(point: Point) -> int:
 
 
 class VersionIdentity(Claim):
-    """with any optimizer and any staleness above zero, a gradient has product `+E d^T H d / 2` with the move `d`
-    from the weights that it was read at, and minus that with the move before
-    """
-
     kind, source = "identity", "derived: a move leaves E x^T H x as it was"
 
     optimizer = Choice("sgd", "momentum", "sign", example="sgd", doc="rule that makes a step of gradients")
@@ -170,8 +169,7 @@ class VersionIdentity(Claim):
     _slow = f"a warm-up of at most {_LONGEST_RUN} updates, not {{}}; take a larger step"
     reach = staticmethod(up_to(_LONGEST_RUN, _warm_up, _slow))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Equal coordinates of each curvature under one realization of delays.
         curvatures, after, step = point["curvatures"] * 24, _warm_up(point), point["step"]
         descent = sim.updates.sgd(step)

@@ -1,5 +1,7 @@
 r"""Gradient descent at staleness fixed in advance: its mean sets the noise, its maximum the largest learning rate.
 
+staleness fixed in advance, learning rate `a`: bound `2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`
+
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + 2 (step L)^2 mean noise^2 if step L + 2 (step L)^2
 maximum in_flight <= 1. `maximum` and `mean` are those of the delays; `in_flight` is the most gradients that are read
 but not yet applied across one update. Derivation: as for a constant delay, with |u + v|^2 <= 2|u|^2 + 2|v|^2 in place
@@ -10,7 +12,6 @@ delays of that mean. Beside it stand the exact second moments of the quadratic u
 They would be returned if they exceeded the bound. The term of the delays is not attained. Among all periodic delays of
 period up to 5 and at most 6, on quadratics, the worst is a constant delay of 1. It reaches 0.593 of the bound, and
 would allow a term 81 percent lower. So no test here can show whether that term needs the mean delay or the largest.
-Source: derived; form of arXiv 2206.08307.
 """
 
 import math
@@ -37,8 +38,6 @@ def _schedule(point: Point) -> Any:
 
 
 class ArbitraryDelay(Descent, Claim):
-    """staleness fixed in advance, learning rate `a`: bound `2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`"""
-
     kind, source = "bound", "derived; form of arXiv 2206.08307"
     through, effect, loose = "loop", 0.05, frozenset({"noise of the staleness"})
 
@@ -72,13 +71,11 @@ class ArbitraryDelay(Descent, Claim):
     points = (_TIGHT, {**_TIGHT, "start": 50.0, "updates": 4}, _DELAYED, _CONSTANT, _SAWTOOTH)
     more = ({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         other = f"mean = {point['mean']}: must be maximum or half of it, in_flight = maximum; choose either"
         return other if _schedule(point) is None else None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.quadratics.mean_square(point, _schedule(point), 5, effect, seed, plant)
 
     defects = {"off-by-one version": lambda: (lab.off_by_one_version, _DELAYED)}

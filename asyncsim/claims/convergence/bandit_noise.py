@@ -1,11 +1,12 @@
 r"""Total variance of a leave-one-out REINFORCE gradient on a softmax bandit, exactly, for any number of samples.
 
+a leave-one-out gradient on a softmax bandit has total variance `[4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))`
+
 g = (1/N) sum_i (r_i - mean of the others) e_{a_i} is a U-statistic with kernel h(a, b) = (r_a - r_b)(e_a - e_b)/2. So
 tr Var g = [4 (N-2) zeta_1 + 2 zeta_2] / (N (N-1)) with zeta_1 = tr Var E[h | a] and zeta_2 = Var_pi r - |grad J|^2.
 Here E[h | a] = ((r_a - J) e_a + pi (r - r_a))/2. All are taken at the policy that draws. The policy of the scores does
 not matter: advantages add up to 0, so its terms cancel. Domain: rewards of the arms fixed, one prompt, N >= 2, no
-penalty. Second route: E<h, h'> over all choices of four arms, by how many samples two pairs share. Source: Hoeffding's
-decomposition of U-statistics.
+penalty. Second route: E<h, h'> over all choices of four arms, by how many samples two pairs share.
 """
 
 import numpy as np
@@ -20,8 +21,6 @@ _POINT = {"rewards": (0.0, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "samp
 
 
 class BanditNoise(Claim):
-    """a leave-one-out gradient on a softmax bandit has total variance `[4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))`"""
-
     kind, source = "identity", "derived: Hoeffding's decomposition of U-statistics"
     through = "oracle"
 
@@ -69,8 +68,7 @@ class BanditNoise(Claim):
     points = (_POINT, {**_POINT, "samples": 2}, {"rewards": (0.0, 1.0), "behavior_logits": (0.0, 1.7), "samples": 8})
     more = ({"rewards": (0.2, 0.1, 0.9, 0.4), "behavior_logits": (0.0, 1.0, -1.0, 0.5), "samples": 6},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, behavior = np.array(point["rewards"]), np.array(point["behavior_logits"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         method = sim.methods.reinforce(sim.advantages.leave_one_out())

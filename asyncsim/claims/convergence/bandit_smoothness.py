@@ -1,5 +1,7 @@
 r"""The expected reward of a softmax bandit has a Hessian of norm at most (max r - min r) / (3 sqrt 3), for any arms.
 
+the Hessian of a softmax bandit's expected reward is at most `(max r - min r)/(3 sqrt 3)` in the logits
+
 v^T (Hess J) v = Cov_pi(r, (v - E_pi v)^2), J = pi . r in the logits. On two arms J = r_1 + (r_2 - r_1) s(u) with u the
 difference of logits and |d u|^2 = 2 |d theta|^2. |s''| = p (1-p) |1 - 2p| is largest at p = 1/2 +- 1/(2 sqrt 3), where
 it is 1/(6 sqrt 3). The constant is attained there. Conditional: that more arms allow no larger one is a numerical
@@ -34,8 +36,6 @@ def _norm(probabilities: np.ndarray, rewards: np.ndarray) -> float:
 
 
 class BanditSmoothness(Claim):
-    """the Hessian of a softmax bandit's expected reward is at most `(max r - min r)/(3 sqrt 3)` in the logits"""
-
     kind, status, source = "bound", "conditional", "derived; arXiv 2005.06392 for 5/2"
     through, effect = "oracle", 0.05
 
@@ -67,8 +67,7 @@ class BanditSmoothness(Claim):
     points = ({"rewards": (0.0, 1.0)}, {"rewards": (0.1, 0.4, 0.9)}, {"rewards": (0.0, 0.2, 0.5, 0.7, 1.0)})
     more = ({"rewards": tuple(np.linspace(-1.0, 2.0, 10).tolist())},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards = np.array(point["rewards"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(sim.Spec(task, lab.fixed(0), sim.methods.reinforce(), sim.chain()))

@@ -1,11 +1,12 @@
 r"""The bias of a stale gradient grows like the learning rate, and like the staleness only where the drift is ballistic.
 
+rms bias of a stale gradient has slope 1 in the learning rate, and of `sqrt(S^2 drift^2 + S noise^2)` in staleness
+
 Behavior is frozen at x = start for S updates of x_{t+1} = x_t - step (curvature start + noise xi_t). The bias after
 them is b = curvature (start - x_S), E|b|^2 = curvature^2 step^2 (S^2 (curvature start)^2 + S noise^2). The quantity is
 the least-squares slope of log sqrt(E|b|^2) over the log of what varies. It is 1 in the learning rate, and between 1/2
 (noise) and 1 (drift) in the staleness. Domain: quadratic loss, white noise, at least two distinct values. Second route:
-mean and variance carried update by update. Source: arXiv 2607.01083 for the O(step * staleness) bound; the exact law is
-derived.
+mean and variance carried update by update.
 """
 
 from typing import Any
@@ -23,10 +24,6 @@ _MIXED = {**_BASE, "noise": 3.0, "step": 0.01, "stalenesses": (1, 2, 4, 8, 16, 3
 
 
 class BiasSlope(Claim):
-    """rms bias of a stale gradient has slope 1 in the learning rate, and of `sqrt(S^2 drift^2 + S noise^2)` in
-    staleness
-    """
-
     kind, status, source = "exponent", "conditional", "arXiv 2607.01083 (bound); exact formula derived"
     effect = 0.05
 
@@ -86,8 +83,7 @@ class BiasSlope(Claim):
         {**_BASE, "noise": 3.0, "staleness": 8, "steps": (0.001, 0.002, 0.004, 0.008)},
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Standard deviation of one replicate's linearized slope (measured: at most 0.9 at the points above).
         replicates = units_for(1.0, effect, 4, scale=0.5)
         over_steps = "steps" in point

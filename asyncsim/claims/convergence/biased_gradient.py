@@ -1,12 +1,14 @@
 r"""Gradient descent with a biased gradient: the mean squared gradient is bounded by the mean squared bias.
 
+biased gradients at learning rate `a <= 1/L`: mean squared gradient `<= 2 Delta/(a T) + mean |b|^2 + a L s^2`
+
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + (1/T) sum_t E|b_t|^2 + step L noise^2 for step <= 1/L, with b_t =
 E[g_t | past] - grad f(x_t). Derivation: smoothness and <u, u + b> = (|u|^2 + |u + b|^2 - |b|^2)/2 for u = grad f(x_t);
 the part (1 - step L) |u + b|^2 is left out, and f(x_T) set to its least value. Evaluated for f = L x^2/2 from x =
 start, where g_t is read `staleness` updates ago: b_t = L (x_{t-tau} - x_t), of which the bound needs no condition on
 the staleness. Attained at step 1/L where x_T = 0; at staleness 1 the bias then carries nearly all of it. Domain: the
 step condition, noise of variance at most noise^2. Second route: the impulse response of the recursion gives E|b_t|^2
-update by update, against moments of a covariance recursion. Source: elementary.
+update by update, against moments of a covariance recursion.
 """
 
 import math
@@ -22,8 +24,6 @@ _BIASED = {**_FRESH, "staleness": 1, "noise": 0.0, "start": 1.0, "updates": 601}
 
 
 class BiasedGradient(Descent, Claim):
-    """biased gradients at learning rate `a <= 1/L`: mean squared gradient `<= 2 Delta/(a T) + mean |b|^2 + a L s^2`"""
-
     kind, source = "bound", "elementary"
 
     staleness = Staleness(0, 64, typical=(0, 6), example=1)
@@ -80,8 +80,7 @@ class BiasedGradient(Descent, Claim):
     points = (_FRESH, {**_FRESH, "start": 50.0, "updates": 4}, _BIASED, {**_BIASED, "start": 3.0, "updates": 160})
     more = ({**_BIASED, "curvature": 2.0, "step": 0.5, "start": -3.0},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         bound = lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 4, effect, seed, plant)["bound"]
         # Where the bound is attained, rounding decides which is larger.
         return {"bound": bound._replace(tolerance=1e-9 * abs(bound.value))}

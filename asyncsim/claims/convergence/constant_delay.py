@@ -1,5 +1,7 @@
 r"""Gradient descent at constant staleness: mean squared gradient is bounded with explicit constants.
 
+staleness `tau`, learning rate `a`: mean squared gradient `<= 2 Delta/(a T) + a L s^2 + (a L)^2 tau s^2`
+
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + (step L)^2 tau noise^2 if step L + (step L tau)^2 <=
 1. Derivation: smoothness, with 2<u,v> = |u|^2 + |v|^2 - |u-v|^2 for u = grad f(x_t), v = grad f(x_{t-tau}). The window
 x_t - x_{t-tau} splits into gradients fixed before it and fresh noise. So E|x_t - x_{t-tau}|^2 <= step^2 (tau sum |v|^2
@@ -7,8 +9,7 @@ x_t - x_{t-tau} splits into gradients fixed before it and fresh noise. So E|x_t 
 condition above, noise of variance at most noise^2. Second route: the budget of the derivation summed update by update.
 The exact second moments of the quadratic would be returned instead if they exceeded it. Attained at staleness 0 with
 learning rate 1/L, and at staleness 1 with the largest one. Beyond, |sum of tau v|^2 < tau sum |v|^2. A search over
-quadratics, learning rates, starts and lengths reached 0.944 of the bound at staleness 2, 0.86 at 16. Source: derived;
-compare arXiv 1909.05350.
+quadratics, learning rates, starts and lengths reached 0.944 of the bound at staleness 2, 0.86 at 16.
 """
 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, lab
@@ -24,8 +25,6 @@ _LATE = {**_TIGHT, "staleness": 16, "step": 0.0605, "start": 0.0, "updates": 200
 
 
 class ConstantDelay(Descent, Claim):
-    """staleness `tau`, learning rate `a`: mean squared gradient `<= 2 Delta/(a T) + a L s^2 + (a L)^2 tau s^2`"""
-
     kind, source = "bound", "derived; compare arXiv 1909.05350"
     through, effect, loose = "loop", 0.05, frozenset({"noise of staleness above 1"})
 
@@ -53,8 +52,7 @@ class ConstantDelay(Descent, Claim):
     points = (_TIGHT, _FROM_AFAR, _ONE_LATE, _TWO_LATE, _LATE)
     more = ({**_TIGHT, "curvature": 2.0, "step": 0.5, "updates": 1000}, {**_TIGHT, "staleness": 4, "step": 0.2})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.quadratics.mean_square(point, lab.fixed(point["staleness"]), 5, effect, seed, plant)
 
     defects = {

@@ -1,13 +1,14 @@
 r"""Softmax policy gradients come to the best arm like (1 - 1/K)/(step t), whatever the rewards and the staleness.
 
+with exact gradients of any staleness a softmax bandit of `K` arms ends like `r* - J = (1 - 1/K)/(step t)`
+
 K arms, exact gradients tau updates old. Late in a run the best arm has nearly all mass and x_a = pi_a (r* - r_a) of any
 other arm obeys d log x_a = -step (x_a + X) dt, X = sum x = r* - J: its own logit falls with x_a, that of the best arm
 rises with X. All solutions end at x_a = 1/(K step t). So
     1/(r* - J_t) grows by step K/(K - 1) at each update   ("rate").
 Gaps of rewards only set when that begins. Staleness shifts t by tau, so it costs nothing in the end. Arms come to equal
 x like t^{-1/K}. Where step and staleness together make the first updates overshoot, that takes long. Domain: one best
-arm, noiseless, group baselines without ratio. Second route: the fixed point of y = t x by linear algebra. Source:
-derived; arXiv 2005.06392 has bounds of the order 1/t.
+arm, noiseless, group baselines without ratio. Second route: the fixed point of y = t x by linear algebra.
 """
 
 import numpy as np
@@ -24,8 +25,6 @@ _point = named("rewards", "step", "staleness")
 
 
 class LastIterate(Claim):
-    """with exact gradients of any staleness a softmax bandit of `K` arms ends like `r* - J = (1 - 1/K)/(step t)`"""
-
     kind, status, source = "exponent", "asymptotic", "derived; arXiv 2005.06392 for the order 1/t"
     effect = _EFFECT
 
@@ -56,8 +55,7 @@ class LastIterate(Claim):
     _fast = f"step (staleness + 1) range at most {_SWING:g}, not {{:.3g}}; take smaller steps"
     reach = staticmethod(up_to(_SWING, lambda p: p["step"] * (p["staleness"] + 1) * float(np.ptp(p["rewards"])), _fast))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def growth(gap: np.ndarray) -> float:
             """Slope in t of 1/gap, `[U]`, over its last three quarters, beside a logarithm that its approach leaves."""
             late = slice(len(gap) // 4, None)

@@ -1,5 +1,8 @@
 r"""Largest gradient and Hessian of a discounted process in its logits: sqrt(S/8) and S/(3 sqrt 3) times a range.
 
+with `S` states of choice the discounted return has a gradient of at most `sqrt(S/8)`, and a Hessian of at most `S/(3
+sqrt 3)`, times the range of returns, `<= (max r - min r)/(1 - gamma)`
+
 S counts states with a choice, in which actions differ; the range is that of the returns J_f of deterministic policies,
 at most (max r - min r)/(1 - gamma). Derivation: J = sum_f W_f J_f, and W is a softmax over deterministic policies f
 with logits x_f = sum_s theta(s, f_s) + const. Along a unit vector dJ = Cov_W(J_f, x_f) and d^2 J = Cov_W(J_f, (x_f -
@@ -9,7 +12,7 @@ Conditional: that two values of x_f allow the largest |d^2 J| is a numerical opt
 Tight at S = 1 for every discount. At S = 2 a search finds 0.81 of the Hessian at discount 0.99 and 0.98 at 0.9999: two
 states, actions that lead to one or the other. The published 8/(1 - gamma)^3 for rewards in [0, 1] is larger by the
 factor 41.6/(S (1 - gamma)^2). Domain: endless episodes. Second route: maximization over two-valued laws, best and worst
-policy by policy iteration. Source: derived; arXiv 2005.06392 for 8/(1 - gamma)^3.
+policy by policy iteration.
 """
 
 import math
@@ -37,10 +40,6 @@ def _slipping(discount: float, place: float) -> Point:
 
 
 class MdpConstants(Process, Claim):
-    """with `S` states of choice the discounted return has a gradient of at most `sqrt(S/8)`, and a Hessian of at
-    most `S/(3 sqrt 3)`, times the range of returns, `<= (max r - min r)/(1 - gamma)`
-    """
-
     kind, status, source = "bound", "conditional", "derived; arXiv 2005.06392 for 8/(1 - gamma)^3"
     through, effect = "oracle", 0.01
 
@@ -96,8 +95,7 @@ class MdpConstants(Process, Claim):
 
     reach = staticmethod(lambda point: lab.mdp.why_long(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         logits = np.ravel(point["logits"])
         task = lab.mdp.task_of(point)
         spec = lab.mdp.spec_of(task, plant)

@@ -1,5 +1,8 @@
 r"""Return and policy gradient of a discounted decision process, with the occupancy that is not normalized.
 
+a discounted decision process has `J = start^T (I - gamma P)^-1 r` and `grad J(s,a) = d(s) pi(a|s) A(s,a)` with the
+unnormalized occupancy `d = (I - gamma P)^-T start`
+
 Softmax policy pi on a table, start in state 0, endless episodes but for ends in the tables:
     J = start^T (I - gamma P_pi)^-1 r_pi,  grad J = d(s) pi(a|s) A(s, a),  d = (I - gamma P_pi)^-T start.
 d adds up to 1/(1 - gamma) where nothing ends: a gradient that weighs states by their share of visits is smaller by
@@ -26,10 +29,6 @@ _FIRST, _, _LAST = _MIXED["transition"]
 
 
 class MdpGradient(Process, Claim):
-    """a discounted decision process has `J = start^T (I - gamma P)^-1 r` and `grad J(s,a) = d(s) pi(a|s) A(s,a)`
-    with the unnormalized occupancy `d = (I - gamma P)^-T start`
-    """
-
     kind, source = "identity", "Sutton et al. 2000; the second route is derived"
     relative_to, through = "norm", "loop, oracle"
 
@@ -61,8 +60,7 @@ class MdpGradient(Process, Claim):
     points = (_RING, _MIXED, {**_MIXED, "transition": (_FIRST, ((0.2, 0.3, 0.3), (0.0, 0.0, 0.0)), _LAST)})
     more = ({**_MIXED, "discount": 0.99}, {**_RING, "discount": 0.4})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         logits = np.array(point["logits"])
         through_loop = lab.mdp.why_random(point) is None
         task = lab.mdp.listed(point) if through_loop else lab.mdp.task_of(point)

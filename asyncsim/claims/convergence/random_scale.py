@@ -1,10 +1,13 @@
 r"""A learning rate that is scaled at random, without looking at the gradient, acts by its mean and its mean square.
 
-x_{t+1} = (1 - a (mean + spread u_t)) x_t, a = step * curvature, u_t uniform in [-1, 1) and independent of all else.
-So E x_t = (1 - a mean)^t and E x_t^2 = ((1 - a mean)^2 + a^2 spread^2 / 3)^t for x_0 = 1: a mean factor of the steps,
-and a noise that grows with their size. It is the control of an adaptive rule: the same two moments, no tie to the
-batch. Derivation: products of independent factors. Domain: fresh linear gradients without noise. Second route: the
-moments as sums over binomial powers of u, E u^k = 1/(k + 1) for even k. Source: derived.
+learning rates scaled by `m + w u`, `u` uniform in `[-1, 1]`, leave `E x_t = (1 - a m)^t` and `E x_t^2 = ((1 - a m)^2 +
+a^2 w^2 / 3)^t`
+
+x_{t+1} = (1 - a (mean + spread u_t)) x_t, a = step * curvature, u_t uniform in [-1, 1) and independent of all else. So
+E x_t = (1 - a mean)^t and E x_t^2 = ((1 - a mean)^2 + a^2 spread^2 / 3)^t for x_0 = 1: a mean factor of the steps, and
+a noise that grows with their size. It is the control of an adaptive rule: the same two moments, no tie to the batch.
+Derivation: products of independent factors. Domain: fresh linear gradients without noise. Second route: the moments as
+sums over binomial powers of u, E u^k = 1/(k + 1) for even k.
 """
 
 import math
@@ -18,10 +21,6 @@ _POINT = {"mean": 0.7, "spread": 0.2, "step": 0.3, "curvature": 1.0, "updates": 
 
 
 class RandomScale(Claim):
-    """learning rates scaled by `m + w u`, `u` uniform in `[-1, 1]`, leave `E x_t = (1 - a m)^t` and `E x_t^2 = ((1 -
-    a m)^2 + a^2 w^2 / 3)^t`
-    """
-
     kind, source = "expectation", "derived: products of independent factors"
 
     mean = Positive(typical=(0.3, 1.0), example=0.7, doc="mean scale")
@@ -55,8 +54,7 @@ class RandomScale(Claim):
     points = (_POINT, {**_POINT, "spread": 0.6})
     more = ({**_POINT, "mean": 0.4, "updates": 8},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         count, a = point["updates"], point["step"] * point["curvature"]
         # Relative standard deviation of the last square, rounded up: twice that of a product of factors.
         spread = 2.5 * math.sqrt(count / 3.0) * (a * point["spread"] / (1.0 - a * point["mean"])) + 0.01
@@ -75,4 +73,4 @@ class RandomScale(Claim):
         squares = {f"square[{k}]": lab.between(np.asarray(x) ** 2) for k, x in enumerate(places)}
         return {f"x[{k}]": lab.between(np.asarray(x)) for k, x in enumerate(places)} | squares
 
-    defects = {"unscaled": lambda: lab.projection.changed(type(sim.updates.random_scale()), mean=1.0)}
+    defects = {"unscaled": lambda: lab.quadratics.changed(type(sim.updates.random_scale()), mean=1.0)}

@@ -1,5 +1,8 @@
 r"""How far the return and the visits of two policies can lie apart, given how far the policies do.
 
+two policies differ in return by at most `(max r - min r) B`, in discounted visits by at most `2 gamma B`, `B = min(E_d
+TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))` with `a = max TV`
+
 mu generated the data, pi is current, TV(s) their total variation in state s, a the largest one, d discounted visits,
 not normalized. With
     B = min(E_{d_mu} TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))
@@ -9,8 +12,7 @@ visits of mu, the second takes a everywhere, where they still agree with probabi
 
 Both are attained. The first where one choice decides for ever, whatever the policies. The second where every step may
 slip into another state for good and mu never does. The usual a/(1 - gamma)^2 is attained for small a only. Second
-route: sums over steps. Domain: endless episodes; where one may end, the end counts as a reward of 0. Source: derived;
-the second form is in the proof of arXiv 1502.05477, theorem 1.
+route: sums over steps. Domain: endless episodes; where one may end, the end counts as a reward of 0.
 """
 
 import numpy as np
@@ -35,10 +37,6 @@ _ANY = process(
 
 
 class ReturnShift(Pair, Claim):
-    """two policies differ in return by at most `(max r - min r) B`, in discounted visits by at most `2 gamma B`, `B
-    = min(E_d TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))` with `a = max TV`
-    """
-
     kind, source = "bound", "derived; second form as in the proof of arXiv 1502.05477, theorem 1"
     through, effect = "oracle", 0.01
 
@@ -63,8 +61,7 @@ class ReturnShift(Pair, Claim):
 
     reach = staticmethod(lambda point: lab.mdp.why_long(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         places = [point["behavior_logits"], point["current_logits"]]
 
         def moved(rewards: object) -> float:

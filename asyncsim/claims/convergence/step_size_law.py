@@ -1,19 +1,21 @@
 r"""Two mechanisms limit the step by one over the staleness, and only one of them collapses at a constant step * time.
 
+cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
+R/(curvature Re W_0(-c))`, without bound at `c = pi/2`
+
 Cumulative drift: data frozen at x = x_0 pull with the same gradient at every update, so x leaves a radius r |x_0| after
 t_c = r/(step * curvature) updates, and t_c * step = r/curvature whatever the step and the staleness ("drift"). Delay:
-beyond the boundary an amplitude grows by a ratio R in t_c = ln R/ln|z| updates, z the largest root of
-z^{tau+1} - z^tau + step * curvature ("delay" is t_c * step). That is (tau + 1/2) ln R/Re W_0(-c) times the step, c =
-step * curvature (tau + 1/2): a function of step * staleness alone for long delays, without bound at c = pi/2. Domain:
-quadratic of one dimension, no noise. Second route: the path's crossing; Newton's method on z = e^s. Source: derived;
-the two-constraint rule arXiv 2607.01083.
+beyond the boundary an amplitude grows by a ratio R in t_c = ln R/ln|z| updates, z the largest root of z^{tau+1} - z^tau
++ step * curvature ("delay" is t_c * step). That is (tau + 1/2) ln R/Re W_0(-c) times the step, c = step * curvature
+(tau + 1/2): a function of step * staleness alone for long delays, without bound at c = pi/2. Domain: quadratic of one
+dimension, no noise. Second route: the path's crossing; Newton's method on z = e^s.
 """
 
 import math
 
 import numpy as np
 
-from asyncsim.claims import _unstable, lab
+from asyncsim.claims import _delay, lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, named, sim
 
 _point = named("staleness", "step", "ratio", curvature=1.0, radius=20.0)
@@ -21,10 +23,6 @@ _FAR = _point(4, 0.7, 1e9)
 
 
 class StepSizeLaw(Claim):
-    """cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
-    R/(curvature Re W_0(-c))`, without bound at `c = pi/2`
-    """
-
     kind, status, source = "expectation", "conditional", "derived; two-constraint rule arXiv 2607.01083"
 
     staleness = Staleness(1, 64, typical=(1, 32), example=4)
@@ -34,13 +32,13 @@ class StepSizeLaw(Claim):
     radius = Real(2.0, 1e6, typical=(5.0, 100.0), example=20.0, doc="drift that is a collapse, over the first distance")
 
     def joint(self) -> None:
-        _unstable.unstable("step", self.step, self.step * self.curvature, self.staleness)
+        _delay.unstable("step", self.step, self.step * self.curvature, self.staleness)
 
     def _quantities(s, drift: float, growth: float) -> dict[str, float]:
         return {"drift": drift, "delay": s.step * math.log(s.ratio) / growth}
 
     def predict(s) -> dict[str, float]:
-        return s._quantities(s.radius / s.curvature, _unstable.growth(s.step * s.curvature, s.staleness))
+        return s._quantities(s.radius / s.curvature, _delay.growth(s.step * s.curvature, s.staleness))
 
     def check(s) -> dict[str, float]:
         time, place = 0, 1.0
@@ -48,7 +46,7 @@ class StepSizeLaw(Claim):
         while 1.0 - place < s.radius:
             time, before, place = time + 1, place, place - s.step * s.curvature
         crossing = time - 1 + (s.radius - (1.0 - before)) / (before - place)
-        return s._quantities(s.step * crossing, _unstable.growth_by_newton(s.step * s.curvature, s.staleness))
+        return s._quantities(s.step * crossing, _delay.growth_by_newton(s.step * s.curvature, s.staleness))
 
     wrong = {"delay collapses at a constant step * time too": lambda s: {"delay": math.log(s.ratio) / s.curvature}}
 
@@ -57,8 +55,7 @@ class StepSizeLaw(Claim):
 
     reach = staticmethod(lambda point: lab.reach(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         growing = lab.passage(point, seed, plant)
         curvature, step = point["curvature"], point["step"]
         delay = Estimate(step * growing.value, tolerance=step * growing.tolerance, samples=growing.samples)

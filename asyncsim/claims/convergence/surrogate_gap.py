@@ -1,5 +1,8 @@
 r"""How far the objective that token ratios ascend on stale data can lie from the return itself.
 
+the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| a^2/((1 - gamma) (1 -
+gamma (1 - a)))`, `a = max TV`, and by `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
+
 Data of mu, token ratios pi/mu, rewards to go: the gradient is that of L(pi) = J(mu) + sum_s d_mu(s) g(s), g(s) = sum_a
 pi(a|s) A_mu(s, a), d_mu not normalized. Its states stay those of mu. The return has d_pi instead of d_mu (performance
 difference), so with B of `convergence/return-shift`, whose a is the largest total variation of a state,
@@ -31,10 +34,6 @@ _SLIP = process(
 
 
 class SurrogateGap(Pair, Claim):
-    """the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| a^2/((1 -
-    gamma) (1 - gamma (1 - a)))`, `a = max TV`, and by `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
-    """
-
     kind, source = "bound", "arXiv 1502.05477, theorem 1; 1705.10528 for the mean distance"
     through, effect = "oracle", 0.01
 
@@ -68,8 +67,7 @@ class SurrogateGap(Pair, Claim):
 
     reach = staticmethod(lambda point: lab.mdp.why_random(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = lab.mdp.listed(point)
         method = sim.methods.full_is("token", sim.advantages.returns_to_go())
         # E_mu sum_t r_t A_t is the sum of all score weights.

@@ -1,9 +1,11 @@
 r"""Weights clamped to [1/C, C] cannot show an effective sample size below 4 / (C + 1/C)^2.
 
+weights clamped to `[1/C, C]` have `ESS/N >= 4/(C + 1/C)^2`, that is `N/ESS <= (C + 1/C)^2/4`
+
 ESS/N = (E w)^2 / E w^2 >= 4 m M / (m + M)^2 for weights in [m, M]. It is attained with a fraction m/(m + M) of the
 weights at M. Derivation: (w - m)(M - w) >= 0 gives E w^2 <= (m + M) E w - m M; then minimize over E w. Domain: clamp on
 both sides, C >= 1 (a clamp from above alone has no floor). Second route: minimization over the fraction at C, with a
-third weight free in between. As an upper bound it is one on N/ESS. Source: Kantorovich inequality.
+third weight free in between. As an upper bound it is one on N/ESS.
 """
 
 import math
@@ -18,8 +20,6 @@ _SHARES = 2001
 
 
 class ClampFloor(Claim):
-    """weights clamped to `[1/C, C]` have `ESS/N >= 4/(C + 1/C)^2`, that is `N/ESS <= (C + 1/C)^2/4`"""
-
     kind, source = "bound", "Kantorovich inequality"
     through, effect = "ratios", 0.05
 
@@ -52,8 +52,7 @@ class ClampFloor(Claim):
     points = ({"clamp": 2.0}, {"clamp": 5.0})
     more = ({"clamp": 8.0}, {"clamp": 1.3})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # From log weights `[R, n]`, masses and the clamp C to ESS/N `[R]`.
         statistic = plant(sim.ratios.ess)
         clamp = float(point["clamp"])

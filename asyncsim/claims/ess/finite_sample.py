@@ -1,5 +1,7 @@
 r"""A finite batch shows more effective samples than there are: E[ESS]/N >= 1/(1 + chi^2), exactly by one integral.
 
+the ESS of `N` samples exceeds its large-batch value on average, by an exact integral
+
 With w the weight of one of N independent samples, phi = E e^{-t w^2} and m_j = E w^j e^{-t w^2},
     E[(sum w)^2 / sum w^2] = int_0^inf (N m_2 phi^{N-1} + N (N-1) m_1^2 phi^{N-2}) dt    ("ess", over N).
 With G_k = E[e^{-t w}; w <= w_k], w_1 <= w_2 <= ... the values of w,
@@ -7,7 +9,7 @@ With G_k = E[e^{-t w}; w <= w_k], w_1 <= w_2 <= ... the values of w,
 Derivation: 1/b = int e^{-t b} dt, and samples are independent under it; A^2/B is convex, so the reading is high.
 Domain: sequences of T independent tokens of one softmax, at most 20,000 count vectors, log weights at most 120 apart.
 Second route: every composition of the batch with its multinomial probability, where there are at most 200,000. Else it
-takes the same transforms along a ray of the complex plane. Source: derived; Kong 1992 for the statistic.
+takes the same transforms along a ray of the complex plane.
 """
 
 from __future__ import annotations
@@ -102,8 +104,6 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
 
 
 class FiniteSample(PolicyPair, Claim):
-    """the ESS of `N` samples exceeds its large-batch value on average, by an exact integral"""
-
     kind, source = "expectation", "derived; Kong 1992 for the statistic"
 
     samples = Integer(
@@ -162,9 +162,8 @@ class FiniteSample(PolicyPair, Claim):
     _few = f"a batch of at most {_MOST} tokens, not {{}}; take fewer samples"
     reach = staticmethod(up_to(_MOST, lambda point: point["samples"] * point["horizon"], _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        replicates = units_for(_SPREAD_OF_ONE, effect, 2 * len(FiniteSample.points))
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        replicates = units_for(_SPREAD_OF_ONE, effect, 2 * len(self.points))
         places = lab.places(point)[::-1]
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
         size = point["samples"], _BATCHES, replicates

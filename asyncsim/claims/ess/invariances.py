@@ -1,10 +1,12 @@
 r"""The effective sample size does not change when all weights are multiplied by one number, so it cannot see that.
 
+`ESS(e^c w) = ESS(w)`: a common drift of all ratios is invisible to it, and adds `c` to `ln mean w`
+
 ESS/N = (sum w)^2 / (N sum w^2) is the same for w and e^c w, and so is the largest share max w / sum w; log mean w grows
 by c. It lies in [1/N, 1]: 1 for equal weights, however small, and 1/N where one sample has all the weight. A number eps
 added to the denominator breaks this: equal weights c then read 1/(1 + eps/(N c^2)). Derivation: numerator and
 denominator are both of degree 2. Domain: log weights and c within 800 nats, where e^{log w} is no double. Second route:
-arithmetic of 60 decimal digits on the weights themselves. Source: elementary.
+arithmetic of 60 decimal digits on the weights themselves.
 """
 
 import math
@@ -21,8 +23,6 @@ _FAR = {"log_weights": (1.0, 0.0, -2.0, 0.5, 0.2), "factor": 800.0}
 
 
 class Invariances(Claim):
-    """`ESS(e^c w) = ESS(w)`: a common drift of all ratios is invisible to it, and adds `c` to `ln mean w`"""
-
     kind, source = "identity", "elementary"
     through = "ratios"
 
@@ -70,8 +70,7 @@ class Invariances(Claim):
 
     points = (_SMALL, _FAR, {"log_weights": (-800.0, 800.0, 0.0), "factor": -500.0})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         names = {"ess": "ess", "log_mean": "log_mean_weight", "share": "max_weight_share"}
         statistics = plant({name: getattr(sim.ratios, each) for name, each in names.items()})
         log_weight = lab.torch.tensor([point["log_weights"]], dtype=lab.torch.float64)

@@ -1,14 +1,15 @@
 r"""N/ESS is not the factor by which importance weights raise the variance of a gradient.
 
+`N/ESS = E w^2` is not the inflation `E_mu w^2 A^2 |s|^2 - |grad J|^2` over the same on policy
+
 One sample with full ratio has g = w A s, s = e_a - pi the score and A = r - b. Its total variance under behavior over
 that under the current policy is
     (E_mu w^2 A^2 |s|^2 - |grad J|^2) / (E_pi A^2 |s|^2 - |grad J|^2),
 without baseline ("inflation", b = 0) and with the exact one ("inflation_centered", b = J), beside N/ESS = E_mu w^2
 ("inverse_ess"). Weights count where reward and score are: with mu = (1/2, 1/2) and pi = (0.9, 0.1) N/ESS is 1.64, the
 factor 9 or 1/9 as the likely or the other arm pays, and 0.09 with the exact baseline. Both estimators have mean grad J,
-so N samples in place of one change nothing. Derivation: E w f under mu is E f under pi. Domain: softmax policies,
-fixed rewards, a variance on policy that is not 0. Second route: half the mean squared distance of two draws. Source:
-derived; Kong 1992 has it as an approximation.
+so N samples in place of one change nothing. Derivation: E w f under mu is E f under pi. Domain: softmax policies, fixed
+rewards, a variance on policy that is not 0. Second route: half the mean squared distance of two draws.
 """
 
 import numpy as np
@@ -30,8 +31,6 @@ _LIKELY = {"rewards": (1.0, 0.0), "behavior_logits": _arms(0.5), "current_logits
 
 
 class IsNotVariance(Arms, Claim):
-    """`N/ESS = E w^2` is not the inflation `E_mu w^2 A^2 |s|^2 - |grad J|^2` over the same on policy"""
-
     kind, source = "identity", "derived; Kong 1992 for the approximation"
     through = "oracle"
 
@@ -77,8 +76,7 @@ class IsNotVariance(Arms, Claim):
 
     points = (_LIKELY, {**_LIKELY, "rewards": (0.0, 1.0)}, _THREE)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, (current, behavior) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = lab.population(task, sim.methods.full_is(advantage=sim.advantages.none()))

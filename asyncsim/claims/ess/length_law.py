@@ -1,5 +1,7 @@
 r"""The effective sample size falls exponentially with the length of a sequence, at the rate ln(1 + chi^2) per token.
 
+`-ln(ESS/N) = L ln(1 + chi^2)` at length `L`, close to `L Var ln w` for small shifts
+
 -ln(ESS/N) = L ln(1 + chi^2) for L independent equal tokens, whose log ratio has the variance L s^2, s^2 = Var_mu ln w.
 For small shifts the rate is s^2, so that ESS/N is near e^{-L s^2}; "per_variance" is how near, rate over s^2, and its
 distance from 1 vanishes with the shift. Derivation: E W^2 = (1 + chi^2)^L. Domain: softmax policies that differ,
@@ -13,8 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
+from asyncsim.base.declared import Counts
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, lab, replaced, sim, up_to
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, up_to
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
@@ -27,8 +30,6 @@ def _read(size: Any = "ess") -> Plant:
 
 
 class LengthLaw(PolicyPair, Claim):
-    """`-ln(ESS/N) = L ln(1 + chi^2)` at length `L`, close to `L Var ln w` for small shifts"""
-
     kind, source = "exponent", "arXiv 1511.01437"
     through = "oracle"
 
@@ -77,8 +78,7 @@ class LengthLaw(PolicyPair, Claim):
     _few = "at most 2^18 sequences at the longest length, not {}; shorten it"
     reach = staticmethod(up_to(1 << 18, lambda p: len(p["behavior_logits"]) ** max(p["lengths"]), _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         lengths, places = point["lengths"], (point["current_logits"], point["behavior_logits"])
         read = []
         for length in lengths:

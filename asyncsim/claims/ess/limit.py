@@ -1,9 +1,11 @@
 r"""The batch effective sample size per sample tends to 1 / (1 + chi^2).
 
+the effective sample size per sample of a large batch is `1/(1 + chi^2)`
+
 (sum w)^2 / (N sum w^2) -> (E w)^2 / E w^2 = 1 / (1 + chi^2), chi^2 = sum (pi - mu)^2 / mu. Derivation: law of large
 numbers for both sums, E_mu w = 1. Domain: softmax policies over one set of actions, N -> infinity (a batch reads high
 by O(1/N)). Second route: the ratio exp(2 lse(l) - lse(2 l)) of the log weights, each action counted with its behavior
-probability. Source: Kong, University of Chicago technical report 348 (1992).
+probability.
 """
 
 import math
@@ -20,8 +22,6 @@ _FAR = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (2.0, -0.9, 0.1)}
 
 
 class Limit(PolicyPair, Claim):
-    """the effective sample size per sample of a large batch is `1/(1 + chi^2)`"""
-
     kind, source = "expectation", "Kong 1992 (University of Chicago technical report 348)"
 
     def predict(s) -> dict[str, float]:
@@ -38,8 +38,7 @@ class Limit(PolicyPair, Claim):
 
     reach = staticmethod(lambda p: lab.moments_beyond(partial(lab.moment_of, *lab.places(p)[::-1]), _SAMPLES, _MOST))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         places = lab.places(point)[::-1]
         moment = partial(lab.moment_of, *places)
         units = units_for(1.2 * lab.spread_of_ess(moment) / math.sqrt(_SAMPLES * _BATCHES), effect, 2)

@@ -1,11 +1,13 @@
 r"""The effective sample size of the stale Gaussian bandit: ESS/N near (1 + 2 v)^{-1/2}, v the displacement's variance.
 
+mean `ESS/N = (1 + 2 v)^(-1/2)` where a stale Gaussian bandit moves by a variance of `v` squared widths
+
 Given that the mean moved by Delta in the tau updates since the data was drawn, ESS/N of many samples is e^{-Delta^2 /
 width^2}. The stationary variance of Delta is exact, v = 2 (gamma_0 - gamma_tau)/width^2 by `staleness/gaussian-bandit`
 and twice the mean KL. For a normal Delta the mean of ESS/N is (1 + 2 v)^{-1/2}. Conditional: Delta is normal in the
 limit of large groups alone. At N = 8 its kurtosis is above 5, and the ESS is read 1 percent high at v = 0.1; at N = 32
 it is right to 0.2 percent. Domain: that of the bandit, tau >= 1. Second route: moments of neighbors from their linear
-system, and quadrature over Delta. Source: derived.
+system, and quadrature over Delta.
 """
 
 import math
@@ -13,8 +15,7 @@ import math
 import numpy as np
 
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, lab, units_for
-from asyncsim.claims._delay import covariance_share
-from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
+from asyncsim.claims._delay import GaussianBandit, covariance_share, mean_square, second_moments
 from asyncsim.claims._lengths import panels
 
 _PAIRS, _SAMPLES = 6, 512
@@ -22,8 +23,6 @@ _POINT = {"staleness": 2, "samples": 32, "curvature": 2.0, "width": 0.5, "step":
 
 
 class StaleGaussianBandit(GaussianBandit, Claim):
-    """mean `ESS/N = (1 + 2 v)^(-1/2)` where a stale Gaussian bandit moves by a variance of `v` squared widths"""
-
     kind, status, source = "expectation", "conditional", "derived"
 
     staleness = Staleness(1, 24, typical=(1, 8), example=4)
@@ -46,13 +45,11 @@ class StaleGaussianBandit(GaussianBandit, Claim):
     points = (_POINT,)
     more = ({**_POINT, "staleness": 4, "step": 0.08, "samples": 24},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         few = "24 samples or more; displacements of fewer are not normal"
         return lab.bandit_settles(point) or (None if point["samples"] >= 24 else few)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # One ESS has a standard deviation of 0.21 of its mean at most at the points above (measured).
         tau, replicates = point["staleness"], units_for(0.21 / math.sqrt(_PAIRS), effect, 2)
         apart = 3 * (tau + 1)

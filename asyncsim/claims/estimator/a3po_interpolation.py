@@ -1,13 +1,15 @@
 r"""A snapshot that is interpolated by staleness instead of computed shifts every ratio of the clip by one constant.
 
-Logits move steadily from mu to pi in d versions. The true snapshot is the version before pi, at the share alpha =
-1 - 1/d of the way; A-3PO takes log pi_prox = alpha log pi + (1 - alpha) log mu, which is not normalized. So the clip
-sees `seen` = log(pi/mu)/d in place of log(pi/pi_prox) of the true one, too large by `shift` = -log sum_a pi_a^alpha
-mu_a^(1 - alpha) = (1 - alpha) D_alpha(pi || mu) >= 0 for every action alike (D_alpha: Renyi divergence), near alpha
-(1 - alpha) Var_pi(difference of logits)/2. The gate for A > 0 closes a little early, the one for A < 0 a little late;
-what is let through has the full ratio and no error. Derivation: both are log-linear in the action, so they differ by
-their normalizers. Domain: one softmax, a straight path of logits, d >= 2 (at 1 both are mu), log ratios below 20. On
-other paths it is an approximation. Second route: the snapshot's own log-probs. Source: 2512.06547.
+an interpolated snapshot shifts log ratios of the clip by `(1 - alpha) D_alpha(pi || mu)`, all alike
+
+Logits move steadily from mu to pi in d versions. The true snapshot is the version before pi, at the share alpha = 1 -
+1/d of the way; A-3PO takes log pi_prox = alpha log pi + (1 - alpha) log mu, which is not normalized. So the clip sees
+`seen` = log(pi/mu)/d in place of log(pi/pi_prox) of the true one, too large by `shift` = -log sum_a pi_a^alpha mu_a^(1
+- alpha) = (1 - alpha) D_alpha(pi || mu) >= 0 for every action alike (D_alpha: Renyi divergence), near alpha (1 - alpha)
+Var_pi(difference of logits)/2. The gate for A > 0 closes a little early, the one for A < 0 a little late; what is let
+through has the full ratio and no error. Derivation: both are log-linear in the action, so they differ by their
+normalizers. Domain: one softmax, a straight path of logits, d >= 2 (at 1 both are mu), log ratios below 20. On other
+paths it is an approximation. Second route: the snapshot's own log-probs.
 """
 
 from __future__ import annotations
@@ -43,8 +45,6 @@ def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int)
 
 
 class A3poInterpolation(PolicyPair, Claim):
-    """an interpolated snapshot shifts log ratios of the clip by `(1 - alpha) D_alpha(pi || mu)`, all alike"""
-
     kind, source = "identity", "arXiv 2512.06547"
     relative_to, through = "norm", "oracle"
 
@@ -79,8 +79,7 @@ class A3poInterpolation(PolicyPair, Claim):
     points = (_POINT, {**_POINT, "staleness": 2})
     more = ({"behavior_logits": (0.0, 0.0, 0.0, 0.0), "current_logits": (2.0, -1.0, 0.5, 0.0), "staleness": 16},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         (current, behavior), staleness = lab.places(point), point["staleness"]
         task = sim.tasks.softmax_bandit(len(behavior), rewards="fixed")
         spec = plant(lab.population(task, sim.methods.a3po()))

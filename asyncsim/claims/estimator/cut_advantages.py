@@ -1,12 +1,15 @@
 r"""What a minibatch leaves out: its gradients average to the batch's, but a baseline of its own has seen fewer groups.
 
+minibatches have on average the gradient of their batch; with baselines of their own, of `p` groups, it is `(1 - 1/p) G
+/ (G - 1)` times that
+
 A batch of G groups, one for each of G prompts, all samples of a group alike: a greedy engine draws the likeliest arm a
 of each prompt, with reward r_x. Advantages are r less the mean of all groups of the step. Made from the whole batch
 they are r_x - mean r, and the M minibatches of an epoch, groups, parts of each, samples or tokens, have on average the
 gradient (1/G) (r_x - mean r)(e_a - pi_x) on row x, to first order in the step. Made from each minibatch of p = G/M
 groups, E A_x = (1 - 1/p) (r_x - mean of the others): a factor (1 - 1/p) G/(G - 1) less, and 0 where a minibatch is one
 group. Parts of every group see all groups, and have factor 1. Derivation: the others of a minibatch are p - 1 of G - 1,
-dealt without replacement. Domain: small steps, no ratio. Second route: every choice of p groups. Source: derived.
+dealt without replacement. Domain: small steps, no ratio. Second route: every choice of p groups.
 """
 
 import itertools
@@ -27,10 +30,6 @@ _GROUPS, _FLAT = _point("groups", "minibatch"), _point("samples", "batch", minib
 
 
 class CutAdvantages(Claim):
-    """minibatches have on average the gradient of their batch; with baselines of their own, of `p` groups, it is `(1
-    - 1/p) G / (G - 1)` times that
-    """
-
     kind, source = "expectation", "derived: sampling without replacement"
     relative_to = "norm"
 
@@ -81,8 +80,7 @@ class CutAdvantages(Claim):
     points = (_GROUPS, _FLAT, _point("parts", "minibatch"), _point("groups", "batch", minibatches=4))
     more = (_point("tokens", "batch"), _point("groups", "minibatch", minibatches=1))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         logits, parts = np.array(point["logits"]), point["minibatches"]
         groups, arms = logits.shape
         random = point["cut"] == "groups" and point["advantages_from"] == "minibatch" and parts > 1

@@ -1,5 +1,7 @@
 r"""What late rewards that are not reinjected cost the gradient: a bias linear in their share.
 
+late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`
+
 Of rewards r a share s(r) is late, of which phi = 1 - reinjected never comes back. A generated sample is then trained
 with probability 1 - phi s(r), now or later. With A = r - b, rewards 0 and 1 and the same policy throughout, it adds
 
@@ -41,15 +43,17 @@ def _trained(step: lab.Step) -> lab.Tensor:
     return step.mass.expand(own.shape).sum((1, 2)) / own.sum((1, 2))
 
 
-def _twice(rewards: Any, *arguments: Any) -> lab.Batch:
-    """A batch in which what comes back counts twice."""
-    batch = rewards.arriving(*arguments)
-    return dataclasses.replace(batch, kept=batch.kept * (1.0 + batch.arrivals["late"]))
+def _twice(spec: Any) -> Any:
+    """What comes back counts twice."""
+
+    def arriving(rewards: Any, *arguments: Any) -> lab.Batch:
+        batch = rewards.arriving(*arguments)
+        return dataclasses.replace(batch, kept=batch.kept * (1.0 + batch.arrivals["late"]))
+
+    return spec.replace(rewards=lab.overriding(arriving=arriving)(spec.rewards))
 
 
 class DelayedRewardBias(Arms, Claim):
-    """late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`"""
-
     kind, source = "expectation", "derived; a reconstruction after arXiv 2606.29526 and 2606.27580"
     relative_to = "norm"
 
@@ -101,8 +105,7 @@ class DelayedRewardBias(Arms, Claim):
     points = (_POINT, _HALF)
     more = ({**_POINT, "means": (0.1, 0.5, 0.9), "logits": (0.0, 0.3, 0.0), "reinjected": 0.3, "staleness": 0},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def metric(name: str, measure: Any, *outputs: str) -> lab.Metric:
             return lab.Metric(name, lambda step: measure(step) * _trained(step), outputs, subject="policy")
 
@@ -131,4 +134,4 @@ class DelayedRewardBias(Arms, Claim):
             found[f"bias[{a}]"] = score._replace(value=score.value - exact)
         return found
 
-    defects = {"reinjected twice": lambda: (lab.wrapping(rewards=lab.overriding(arriving=_twice)), _HALF)}
+    defects = {"reinjected twice": lambda: (_twice, _HALF)}

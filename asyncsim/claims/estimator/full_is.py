@@ -1,8 +1,10 @@
 r"""Weighting stale samples by the full sequence ratio gives the exact policy gradient.
 
+the mean of `(sequence ratio) * reward * score` under behavior is the gradient at the current policy
+
 E_mu[W R S] = E_pi[R S] = grad J(current), W = prod_t pi/mu, S = sum_t grad log pi. Derivation: W mu = pi, then the
 score identity. Domain: softmax tokens of full support, at most 2^20 sequences. Second route: complex-step derivative of
-J from a forward recursion on counts, without enumeration and without a score. Source: textbook (importance sampling).
+J from a forward recursion on counts, without enumeration and without a score.
 """
 
 from asyncsim.claims import _bandit, lab
@@ -13,8 +15,6 @@ _MARKOV = sequence_point("markov", 4, 4, success=0.5)
 
 
 class FullIs(_bandit.PaidSequencePair, Claim):
-    """the mean of `(sequence ratio) * reward * score` under behavior is the gradient at the current policy"""
-
     kind, source = "expectation", "textbook (importance sampling)"
     relative_to, through = "norm", "oracle"
 
@@ -31,8 +31,7 @@ class FullIs(_bandit.PaidSequencePair, Claim):
     points = (sequence_point("iid", 5, 1, success=None), sequence_point("position", 3, 3, success=1.0), _MARKOV)
     more = (sequence_point("markov", 7, 4, success=0.7),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.none()), plant)
         allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point)
         return lab.components("grad", lab.limit_of(spec, point), allowance)

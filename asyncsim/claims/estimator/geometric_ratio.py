@@ -1,5 +1,7 @@
 r"""The geometric mean of a sequence's ratios is no importance weight: its mean under behavior is not 1.
 
+the geometric mean of ratios has `E_mu W^(1/T) = sum pi^(1/T) mu^(1-1/T)`, near `e^(-KL/T)`, not 1
+
 s = W^(1/T), W the sequence ratio. E_mu s = sum over sequences of pi^(1/T) mu^(1-1/T), for independent equal tokens
 (sum_a pi_a^(1/T) mu_a^(1-1/T))^T. It is at most 1 by Jensen's inequality, and at least e^-kl, to which it tends for
 long sequences; kl = KL(mu || pi)/T. So a band of acceptance that is centered at 1 rejects everything once kl is beyond
@@ -8,7 +10,6 @@ token log ratios of standard deviation 0.02, mean -0.0002, and T = 9000, s is 0.
 1.9. Given are `loss` = -log E_mu s, `kept`, the share of s in [low, high], and kl. Derivation: sum over sequences, from
 the last token backwards. Domain: softmax tokens of full support, policies that differ, no s within 1e-9 of a bound, at
 most 2^20 sequences. Second route: enumeration for means, and for the band a recursion on row and sum of log ratios.
-Source: derived.
 """
 
 import math
@@ -26,8 +27,6 @@ _MARKOV = sequence_point("markov", 5, 4, **_BAND)
 
 
 class GeometricRatio(SequencePair, Claim):
-    """the geometric mean of ratios has `E_mu W^(1/T) = sum pi^(1/T) mu^(1-1/T)`, near `e^(-KL/T)`, not 1"""
-
     kind, source = "expectation", "derived"
     through = "oracle"
 
@@ -83,8 +82,7 @@ class GeometricRatio(SequencePair, Claim):
         | {"behavior_logits": ((0.0, 0.0),), "current_logits": ((0.6, 0.0),)},
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         mask = sim.factors.geometric_mask(point["low"], point["high"])
         # The cap lies above every ratio.
         spec = lab.planted(point, sim.methods.truncated_is("geometric", cap=1e6).replace(factors=(mask,)), plant)

@@ -1,5 +1,7 @@
 r"""What a group's baseline and scale make of the gradient: a factor c(p) of each prompt, p its chance of success.
 
+a group's scale weighs each prompt by `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`, direction kept
+
 Rewards 0 and 1, group mean k, A_i = (r_i - k) / scale(k), fresh data: E (1/N) sum_i A_i s_i = c grad J with c =
 E[k (1 - k) / scale(k)] / (p (1 - p)), N k binomial. So the direction stays inside a prompt, and prompts are weighed
 anew by c(p). Leave-one-out has scale 1 - 1/N and c = 1; the group mean c = 1 - 1/N; the standard deviation weighs rare
@@ -25,8 +27,6 @@ _UNBIASED = {**_POINT, "normalization": "std_unbiased"}
 
 
 class GroupNormalization(Arms, Claim):
-    """a group's scale weighs each prompt by `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`, direction kept"""
-
     kind, source = "expectation", "derived; arXiv 2402.14740, 2402.03300 and 2602.02710 for the rules"
     relative_to, through = "norm", "oracle"
 
@@ -87,8 +87,7 @@ class GroupNormalization(Arms, Claim):
     _few = f"samples such that (2 arms)**samples <= {_BATCHES}; take fewer"
     reach = staticmethod(up_to(_BATCHES, lambda p: (2 * len(p["means"])) ** p["samples"], _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         means, eps = point["means"], point["eps"]
         advantage = {
             "leave_one_out": sim.advantages.leave_one_out(),

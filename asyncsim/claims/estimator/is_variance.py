@@ -1,5 +1,7 @@
 r"""The variance of a fully weighted gradient, and why 1/ESS is not what staleness multiplies it by.
 
+the total variance of `W (R - b) S` is `E_pi[W (R - b)^2 |S|^2] - |grad J|^2`, and not in ratio `N/ESS`
+
 N samples of mu, g = (1/N) sum_i W_i (R_i - b) S_i, W the sequence ratio, b a constant. Its total variance is
 (E_pi[W (R - b)^2 |S|^2] - |grad J|^2)/N: under pi the ratio enters once, under mu squared. For one softmax |S|^2 =
 1 - 2 pi_a + |pi|^2. `inflation` is the variance over that of fresh data, W = 1. It is not N/ESS = E_mu W^2: that leaves
@@ -25,8 +27,6 @@ _TWO_ARMS = {
 
 
 class IsVariance(PaidSequencePair, Claim):
-    """the total variance of `W (R - b) S` is `E_pi[W (R - b)^2 |S|^2] - |grad J|^2`, and not in ratio `N/ESS`"""
-
     kind, source = "identity", "elementary"
     through = "oracle"
 
@@ -79,8 +79,7 @@ class IsVariance(PaidSequencePair, Claim):
     _few = f"samples such that actions**(horizon samples) <= {_BATCHES}; take fewer"
     reach = staticmethod(up_to(_BATCHES, lambda p: p["actions"] ** (p["horizon"] * p["samples"]), _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"])), plant)
         current, behavior = lab.places(point)
         allowance = 10.0 * lab.cut_off(spec.task, point, 2.0)

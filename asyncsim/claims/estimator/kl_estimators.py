@@ -1,5 +1,7 @@
 r"""What k1, k2 and k3 estimate from samples of an old policy, and where penalties made of them push.
 
+under `mu`, k1 and k3 estimate `KL(mu || pi)`, k2 does not; as losses each has another gradient
+
 With samples of mu and w = pi/mu of whole sequences: k1 = -log w and k3 = w - 1 - log w have the mean KL(mu || pi),
 since E_mu w = 1; k2 = (log w)^2 / 2 does not, it is right to second order. E_mu w log w is KL(pi || mu), the other
 direction. Where E_mu w is not 1 (a cut sampler, wrong log-probs), k3 is off by E_mu w - 1 and k1 is right.
@@ -9,7 +11,7 @@ score of the sequence, which is +grad KL(mu || pi): it drives the policy away fr
 `k2_step` of k2 on the sequence, weighted by its ratio, is -grad KL(pi || mu), as is meant. `k3_step`, weighted alike,
 is -sum over rows of E_pi[visits] grad KL(mu || pi) of the row: the other direction, visits held fixed. Derivation: E_pi
 score = 0. Domain: softmax tokens of full support, policies that differ, at most 2^20 sequences. First route: recursions
-over rows; second: enumeration. Source: Schulman 2020, "Approximating KL divergence", for values; gradients derived.
+over rows; second: enumeration.
 """
 
 from typing import Any
@@ -31,8 +33,6 @@ def _penalties(**other: Any) -> tuple[Any, ...]:
 
 
 class KlEstimators(SequencePair, Claim):
-    """under `mu`, k1 and k3 estimate `KL(mu || pi)`, k2 does not; as losses each has another gradient"""
-
     kind, source = "expectation", "Schulman 2020, Approximating KL divergence (values); gradients derived"
     relative_to, through = "norm", "oracle"
 
@@ -89,8 +89,7 @@ class KlEstimators(SequencePair, Claim):
     points = (sequence_point("iid", 4, 1), sequence_point("position", 3, 3), _MARKOV)
     more = (sequence_point("markov", 7, 4),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         method = sim.methods.full_is(advantage=sim.advantages.none()).replace(penalties=_penalties())
         spec = lab.planted(point, method, plant)
         step = lab.step_of(spec, point)

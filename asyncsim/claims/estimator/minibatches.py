@@ -1,15 +1,17 @@
 r"""Minibatches dealt without replacement: an epoch uses every sample once, and so carries no noise of the dealing.
 
+`j` of `M` minibatches dealt without replacement have variance `j M`, a whole epoch `M^2` times that of the batch mean,
+whatever is cut; every epoch is dealt anew
+
 A batch of n samples with gradient noise of variance s^2 is gone through E times in M minibatches, an update of `step`
 on each. Behind e epochs and j minibatches the noise of the sum of gradients has variance (e M)^2 + 2 e M j + j M in
 units of s^2/n, times step^2. Derivation: an epoch sums to M times the batch mean, of variance s^2/n; j minibatches of
 the next one have variance j M s^2/n, and with that mean a covariance j s^2/n. Dealt with replacement one epoch would
 have (2 - 1/n) M^2 instead of M^2, about, and the batch would be half lost. Epochs are dealt anew: minibatches of two
-epochs have covariance 1 whatever their places, two of one epoch 0. So updates k = 1, ..., M apart, the later behind
-the first epoch, have k/M on average (`covariance`), and not M at k = M. So nothing depends on what is cut, groups,
-parts of each, samples or tokens, as long as sizes are equal. Domain: gradients linear in samples, at weights that do
-not change: data of one published version, one batch. Second route: covariances of all pairs of samples and
-minibatches, summed. Source: derived.
+epochs have covariance 1 whatever their places, two of one epoch 0. So updates k = 1, ..., M apart, the later behind the
+first epoch, have k/M on average (`covariance`), and not M at k = M. So nothing depends on what is cut, groups, parts of
+each, samples or tokens, as long as sizes are equal. Domain: gradients linear in samples, at weights that do not change:
+data of one published version, one batch. Second route: covariances of all pairs of samples and minibatches, summed.
 """
 
 import numpy as np
@@ -27,10 +29,6 @@ _POINT = {"groups": 2, "samples": 2, "epochs": 2, "minibatches": 2, "cut": "samp
 
 
 class Minibatches(Claim):
-    """`j` of `M` minibatches dealt without replacement have variance `j M`, a whole epoch `M^2` times that of the
-    batch mean, whatever is cut; every epoch is dealt anew
-    """
-
     kind, source = "expectation", "derived: sampling without replacement"
     relative_to = "norm"
 
@@ -86,8 +84,7 @@ class Minibatches(Claim):
     points = (_POINT,)
     more = ({**_POINT, "cut": "groups"}, {**_POINT, "cut": "parts"})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         parts = point["minibatches"]
         count = point["epochs"] * parts
         spec = lab.descent(

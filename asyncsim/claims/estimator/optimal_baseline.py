@@ -1,11 +1,12 @@
 r"""The constant baseline of least gradient variance, with and without truncated weights.
 
+the best constant baseline is `E[w^2|s|^2 R]/E[w^2|s|^2]`; truncated weights add their drift to it
+
 g = w' (R - b) s for one sample, w' the ratio, truncated at `cap` where given, and z = E[w' s]. The total variance is
 least at b = (E[w'^2 |s|^2 R] - E[w' R s] . z) / (E[w'^2 |s|^2] - |z|^2). Without truncation z = 0, and b = E[w^2 |s|^2
 R] / E[w^2 |s|^2]. With truncation that quotient ("opob") minimizes the second moment, not the variance. Derivation: the
 variance is a parabola in b. Domain: one softmax, deterministic arm rewards, baseline independent of the sample. Second
-route: the variance by enumeration at three baselines and the vertex of the parabola through them. Source: arXiv
-2602.17616 for the quotient; the truncated form is derived.
+route: the variance by enumeration at three baselines and the vertex of the parabola through them.
 """
 
 import numpy as np
@@ -19,8 +20,6 @@ _POINT = {"rewards": (0.2, 0.5, 1.0), **PAIR}
 
 
 class OptimalBaseline(PolicyPair, Claim):
-    """the best constant baseline is `E[w^2|s|^2 R]/E[w^2|s|^2]`; truncated weights add their drift to it"""
-
     kind, source = "identity", "arXiv 2602.17616 (untruncated); truncated form derived"
     through = "oracle"
 
@@ -63,8 +62,7 @@ class OptimalBaseline(PolicyPair, Claim):
     points = ({**_POINT, "cap": None}, {**_POINT, "cap": 1.5})
     more = ({**_POINT, "cap": 1.1},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, cap = point["rewards"], point.get("cap")
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         # Not by the name of truncated weights, which refuses caps below 1.

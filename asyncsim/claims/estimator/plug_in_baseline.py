@@ -1,5 +1,7 @@
 r"""Baselines estimated from the batch that they serve shrink what the batch can say; leaving a sample out does not.
 
+a baseline `sum_j q_j r_j` of its own batch leaves sample `i` the score `w_i s_i - q_i sum_j w_j s_j`, biased short
+
 N samples of mu, full ratios w, g = (1/N) sum_i w_i (r_i - b_i) s_i. A baseline b = sum_j q_j r_j, with shares q_j of
 weights omega_j, lets sample i count with w_i s_i - q_i sum_j w_j s_j. The heavier it is, the less is left of it, and of
 a single sample nothing. omega = 1 is the group mean, w the self-normalized and w^2 |s|^2 the plug-in optimal baseline.
@@ -8,7 +10,6 @@ of g. Of 600 random examples with 2 to 4 arms and samples the plug-in baseline m
 variance lower than that of the plain leave-one-out mean. By projection^2 / variance, which a scale leaves alone, it was
 ahead in 242 only. Domain: one softmax, fixed rewards of the arms, N >= 2, at most 2^16 batches. First route: ordered
 batches. Second: counts of arms, in the coefficient form above; for leave-one-out the mean by score identity.
-Source: derived; 2602.17616 for the plug-in optimal baseline.
 """
 
 import itertools
@@ -31,10 +32,6 @@ _WIDE = {
 
 
 class PlugInBaseline(PolicyPair, Claim):
-    """a baseline `sum_j q_j r_j` of its own batch leaves sample `i` the score `w_i s_i - q_i sum_j w_j s_j`, biased
-    short
-    """
-
     kind, source = "identity", "derived; plug-in optimal baseline arXiv 2602.17616"
     relative_to, through = "norm", "oracle"
 
@@ -98,8 +95,7 @@ class PlugInBaseline(PolicyPair, Claim):
     points = (_PLUG_IN, _OUT, {**_POINT, "baseline": "mean"}, {**_POINT, "baseline": "self_normalized"})
     more = ({**_OUT, "baseline": "mean"}, {**_OUT, "baseline": "self_normalized"}, _WIDE)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, out = point["rewards"], bool(point["leave_one_out"])
         baseline = {
             "mean": sim.advantages.leave_one_out() if out else sim.advantages.group_mean(),

@@ -1,5 +1,7 @@
 r"""PPO's clip is a gate on each token: it stops what has already moved along its advantage, as far as its anchor sees.
 
+PPO's gradient is `rho A s` where the clip is open; a recomputed denominator has `rho = 1` at first
+
 The gradient of min(rho A, clip(rho) A) is rho A s where the gate is open, 0 elsewhere, s = grad log pi. It is open for
 A > 0 where rho <= 1 + high, for A < 0 where rho >= 1 - low, and with a dual clip also rho <= dual: without one the
 weight rho of A < 0 has no bound. Below: one softmax, data of mu, rewards 0 or 1, A = r - offset. In a second update on
@@ -29,8 +31,6 @@ _RECOMPUTED = {**_POINT, "anchor": "proximal", "dual": None}
 
 
 class PpoGate(PolicyPair, Claim):
-    """PPO's gradient is `rho A s` where the clip is open; a recomputed denominator has `rho = 1` at first"""
-
     kind, source = "identity", "arXiv 1707.06347; dual clip 1912.09729"
     relative_to = "norm"
 
@@ -92,8 +92,7 @@ class PpoGate(PolicyPair, Claim):
     points = (_STALE, _RECOMPUTED)
     more = ({**_STALE, "low": 0.6, "high": 1.0, "dual": None},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         means, baseline = point["means"], sim.advantages.offset(point["offset"])
         method = sim.methods.ppo_clip(point["low"], point["high"], point["anchor"], baseline, dual=point.get("dual"))
         slopes = [

@@ -1,5 +1,7 @@
 r"""Score centering makes the gradient of old samples a covariance, which no constant in the advantage can move.
 
+centered scores give `Cov_q(A, w s)`; of `k` known actions `E_q[A] sum_rest (q w - alpha p) s` is left
+
 With samples of q, weights w (1, or ratios p/q truncated at `cap`) and A = r - offset: E_q[A (w s - E_q[w s])] =
 Cov_q(A, w s) = `grad`. What it takes out, `removed` = E_q[A] E_q[w s], is the pull of a mean advantage toward the old
 policy (or away from it, where it is negative); a full ratio has nothing to take out. If only the k likeliest actions H
@@ -7,7 +9,7 @@ of q are known, rho = (1 - q(H))/(1 - p(H)) and alpha = rho w(1/rho), the term -
 `left` = E_q[A] sum over the rest of (q w - alpha p) s. That is 0 where q is proportional to p outside H, so also for a
 single action. Domain: one softmax, fixed rewards, a mean advantage and a bias that are not 0; with `top` two actions at
 least behind H, no tie at its edge, and 1 - p(H) >= 1e-6. Second route: sample by sample. Whether training gains is
-another question, which others' paired study did not confirm. Source: 2609.20807; exactness derived.
+another question, which others' paired study did not confirm.
 """
 
 import dataclasses
@@ -26,8 +28,6 @@ _PLAIN = {**_POINT, "weight": "none", "top": 2}
 
 
 class ScoreCentering(PolicyPair, Claim):
-    """centered scores give `Cov_q(A, w s)`; of `k` known actions `E_q[A] sum_rest (q w - alpha p) s` is left"""
-
     kind, source = "identity", "arXiv 2609.20807; exactness derived"
     relative_to, through = "norm", "oracle"
 
@@ -88,8 +88,7 @@ class ScoreCentering(PolicyPair, Claim):
     points = ({**_POINT, "weight": "truncated", "top": 1}, _PLAIN, {**_POINT, "weight": "truncated", "top": None})
     more = ({**_PLAIN, "top": None, "offset": 0.9},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, baseline = point["rewards"], sim.advantages.offset(point["offset"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         method = sim.methods.score_centering(point["weight"], point["cap"], point.get("top"), baseline)

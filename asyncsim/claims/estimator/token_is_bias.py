@@ -1,5 +1,7 @@
 r"""Token ratios in place of the sequence's differentiate another return: each token's, among stale ones.
 
+token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear at first
+
 E_mu[R sum_t w_t s_t] = sum_t d/dtheta E[R | token t of pi, all others of mu]: a token's ratio corrects its own draw,
 and leaves its prefix and suffix to the old policy. So the bias is -E_mu[R sum_t w_t (prod_{u != t} w_u - 1) s_t]. At
 a small distance delta of the logits it is first -E_mu[R sum_{t != u} (delta . s_u) s_t], linear in delta: in step and
@@ -24,8 +26,6 @@ _MARKOV = sequence_point("markov", 4, 4, success=0.5)
 
 
 class TokenIsBias(_bandit.PaidSequencePair, Claim):
-    """token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear at first"""
-
     kind, source = "identity", "derived"
     relative_to, through = "norm", "oracle"
 
@@ -80,8 +80,7 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
     points = (sequence_point("iid", 5, 1, success=0.6), sequence_point("position", 3, 3, success=1.0), _MARKOV)
     more = (sequence_point("markov", 6, 4, success=None),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spec = lab.planted(point, sim.methods.full_is("token", sim.advantages.none()), plant)
         current, behavior = lab.places(point)
 

@@ -1,9 +1,10 @@
 r"""Truncating the sequence ratio at C biases the gradient by exactly the weight that is cut off.
 
+truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`
+
 E_mu[min(W, C) R S] - grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+ and full weighting is
 unbiased. The norm need not fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no
-bias beyond), at most 2^20 sequences. Second route: truncated mean by enumeration minus the complex-step gradient of
-J. Source: elementary.
+bias beyond), at most 2^20 sequences. Second route: truncated mean by enumeration minus the complex-step gradient of J.
 """
 
 import numpy as np
@@ -16,8 +17,6 @@ _MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
 
 
 class TruncationBias(PaidSequencePair, Claim):
-    """truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`"""
-
     kind, source = "identity", "elementary"
     relative_to, through = "norm", "oracle"
 
@@ -45,8 +44,7 @@ class TruncationBias(PaidSequencePair, Claim):
     points = ({**sequence_point("iid", 4, 1, success=None), "cap": 2.0}, _MARKOV)
     more = ({**sequence_point("position", 3, 3, success=1.0), "cap": 1.2},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Not by the name of truncated weights, which refuses caps below 1.
         weight = lab.Ratio("sequence", point["cap"])
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.none()).replace(weight=weight), plant)

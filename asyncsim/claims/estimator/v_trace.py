@@ -1,5 +1,7 @@
 r"""V-trace learns the value of a policy between the old one and the new; its trace cap decides only how fast.
 
+the fixed point of off-policy targets is the value of `pi_rho`, proportional to `min(rho mu, pi)`, at any trace cap
+
 Targets of segments of n steps: v_s = V_s + sum_t gamma^t (prod_(i<t) min(c, w_i)) min(rho, w_t) delta_t, w = pi/mu of
 a token. `value`, where mean targets of all states reproduce V, is the value of pi_rho, proportional to min(rho mu, pi)
 and renormalized: of pi for a large cap, nearer to mu for a small one. It depends neither on c nor on n, since the mean
@@ -52,10 +54,6 @@ def _step(point: Point, method: lab.Method, values: np.ndarray) -> tuple[lab.Ste
 
 
 class VTrace(Claim):
-    """the fixed point of off-policy targets is the value of `pi_rho`, proportional to `min(rho mu, pi)`, at any
-    trace cap
-    """
-
     kind, source = "identity", "arXiv 1802.01561, theorem 1"
     relative_to, through = "norm", "advantage"
 
@@ -130,8 +128,7 @@ class VTrace(Claim):
     points = (_ONE, {**_POINT, "rho_cap": 1.5, "trace_cap": 1.0}, {**_POINT, "rho_cap": 5.0, "trace_cap": 1.0})
     more = ({**_ONE, "discount": 0.95, "steps": 6, "trace_cap": 0.2},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         states = len(point["rewards"])
         advantage = sim.advantages.vtrace(point["discount"], 1.0, point["rho_cap"], point["trace_cap"])
         method = plant(sim.methods.vtrace(advantage=advantage))

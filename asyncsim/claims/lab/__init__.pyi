@@ -5,7 +5,6 @@ from asyncsim.claims.lab import mdp as mdp
 from asyncsim.claims.lab import parts as parts
 from asyncsim.claims.lab import paths as paths
 from asyncsim.claims.lab import plants as plants
-from asyncsim.claims.lab import projection as projection
 from asyncsim.claims.lab import quadratics as quadratics
 from asyncsim.claims.lab import runs as runs
 from asyncsim.claims.lab import sequences as sequences

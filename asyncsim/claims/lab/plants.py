@@ -46,11 +46,6 @@ def with_task(change: Callable[[Any], dict[str, Any]]) -> Plant:
     return lambda spec: spec.replace(task=dataclasses.replace(spec.task, **change(spec.task)))
 
 
-def wrapping(**kinds: type[Wrapped]) -> Plant:
-    """A plant: the same spec, some of its parts wrapped."""
-    return lambda spec: spec.replace(**{name: kind(getattr(spec, name)) for name, kind in kinds.items()})
-
-
 def wrapping_advantage(kind: type[Wrapped]) -> Plant:
     """A plant: the same spec, the advantage of its method wrapped."""
     return lambda spec: with_method(advantage=kind(spec.method.advantage))(spec)

@@ -1,5 +1,7 @@
 r"""A live run learns exactly what a simulation on its own log learns: versions decide, seconds do not.
 
+the parameters of a live run `=` those of a simulated run on its log, to the last bit
+
 same = (parameters of the live run that equal those of a simulated run with the same versions and draws)/(all) = 1, to
 the last bit. Derivation: an update is a function of weights, draws and the versions of the tokens. Draws are keyed by
 group, not by time or process. So two runs in which each group has the same versions and the same batch are the same
@@ -7,7 +9,7 @@ function. A stamp that is off by one version, a weight read while it was written
 The learning curve of an asynchronous trainer is therefore predicted by its schedule of versions alone, and every claim
 on schedules applies to it. Domain: tables, whose arithmetic does not depend on how many samples share a call. Second
 route: a toy learner, theta += (theta of the group's version + its draw)/8, run once in the order of events and once
-from its log. Source: derived.
+from its log.
 """
 
 from dataclasses import replace
@@ -28,8 +30,6 @@ def _as_fresh(live: Any) -> Any:
 
 
 class Learning(Permits):
-    """the parameters of a live run `=` those of a simulated run on its log, to the last bit"""
-
     kind, source = "identity", "derived: an update depends on weights, draws and versions alone"
 
     def predict(s) -> dict[str, float]:
@@ -56,8 +56,7 @@ class Learning(Permits):
 
     points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         live = lab.live_runs.ran(point, 40, seed, plant, None).live
         again = sim.run(replace(live.spec, system=live.schedule), seed=live.seed, progress=False)
         same = live.trace.parameters == again.parameters

@@ -1,13 +1,15 @@
 r"""In processes with real clocks exactly as many groups stay out at each publish as there are permits for them.
 
+a live run with `K` permits and `M` groups a batch has mean staleness `K/M-1` (release at publish) or `K/M` (release at
+dequeue), at every single publish
+
 K permits, a generator slot for each, M groups a batch. Of the groups admitted before version v appears, those trained
 behind it number K - M where permits return at the publish (its M groups still hold theirs) and K where they return at
 the dequeue. Each such group grows one version staler. So over the publishes
     mean staleness = least = most = K/M - 1  (publish)  or  K/M  (dequeue)      [versions a trained group],
 whatever the processes, their speed, and the order in which messages arrive. Staleness counts from the admission: a
 first token may come publishes later, and those are the race of a real trainer (`Live.raced`). Domain: nothing dropped,
-every permit used at once. Second route: permits handed out and back in a random order, the versions counted. Source:
-derived.
+every permit used at once. Second route: permits handed out and back in a random order, the versions counted.
 """
 
 import numpy as np
@@ -20,10 +22,6 @@ _TRAINED = 60
 
 
 class Staleness(Permits):
-    """a live run with `K` permits and `M` groups a batch has mean staleness `K/M-1` (release at publish) or `K/M`
-    (release at dequeue), at every single publish
-    """
-
     kind, source = "identity", "derived: groups outstanding at a publish grow one version staler"
 
     def predict(s) -> dict[str, float]:
@@ -43,8 +41,7 @@ class Staleness(Permits):
     points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         made = lab.live_runs.ran(point, _TRAINED, seed, plant, None)
         # Each group once, from its admission to its training; those never trained are out until the end.
         groups = {row["group_id"]: (row["submit_version"], row.get("train_version", _TRAINED)) for row in made.rows}

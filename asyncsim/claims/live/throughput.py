@@ -1,11 +1,13 @@
 r"""Groups a second of a live run are its permits over the mean seconds for which a group holds one.
 
+groups a second of a live run times mean seconds of a group's permit are its `K` permits
+
 X E[hold] = K, hold from the admission to the return of the permit: to the dequeue or to the publish. Derivation:
 Little's law for permits. All K are held at every instant, so the seconds of a window times K are the seconds held in
 it. It needs each permit handed out again at once. So a live trainer is as fast as its measured latencies say, and no
 other property of the machine enters. What a real run loses is the time between a return and the next admission: the
 claim says that it is below the effect. Domain: a generator slot for each permit. Second route: permits handed out and
-back in a random order at random times, the time for which they are held added up. Source: Little, Oper. Res. 9 (1961).
+back in a random order at random times, the time for which they are held added up.
 """
 
 import numpy as np
@@ -16,8 +18,6 @@ from asyncsim.claims.live._permits import POINT, Permits
 
 
 class Throughput(Permits):
-    """groups a second of a live run times mean seconds of a group's permit are its `K` permits"""
-
     kind, source = "identity", "Little, Oper. Res. 9 (1961)"
 
     def predict(s) -> dict[str, float]:
@@ -34,8 +34,7 @@ class Throughput(Permits):
     points = (POINT, {"tickets": 4, "publish_groups": 2, "release": "dequeue"})
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Responses that are long beside the time between a return and the next admission.
         made = lab.live_runs.ran(point, 60, seed, plant, 0.03)
         returned = made.live.t_install[1:] if point["release"] == "publish" else made.live.t_train

@@ -1,10 +1,12 @@
 r"""With a baseline below the behavior's mean reward, REINFORCE on frozen data ends at a projection onto the simplex.
 
+REINFORCE on frozen behavior, baseline `V < V_mu`, tends to the simplex projection of `mu(r-V)/(V_mu-V)`
+
 Take frozen behavior mu and a baseline V < V_mu = mu . r. Gradient flow of E_mu[(r - V) log pi] in the logits tends to
 the Euclidean projection on the simplex of x = mu (r - V) / (V_mu - V). Derivation: the flow is (V_mu - V)(x - pi), the
 gradient of a concave function. Such a flow tends to the least-norm element of the closure of its gradients, and pi
 ranges over the simplex. Domain: full support, one softmax, plain gradient (not natural, not Adam). Second route: the
-flow itself, by implicit Euler with steps that double, to time 3e13. Source: arXiv 2506.20520 (method); limit derived.
+flow itself, by implicit Euler with steps that double, to time 3e13.
 """
 
 import numpy as np
@@ -19,8 +21,6 @@ _POINT = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0
 
 
 class AsymreProjection(Frozen, Claim):
-    """REINFORCE on frozen behavior, baseline `V < V_mu`, tends to the simplex projection of `mu(r-V)/(V_mu-V)`"""
-
     kind, source = "identity", "arXiv 2506.20520 (method); limit derived"
     relative_to = "norm"
 
@@ -66,8 +66,7 @@ class AsymreProjection(Frozen, Claim):
     points = (_POINT, {**_POINT, "offset": 0.35})
     more = ({**_POINT, "offset": -0.5},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         method = sim.methods.reinforce(sim.advantages.offset(point["offset"]))
         step = _STEP / max(1.0, float(np.abs(np.array(point["rewards"]) - point["offset"]).max()))
 

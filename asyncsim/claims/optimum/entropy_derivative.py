@@ -1,11 +1,14 @@
 r"""What a small step does to the entropy is a covariance of log pi with the move of the logits, not with advantages.
 
+a step changes the entropy by `-step Cov_pi(log pi, y)`, `y` the move of the logits: `mu (r - mu.r)` for REINFORCE on
+data of `mu`, and the advantages `r - pi.r` for the natural gradient only
+
 Logits that move by step y change the entropy of one softmax by dH = -step Cov_pi(log pi, y) to first order: dpi = step
 pi (y - pi . y) and dH = -sum dpi log pi. REINFORCE with the mean as baseline on data of mu moves by y = mu (r - mu .
 r). Only the natural gradient moves by y = A = r - pi . r. The form with A is often quoted for both, and can even have
 the other sign. Regression on fresh data solved fully, pi' ~ pi e^{r/beta}, is that natural step of length 1/beta.
 Domain: one softmax, every sample counted. Second route: complex-step derivative of the entropy along the gradient of
-E_mu[(r - mu . r) log pi], and along pi e^{step r}. Source: derived; quoted form arXiv 2510.18927.
+E_mu[(r - mu . r) log pi], and along pi e^{step r}.
 """
 
 from typing import Any
@@ -29,10 +32,6 @@ def _change(p: np.ndarray, y: np.ndarray) -> float:
 
 
 class EntropyDerivative(PolicyPair, Claim):
-    """a step changes the entropy by `-step Cov_pi(log pi, y)`, `y` the move of the logits: `mu (r - mu.r)` for
-    REINFORCE on data of `mu`, and the advantages `r - pi.r` for the natural gradient only
-    """
-
     kind, source = "expectation", "derived; quoted form arXiv 2510.18927"
     through = "loop, oracle"
 
@@ -61,8 +60,7 @@ class EntropyDerivative(PolicyPair, Claim):
     points = (_POINT, _APART)
     more = ({**_POINT, "rewards": (1.0, 0.1, 0.4)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, (now, then) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
         spec = plant(lab.population(task, sim.methods.reinforce(sim.advantages.group_mean())))

@@ -1,11 +1,13 @@
 r"""With the behavior's mean reward as baseline, REINFORCE on frozen data ends at one arm, and often not at the best.
 
-Take frozen behavior mu and V_mu = mu . r. The mean gradient is mu (r - V_mu) - (mu . (r - V_mu)) pi, whose last term
-is 0. So every update moves the logits by step mu (r - V_mu), wherever they are. The arm with the largest
-mu_a (r_a - V_mu) takes all: a good arm that was tried often beats the best one that was tried rarely. Domain: full
-support, one softmax, plain gradient, a winner that leads by more than 0.001 of the largest speed. Second route:
-complex-step gradient of E_mu[(r - V_mu) log pi] away from the start, and the projection of `optimum/asymre-projection`
-as V rises to V_mu. Source: derived.
+with baseline `V_mu`, REINFORCE on frozen data moves logits by `step mu (r - V_mu)` in every update: the largest `mu_a
+(r_a - V_mu)` wins, often not the best arm
+
+Take frozen behavior mu and V_mu = mu . r. The mean gradient is mu (r - V_mu) - (mu . (r - V_mu)) pi, whose last term is
+0. So every update moves the logits by step mu (r - V_mu), wherever they are. The arm with the largest mu_a (r_a - V_mu)
+takes all: a good arm that was tried often beats the best one that was tried rarely. Domain: full support, one softmax,
+plain gradient, a winner that leads by more than 0.001 of the largest speed. Second route: complex-step gradient of
+E_mu[(r - V_mu) log pi] away from the start, and the projection of `optimum/asymre-projection` as V rises to V_mu.
 """
 
 import numpy as np
@@ -18,10 +20,6 @@ _FIVE = {"behavior_logits": (0.5, 0.1, -0.3, 0.2, 0.0), "rewards": (0.0, 0.3, 0.
 
 
 class FrozenMeanBaseline(Frozen, Claim):
-    """with baseline `V_mu`, REINFORCE on frozen data moves logits by `step mu (r - V_mu)` in every update: the
-    largest `mu_a (r_a - V_mu)` wins, often not the best arm
-    """
-
     kind, source = "identity", "derived"
     relative_to = "norm"
 
@@ -56,8 +54,7 @@ class FrozenMeanBaseline(Frozen, Claim):
     points = ({"behavior_logits": (0.6, 0.06, -1.9), "rewards": (0.6, 0.9, 1.0)}, _FIVE)
     more = ({**_FIVE, "behavior_logits": (1.5, -1.0, 0.8, -0.7, 0.0)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # The field is the same everywhere, so the size of a step only sets how far the run gets.
         step = 5e5 / float(np.ptp(point["rewards"]))
         spec = lab.offline(point, sim.methods.reinforce(sim.advantages.group_mean()), step, _UPDATES)

@@ -1,11 +1,14 @@
 r"""Regression on the policy that drew the data, solved fully, tilts it by e^{r/beta}; a lag of solves only slows it.
 
+`n` regressions on lagged data, each solved, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the value from `N`
+samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`
+
 The residual r - V - beta log(pi/mu), V = beta log E_mu e^{r/beta}, vanishes for every sample at pi ~ mu e^{r/beta}. So
 n solves, each on data of the solve before, give start e^{n r/beta}. Where data lag by tau more solves, theta_k =
 theta_{max(k-1-tau, 0)} + r/beta: n is replaced by ceil(n/(tau+1)), and nothing becomes unstable. From N samples the
 plug-in V = beta log mean e^{r/beta} is low on average, by about beta Var(e^{r/beta}) / (2 N (E e^{r/beta})^2). Domain:
 one softmax of full support, exact solves, rewards without noise. Second route: probabilities solve by solve; the mean
-logarithm as the integral of (e^{-u E x} - (E e^{-u x/N})^N)/u over u > 0. Source: arXiv 2602.19362 (form); derived.
+logarithm as the integral of (e^{-u E x} - (E e^{-u x/N})^N)/u over u > 0.
 """
 
 import itertools
@@ -24,10 +27,6 @@ _POINT = {**_ARMS, "beta": 0.5, "solves": 3, "lag": 1, "samples": 3}
 
 
 class KlRegression(Arms, Claim):
-    """`n` regressions on lagged data, each solved, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the value
-    from `N` samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`
-    """
-
     kind, source = "identity", "arXiv 2602.19362 (form); derived"
     relative_to, through = "norm", "loop, oracle"
 
@@ -79,8 +78,7 @@ class KlRegression(Arms, Claim):
     _few = f"at most {_GROUPS} groups, which are listed; take fewer samples or arms"
     reach = staticmethod(up_to(_GROUPS, lambda point: len(point["rewards"]) ** point["samples"], _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, start, beta = point["rewards"], np.array(point["start_logits"]), point["beta"]
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", logits=start)
 

@@ -1,12 +1,15 @@
 r"""Trajectory balance ends at reference e^{r/beta} whatever the lag, without noise; its step limit ignores the lag.
 
-A group's residuals are x_a = r_a/beta - log(pi_a / reference_a), less their mean over the group; the direction is
-2 E_mu[x score]. All are 0 at pi* ~ reference e^{r/beta}, so nothing is left to sample, and how data were drawn does not
+trajectory balance on sampled data of any lag ends at `reference e^(r/beta)` without noise, and is stable iff `step
+lambda_max(F) < 1`, `F` of that optimum, or of frozen data's policy
+
+A group's residuals are x_a = r_a/beta - log(pi_a / reference_a), less their mean over the group; the direction is 2
+E_mu[x score]. All are 0 at pi* ~ reference e^{r/beta}, so nothing is left to sample, and how data were drawn does not
 matter there. Logits enter x linearly: with theta = theta* + y the direction is -2 F(mu) y, F = diag mu - mu mu^T. So
 lagged data, whose mu tends to pi*, are stable near the optimum for step lambda_max(F(pi*)) < 1, and frozen data for
 step lambda_max(F(mu)) < 1. Domain: one softmax of full support, means within the group, rewards without noise, every
 arm above 1e-6 at the optimum. Second route: pi* by linear equations, complex-step Jacobians of the field in both
-policies, radius of the companion matrix. Source: arXiv 2503.18929 (method); derived.
+policies, radius of the companion matrix.
 """
 
 from typing import Any
@@ -31,10 +34,6 @@ _POINT = {**_ARMS, "beta": _BETA, "staleness": 5}
 
 
 class TbaLagInvariance(Arms, Claim):
-    """trajectory balance on sampled data of any lag ends at `reference e^(r/beta)` without noise, and is stable iff
-    `step lambda_max(F) < 1`, `F` of that optimum, or of frozen data's policy
-    """
-
     kind, source = "identity", "arXiv 2503.18929 (method); derived"
     relative_to = "norm"
 
@@ -90,8 +89,7 @@ class TbaLagInvariance(Arms, Claim):
         {**_POINT, "rewards": (1.0, 0.2, 0.0), "staleness": 8},
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, start = point["rewards"], np.array(point["behavior_logits"])
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", reference=point["reference_logits"])
         method, lagged = sim.methods.tba(point["beta"]), lab.fixed(point["staleness"])

@@ -1,12 +1,14 @@
 r"""Bad samples of frozen data push naive REINFORCE away without end; TOPR's ratio makes the push die out.
 
+bad samples of frozen mass `q` drive the logit gap as `d - e^-d = 2 q t + const` without a ratio, and as `d + sinh d = t
++ const` under TOPR; with baseline `b` a good share `p` acts as `p (1-b) / (1 + (1-2p) b)`
+
 Two arms: reward -1 on the one that behavior draws with probability q, 0 on the other, no baseline. In time t (step
 times updates) the logit gap d, other less bad, obeys d' = 2 q / (1 + e^-d) without a ratio, so that d - e^-d = 2 q t +
 const: a straight line in the end. With min(pi/mu, 1) it obeys d' = 1 / (1 + cosh d), so that d + sinh d = t + const:
-log(2 t). Rewards +-1 with a share p = 1 - q of good samples: a baseline b acts like the share
-p (1 - b) / (1 + (1 - 2 p) b), as long as the policy is no better than behavior. Domain: small steps, start at
-behavior, |b| < 1. Second route: the flow of both logits by an ODE solver, weights of both samples one by one. Source:
-arXiv 2503.14286 (method); derived.
+log(2 t). Rewards +-1 with a share p = 1 - q of good samples: a baseline b acts like the share p (1 - b) / (1 + (1 - 2
+p) b), as long as the policy is no better than behavior. Domain: small steps, start at behavior, |b| < 1. Second route:
+the flow of both logits by an ODE solver, weights of both samples one by one.
 """
 
 import math
@@ -24,10 +26,6 @@ _POINT = {"bad_mass": 0.3, "time": 6.0, "baseline": 0.5, "setback": 0.7}
 
 
 class ToprNegatives(Claim):
-    """bad samples of frozen mass `q` drive the logit gap as `d - e^-d = 2 q t + const` without a ratio, and as `d +
-    sinh d = t + const` under TOPR; with baseline `b` a good share `p` acts as `p (1-b) / (1 + (1-2p) b)`
-    """
-
     kind, source = "identity", "arXiv 2503.14286 (method); derived"
     through = "loop, oracle"
 
@@ -71,8 +69,7 @@ class ToprNegatives(Claim):
     points = (_POINT,)
     more = ({**_POINT, "bad_mass": 0.6, "time": 3.0, "baseline": -0.3}, {**_POINT, "bad_mass": 0.1, "setback": 0.0})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         bad = point["bad_mass"]
         logits = np.log([bad, 1.0 - bad])
         bandit = {"behavior_logits": logits, "rewards": (-1.0, 0.0)}

@@ -1,5 +1,8 @@
 r"""The cosine of consecutive gradients says no more than their norms: both are one signal beside the noise.
 
+the cosine of consecutive gradients is what their norms imply, `sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2))`, `n^2` the
+energy of the noise
+
 g_t = m_t u + xi_t with a fixed direction u and noise of energy n^2 = P sigma^2/N in P coordinates. As P grows
 <g_t, g_{t-1}> -> m_t m_{t-1} and |g_t|^2 -> m_t^2 + n^2, so |c_t| = sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2)), up to
 terms of order 1/P in the mean. Here m_t = curvature x_{t-tau} with x_{t+1} = x_t - step m_t from x = start. Domain: one
@@ -28,10 +31,6 @@ _STALE = {"staleness": 2, "share": 0.06, "signal": 2.5, "samples": 1, "updates":
 
 
 class CosineEqualsNorm(Claim):
-    """the cosine of consecutive gradients is what their norms imply, `sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2))`,
-    `n^2` the energy of the noise
-    """
-
     kind, status, source, through = "expectation", "asymptotic", "derived", "loop"
 
     staleness = Staleness(0, 32, typical=(0, 4), example=2)
@@ -69,12 +68,11 @@ class CosineEqualsNorm(Claim):
     points = ({"staleness": 0, "share": 0.05, "signal": 2.0, "samples": 2, "updates": 4}, _STALE)
     reach = staticmethod(within(samples=16))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """The one mode starts so far out that its gradient is `signal` times as long as the noise of a batch."""
         noise = np.sqrt(_PARAMETERS / point["samples"])
         modes, start = (1.0,) + (_FLAT,) * (_PARAMETERS - 1), float(point["signal"] * noise)
-        replicates = max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(CosineEqualsNorm.points)))
+        replicates = max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(self.points)))
         settings = {"samples_per_group": point["samples"], "updates": point["updates"], "replicates": replicates}
         task, link = sim.tasks.quadratic(modes, noise=1.0, start=start), sim.updates.sgd(point["share"])
         spec = lab.descent(task, lab.fixed(point["staleness"]), link, **settings)

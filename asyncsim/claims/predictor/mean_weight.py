@@ -1,8 +1,10 @@
 r"""The mean ratio of a batch is 1 at any lag, with standard deviation sqrt((1/rho - 1)/N).
 
+the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share of ESS
+
 E_mu W = sum_y mu(y) pi(y)/mu(y) = 1 and Var W = E_mu W^2 - 1 = (sum_a pi_a^2/mu_a)^T - 1 = 1/rho - 1, rho the
 population ESS per sample. Domain: sequences of T independent tokens of one softmax, N independent samples, at most
-20,000 count vectors. Second route: every count vector with its multinomial probability. Source: elementary.
+20,000 count vectors. Second route: every count vector with its multinomial probability.
 """
 
 import math
@@ -37,8 +39,6 @@ def _spread(point: Point) -> float:
 
 
 class MeanWeight(PolicyPair, Claim):
-    """the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share of ESS"""
-
     kind, source, through = "expectation", "elementary", "loop"
 
     samples = Count(2, typical=(2, 256), example=16, doc="samples of a batch")
@@ -73,17 +73,15 @@ class MeanWeight(PolicyPair, Claim):
     points = (_SHORT, _LONG)
     more = ({**_LONG, "samples": 128},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         tokens = point["samples"] * point["horizon"]
         if tokens > _MOST:
             return f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
         return too_rare(_spread(point), _TOKENS // tokens)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         most = _TOKENS // (point["samples"] * point["horizon"])
-        batches = min(units_for(_spread(point), effect, 2 * len(MeanWeight.points)), most)
+        batches = min(units_for(_spread(point), effect, 2 * len(self.points)), most)
         replicates = max(16, batches // _BATCHES)
         places = np.array(point["behavior_logits"]), np.array(point["current_logits"])
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])

@@ -1,5 +1,8 @@
 r"""Which power of rho should scale the step where the variance of gradients grows by 1/rho? It depends on the aim.
 
+where variance grows by `1/rho` a noise floor is kept by a step times `rho` under descent and `sqrt(rho)` under Adam;
+largest descent takes `signal^2/(signal^2 + v/rho)`
+
 Batches shrink from N samples to N rho, v = noise^2/N grows to v/rho. "one_step": the step of the largest expected
 descent is signal^2/(curvature (signal^2 + v)), its exponent the slope of its log over log rho: 0 without noise, 1 where
 noise dominates. "floor_sgd", "floor_adam": with E x^2 ~ step^alpha rho^-beta a step times rho^(beta/alpha) keeps the
@@ -7,7 +10,6 @@ floor. Descent has E x^2 = (v/curvature^2) b/(2 - b), b = step * curvature: expo
 first moment divides by the rms of gradients, E g^2 = 2 v/(2 - b), so that b = step * curvature/sqrt(2 v/(2 - b)):
 exponent 1/2. Slopes are those between `step` and 4 `step`, and between N and N rho. Domain: quadratic, white noise,
 fresh gradients; v of Adam known, beta_2 near 1. Second route: root finding, and moments carried to their fixed point.
-Source: derived; the square root 2602.17616.
 """
 
 import math
@@ -98,10 +100,6 @@ def _longer(point: Point) -> float:
 
 
 class StepUnderInflation(Claim):
-    """where variance grows by `1/rho` a noise floor is kept by a step times `rho` under descent and `sqrt(rho)`
-    under Adam; largest descent takes `signal^2/(signal^2 + v/rho)`
-    """
-
     kind, status, source = "exponent", "asymptotic", "derived; square root arXiv 2602.17616"
     through, effect = "loop", 0.05
 
@@ -158,16 +156,14 @@ class StepUnderInflation(Claim):
     points = (_POINT,)
     more = ({**_POINT, "samples": 2, "noise": 3.0, "signal": 2.0},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         slow = f"runs at most {_LONGEST} times as long as its own, not {_longer(point):.3g}; take a larger step"
         return slow if _longer(point) > _LONGEST else None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Of one replicate's exponent of Adam's floor, relative (measured: 0.083 at the first point). That of 24
         # replicates' best step is as large; that of descent's floor 0.028, for which a sixth is enough.
-        replicates = units_for(0.1, effect, 3 * len(StepUnderInflation.points))
+        replicates = units_for(0.1, effect, 3 * len(self.points))
         return {
             "one_step": _measured_step(point, 28 * replicates, seed, plant),
             "floor_sgd": _measured_floor(point, sim.updates.sgd, max(24, replicates // 6), seed + 1, plant),

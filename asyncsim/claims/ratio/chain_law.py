@@ -1,10 +1,11 @@
 r"""The log ratio of a chain of bits is a sum of independent two-valued terms, whose distribution is known exactly.
 
+the log ratio of a chain of bits is a sum of independent two-valued terms with an exact distribution
+
 log W = sum_t X_t, X_t = log pi_t/mu_t of the bit drawn from mu. Its mean is -sum KL(mu_t || pi_t), its variance sum p_t
 (1 - p_t) (difference of the two values)^2. P(log W <= x) follows by splitting on one bit after another until the
 remaining bits cannot change the answer. Domain: at most 24 bits whose margins go evenly along the chain; levels x
-inside the law and off its atoms. Second route: all values of each half of the chain, joined by sorting. Source:
-textbook.
+inside the law and off its atoms. Second route: all values of each half of the chain, joined by sorting.
 """
 
 import numpy as np
@@ -20,8 +21,6 @@ _POINT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9
 
 
 class ChainLaw(Chains, Claim):
-    """the log ratio of a chain of bits is a sum of independent two-valued terms with an exact distribution"""
-
     kind, source = "distribution", "textbook"
     effect = 0.04
 
@@ -83,8 +82,7 @@ class ChainLaw(Chains, Claim):
     points = (_POINT,)
     more = ({**_POINT, "horizon": 18, "current_margins": (0.2, 1.8)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cells = [lab.below(number, level) for number, level in enumerate(point["levels"])]
         metrics = ["log_ratio_mean", "log_ratio_variance", *cells]
         trace = lab.Chain(point).run(metrics, lab.replicates_for(_SPREAD, effect, 2 + len(cells)), seed, plant)

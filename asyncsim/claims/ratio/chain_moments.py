@@ -1,5 +1,7 @@
 r"""The ratio of a chain of bits has the moments of a product, and its batches the ESS that follows.
 
+`E W^p` of a chain of bits is a product over bits, and a large batch has `ESS/N = 1/E W^2`
+
 E_mu W^p = prod_t sum_a pi_t(a)^p mu_t(a)^{1-p}; a large batch has ESS/N = 1/E W^2. Derivation: bits are independent.
 Domain: at most 4096 bits whose margins go evenly along the chain, E W^2 below 1e12. Second route: the chi-square of
 every bit, (pi - mu)^2 / (mu (1 - mu)), and the Hellinger affinity of every bit, as products. Source: arXiv 1511.01437
@@ -17,8 +19,6 @@ _SHORT = {"horizon": 24, "behavior_margins": (0.6, 1.4), "current_margins": (0.9
 
 
 class ChainMoments(Chains, Claim):
-    """`E W^p` of a chain of bits is a product over bits, and a large batch has `ESS/N = 1/E W^2`"""
-
     kind, source = "expectation", "arXiv 1511.01437; Kong 1992 (University of Chicago technical report 348)"
 
     def joint(self) -> None:
@@ -46,8 +46,7 @@ class ChainMoments(Chains, Claim):
 
     reach = staticmethod(lambda point: lab.moments_beyond(lab.Chain(point).moment))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain = lab.Chain(point)
         replicates = lab.replicates_for(lab.spread_of_square(chain.moment), effect, 12)
         return lab.moments(chain.run(lab.MOMENTS, replicates, seed, plant), chain.moment)

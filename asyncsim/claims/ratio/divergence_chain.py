@@ -1,5 +1,7 @@
 r"""Divergences of a policy pair bound one another: KL(pi || mu) <= ln(1 + chi^2) <= chi^2, and chi^2 <= c(R) M2.
 
+`KL(pi || mu) <= ln(1 + chi^2) <= chi^2 <= ((R - 1)/ln R)^2 E (ln w)^2` for ratios in `[1/R, R]`
+
 M2 = E_mu (ln w)^2 and c(R) = ((R - 1)/ln R)^2 where 1/R <= w <= R. The quantities are the largest values over policy
 pairs: "kl" of KL(pi || mu) / ln(1 + chi^2), "renyi" of ln(1 + chi^2) / chi^2, "second" of chi^2 / M2. All are attained
 in a limit: kl where pi has one arm left, renyi where the policies meet, second where a rare arm has the weight R and
@@ -24,8 +26,6 @@ def _metrics(kl: str = "kl_reverse") -> list[Any]:
 
 
 class DivergenceChain(Claim):
-    """`KL(pi || mu) <= ln(1 + chi^2) <= chi^2 <= ((R - 1)/ln R)^2 E (ln w)^2` for ratios in `[1/R, R]`"""
-
     kind, source = "bound", "derived; arXiv 2510.01161 with R^2"
     through = "oracle"
 
@@ -56,8 +56,7 @@ class DivergenceChain(Claim):
     points = ({"largest": 3.0}, {"largest": 20.0})
     more = ({"largest": 1.5},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         current, behavior = lab.weights.drawn(_ARMS, seed, "divergence-chain")
         narrow = behavior + 0.3 * (current - behavior)
         one_left = np.concatenate([40.0 * np.eye(_ARMS), current[:100]])

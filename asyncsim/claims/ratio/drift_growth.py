@@ -1,5 +1,7 @@
 r"""The variance of the log ratio grows like the staleness S where updates are noise, like S^2 where they are drift.
 
+`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in `v_1`
+
 One softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
 Var_mu(Delta theta), an identity. Take S steps of learning rate eta along gradients of mean gbar that are independent
 given the policy mu that generated their data. Let v_1 = eta^2 E Var_mu(g) and f = Var_mu(gbar) / E Var_mu(g). Then E
@@ -12,7 +14,7 @@ of reward and arm, whatever the trainer's policy. f = 0 iff all arms are equal i
 Derivation: take the mean square of a sum of S independent vectors in the metric diag mu - mu mu^T. It is S times the
 trace of their covariance plus S^2 times the square of their mean. Domain: one context, data of all S updates from mu,
 at most 2500 compositions of a group (the second route enumerates them, in pairs). Sampling "enumerate" is a population,
-which has f = 1 and no N. Source: derived; Hoeffding 1948 for the covariance.
+which has f = 1 and no N.
 """
 
 import math
@@ -54,8 +56,6 @@ def _moved(point: Point) -> float:
 
 
 class DriftGrowth(Arms, Claim):
-    """`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in `v_1`"""
-
     kind, source = "expectation", "derived; Hoeffding 1948 for the covariance"
 
     # A point also has N (`group`, None: a population) and the cells of what one sample can be: an arm (row of `arm`
@@ -147,8 +147,7 @@ class DriftGrowth(Arms, Claim):
     points = (_NOISE, _MIXED, _DRIFT)
     more = ({**_MIXED, "rewards": "fixed", "sampling": "counts", "samples": 12},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if _moved(point) > _COARSEST:
             return f"logits that part by at most {_COARSEST} in an update, not {_moved(point):.2g}; take a smaller step"
         if _drawn(point) > _MOST:
@@ -163,8 +162,7 @@ class DriftGrowth(Arms, Claim):
         rare = "two samples that differ in arm and reward with a chance of 0.05; rarer updates are too few to average"
         return rare if point["sampling"] != "enumerate" and float((pairs * differ).sum()) < 0.05 else None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         ages, means, logits, N = (point[name] for name in ("stalenesses", "means", "logits", "samples"))
         # Relative standard deviation of one replicate's growth at the points above (measured: at most 1.09).
         count = min(units_for(1.1, effect, 25), int(_DRAWN / effect**2 / _drawn(point)))

@@ -1,5 +1,7 @@
 r"""Noise of the sampler's engine lowers the ESS of fresh data, at every version alike: a noise floor.
 
+noise of the sampler's logits leaves fresh data `ESS/N = (1 + kappa (1 - |mu|^2))^-T`
+
 Tokens of one softmax row: behavior weights pi_0, current policy pi, chi^2 between them, kappa = E e^x E e^-x - 1 for a
 draw x of the noise (kappa = e^{s^2} - 1 for the normal law). In the "logits" the sampler is mu ~ pi_0 e^x and records
 that. Then E w = 1 and E w^2 = (1 + chi^2) (1 + kappa) - kappa |pi|^2, from sum_a (pi_a/pi_0a)^2 pi_0a e^{-x_a}
@@ -10,7 +12,7 @@ e^{-X})^2 / E e^{-2X}. There X is the noise of a sequence, a sum of T draws or T
 The rules ESS_0/N = exp(-T s^2 (1 - |pi_0|^2)) and ESS/ESS_0 = ESS_stale for noise in logits are of first order. The
 first is high by T s^4 q (1 - q)/2, q = 1 - |pi_0|^2, the second low by T s^2 (|pi|^2/(1 + chi^2) - |pi_0|^2), relative.
 Domain: independent tokens of one row, N -> infinity; noise in logits drawn for each token; E W^2 below 1e12. Second
-route: Gauss quadrature over the noise of every action. Source: derived.
+route: Gauss quadrature over the noise of every action.
 """
 
 from __future__ import annotations
@@ -61,8 +63,6 @@ def _moments(point: Point) -> tuple[partial[float], partial[float]]:
 
 
 class EngineFloor(PolicyPair, Claim):
-    """noise of the sampler's logits leaves fresh data `ESS/N = (1 + kappa (1 - |mu|^2))^-T`"""
-
     kind, source = "expectation", "derived"
 
     behavior_logits = arm_logits("behavior", 1.5, 0.0, -0.5, sizes=(2, 3))
@@ -151,12 +151,10 @@ class EngineFloor(PolicyPair, Claim):
     points = (_LONG, _STRONG, _REPORTS)
     more = ({**_REPORTS, "noise": 0.05, "noise_law": "uniform", "noise_per": "sequence"},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         return next(filter(None, (lab.moments_beyond(each, _SAMPLES) for each in _moments(point))), None)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         allowances = [2.0 * lab.bias_of_ess(moment, _SAMPLES) for moment in _moments(point)]
         # A verdict counts a tolerance twice.
         room = max(effect - 2.0 * sum(allowances), 0.5 * effect)

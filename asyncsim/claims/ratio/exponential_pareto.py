@@ -1,12 +1,14 @@
 r"""Ratios of two exponential policies are exactly Pareto, with least value k and index 1/(1 - k), k < 1.
 
-P(w > y) = (k/y)^{1/(1 - k)} for y >= k, the rate of the target over that of the sampler ("above[i]", at level i).
-The half squared distance of a normal action in the plane from its mean is exponential, so a sampler at temperature k
-there is the case at hand. log w = ln k + (1 - k) X with X standard exponential: mean ln k + 1 - k ("mean_log"),
-standard deviation 1 - k. E w^p is finite for p < 1/(1 - k): E w^2 = k^2/(2 k - 1) for k >
-1/2 alone, and no moment beyond is asked for; "affinity" is E w^{1/2}. It is the case on which estimators of tails are
-calibrated. Derivation: the ratio of both densities is an exponential of x. Domain: 0 < k < 1, levels above k. Second
-route: quadrature over x of both densities. Source: derived.
+`P(w > y) = (k/y)^(1/(1 - k))` for `y >= k`: ratios of exponential policies of rate ratio `k < 1`
+
+P(w > y) = (k/y)^{1/(1 - k)} for y >= k, the rate of the target over that of the sampler ("above[i]", at level i). The
+half squared distance of a normal action in the plane from its mean is exponential, so a sampler at temperature k there
+is the case at hand. log w = ln k + (1 - k) X with X standard exponential: mean ln k + 1 - k ("mean_log"), standard
+deviation 1 - k. E w^p is finite for p < 1/(1 - k): E w^2 = k^2/(2 k - 1) for k > 1/2 alone, and no moment beyond is
+asked for; "affinity" is E w^{1/2}. It is the case on which estimators of tails are calibrated. Derivation: the ratio of
+both densities is an exponential of x. Domain: 0 < k < 1, levels above k. Second route: quadrature over x of both
+densities.
 """
 
 import math
@@ -21,8 +23,6 @@ _LIGHT = {"temperature": 0.45, "levels": (0.5, 0.9)}
 
 
 class ExponentialPareto(Claim):
-    """`P(w > y) = (k/y)^(1/(1 - k))` for `y >= k`: ratios of exponential policies of rate ratio `k < 1`"""
-
     kind, source = "distribution", "derived"
 
     temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.4, doc="k, rate of the target over the sampler's")
@@ -64,8 +64,7 @@ class ExponentialPareto(Claim):
     points = ({"temperature": 0.3, "levels": (0.45, 0.8)}, _LIGHT)
     more = ({"temperature": 0.15, "levels": (0.3, 0.5)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.weights.measured(point, 2, len(ExponentialPareto.points), effect, seed, plant)
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        return lab.weights.measured(point, 2, len(self.points), effect, seed, plant)
 
     defects = {"sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _LIGHT)}

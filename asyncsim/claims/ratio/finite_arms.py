@@ -1,11 +1,12 @@
 r"""Ratios of two softmax policies over finitely many arms are bounded, and so are all their moments.
 
+`E w^p = sum pi^p mu^(1-p)` over finitely many arms, and `E w^2 <= m + M - m M` for ratios in `[m, M]`
+
 E_mu w^p = sum_a pi_a^p mu_a^{1-p} = e^{(p-1) D_p(pi || mu)} ("moment[p]"), with D_p the divergence of Renyi. Among all
 laws of a ratio of mean 1 in [m, M] the largest second moment is m + M - m M ("largest"), that of the law on m and M
 alone; m and M are the least and largest ratio of the point. So heavy tails of ratios need long products, continuous
 actions, or arms that behavior hardly plays. Derivation: (w - m)(M - w) >= 0 on average. Domain: softmax policies that
 differ. Second route: the cumulant function lse(p theta + (1 - p) phi) of the logits; all laws on two points of a grid.
-Source: textbook; Bhatia and Davis, American Mathematical Monthly 107 (2000), for the bound.
 """
 
 from __future__ import annotations
@@ -28,8 +29,6 @@ def _power(p: float) -> lab.Metric:
 
 
 class FiniteArms(PolicyPair, Claim):
-    """`E w^p = sum pi^p mu^(1-p)` over finitely many arms, and `E w^2 <= m + M - m M` for ratios in `[m, M]`"""
-
     kind, source = "identity", "textbook; Bhatia and Davis 2000 (American Mathematical Monthly 107)"
     through = "oracle"
 
@@ -58,8 +57,7 @@ class FiniteArms(PolicyPair, Claim):
     points = ({"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}, _TWO)
     more = ({"behavior_logits": (0.0, 3.0, 0.0, -2.0), "current_logits": (1.0, 0.0, 0.5, 0.0)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         current, behavior = (np.array([point[f"{name}_logits"]]) for name in ("current", "behavior"))
 
         def metrics(*pair: np.ndarray) -> list[np.ndarray]:

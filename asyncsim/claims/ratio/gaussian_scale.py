@@ -1,12 +1,15 @@
 r"""A normal sampler narrower than the policy has ratios with a power-law tail of index 1/(1 - rho), rho = s_b^2/s^2.
 
+`P(w > y) = P(chi^2_D > 2 ln(y/rho^(D/2))/(1 - rho))`, a tail of index `1/(1 - rho)`, for a normal sampler of relative
+variance `rho < 1`
+
 In D dimensions log w = (D/2) ln rho + (1 - rho) X/2 with X ~ chi^2_D under behavior, so P(w > y) = P(X > 2 u), u = ln(y
 / rho^{D/2})/(1 - rho) ("above[k]", at level k), which for D = 1 is erfc sqrt(u). A sampler at a temperature below 1 is
 one: rho is its temperature. The p-th moment (rho^p / (1 - p (1 - rho)))^{D/2} is finite for p < 1/(1 - rho) alone;
-"affinity" is that of p = 1/2, "mean_log" the mean of log w. Derivation: the ratio of both densities. The
-local index differs from its limit by (D/2 - 1)/ln y, so estimates of it read low or high for D other than 2. Domain:
-equal means, 0 < rho < 1, levels above the least ratio rho^{D/2}. Second route: quadrature over the distance from the
-mean of both densities. Source: derived.
+"affinity" is that of p = 1/2, "mean_log" the mean of log w. Derivation: the ratio of both densities. The local index
+differs from its limit by (D/2 - 1)/ln y, so estimates of it read low or high for D other than 2. Domain: equal means, 0
+< rho < 1, levels above the least ratio rho^{D/2}. Second route: quadrature over the distance from the mean of both
+densities.
 """
 
 import math
@@ -23,10 +26,6 @@ _SPACE = {"temperature": 0.4, "dimension": 3, "levels": (0.5, 0.9)}
 
 
 class GaussianScale(Claim):
-    """`P(w > y) = P(chi^2_D > 2 ln(y/rho^(D/2))/(1 - rho))`, a tail of index `1/(1 - rho)`, for a normal sampler of
-    relative variance `rho < 1`
-    """
-
     kind, source = "distribution", "derived"
 
     temperature = Real(
@@ -82,8 +81,7 @@ class GaussianScale(Claim):
     points = ({"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}, _SPACE)
     more = ({"temperature": 0.3, "dimension": 5, "levels": (0.3, 0.5)},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        return lab.weights.measured(point, point["dimension"], len(GaussianScale.points), effect, seed, plant)
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+        return lab.weights.measured(point, point["dimension"], len(self.points), effect, seed, plant)
 
     defects = {"sampler 5 percent colder than it says": lambda: (lab.weights.colder(0.95), _SPACE)}

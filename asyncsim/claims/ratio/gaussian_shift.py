@@ -1,9 +1,11 @@
 r"""Two normal policies of equal spread, means `shift` standard deviations apart, have log-normal ratios.
 
+the log ratio of normal policies `delta` standard deviations apart is `N(-delta^2/2, delta^2)`
+
 Under behavior, log w ~ N(-shift^2/2, shift^2): E w^2 = e^{shift^2}, P(log w <= -shift^2/2 + z shift) = Phi(z).
-Derivation: log w = shift * u - shift^2/2 in the standardized action u. Domain: 0 < shift <= 20 (Mahalanobis distance
-in several dimensions); e^{shift^2} must be a double. Second route: quadrature over the action of the two densities,
-with quantiles at linear log ratios. Source: textbook.
+Derivation: log w = shift * u - shift^2/2 in the standardized action u. Domain: 0 < shift <= 20 (Mahalanobis distance in
+several dimensions); e^{shift^2} must be a double. Second route: quadrature over the action of the two densities, with
+quantiles at linear log ratios.
 """
 
 import math
@@ -19,8 +21,6 @@ _SAMPLES, _BATCHES = 512, 16
 
 
 class GaussianShift(Claim):
-    """the log ratio of normal policies `delta` standard deviations apart is `N(-delta^2/2, delta^2)`"""
-
     kind, source = "distribution", "textbook"
 
     shift = Real(
@@ -62,8 +62,7 @@ class GaussianShift(Claim):
     _beyond = "|shift| at most 1.1; lower it, the second moment is unseen beyond"
     reach = staticmethod(up_to(1.1, lambda point: abs(point["shift"]), _beyond))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         shift, task = point["shift"], sim.tasks.gaussian_bandit(width=1.0)
         # Largest relative standard deviation of one replicate's quantity at the points above (measured).
         replicates = max(64, units_for(max(0.085, 0.032 / shift), effect, 12))

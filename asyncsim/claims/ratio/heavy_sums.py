@@ -1,14 +1,16 @@
 r"""Effective samples of N Pareto weights of index alpha in (1, 2) grow like N^{alpha - 1} on average, not like N.
 
+`E[1/ESS] = N int t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt` for Pareto weights, which falls like `N^(1 - alpha)` and not
+like `1/N`
+
 With phi = E e^{-t w} and independent weights,
     E[1/ESS] = E[sum w^2 / (sum w)^2] = N int_0^inf t E[w^2 e^{-t w}] phi^{N-1} dt    ("inverse[N]"),
-which tends to alpha Gamma(2 - alpha) Gamma(alpha) ((alpha - 1)/alpha)^alpha N^{1 - alpha}, slowly: at alpha = 1.5 and
-N = 16 it is 1.2 times that. "ess[N]" is E[ESS]/N = int (N m_2 psi^{N-1} + N (N - 1) m_1^2 psi^{N-2}) dt with psi = E
+which tends to alpha Gamma(2 - alpha) Gamma(alpha) ((alpha - 1)/alpha)^alpha N^{1 - alpha}, slowly: at alpha = 1.5 and N
+= 16 it is 1.2 times that. "ess[N]" is E[ESS]/N = int (N m_2 psi^{N-1} + N (N - 1) m_1^2 psi^{N-2}) dt with psi = E
 e^{-t w^2}, m_j = E w^j e^{-t w^2}. The median of 1/ESS falls like N^{-2 (1 - 1/alpha)}: one exponent does not serve
 both. E w^2 is infinite, so that 1/(1 + chi^2) = 0 for ever larger batches. Derivation: 1/s^2 = int t e^{-t s} dt.
 Domain: exact Pareto weights, index 1/(1 - temperature) as of `ratio/exponential-pareto`, whose least value cancels.
-Second route: both transforms by quadrature over the weights, along a ray of the complex plane. Source: derived; Feller,
-An Introduction to Probability Theory II, for the limits.
+Second route: both transforms by quadrature over the weights, along a ray of the complex plane.
 """
 
 import cmath
@@ -17,7 +19,8 @@ import math
 import numpy as np
 from scipy.special import gamma, gammaincc
 
-from asyncsim.claims._claim import Claim, Counts, Estimate, Plant, Point, Real, lab, units_for, up_to
+from asyncsim.base.declared import Counts
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, lab, units_for, up_to
 from asyncsim.claims._lengths import panels
 
 _BATCHES, _MOST = 32, 16_000_000
@@ -40,10 +43,6 @@ def _nodes(samples: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class HeavySums(Claim):
-    """`E[1/ESS] = N int t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt` for Pareto weights, which falls like `N^(1 -
-    alpha)` and not like `1/N`
-    """
-
     kind, source = "expectation", "derived; Feller, An Introduction to Probability Theory II"
 
     temperature = Real(0.02, 0.48, typical=(0.1, 0.45), example=0.4, doc="1 - 1/alpha, alpha the index of the tail")
@@ -96,8 +95,7 @@ class HeavySums(Claim):
     _few = "at most 2000 samples in all batches, not {}; take smaller ones"
     reach = staticmethod(up_to(2000, lambda point: sum(point["samples"]), _few))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         read, most = {}, _MOST // (_BATCHES * sum(point["samples"]))
         for number, samples in enumerate(point["samples"]):
             # The relative deviation of 1/ESS of a batch grows with the logarithm of its size (measured).

@@ -1,5 +1,7 @@
 r"""Hill's estimate from the m largest of exactly Pareto weights is Gamma distributed: its relative error is 1/sqrt(m).
 
+Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`
+
 With tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimate of k has the law Gamma(m, k/m): mean k
 ("shape"), mean square k^2 (1 + 1/m) ("square"), and P(estimate <= k (1 + z/sqrt(m))) from the incomplete Gamma function
 ("below[i]", z the i-th score). Its reciprocal, the estimated index, has mean (1/k) m/(m - 1) ("index"). Here m =
@@ -38,8 +40,6 @@ def _spread(point: Point) -> float:
 
 
 class HillAndPsis(Claim):
-    """Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`"""
-
     kind, source = "distribution", "Hill 1975; arXiv 1507.02646 for m"
 
     temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.5, doc="1 - k, k the shape of the tail")
@@ -86,8 +86,7 @@ class HillAndPsis(Claim):
 
     reach = staticmethod(lambda point: too_rare(_spread(point), _MOST // point["samples"]))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         k, root = 1.0 - point["temperature"], math.sqrt(_largest(point["samples"]))
         most = _MOST // point["samples"] // _BATCHES
         replicates = min(units_for(_spread(point) / math.sqrt(_BATCHES), effect, 8), most)

@@ -1,13 +1,16 @@
 r"""Logits at most D apart leave E w^2 <= cosh(D)^{2 T} over T tokens, and stale REINFORCE moves them at a bounded pace.
 
+logits within `D` leave `E w^2 <= cosh(D)^(2 T)`, and stale REINFORCE moves them by at most `step spread N/(4 (N - 1))`
+per update for even `N`
+
 "second_moment": ratios of one token have M/m <= e^{2D}, so E w^2 <= (m + M)^2/(4 m M) = cosh^2 D; attained by two arms,
-the one with behavior probability e^{-D}/(2 cosh D) raised by D and the other lowered by D. "move": on a group of
-N with rewards in a range `spread`, leave-one-out REINFORCE without ratio moves a logit by at most step * spread *
-floor(N^2/4) / (N (N - 1)) per update. For even N this is step * spread * N / (4 (N - 1)). It is attained where half of
-the group are one arm and earn all. "stale_second_moment": after S updates from one frozen policy D is S times that, so
-ESS/N >= sech^2(S move). Derivation: Kantorovich's inequality; the covariance of reward and arm in a group. Domain: one
-softmax row for all tokens, one context. Second route: the largest value over the share of the arm that rises, and over
-how many of the group are of one arm. Source: derived; Kantorovich's inequality.
+the one with behavior probability e^{-D}/(2 cosh D) raised by D and the other lowered by D. "move": on a group of N with
+rewards in a range `spread`, leave-one-out REINFORCE without ratio moves a logit by at most step * spread * floor(N^2/4)
+/ (N (N - 1)) per update. For even N this is step * spread * N / (4 (N - 1)). It is attained where half of the group are
+one arm and earn all. "stale_second_moment": after S updates from one frozen policy D is S times that, so ESS/N >=
+sech^2(S move). Derivation: Kantorovich's inequality; the covariance of reward and arm in a group. Domain: one softmax
+row for all tokens, one context. Second route: the largest value over the share of the arm that rises, and over how many
+of the group are of one arm.
 """
 
 import math
@@ -33,10 +36,6 @@ def _largest_moves(point: Point) -> float:
 
 
 class LogitRadius(Claim):
-    """logits within `D` leave `E w^2 <= cosh(D)^(2 T)`, and stale REINFORCE moves them by at most `step spread N/(4
-    (N - 1))` per update for even `N`
-    """
-
     kind, source = "bound", "derived; Kantorovich inequality"
     through = "oracle, loop"
 
@@ -95,8 +94,7 @@ class LogitRadius(Claim):
     points = (_POINT, {"radius": 0.3, "horizon": 4, "samples": 4, "spread": 2.0, "step": 0.3, "staleness": 2})
     more = ({**_POINT, "radius": 2.0, "horizon": 2, "samples": 5, "staleness": 1},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if 3 ** point["horizon"] > 1000:
             return "horizon at most 6; shorten it, longer sequences are too many to list"
         N, half = point["samples"], point["samples"] // 2
@@ -109,8 +107,7 @@ class LogitRadius(Claim):
             return "a path that one in a hundred replicates takes; lower samples or staleness"
         return None
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def second_moment(current: np.ndarray, behavior: np.ndarray, tokens: int = 1) -> float:
             spec = plant(lab.weights.bandit(current.shape[1], ["chi_square"], tokens))
             return 1.0 + float(lab.metrics_of(spec, current, behavior)[0].max())

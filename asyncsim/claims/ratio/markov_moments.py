@@ -1,9 +1,11 @@
 r"""Ratios of tokens that follow the previous one have the moments of a vector recursion, at any length.
 
+`E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`
+
 E_mu W^p = u_0(start), u_t(s) = sum_a pi(a|s)^p mu(a|s)^{1-p} u_{t+1}(a), u_T = 1; a large batch has ESS/N = 1/E W^2.
 Derivation: condition on one token after another. Domain: softmax policies of full support with row 0 at the start and
 row 1 + a after token a. At most 4096 tokens, E W^2 below 1e12. Second route: the coefficient of z^{T-1} in v (1 - z
-M)^{-1} 1, by Cauchy's formula on a circle. Source: derived.
+M)^{-1} 1, by Cauchy's formula on a circle.
 """
 
 import math
@@ -30,8 +32,6 @@ def _moment(point: Point, power: float) -> float:
 
 
 class MarkovMoments(Claim):
-    """`E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`"""
-
     kind, source = "expectation", "derived"
 
     actions = Integer(2, 64, typical=(2, 3), example=3, doc="number of actions")
@@ -85,8 +85,7 @@ class MarkovMoments(Claim):
 
     reach = staticmethod(lambda point: lab.moments_beyond(partial(_moment, point)))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         moment = partial(_moment, point)
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], "markov")
         size = lab.SAMPLES, lab.BATCHES, lab.replicates_for(lab.spread_of_square(moment), effect, 6)

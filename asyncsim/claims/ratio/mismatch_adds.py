@@ -1,5 +1,7 @@
 r"""Variances of mismatch and staleness add where both are independent; a temperature makes them dependent.
 
+`Var log W` is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports
+
 The log ratio of a token is that of the weights, log pi/pi_0, plus that of sampler and trainer, log pi_0/mu. With the
 sampler mu ~ pi_0^{1/tau}, tau its temperature, both are logits up to constants: Delta theta and (1 - 1/tau) theta_0. So
 over independent tokens Var L = sum_t Var_mu(Delta theta) + (1 - 1/tau)^2 Var_mu(theta_0) + 2 (1 - 1/tau) Cov_mu(Delta
@@ -10,7 +12,7 @@ token has its own, T^2 s^2 where a sequence has one.
 
 Noise in the logits is independent to second order only: beside s^2 (1 - |pi_0|^2) a token gets 4 s^2 Cov_pi0(pi_0,
 Delta theta). Domain: tokens that are equal or have a row for each position; (2 A)^T at most 2^20. Second route: every
-sequence with every sign of noise of two values. Source: derived.
+sequence with every sign of noise of two values.
 """
 
 import itertools
@@ -36,8 +38,6 @@ _NOISY = sequence_point("position", 3, 3, temperature=1.3, noise=0.3, noise_per=
 
 
 class MismatchAdds(SequencePair, Claim):
-    """`Var log W` is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports"""
-
     kind, source = "identity", "derived"
 
     horizon = Integer(1, typical=(1, 3), example=4, unit="tokens", doc="length of a sequence")
@@ -91,8 +91,7 @@ class MismatchAdds(SequencePair, Claim):
     points = (_SHARPER, _APART, _NOISY)
     more = ({**_NOISY, "noise": 0.2, "noise_per": "sequence"},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         replicates = lab.replicates_for(_SPREAD, effect, 9) if point["noise"] else 2
         size = lab.SAMPLES, lab.BATCHES, replicates

@@ -1,5 +1,7 @@
 r"""The second moment of a sequence weight is a product over tokens.
 
+`E W^2` of a sequence is `(1 + chi^2)^T` for independent tokens and a matrix product for Markov tokens
+
 Independent equal tokens: E W^2 = (1 + chi^2)^T; a row of logits per position: prod_t (1 + chi_t^2); tokens that
 follow the previous one: E W^2 = v M^{T-1} 1 with v_a = pi_a^2/mu_a at the start and M_{ba} = pi_{ba}^2/mu_{ba} after
 token b. Derivation: sum W^2 mu over sequences and factor from the last token backwards. Domain: softmax policies of
@@ -14,8 +16,6 @@ from asyncsim.claims._points import sequence_point
 
 
 class SequenceProduct(SequencePair, Claim):
-    """`E W^2` of a sequence is `(1 + chi^2)^T` for independent tokens and a matrix product for Markov tokens"""
-
     kind, source = "identity", "arXiv 1511.01437; Markov form derived"
     through = "oracle"
 
@@ -32,8 +32,7 @@ class SequenceProduct(SequencePair, Claim):
     points = (sequence_point("iid", 6, 1), sequence_point("position", 3, 3), sequence_point("markov", 5, 4))
     more = (sequence_point("markov", 8, 4),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         spec = plant(lab.population(task, sim.methods.full_is()))
         signal = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)

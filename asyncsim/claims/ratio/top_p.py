@@ -1,5 +1,7 @@
 r"""A sampler that keeps the likeliest actions has ratios of mean S, the policy's mass on what is kept, and a blind ESS.
 
+ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on what is kept, unseen by ESS
+
 mu = pi_0 / S_0 on the kept set K of a row of the table, S_0 = pi_0(K); the trainer's pi is not cut. Every kept ratio is
 S_0 pi/pi_0, so E_mu w = pi(K), and of sequences E W = sum of pi over those that only use kept tokens. With unchanged
 weights every ratio is S_0, W = prod_t S_0t, KL(mu || pi_0) = -E log W, and ESS = N wherever that product is common:
@@ -30,8 +32,6 @@ def _held(row: np.ndarray, top_k: int) -> np.ndarray:
 
 
 class TopP(SequencePair, Claim):
-    """ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on what is kept, unseen by ESS"""
-
     kind, source = "identity", "derived"
     through = "oracle"
 
@@ -100,8 +100,7 @@ class TopP(SequencePair, Claim):
     points = (_COMMON, sequence_point("markov", 5, 4, current_logits=BEHAVIOR, top_p=1.0, top_k=2), _STALE)
     more = (sequence_point("iid", 6, 1, current_logits=BEHAVIOR[:1], top_p=0.8, top_k=2),)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
         policy = task.policy(top_p=point["top_p"], top_k=point["top_k"])
         spec = plant(lab.population(task, sim.methods.full_is()).replace(policy=policy))

@@ -1,5 +1,8 @@
 r"""A bound on the second moment of a batch's log ratios says nothing of actions that the batch never drew.
 
+batches of small mean squared log ratio are those without the rare action, a share `(1 - q)^N`, with mean ratio `(1 -
+p)/(1 - q)`: the policy's mass `p` there is unseen
+
 N samples of mu, M2 = (1/N) sum_i (ln w_i)^2. A batch passes where M2 <= tau: then nothing of it is dropped. Given are
 `accepted` = P(M2 <= tau), and in batches that pass the mean of M2 (`second_moment`) and of w (`mean_weight`). Let one
 action of probability q under mu be such that a single sample of it exceeds N tau, and let batches without it pass. Then
@@ -7,7 +10,7 @@ accepted = (1 - q)^N and the mean of w is (1 - p)/(1 - q), p the policy's own pr
 reads 1 - p, however large p is, and M2 of the population, E_mu (ln w)^2, may be as large as it likes. Derivation:
 batches are counts of the actions. Domain: one softmax, policies that differ, some batches that pass and some that do
 not; no M2 within 1e-9 of tau; at most 20,000 counts. Second route: sample by sample, the law of the sum of squares and
-of the sum of ratios. Source: derived; the bound is that of arXiv 2510.01161.
+of the sum of ratios.
 """
 
 import math
@@ -39,10 +42,6 @@ def _guess(point: Point) -> tuple[float, float]:
 
 
 class UnseenSupport(PolicyPair, Claim):
-    """batches of small mean squared log ratio are those without the rare action, a share `(1 - q)^N`, with mean
-    ratio `(1 - p)/(1 - q)`: the policy's mass `p` there is unseen
-    """
-
     kind, source = "expectation", "derived; the bound of arXiv 2510.01161"
 
     behavior_logits = arm_logits("behavior", 0.6, 0.3, -2.3, most=1.5, sizes=(2, 3))
@@ -97,18 +96,16 @@ class UnseenSupport(PolicyPair, Claim):
     points = (_PUBLISHED, {"behavior_logits": (0.2, 0.0), "current_logits": (0.5, -0.2), "samples": 6, "bound": 0.07})
     more = ({**_PUBLISHED, "samples": 32},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         share = _guess(point)[0]
         if share < _LEAST:
             return f"a share of batches that pass of {_LEAST:g} or more, not {share:.2g}; raise the bound"
         return within(samples=_MOST)(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         spread = 1.2 * _guess(point)[1] / math.sqrt(_BATCHES)
         most = _DRAWN // (_BATCHES * point["samples"])
-        replicates = max(16, min(units_for(spread, effect, 3 * len(UnseenSupport.points)), most))
+        replicates = max(16, min(units_for(spread, effect, 3 * len(self.points)), most))
         places = lab.places(point)[::-1]
         task = sim.tasks.token_bandit(len(places[0]), 1)
         size = point["samples"], _BATCHES, replicates

@@ -1,9 +1,11 @@
 r"""The gradient of a chain's success probability is that of the one bit on which success hangs.
 
+the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`
+
 dJ/dm_t = p_t (1 - p_t) P(K_{-t} = k - 1): the other bits are one short of what is needed. Weighted by the sequence
-ratio, REINFORCE on stale data has this mean at the current policy. "total" is the sum over bits. Derivation: J =
-p_t P(K_{-t} >= k - 1) + (1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margins that go evenly along the chain, a
-gradient above 1e-9. Second route: complex step through the law of K. Source: textbook (score identity).
+ratio, REINFORCE on stale data has this mean at the current policy. "total" is the sum over bits. Derivation: J = p_t
+P(K_{-t} >= k - 1) + (1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margins that go evenly along the chain, a
+gradient above 1e-9. Second route: complex step through the law of K.
 """
 
 from __future__ import annotations
@@ -34,8 +36,6 @@ def _spread(chain: lab.Chain) -> float:
 
 
 class Gradient(PaidChains, Claim):
-    """the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`"""
-
     kind, source = "expectation", "textbook (score identity)"
     relative_to = "norm"
 
@@ -62,8 +62,7 @@ class Gradient(PaidChains, Claim):
 
     reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain, bits = lab.Chain(point, point["fraction"]), point["horizon"]
         method = sim.methods.full_is(advantage=sim.advantages.offset(0.5))
         replicates = lab.replicates_for(_spread(chain), effect, 2 * bits)

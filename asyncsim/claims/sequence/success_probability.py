@@ -1,8 +1,10 @@
 r"""A chain of independent bits succeeds with the upper tail of a Poisson binomial distribution.
 
+a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted
+
 J = P(K >= k), K the number of right bits, k = ceil(f H). Under stale data from mu the mean reward is J(mu); weighted by
 the sequence ratio it is J(pi). Derivation: bits are independent, E_mu W r = E_pi r. Domain: at most 4096 bits, margins
-that go evenly along the chain. Second route: the generating function at the roots of unity. Source: textbook.
+that go evenly along the chain. Second route: the generating function at the roots of unity.
 """
 
 from __future__ import annotations
@@ -27,8 +29,6 @@ def _spread(chain: lab.Chain) -> float:
 
 
 class SuccessProbability(PaidChains, Claim):
-    """a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted"""
-
     kind, source = "expectation", "textbook (Poisson binomial)"
 
     horizon = bits(60)
@@ -50,8 +50,7 @@ class SuccessProbability(PaidChains, Claim):
 
     reach = staticmethod(lambda point: too_rare(_spread(lab.Chain(point, point["fraction"])), lab.MOST))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         chain = lab.Chain(point, point["fraction"])
 
         def weighted(step: lab.Step) -> lab.Tensor:

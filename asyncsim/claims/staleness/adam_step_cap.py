@@ -1,11 +1,14 @@
 r"""The largest step of Adam per coordinate grows with its memory: gradients that grow geometrically reach it.
 
+Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two moments; late, `lr
+(1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
+
 m/sqrt(v) is a linear form of the gradients over the root of a quadratic one. By Cauchy-Schwarz its largest value is
 sqrt(sum_k a_k^2/b_k), a_k and b_k the weights of the gradient k updates back in m and v, and g_k ~ a_k/b_k reaches it.
 With bias correction at update t, a = (1 - beta1) beta1^k/(1 - beta1^t), b alike. As t grows that is (1 - beta1)/sqrt((1
 - beta2)(1 - beta1^2/beta2)), 7.27 for the default. The often quoted (1 - beta1)/sqrt(1 - beta2), 3.16, is one large
 gradient after zeros and no bound. Domain: eps = 0, beta1^2 < beta2, gradients that grow less than e^300. Second route:
-the algorithm run on that sequence. Source: derived; the quoted value is in arXiv 1412.6980, section 2.1.
+the algorithm run on that sequence.
 """
 
 from __future__ import annotations
@@ -40,10 +43,6 @@ class _Fed:
 
 
 class AdamStepCap(Claim):
-    """Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two moments;
-    late, `lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
-    """
-
     kind, source, through = "identity", "derived; the value often quoted: arXiv 1412.6980, section 2.1", "loop"
 
     beta1 = Real(0.01, 0.99, typical=(0.5, 0.95), example=0.9, doc="share that the first moment keeps")
@@ -83,8 +82,7 @@ class AdamStepCap(Claim):
     points = (_point(0.9, 0.99, 200),)
     more = (_point(0.9, 0.999, 400), _point(0.5, 0.95, 60))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         beta1, beta2, count = point["beta1"], point["beta2"], point["updates"]
         back = np.arange(count - 1, -1, -1.0)
         # Growth as it should be largest, at other rates, and with noise.

@@ -1,11 +1,14 @@
 r"""A baseline below the mean reward pulls towards the behavior policy and can remove the limit that staleness sets.
 
+a baseline `V` below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for `V/kl` in
+`[1/2, 1]` no staleness lowers the largest stable step
+
 REINFORCE without ratio, baseline V below the behavior's mean regularized reward: E g = mu o (r - mu.r) + V (mu - pi).
-At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m =
-1 - V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least
-2 for every tau, V < 0 less than a_c(tau). Domain: KL penalty in the reward at behavior log-probabilities, V between
--2 and 3 kl, small deviations. Second route: Jacobians of the mean field by complex steps, radius of the block companion
-matrix. Source: derived; pessimistic baselines: arXiv 2506.20520.
+At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m = 1
+- V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least 2
+for every tau, V < 0 less than a_c(tau). Domain: KL penalty in the reward at behavior log-probabilities, V between -2
+and 3 kl, small deviations. Second route: Jacobians of the mean field by complex steps, radius of the block companion
+matrix.
 """
 
 import numpy as np
@@ -21,10 +24,6 @@ _point = named("offset", "staleness", rewards=(0.0, 0.4, 1.0), reference_logits=
 
 
 class BaselineOffsetImmunity(SoftBandit):
-    """a baseline `V` below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for
-    `V/kl` in `[1/2, 1]` no staleness lowers the largest stable step
-    """
-
     source, through = "derived; pessimistic baselines: arXiv 2506.20520", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)
@@ -50,8 +49,7 @@ class BaselineOffsetImmunity(SoftBandit):
     more = (_point(0.5, 4), _point(-0.5, 8), _point(0.75, 3))
     reach = staticmethod(lambda point: lab.soft.reach(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         beta, tau, task = point["kl"], point["staleness"], lab.soft.bandit(point)
         start = lab.soft.optimum(task)
         # At the optimum all arms earn the same, so that a fixed baseline moves nothing there.

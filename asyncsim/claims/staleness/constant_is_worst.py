@@ -1,10 +1,13 @@
 r"""Among laws of staleness with a given mean, the constant one is found to have the smallest stable step.
 
+among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step: `step *
+curvature >= 2 sin(pi/(2 (2 E d + 1)))`
+
 The mean under independent draws decays up to a_p, the first positive (1 - z) / sum p_d z^-d on the unit circle; no law
 is known with a_p < 2 sin(pi / (2 (2 E d + 1))). Stated for 1/step, of which this is an upper bound. It is attained by a
 constant staleness; for means between integers no law reaches it. Domain: mean of descent, one draw an update. Status
-open: 6,000 random laws up to staleness 21 have no counterexample, and there is no proof in discrete time. Second
-route: the phase of the characteristic equation of a delay that is no integer. Source: numerical search.
+open: 6,000 random laws up to staleness 21 have no counterexample, and there is no proof in discrete time. Second route:
+the phase of the characteristic equation of a delay that is no integer.
 """
 
 import math
@@ -14,7 +17,7 @@ from scipy.optimize import brentq
 
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Estimate, Plant, Point, multiplied
-from asyncsim.claims.staleness._draws import RandomDelays
+from asyncsim.claims._random import RandomDelays
 
 
 def _point(*law: float) -> Point:
@@ -22,10 +25,6 @@ def _point(*law: float) -> Point:
 
 
 class ConstantIsWorst(RandomDelays):
-    """among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step:
-    `step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
-    """
-
     kind, status, source, through = "bound", "open", "numerical search; no proof in discrete time", "loop"
 
     def joint(self) -> None:
@@ -52,8 +51,7 @@ class ConstantIsWorst(RandomDelays):
     points = (_point(*[0.0] * 4, 1.0), _point(0.5, 0.5), _point(0.75, 0.0, 0.0, 0.25), _point(0.0, 0.125, 0.75, 0.125))
     more = (_point(0.0, 1.0), _point(0.875, *[0.0] * 7, 0.125), _point(0.0, 0.0, 0.5, 0.5))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         step = lab.step_under(point["law"], (point["curvature"],), seed, plant)
         inverse = 1.0 / step.value
         return {"inverse_step": step._replace(value=inverse, tolerance=step.tolerance * inverse / step.value)}

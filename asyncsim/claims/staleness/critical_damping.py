@@ -1,10 +1,13 @@
 r"""The step at which stale descent decays fastest, and beyond which it oscillates.
 
+under staleness `tau` descent decays fastest, and ceases to be monotone, at `step * curvature = tau^tau / (tau + 1)^(tau
++ 1)`, where deviations shrink by `tau/(tau + 1)` an update
+
 x_{t+1} = x_t - a x_{t-tau} has the largest root real iff a <= tau^tau / (tau+1)^{tau+1}. There it is double, tau/(tau +
 1), and no other a decays faster. Derivation: real roots solve z^tau (1 - z) = a, whose left side is largest at tau/(tau
 + 1). For long delays that a comes to 1/(e (tau + 1)), 0.234 of the largest stable step. Domain: tau >= 1, linear,
 noiseless. Second route: the squared difference of the two largest companion roots, which changes sign there, and their
-mean. Source: derived.
+mean.
 """
 
 import math
@@ -28,10 +31,6 @@ def _pair(a: float, tau: int) -> np.ndarray:
 
 
 class CriticalDamping(Claim):
-    """under staleness `tau` descent decays fastest, and ceases to be monotone, at `step * curvature = tau^tau / (tau
-    + 1)^(tau + 1)`, where deviations shrink by `tau/(tau + 1)` an update
-    """
-
     kind, source, through = "threshold", "derived: double root of the characteristic equation", "loop"
 
     staleness = Staleness(1, 64, typical=(1, 24), example=4)
@@ -58,8 +57,7 @@ class CriticalDamping(Claim):
     points = (_point(1), _point(2), _point(4))
     more = (_point(3), _point(8))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         delay = point["staleness"] + 1
         steps = np.geomspace(0.05, 1.0, _GRID) / delay / point["curvature"]
         build = lab.noiseless_descent((point["curvature"],), lab.fixed(point["staleness"]), plant)

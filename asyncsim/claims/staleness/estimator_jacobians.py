@@ -1,12 +1,14 @@
 r"""Which part of a policy gradient's Jacobian is stale: what the importance ratio leaves out.
 
+an importance ratio takes out of the stale Jacobian `E[A S S^T]` of a policy gradient what it weights: by token all but
+`E[A sum_(t != u) s_t s_u^T]`, by sequence or per decision all of it
+
 Field E_mu[A sum_t w_t s_t] with token scores s_t, S their sum, A = R - b. w_t is the ratio of the whole sequence, of
 the prefix to t, of token t, or 1, and v_t = grad log w_t is S, the prefix' scores, s_t, or 0. At mu = pi the Jacobian
 in behavior logits is E[A sum_t s_t (S - v_t)^T]: E[A S S^T] without ratio, E[A sum_(t != u) s_t s_u^T] by token, 0 by
 sequence. That in current logits is E[A (grad S + sum_t s_t v_t^T)]. Per decision, with the reward at the end, the ratio
 is that of the sequence. Clips and caps away from 1 change nothing. Domain: mean dynamics, softmax tokens, fixed b, two
-tokens or more, at most 2^20 sequences. Second route: complex-step derivatives of the enumerated fields. Source:
-derived.
+tokens or more, at most 2^20 sequences. Second route: complex-step derivatives of the enumerated fields.
 """
 
 from functools import partial
@@ -35,10 +37,6 @@ def _point(dependence: str, horizon: int, rows: int, success: float) -> Point:
 
 
 class EstimatorJacobians(_bandit.Sequences, Claim):
-    """an importance ratio takes out of the stale Jacobian `E[A S S^T]` of a policy gradient what it weights: by
-    token all but `E[A sum_(t != u) s_t s_u^T]`, by sequence or per decision all of it
-    """
-
     kind, source = "identity", "derived: derivatives of the mean field in current and in behavior logits"
     relative_to, through = "norm", "oracle"
 
@@ -101,14 +99,12 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
     points = (_point("markov", 3, 3, 0.6), _point("iid", 4, 1, 0.5))
     more = (_point("position", 3, 3, 1.0),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Every sequence is listed once for each logit that moves; more take minutes and gigabytes."""
         size = point["actions"] ** point["horizon"] * np.size(point["logits"])
         return None if size <= _SIZE else f"actions**horizon times the logits at most {_SIZE}; shorten the sequences"
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
         advantage: Any = sim.advantages.offset(point["baseline"])
         plain: Any = "sequence_sum"

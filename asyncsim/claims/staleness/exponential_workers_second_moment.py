@@ -1,11 +1,14 @@
 r"""Exponential workers are far less stable in mean square than the momentum of their mean suggests.
 
+with `M` exponential workers updating on arrival the mean square stays bounded iff `step * curvature < (1 + sqrt(8 M +
+1))/(2 M)`, about `sqrt(2/M)`
+
 E x^2 stays bounded iff step * curvature < (1 + sqrt(8 M + 1))/(2 M), about sqrt(2/M); the mean allows 4 M - 2, a
 constant staleness of M - 1 about pi/(2 M). Derivation: with read values y, X = E x^2, P = E x y_i, Y = E y_i^2, Z = E
 y_i y_j obey X' = X - 2 a P + a^2 Y, P' = X'/M + (1 - 1/M)(P - a Z), Y' = X'/M + (1 - 1/M) Y, Z' = (2/M)(P - a Z) + (1 -
 2/M) Z. This map K has det(I - K) = -2 a (M a^2 - a - 2)/M^3. Domain: linear gradient, M workers with independent
 exponential times of one rate, each reads after its own update. Second route: root finding on the radius of K, and E
-x_T^2 over every order of workers. Source: derived.
+x_T^2 over every order of workers.
 """
 
 import math
@@ -14,8 +17,8 @@ import numpy as np
 
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Estimate, Plant, Point, Real, units_for, within
+from asyncsim.claims._random import ExponentialWorkers, paths
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
 _VALUES = 8
 """Values of E x_t^2 that determine its four roots."""
@@ -31,10 +34,6 @@ def _map(a: float, workers: int) -> np.ndarray:
 
 
 class ExponentialWorkersSecondMoment(ExponentialWorkers):
-    """with `M` exponential workers updating on arrival the mean square stays bounded iff `step * curvature < (1 +
-    sqrt(8 M + 1))/(2 M)`, about `sqrt(2/M)`
-    """
-
     kind, source, through = "threshold", "derived: recursion of the moments of iterate and read values", "kernel, loop"
 
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.5, doc="step * curvature of the run")
@@ -58,8 +57,7 @@ class ExponentialWorkersSecondMoment(ExponentialWorkers):
     more = ({**_POINT, "workers": 4},)
     reach = staticmethod(within(workers=4))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         curvature, updates = point["curvature"], point["updates"]
         system, size = lab.paths.of_workers(point["workers"], updates, units_for(0.45, effect, 6), seed)
         spec = lab.paths.from_one(curvature, system, point["share"] / curvature, updates=updates, **size)

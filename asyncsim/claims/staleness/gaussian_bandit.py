@@ -1,32 +1,29 @@
 r"""Stale REINFORCE on the Gaussian bandit is a delayed linear recursion whose noise grows with the distance.
 
+stale REINFORCE on a Gaussian bandit has `E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)`, `kappa = Q/(N - 1)`, without
+approximation
+
 Actions a ~ N(theta, width^2), reward -h (a - c)^2/2, groups of N with the leave-one-out baseline, no ratio, data tau
 updates old, e = theta_{t - tau} - c. Advantages add up to 0, so the trainer's own mean drops out, and
     E g = -h e,  Var g = h^2 (2 e^2 + (5/2 - 2/N) width^2)/(N - 1),
 with no approximation. With Q of `alignment/lag1-closed-form` and kappa = Q/(N - 1) the stationary mean square is
     E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)    ("second_moment"),
 finite iff Q < (N - 1)/2, the autocovariance has the shape of the linear model, and E g^2 = h^2 E e^2 (1 + 1/Q)
-("energy").
-Derivation: g is a U-statistic with kernel (r_a - r_b)(a - b)/(2 width^2); noise is white given the past. Domain: below
-both boundaries. Second route: Hoeffding's variance by Gauss-Hermite quadrature, and the linear system of all second
-moments of tau + 1 neighbors. Source: derived.
+("energy"). Derivation: g is a U-statistic with kernel (r_a - r_b)(a - b)/(2 width^2); noise is white given the past.
+Domain: below both boundaries. Second route: Hoeffding's variance by Gauss-Hermite quadrature, and the linear system of
+all second moments of tau + 1 neighbors.
 """
 
 import asyncsim as sim
 from asyncsim.base.uncertainty import between
 from asyncsim.claims import lab
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
-from asyncsim.claims._delay import excess
-from asyncsim.claims._gaussian_bandit import GaussianBandit, mean_square, second_moments
+from asyncsim.claims._delay import GaussianBandit, excess, mean_square, second_moments
 
 _POINT = {"staleness": 1, "samples": 12, "curvature": 2.0, "width": 0.5, "step": 0.175}
 
 
 class GaussianBanditClaim(GaussianBandit, Claim):
-    """stale REINFORCE on a Gaussian bandit has `E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)`, `kappa = Q/(N -
-    1)`, without approximation
-    """
-
     kind, source, through = "distribution", "derived", "loop"
 
     def predict(s, growth: float = 2.0) -> dict[str, float]:
@@ -44,8 +41,7 @@ class GaussianBanditClaim(GaussianBandit, Claim):
     more = ({**_POINT, "staleness": 3, "step": 0.075},)
     reach = staticmethod(lambda point: lab.bandit_settles(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Standard deviation of one replicate's mean, relative, at the points (measured); longer delays decay slower.
         spread = 0.33 if point["staleness"] < 2 else 0.41
         replicates, skipped = units_for(spread, effect, 4), lab.bandit_warm_up(point)

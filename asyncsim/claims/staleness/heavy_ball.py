@@ -1,11 +1,14 @@
 r"""Momentum raises the largest stable learning rate of fresh gradients and lowers that of stale ones.
 
+momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, and lowers it for
+every staleness `>= 1`, from 1 to `1 - beta` at 1
+
 x_{t+1} = x_t + beta (x_t - x_{t-1}) - step g_{t-tau}, no factor 1 - beta on g. It is stable iff step * largest
 curvature < 2 sin(phi/2) sqrt(1 - 2 beta cos phi + beta^2). Here phi is the smallest root of (tau - 1/2) phi + arg(e^{i
 phi} - beta) = pi/2. So 2 (1 + beta) at tau = 0, 1 - beta at tau = 1; divided by 1 - beta it falls towards 1/tau for tau
 >= 2. Derivation: a root z leaves the disc where z^{tau-1} (z - 1) (z - beta) = -a, of modulus and phase as stated.
 Domain: linear gradient, constant staleness up to 64 updates, beta <= 0.99. Second route: root finding on the largest
-root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a. Source: derived; qualitatively arXiv 1909.12340.
+root of z^{tau+1} - (1 + beta) z^tau + beta z^{tau-1} + a.
 """
 
 import math
@@ -15,17 +18,13 @@ from scipy.optimize import brentq
 
 import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named, up_to
 from asyncsim.claims._delay import critical
 
 _point = named("staleness", "momentum", curvatures=(1.0, 0.25))
 
 
 class HeavyBall(Claim):
-    """momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, and
-    lowers it for every staleness `>= 1`, from 1 to `1 - beta` at 1
-    """
-
     kind, source, through = "threshold", "derived; qualitatively arXiv 1909.12340", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 24), example=4)
@@ -70,14 +69,10 @@ class HeavyBall(Claim):
     points = tuple(_point(*each) for each in ((0, 0.5), (1, 0.5), (1, 0.9), (4, 0.5)))
     more = (_point(4, 0.9), _point(0, 0.9), _point(8, 0.8), _point(2, 0.95))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        if point["staleness"] + point["momentum"] / (1.0 - point["momentum"]) > 40.0:
-            return "staleness + momentum/(1 - momentum) of at most 40; lower either, runs would be too long"
-        return None
+    _long = "staleness + momentum/(1 - momentum) of at most 40; lower either, runs would be too long"
+    reach = staticmethod(up_to(40.0, lambda p: p["staleness"] + p["momentum"] / (1.0 - p["momentum"]), _long))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau, beta, scale = point["staleness"], point["momentum"], 1.0 / max(point["curvatures"])
         descent = lab.noiseless_descent(point["curvatures"], lab.fixed(tau))
 

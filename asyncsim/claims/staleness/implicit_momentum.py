@@ -1,11 +1,14 @@
 r"""Exponential workers turn asynchrony into momentum 1 - 1/M of the mean, whatever the loss.
 
+with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1 - 1/M)
+E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
+
 E[x_{t+1} - x_t] = (1 - 1/M) E[x_t - x_{t-1}] + (step/M) E g(x_t) for t >= 1, x_1 - x_0 = step g(x_0), g the mean ascent
 direction. Derivation: the mean over workers of g at what they have read changes by (g(x_t) - g(read)) / M an update. On
 a linear gradient the mean is stable iff step * curvature < 2 (2 M - 1). Domain: M workers with independent exponential
-times of one rate, each reads after its own update; the mean alone (`staleness/exponential-workers-second-moment`).
-Here x are logits of a softmax bandit. Second route: the mean over every order of workers, and root finding on the
-radius of the recursion of iterate and mean read value. Source: arXiv 1605.09774; derived for any loss.
+times of one rate, each reads after its own update; the mean alone (`staleness/exponential-workers-second-moment`). Here
+x are logits of a softmax bandit. Second route: the mean over every order of workers, and root finding on the radius of
+the recursion of iterate and mean read value.
 """
 
 import numpy as np
@@ -14,17 +17,13 @@ import asyncsim as sim
 from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal, softmax
 from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Vector, indexed, units_for, within
+from asyncsim.claims._random import ExponentialWorkers, paths
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import ExponentialWorkers, paths
 
 _POINT = {"workers": 3, "updates": 5, "curvature": 2.0, "rewards": (0.0, 0.5, 1.0), "step": 2.0}
 
 
 class ImplicitMomentum(ExponentialWorkers):
-    """with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1
-    - 1/M) E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
-    """
-
     kind, source, relative_to, through = "expectation", "arXiv 1605.09774; derived for any loss", "norm", "kernel, loop"
 
     rewards = Vector(typical=(0.1, 1.0), length=3, example=(0.0, 0.5, 1.0), doc="rewards of the arms")
@@ -71,8 +70,7 @@ class ImplicitMomentum(ExponentialWorkers):
     more = ({**_POINT, "workers": 2, "updates": 8}, {**_POINT, "workers": 6})
     reach = staticmethod(within(workers=12))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         updates, task = point["updates"], sim.tasks.softmax_bandit(3, point["rewards"], rewards="fixed")
         system, size = lab.paths.of_workers(point["workers"], updates, units_for(0.06, effect, 12), seed)
         spec = lab.ascent(task, system, sim.methods.reinforce(), point["step"], updates, **size)

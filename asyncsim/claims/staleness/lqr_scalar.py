@@ -1,5 +1,8 @@
 r"""Stale policy gradients of scalar linear-quadratic control: stable to a_c(tau) over the curvature at the best gain.
 
+stale policy gradients of scalar linear-quadratic control are stable iff `step < a_c(tau)/(2 (r + b^2 P) sum_t E x_t^2)`
+near the best gain
+
 x' = a x + b u, u ~ N(-K x, width^2), cost q x^2 + r u^2 a step and P x_T^2 at the end, P = q + a^2 P r/(r + b^2 P).
 Completing squares with the cost to go P x^2 gives, for any K and horizon T,
     J(K*) - J(K) = (r + b^2 P) (K - K*)^2 sum_{t < T} m_t(K),  m_{t+1} = (a - b K)^2 m_t + (b width)^2, m_0 = x_0^2.
@@ -7,7 +10,7 @@ So the curvature at K* is 2 (r + b^2 P) sum_t m_t(K*), and with gradients tau up
 rate is a_c(tau) over it. Where x_0^2 is stationary it is T times the textbook 2 (r + b^2 P) E x^2 of the average cost,
 E x^2 = (b width)^2/(1 - (a - b K*)^2). The cost itself is no parabola: the limit is local. Domain: scores taken where
 the data was drawn. Second route: J as a polynomial in K, its stationary point and second derivative; root of the
-companion matrix. Source: derived from the gradient in arXiv 1801.05039.
+companion matrix.
 """
 
 import math
@@ -26,10 +29,6 @@ _UNSTABLE = {**_BASE, "drift": 1.4, "control": 1.0, "begins": 0.5, "width": 1.0}
 
 
 class LqrScalar(Claim):
-    """stale policy gradients of scalar linear-quadratic control are stable iff `step < a_c(tau)/(2 (r + b^2 P) sum_t
-    E x_t^2)` near the best gain
-    """
-
     kind, source, through = "threshold", "derived from the gradient in arXiv 1801.05039", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 12), example=4)
@@ -80,8 +79,7 @@ class LqrScalar(Claim):
     more = ({"staleness": 8, **_BASE}, {"staleness": 4, **_UNSTABLE})
     reach = staticmethod(within(horizon=2, staleness=16))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         names = ("drift", "control", "state_cost", "action_cost", "begins", "width", "horizon")
         task = sim.tasks.lqr(**{name: point[name] for name in names})

@@ -1,23 +1,23 @@
 r"""Workers that update on arrival conserve total staleness: workers - 1 per update, path by path.
 
+with `N` workers updating on arrival, staleness of applied and pending gradients sums to `N-1` per update
+
 sum of delays of applied gradients + sum of ages of gradients in flight = (N - 1) T after T updates. Derivation: between
 two reads of one worker pass its delay plus its own update. So for each worker delays + own updates + present age = T.
 Sum over the N workers, whose own updates add up to T. Domain: one gradient in flight per worker, all read before the
-first update; any time law. Second route: the count itself on a path of log-normal service times. Source: derived.
+first update; any time law. Second route: the count itself on a path of log-normal service times.
 """
 
 import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _work, lab
-from asyncsim.claims._arrivals import lags_and_ages, order
 from asyncsim.claims._claim import Claim, Estimate, Integer, Parsed, Plant, Point
+from asyncsim.claims._engines import lags_and_ages, order
 
 _POINT = {"workers": 16, "law": "pareto:1.0:1.2", "updates": 400}
 
 
 class MeanStaleness(Claim):
-    """with `N` workers updating on arrival, staleness of applied and pending gradients sums to `N-1` per update"""
-
     kind, source, through = "identity", "derived: exchange of the sums over workers and updates", "kernel"
 
     workers = Integer(
@@ -41,8 +41,7 @@ class MeanStaleness(Claim):
     points = (_POINT, {**_POINT, "law": "exponential:1.0"}, {**_POINT, "law": "lognormal:1.0:2.0"})
     more = ({**_POINT, "workers": 64, "updates": 60_000},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = plant(sim.systems.update_on_arrival(point["workers"], laws.as_law("law", point["law"])))
         updates = point["updates"]
         samples = system.timeline(updates, seed=seed).samples

@@ -1,10 +1,13 @@
 r"""With a staleness drawn anew for every update the mean obeys the averaged recursion, and so does its boundary.
 
+with a staleness drawn for every update the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: equal chances up to
+`S` allow about `pi` times the learning rate of constant staleness `S`
+
 E x_{t+1} = E x_t - a sum_d p_d E x_{t-d}: the draw is independent of the past. It decays iff a is below the first
 positive (1 - z) / sum p_d z^-d on the unit circle. For equal chances of 0..S that is 2 (S + 1) sin^2(pi/(2 (S + 1))):
 about pi times the boundary of staleness S, and pi/2 times that of its mean. Domain: linear gradient, the mean alone;
 the mean square diverges earlier (`staleness/random-mean-square`). Second route: the mean over every sequence of draws,
-and root finding on the radius of the averaged companion matrix. Source: derived.
+and root finding on the radius of the averaged companion matrix.
 """
 
 import numpy as np
@@ -13,17 +16,13 @@ import asyncsim as sim
 from asyncsim.claims import _random, lab
 from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, replaced, units_for
 from asyncsim.claims._delay import critical
+from asyncsim.claims._random import RandomDelays, check_paths, enumerated
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
 _UNEVEN = {"law": (0.25, 0.0, 0.25, 0.5), "curvature": 2.0, "share": 0.15, "updates": 5}
 
 
 class RandomMean(RandomDelays):
-    """with a staleness drawn for every update the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: equal
-    chances up to `S` allow about `pi` times the learning rate of constant staleness `S`
-    """
-
     kind, source, through = "threshold", "derived: the draw is independent of the past", "loop"
 
     share = Real(0.0, 2.0, typical=(0.01, 1.0), example=0.7, doc="step * curvature of the run")
@@ -52,8 +51,7 @@ class RandomMean(RandomDelays):
     points = (_UNEVEN, {**_UNEVEN, "law": (0.25,) * 4})
     more = ({**_UNEVEN, "law": (0.2,) * 5, "share": 0.12}, {**_UNEVEN, "law": (0.5, 0.5)})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         trace = lab.paths.drawn(point, sim.schedules.random(point["law"]), units_for(0.3, effect, 6), seed, plant)
         mean = lab.paths.mean_of(trace.parameters[:, 0], trace.realization)
         return {"step": lab.step_under(point["law"], (point["curvature"],), seed, plant), "mean": mean}

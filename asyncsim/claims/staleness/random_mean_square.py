@@ -1,11 +1,13 @@
 r"""With a staleness drawn anew for every gradient the mean square diverges at a smaller step than the mean.
 
+with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum p_d p_e
+phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
+
 x_{t+1} = x_t - (a/B) sum_b x_{t-d_b}, B independent draws. On the averaged recursion the draws act as noise of energy
 a^2/B (gamma_0 - sum p_d p_e gamma_{|d-e|}). At the boundary it keeps itself up: a^2/B (phi_0 - sum p_d p_e phi_{|d-e|})
 = 1, phi the covariances under unit noise. For equal chances of 0 and 1: a = B (sqrt(1 + 4/B) - 1), so 1.236 at B = 1,
 where the mean allows 2. Domain: linear gradient, B draws an update of one law. Second route: E x_T^2 over every
-sequence of draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (1 - 1/B) A x A, A = sum p_d A_d. Source:
-derived.
+sequence of draws, and root finding on the radius of (1/B) sum p_d A_d x A_d + (1 - 1/B) A x A, A = sum p_d A_d.
 """
 
 import itertools
@@ -16,9 +18,9 @@ import numpy as np
 
 import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, units_for
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, units_for, up_to
+from asyncsim.claims._random import RandomDelays, check_paths, enumerated
 from asyncsim.claims._recursion import first_unstable
-from asyncsim.claims.staleness._draws import RandomDelays, check_paths, enumerated
 
 _PATHS = 4000
 _TWO = {"law": (0.5, 0.5), "groups": 2, "curvature": 2.0, "share": 0.25, "updates": 3}
@@ -47,10 +49,6 @@ def _one_draw(spec: Any) -> Any:
 
 
 class RandomMeanSquare(RandomDelays):
-    """with `B` stalenesses drawn for every update the mean square of descent stays bounded iff `a^2/B (phi_0 - sum
-    p_d p_e phi_|d-e|) < 1`: for 0 or 1 at equal chances `a < B (sqrt(1 + 4/B) - 1)`
-    """
-
     kind, source, through = "threshold", "derived: the draws are white noise to the averaged recursion", "loop"
 
     groups = Count(1, 16, typical=(1, 2), example=2, doc="independent draws of an update")
@@ -86,14 +84,10 @@ class RandomMeanSquare(RandomDelays):
     points = (_ONE, _TWO)
     more = ({**_TWO, "groups": 3}, {**_ONE, "law": (0.6, 0.0, 0.4)})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
-        if len(_sets(point)) ** (_length(point) - 1) > _PATHS:
-            return f"at most {_PATHS} sequences of draws; take laws of fewer values, or fewer groups"
-        return None
+    _many = f"at most {_PATHS} sequences of draws; take laws of fewer values, or fewer groups"
+    reach = staticmethod(up_to(_PATHS, lambda point: len(_sets(point)) ** (_length(point) - 1), _many))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = sim.schedules.random(point["law"], "group", groups_per_batch=point["groups"])
         trace = lab.paths.drawn(point, system, units_for(1.0, effect, 6), seed, plant)
         second = lab.paths.mean_of(trace.parameters[:, 0] ** 2, trace.realization)

@@ -1,12 +1,16 @@
 r"""Where a KL penalty is evaluated sets how much staleness a regularized softmax bandit stands, in both directions.
 
+a KL penalty read at behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl lambda_max(F))`;
+read at current log-probs in the reward it removes the staleness limit; as a loss beside stale rewards it leaves the
+stale share `m = (r_1 - r_2) tanh(D/2) / kl`
+
 Around pi* ~ reference e^{r/kl} the field has Jacobian A in current and B in behavior logits, A + B = -kl F. Penalty in
 the reward at behavior log-probabilities: A = 0, with or without the exact ratio. So step < a_c(tau) / c with c = kl
 lambda_max(F). In the reward at current log-probabilities: B = 0, step < 2/c for every tau. As a loss on current logits
 beside stale rewards: B is the Hessian of pi . r. On two arms its share of the total is m = (gap/kl) tanh(D/2), D the
 margin of pi* and gap = r_1 - r_2. Then step < a_m(tau) / c, a_m the boundary of the stale share m: below that of a_c
-where m > 1. Domain: small deviations, baselines that do not move with the current policy; the loss on two arms.
-Second route: Jacobians of the mean fields by complex steps, radius of the block companion matrix. Source: derived.
+where m > 1. Domain: small deviations, baselines that do not move with the current policy; the loss on two arms. Second
+route: Jacobians of the mean fields by complex steps, radius of the block companion matrix.
 """
 
 import numpy as np
@@ -25,11 +29,6 @@ _LOSS = _point("loss", 2)
 
 
 class RegularizerPlacement(SoftBandit):
-    """a KL penalty read at behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl
-    lambda_max(F))`; read at current log-probs in the reward it removes the staleness limit; as a loss beside
-    stale rewards it leaves the stale share `m = (r_1 - r_2) tanh(D/2) / kl`
-    """
-
     source, through = "derived: Jacobians in current and in behavior logits", "loop"
 
     rewards = Vector(typical=(0.0, 1.0), sizes=(2, 2), example=(0.0, 1.0), doc="rewards of the arms")
@@ -68,8 +67,7 @@ class RegularizerPlacement(SoftBandit):
     more = (_point("loss", 8), _point("behavior", 4), _point("current_weighted", 4))
     reach = staticmethod(lambda point: lab.soft.reach(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         beta, (place, _, weighted) = point["kl"], point["placement"].partition("_")
         method = sim.methods.full_is() if weighted else sim.methods.reinforce()
         task = lab.soft.bandit(point, "current" if place == "current" else "behavior")

@@ -1,10 +1,13 @@
 r"""Weights published every `s` updates: stability depends on the product of s and the learning rate alone.
 
-Updates of a cycle all read the weights published m cycles before its start, so that cycle starts obey X_{k+1} = X_k -
-s a X_{k-m}. Hence stable iff s * step * curvature < a_c(m): 2 for data of the newest version whatever s, 1 one version
+weights published every `s` updates are stable iff `s * step * curvature < a_c(m)`, `m` the versions from generation to
+training: 2 for every `s` at `m = 0`
+
+Updates of a cycle all read the weights published m cycles before its start, so that cycle starts obey X_{k+1} = X_k - s
+a X_{k-m}. Hence stable iff s * step * curvature < a_c(m): 2 for data of the newest version whatever s, 1 one version
 late. Constant staleness of s - 1 updates would allow up to pi/2 for long cycles. Domain: linear gradient, one update a
 batch, m in versions. Second route: product of the companion matrices of one cycle's updates, staleness ms, ms + 1, ..
-in turn, and root finding on its spectral radius. Source: derived.
+in turn, and root finding on its spectral radius.
 """
 
 import numpy as np
@@ -19,10 +22,6 @@ _point = named("updates", "versions", curvatures=(2.0,))
 
 
 class Sawtooth(Claim):
-    """weights published every `s` updates are stable iff `s * step * curvature < a_c(m)`, `m` the versions from
-    generation to training: 2 for every `s` at `m = 0`
-    """
-
     kind, source, through = "threshold", "derived: cycle starts obey the recursion of constant staleness", "loop"
 
     updates = Count(1, 64, typical=(1, 12), example=6, unit="updates", doc="updates between two publishes")
@@ -62,8 +61,7 @@ class Sawtooth(Claim):
     more = (_point(1, 1), _point(16, 0), _point(12, 2))
     reach = staticmethod(within(versions=8))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cycle, versions = point["updates"], point["versions"]
         system = lab.fixed(versions, batches_per_publish=cycle) if versions else sim.schedules.sawtooth(cycle)
         return {"step": lab.largest_step(point["curvatures"], system, versions, 5.0, seed, plant, every=cycle)}

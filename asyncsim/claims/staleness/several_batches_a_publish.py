@@ -1,29 +1,27 @@
 r"""Between two publishes every update counts: staleness in updates is a sawtooth of batches, epochs and minibatches.
 
+with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old, staleness
+runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature` times the one `m`
+versions before
+
 With k batches a publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M
 updates lie between two publishes. Update j of a version is m n + j updates stale, j = 0, ..., n - 1: on average m n +
 (n - 1)/2. All of them read one published iterate, so iterates at publishes obey X_{v+1} = X_v - n a X_{max(v-m, 0)}.
 Here a = step * curvature. Derivation: counting; a linear gradient of old weights is the same in every epoch and
 minibatch. Domain: gradients taken at the weights that generated the data, without noise. Second route: the recursion
-over single updates, each with its own staleness. Source: derived.
+over single updates, each with its own staleness.
 """
 
 import numpy as np
 
 import asyncsim as sim
-from asyncsim.base.declared import Count, Integer, Positive
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, named, replaced
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Positive, indexed, named, replaced
 
 _point = named("batches", "epochs", "minibatches", "versions", "publishes", publishes=5, step=0.02, curvature=1.5)
 
 
 class SeveralBatchesAPublish(Claim):
-    """with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old,
-    staleness runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature`
-    times the one `m` versions before
-    """
-
     kind, source, relative_to, through = "identity", "derived: counting", "norm", "loop"
 
     batches = Count(1, 32, typical=(1, 4), example=2, unit="batches", doc="batches between two publishes")
@@ -68,8 +66,7 @@ class SeveralBatchesAPublish(Claim):
     points = (_point(2, 3, 2, 1), _point(4, 1, 2, 0), _point(2, 2, 1, 4))
     more = (_point(1, 4, 4, 2), _point(6, 1, 1, 3, 8))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cycle = point["batches"] * point["epochs"] * point["minibatches"]
         settings = {name: point[name] for name in ("epochs", "minibatches")}
         settings |= {"cut": "samples", "samples_per_group": point["minibatches"], "replicates": 1}

@@ -1,11 +1,14 @@
 r"""Steps of a fixed size do not diverge on stale gradients: they swing in a cycle as wide as the staleness.
 
+steps of fixed size on stale gradients end in a cycle of range `(2 tau + 1) step`, period `4 tau + 2` and variance
+`step^2 ((2 tau + 1)^2 + 2)/12`
+
 x_{t+1} = x_t - step sign(x_{t-tau}), which is Adam without memory (beta1 = beta2 = eps = 0). Behind a change of sign x
 goes on for tau updates more, to either side, so the range is (2 tau + 1) step and the period 4 tau + 2: that of the
-marginal mode of linear descent. The cycle visits both ends once and all places between twice, of variance step^2
-((2 tau + 1)^2 + 2)/12. The curvature does not matter. Domain: one coordinate without noise, no iterate at 0, a history
-that did not change sign within tau updates (faster cycles exist for others). Second route: the recursion on integers,
-and its first return to a whole history. Source: derived.
+marginal mode of linear descent. The cycle visits both ends once and all places between twice, of variance step^2 ((2
+tau + 1)^2 + 2)/12. The curvature does not matter. Domain: one coordinate without noise, no iterate at 0, a history that
+did not change sign within tau updates (faster cycles exist for others). Second route: the recursion on integers, and
+its first return to a whole history.
 """
 
 import math
@@ -20,10 +23,6 @@ _POINT = {"staleness": 4, "step": 0.1, "start": 2.3, "curvature": 2.0}
 
 
 class SignLimitCycle(Claim):
-    """steps of fixed size on stale gradients end in a cycle of range `(2 tau + 1) step`, period `4 tau + 2` and
-    variance `step^2 ((2 tau + 1)^2 + 2)/12`
-    """
-
     kind, source, through = "identity", "derived", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)
@@ -63,8 +62,7 @@ class SignLimitCycle(Claim):
     points = (_POINT, {**_POINT, "staleness": 0}, {**_POINT, "staleness": 1})
     more = ({**_POINT, "staleness": 16}, {**_POINT, "staleness": 8, "start": 11.7, "curvature": 0.3})
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau, step, start = point["staleness"], point["step"], point["start"]
         # The way to 0, and some cycles more.
         way, count = math.ceil(start) + 4 * tau + 6, math.ceil(start) + 16 * tau + 24

@@ -1,11 +1,13 @@
 r"""A regularized softmax bandit is stable to learning rate a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum).
 
+a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff `step < a_c(N-1) / (kl
+lambda_max(F(pi*)))`
+
 J_kl = pi . r - kl KL(pi || reference) peaks at pi* ~ reference e^{r/kl}, where the Hessian in the logits is -kl F(pi*),
 F = diag pi* - pi* pi*^T. With N workers in rotation every gradient is N - 1 updates old. So the local limit of delayed
 ascent is the linear one with curvature kl lambda_max(F). Domain: everything in the gradient is stale (the penalty sits
 in the reward, at behavior log-probabilities), no ratio, unbiased baseline, small deviations from pi*. Second route: pi*
-by natural-gradient ascent, Jacobian of the mean field by complex steps, radius of the block companion matrix. Source:
-derived (local linearization).
+by natural-gradient ascent, Jacobian of the mean field by complex steps, radius of the block companion matrix.
 """
 
 import numpy as np
@@ -23,10 +25,6 @@ _POINT = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5), "kl"
 
 
 class SoftOptimumStep(SoftBandit):
-    """a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff `step < a_c(N-1)
-    / (kl lambda_max(F(pi*)))`
-    """
-
     through = "kernel, loop"
     source = "derived: Hessian -kl F(pi*) of the regularized return, then the delayed linear boundary"
 
@@ -50,8 +48,7 @@ class SoftOptimumStep(SoftBandit):
     more = ({"workers": 9, **_POINT}, {"workers": 4, "rewards": (0.0, 1.0), "reference_logits": (0.0, 0.0), "kl": 1.0})
     reach = staticmethod(lambda point: lab.soft.why_flat(point))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         beta, task = point["kl"], lab.soft.bandit(point)
         method = sim.methods.reinforce(sim.advantages.leave_one_out())
         system = sim.systems.update_on_arrival(point["workers"], laws.constant(1.0), stagger=True)

@@ -1,10 +1,12 @@
 r"""Delayed gradient descent is stable up to learning rate a_c(staleness) / largest curvature.
 
+gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`
+
 x_{t+1} = x_t - step H x_{t-tau} (+ noise): mean and variance are stable iff 0 < step * curvature < a_c for each
 curvature. a_c(tau) = 2 sin(pi / (2 (2 tau + 1))). Derivation: a root of z^{tau+1} - z^tau + a leaves the disc at z =
 e^{i phi}. z^tau (1 - z) = a is real and positive first at phi = pi / (2 tau + 1), where |1 - z| = 2 sin(phi / 2).
 Domain: linear gradient, plain gradient descent, constant staleness in updates. Second route: root finding on the
-spectral radius. Source: Levin and May, Theor. Popul. Biol. 9 (1976); arXiv 1910.05124.
+spectral radius.
 """
 
 import numpy as np
@@ -16,8 +18,6 @@ from asyncsim.claims._recursion import marginal_step
 
 
 class StabilityBoundary(Claim):
-    """gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`"""
-
     kind, source, through = "threshold", "Levin and May 1976 (Theor. Popul. Biol. 9); arXiv 1910.05124", "loop"
 
     staleness = Staleness(typical=(0, 24), example=4)
@@ -40,8 +40,7 @@ class StabilityBoundary(Claim):
     more = ({"staleness": 16, "curvatures": (2.0,)}, {"staleness": 3, "curvatures": (0.5, 1.0, 3.0)})
     reach = staticmethod(within(staleness=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tau = point["staleness"]
         return {"step": lab.largest_step(point["curvatures"], lab.fixed(tau), tau, 4.0, seed, plant)}
 

@@ -1,11 +1,14 @@
 r"""Group-baselined REINFORCE without ratios on one softmax follows the gradient of the behavior policy: delayed ascent.
 
+group-baselined REINFORCE without ratios on a softmax bandit is gradient ascent with delayed gradients, whatever the
+current policy; without a baseline the current policy enters
+
 Centered rewards sum to zero over a group, so the current policy cancels from sum_i A_i (e_{a_i} - pi). Means over
 groups of N samples from mu: leave-one-out baseline mu o (r - mu.r) = grad J(theta_{t-tau}). Group mean: (N-1)/N of it;
 no baseline: mu o r - (mu.r) pi. Hence E theta follows theta_{t+1} = theta_t + step grad J(theta_{t-tau}) as N grows,
 with theta_{-k} = theta_0. Domain: one context, no shared features, behavior of full support. Second route: enumeration
 of sample pairs with the score at the current policy, and a complex-step derivative of E_mu[r log pi]. Pairs suffice
-because E[(r_1 - mean) s_1] is linear in the other rewards. Source: derived.
+because E[(r_1 - mean) s_1] is linear in the other rewards.
 """
 
 import numpy as np
@@ -34,10 +37,6 @@ def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: flo
 
 
 class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
-    """group-baselined REINFORCE without ratios on a softmax bandit is gradient ascent with delayed gradients,
-    whatever the current policy; without a baseline the current policy enters
-    """
-
     kind, source = "identity", "derived: centered rewards sum to zero over a group"
     relative_to, through = "norm", "loop, oracle"
 
@@ -84,8 +83,7 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
     points = (_POINT,)
     more = ({**_POINT, "staleness": 9, "samples": 5, "step": 0.7},)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         arms = len(point["rewards"])
         task = sim.tasks.softmax_bandit(arms, point["rewards"], rewards="fixed", logits=point["initial_logits"])
         method = sim.methods.reinforce(sim.advantages.leave_one_out())

@@ -1,11 +1,13 @@
 r"""A gradient of which only a share is stale: the largest stable step by that share.
 
+with the stale share `m` of the gradient, descent is stable iff `step < a_m(tau) / curvature`: at most half a stale
+gradient has no staleness limit below that of fresh gradients
+
 x_{t+1} = x_t - step H ((1 - m) x_t + m x_{t-tau}): stable iff step * curvature < a_m(tau) for each curvature. A root of
 z^{tau+1} - (1 - a (1 - m)) z^tau + a m leaves the disc at -1 or at e^{i phi}, m cos((tau + 1/2) phi) = -(1 - m)
 cos(phi/2), where a = sin phi / (m sin tau phi); a_m is the smallest such a. So 0 <= m <= 1/2 leaves at least 2 for
 every tau, m < 0 at least 2/(1 - 2 m). a_1 is that of constant staleness, and m > 1 is worse. Domain: linear gradient,
 both parts with the same eigenvectors, m between -2 and 3. Second route: spectral radius of the block companion matrix.
-Source: Kuruklis, J. Math. Anal. Appl. 188 (1994) for the scalar equation; boundary derived.
 """
 
 import numpy as np
@@ -19,10 +21,6 @@ _point = named("staleness", "share", curvatures=(2.0, 1.0))
 
 
 class TwoPointField(Claim):
-    """with the stale share `m` of the gradient, descent is stable iff `step < a_m(tau) / curvature`: at most half a
-    stale gradient has no staleness limit below that of fresh gradients
-    """
-
     kind, source = "threshold", "Kuruklis 1994 (J. Math. Anal. Appl. 188), scalar equation; boundary derived"
     through = "loop"
 
@@ -42,13 +40,11 @@ class TwoPointField(Claim):
     points = (_point(3, 0.75), _point(1, 0.25), _point(4, 0.5), _point(2, 1.0))
     more = (_point(8, 0.625), _point(5, 0.25), _point(16, 0.875))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         share = "a share from 0 to 1; take one, a batch has no others"
         return within(staleness=32)(point) or (None if 0.0 <= point["share"] <= 1.0 else share)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         each = np.eye(point["staleness"] + 1)
         law = each[0] * (1.0 - point["share"]) + each[-1] * point["share"]
         return {"step": lab.step_under(law.tolist(), point["curvatures"], seed, plant)}

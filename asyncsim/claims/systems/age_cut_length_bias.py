@@ -1,5 +1,7 @@
 r"""A staleness cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
 
+a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized
+
 Open loop, C places, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
 it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at
 the cut is floor(L/tau + phi) with phi uniform (`systems/in-flight`). Hence kappa(L) = P(age <= m) = clip(m + 1 - x, 0,
@@ -7,8 +9,7 @@ the cut is floor(L/tau + phi) with phi uniform (`systems/in-flight`). Hence kapp
 would stand for m. The period is realized, not set: C places deliver C/E[L] samples a second, of which E kappa are kept.
 So tau = P E[L]/(C E[kappa(tau)]), whose right side falls in tau: one solution. Exact as P grows, when P kept deliveries
 are a clock; the mean length is off by about 1/(3 P) of itself. Domain: lengths with a density, P >= 16, C >= P. Without
-the cut, and under tickets without drops, lengths are unbiased. Second route: quadrature
-over the density. Source: derived.
+the cut, and under tickets without drops, lengths are unbiased. Second route: quadrature over the density.
 """
 
 from collections.abc import Callable
@@ -27,8 +28,6 @@ _point = named("length", "places", "groups_per_batch", "max_age")
 
 
 class AgeCutLengthBias(_engines.Engines):
-    """a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized"""
-
     kind, status, source = "expectation", "asymptotic", "derived: uniform phase"
 
     length = _engines.smooth_length(example="lognormal:1.0:0.8")
@@ -95,15 +94,13 @@ class AgeCutLengthBias(_engines.Engines):
     points = (_point("exponential:1.0", 512, 256, 1), _point("lognormal:1.0:0.8", 1024, 256, 1))
     more = (_point("lognormal:1.0:0.8", 1024, 256, 4), _point("gamma:1.0:4.0", 1024, 256, 2))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Places are held to the end of what is cut, so a heavy tail has no sooner a mean than without a cut."""
         if point["groups_per_batch"] < 64:
             return "at least 64 groups a batch; take more, so that deliveries are a clock to a percent"
         return sampled("length", places=8192)(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batch = point["groups_per_batch"]
         spread = 0.014 if laws.as_law("length", point["length"]).kind == "exponential" else 0.009
         realizations = lab.realizations_for(spread, effect, _CLOCK["mean_length"] / batch, 12)

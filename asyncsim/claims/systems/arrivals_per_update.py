@@ -1,5 +1,7 @@
 r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
 
+with `P` deliveries an update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`
+
 Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r
 deliveries waiting, r uniform on 0..P-1 for every worker. J of the others deliver before it does, P(J = j) = p_i q_i^j,
@@ -7,7 +9,7 @@ and s = floor((r + J)/P). So P(s >= k | i) = (1/P) sum_r q_i^max(kP - r, 0), a s
 Domain: a worker never waits, neither for a ticket nor for an update. Training takes no time; a worker keeps the weights
 of its start; service time has a finite mean. Cells of the distribution (`cells` > 0) only for exponential service.
 Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped
-delivery by delivery. Source: derived.
+delivery by delivery.
 """
 
 import numpy as np
@@ -15,8 +17,8 @@ import numpy as np
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Count, Integer
 from asyncsim.claims import lab
-from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
 from asyncsim.claims._claim import Estimate, Plant, Point, heavy, indexed, named, replaced, units_for, within
+from asyncsim.claims._engines import Workers, cyclic_mean_lag, order, service
 
 _point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)
 
@@ -28,8 +30,6 @@ def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
 
 
 class ArrivalsPerUpdate(Workers):
-    """with `P` deliveries an update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`"""
-
     kind, source, relative_to = "distribution", "derived: mean-staleness identity; memoryless service", "norm"
     effect = 0.05
 
@@ -73,13 +73,11 @@ class ArrivalsPerUpdate(Workers):
     points = (_point(8, 4, "exponential:1.0", 6), _point(6, 4, "exponential:1.0", 5, (1.0, 1.0, 2.0, 2.0, 4.0, 6.0)))
     more = (_point(8, 3, "lognormal:1.0:0.8"), _point(6, 4, "pareto:1.0:2.5"))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Heavy tails forget their start too slowly for a stationary mean."""
         return heavy(point, "law", index=2.5, shape=0.0) or within(cells=64, workers=1000)(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         workers, batch, cells = point["workers"], point["groups_per_batch"], point["cells"]
         realizations = max(24, units_for(0.05, effect, 32))
         rates = (1.0,) * workers if point.get("rates") is None else tuple(point["rates"])

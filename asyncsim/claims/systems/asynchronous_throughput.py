@@ -1,5 +1,7 @@
 r"""An open loop trains groups at the rate of the slower of its generator and its trainer.
 
+away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops
+
 Seconds for a group = max(T/C, t_T/P) + t_sync/M where a synchronization stops both, max(T/C, t_T/P + t_sync/M) where
 the generators go on: C places, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no ticket limits
 admission, so places are busy unless stopped or blocked, and renewals give C/T groups a second. The trainer takes t_T a
@@ -9,7 +11,7 @@ factor 1.25 apart or more (at equality a buffer of two batches loses about 5 per
 arrive while the trainer is away. There it is exact for a generator that never meets a full buffer and for a trainer
 that never lacks a batch. With room for two batches the error is at most 0.5 percent. The trainer waits for installs,
 samples in flight go on (mode keep or pin), works of finite mean. Second route: event simulation with constant times,
-starts staggered. Source: derived.
+starts staggered.
 """
 
 import itertools
@@ -30,8 +32,6 @@ _TRAINER_BOUND = _POINT | {"train_time": 1.0}
 
 
 class AsynchronousThroughput(_engines.Engines):
-    """away from the knee an open loop trains `min(C/T, P/t_T)` groups a second, less what synchronizing stops"""
-
     kind, status = "expectation", "asymptotic"
     source = "derived: renewals of the generator slots, and a trainer that never waits"
 
@@ -94,13 +94,11 @@ class AsynchronousThroughput(_engines.Engines):
         _TRAINER_BOUND | {"length": "exponential:1", "samples_per_group": 1, "overflow": "drop_oldest"},
     )
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         limits = {"places": 1024, "groups_per_batch": 1024, "samples_per_group": 64, "batches_per_publish": 64}
         return sampled("length", "train_time", **limits)(point) or lab.overproduced(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batches, samples = point["batches_per_publish"], point["samples_per_group"]
         system = plant(lab.staggered(lab.engine(point), samples))
         publishes = lab.publishes_for(point["places"], batches * point["groups_per_batch"])

@@ -1,5 +1,8 @@
 r"""When the cap binds, mean staleness is K/M - 1 for K group permits and M groups per publish, K/M on early release.
 
+with all `K` group permits in use and `M` groups per publish, mean staleness is `K/M-1` (release at publish) or `K/M`
+(release at dequeue)
+
 K tickets, M groups consumed per publish. Outstanding at a publish: K - M where tickets return at the publish, as the M
 groups just trained hold theirs. All K where tickets return at the dequeue and training takes time, so that new groups
 started meanwhile. Divide by M (mean-staleness identity). With training of zero length a dequeued ticket is admitted
@@ -7,9 +10,8 @@ after the publish of the same instant, which leaves K/M - 1. Domain: nothing dro
 where training takes no time; and the tickets are used. They are for any lengths with C >= K - M places (C >= K where
 tickets return at the dequeue). Then each group left over when the last batch trains has a place. With fewer places they
 are where generation outruns training: M tickets return every `period` seconds. The mean F of those without a place
-before the next return is bounded by a queue (`staleness_rules`). The mean is then K/M - 1 - F/M, and a point is
-inside where F/M is below a thousandth. Second route: version stamps of an event simulation with random lengths. Source:
-derived.
+before the next return is bounded by a queue (`staleness_rules`). The mean is then K/M - 1 - F/M, and a point is inside
+where F/M is below a thousandth. Second route: version stamps of an event simulation with random lengths.
 """
 
 import itertools
@@ -33,10 +35,6 @@ _CROWDED = _point(40, 8, places=16, period=2.5, **_FEW)
 
 
 class CapBinds(Claim):
-    """with all `K` group permits in use and `M` groups per publish, mean staleness is `K/M-1` (release at publish)
-    or `K/M` (release at dequeue)
-    """
-
     kind, source = "expectation", "derived: mean-staleness identity with a constant number outstanding"
     through = "kernel"
 
@@ -107,8 +105,7 @@ class CapBinds(Claim):
         _point(40, 8, "dequeue", places=6, period=6.0, **_FEW),
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         realizations = max(16, units_for(0.01, effect, 7))
         tickets, groups = point["tickets"], point["publish_groups"]
         # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.

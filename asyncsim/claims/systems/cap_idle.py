@@ -1,5 +1,7 @@
 r"""Where generation is the slower side, generator slots set the mean staleness: E[s] = C/P + rho + E[(Q - P)^+]/P.
 
+with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap
+
 C places always busy, P groups a batch, one batch a publish, constant train time t_T, no ticket ever missing; X = C /
 E[T_group] groups a second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are
 the C groups in generation and Q groups that are ready and not yet taken. Where completions are a Poisson stream
@@ -35,8 +37,6 @@ def _poisson(point: Point) -> bool:
 
 
 class CapIdle(_engines.Engines):
-    """with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap"""
-
     kind, status = "expectation", "asymptotic"
     source = "derived: mean-staleness identity; batches of Poisson arrivals (Spitzer's identity)"
 
@@ -85,8 +85,7 @@ class CapIdle(_engines.Engines):
     points = (_EIGHT, _point(64, 16, "lognormal:1.0:0.8", 0.25, 4), _point(8, 1, "exponential:1.0", 0.1))
     more = (_point(64, 16, "gamma:1.0:4.0", 0.125),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if not _poisson(point) and point["places"] < 64:
             return "at least 64 places; take more, so that completions are a Poisson stream to half a percent"
         law = laws.as_law("length", point["length"])
@@ -94,8 +93,7 @@ class CapIdle(_engines.Engines):
             return "a Pareto index of at least 2, a log-normal sigma of at most 1.5; take a lighter tail"
         return None if point["places"] <= 4096 else "at most 4096 places"
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         count, batch = point["places"], point["groups_per_batch"]
         # How far completions of the fewest places within reach are from a Poisson stream (measured: 0.25 percent).
         tolerance = 0.0 if _poisson(point) else 0.004

@@ -1,13 +1,15 @@
 r"""A trainer that takes single groups from a closed loop of K group permits: exact throughput for any generation times.
 
+a closed loop of `K` group permits with exponential training trains `(1-p0)/t_T` groups a second, `1/p0 = sum K!/(K-n)!
+(t_T/T)^n`, whatever the distribution of generation
+
 groups a second = (1 - p0) / t_T with 1/p0 = sum_{n=0..K} K!/(K-n)! (t_T/T)^n: K tickets return at the publish and one
 group makes a batch (P = S = 1). Training takes an exponential time of mean t_T, generation T = E[max of N works] of any
-law.
-Derivation: n groups at the trainer, K - n in generation. With exponential generation detailed balance gives p_n =
+law. Derivation: n groups at the trainer, K - n in generation. With exponential generation detailed balance gives p_n =
 p_{n-1} (K-n+1) t_T/T. A station without queue (a place for every ticket) enters a product form by its mean alone. p0 is
 the loss probability of Erlang at offered load T/t_T. Domain: places >= tickets, no synchronization time, nothing
 dropped, rewards at once. Second route: the balance equations of generation in two exponential phases, whose law is not
-exponential; so equality also shows that only the mean enters. Source: derived; product form of queueing networks.
+exponential; so equality also shows that only the mean enters.
 """
 
 from typing import Any
@@ -27,10 +29,6 @@ def _exponential(field: str, value: Any) -> float:
 
 
 class ClosedLoop(_engines.Engines):
-    """a closed loop of `K` group permits with exponential training trains `(1-p0)/t_T` groups a second, `1/p0 = sum
-    K!/(K-n)! (t_T/T)^n`, whatever the distribution of generation
-    """
-
     kind, source = "expectation", "derived: product form of a delay station and an exponential server"
 
     places = _engines.places(example=8)
@@ -65,8 +63,7 @@ class ClosedLoop(_engines.Engines):
     more = (_point(16, 16, 2, "gamma:1:0.5", "exponential:0.08"),)
     reach = staticmethod(sampled("length", tickets=200, places=1024, samples_per_group=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = plant(lab.engine(point))
         # Forty generations of every ticket, then ten times as many.
         warm = max(800, 40 * point["tickets"])

@@ -1,5 +1,7 @@
 r"""Rounds of generation that a filter of groups makes a batch take: whole rounds until P of their groups are accepted.
 
+a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`
+
 Each round generates R groups, each is accepted with probability a by itself, and rounds go on until P or more are; what
 is beyond P is thrown away. N rounds, A accepted. P(N > r) = P(Bin(r R, a) < P), so E N = sum_{r>=0} P(Bin(r R, a) < P).
 N is decided by rounds so far, so Wald gives E A = a R E N, and of the accepted groups the share P / E A is kept.
@@ -21,8 +23,6 @@ _LARGEST = 1024
 
 
 class DynamicSampling(_engines.Engines):
-    """a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`"""
-
     kind, source = "expectation", "derived: binomial tails, Wald"
 
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 24), example=16)
@@ -53,14 +53,12 @@ class DynamicSampling(_engines.Engines):
     points = ({"groups_per_batch": 16, "round": 24, "accept": 0.6}, {"groups_per_batch": 8, "round": 4, "accept": 0.8})
     more = ({"groups_per_batch": 4, "round": 1, "accept": 0.5},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if point["accept"] < 0.1:
             return "an acceptance of at least 0.1; accept more, so that groups are few enough to be generated"
         return within(groups_per_batch=64, round=128)(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = lab.System(
             "rounds", {}, laws.lognormal(1.0, 0.8), (1.0,) * point["round"], point["groups_per_batch"],
             quantum=point["round"], accept=float(point["accept"]), rounds=True, train_time=0.5,

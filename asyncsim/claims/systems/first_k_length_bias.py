@@ -1,14 +1,15 @@
 r"""A group that keeps the first k of its n samples keeps short ones: the k smallest of n works.
 
+a group that ends with the first `k` of its `n` samples keeps the `k` shortest: their mean, end and waste
+
 All n start together, each is written by itself, and the n - k that are left are cancelled when the k-th ends. With
 X_(1) <= ... <= X_(n) the works in order: mean length of a trained sample (1/k) sum_{j<=k} E X_(j), work of the group's
 end E X_(k), and of what is written the share (n - k) E X_(k) / (sum_{j<=k} E X_(j) + (n - k) E X_(k)) wasted.
 Derivation: a sample of work x is kept iff fewer than k of the n - 1 others are shorter. So the sum is n E[X P(Bin(n -
 1, F(X)) < k)]; a cancelled one has written X_(k). Quantiles turn both into integrals over u = F(x). Values that tie are
-kept by number, which changes no length. Exponential of mean mu: E X_(j) = mu (1/n + 1/(n-1) + ... + 1/(n-j+1)).
-Domain: k <= n; a slot for every sample from the start, one speed, rewards at once. Any law of finite mean, with prompts
-that all have one difficulty. Second route: the exponential's closed form, else the integral of P(X_(j) > x) for each j.
-Source: derived; order statistics are textbook.
+kept by number, which changes no length. Exponential of mean mu: E X_(j) = mu (1/n + 1/(n-1) + ... + 1/(n-j+1)). Domain:
+k <= n; a slot for every sample from the start, one speed, rewards at once. Any law of finite mean, with prompts that
+all have one difficulty. Second route: the exponential's closed form, else the integral of P(X_(j) > x) for each j.
 """
 
 import numpy as np
@@ -25,8 +26,6 @@ _point = named("length", "started", "kept")
 
 
 class FirstKLengthBias(_engines.Engines):
-    """a group that ends with the first `k` of its `n` samples keeps the `k` shortest: their mean, end and waste"""
-
     kind, source = "expectation", "derived: order statistics"
 
     length = _engines.work(example="lognormal:1.0:0.8")
@@ -73,8 +72,7 @@ class FirstKLengthBias(_engines.Engines):
     more = (_point("empirical:1:2:2:7", 4, 2), _point("gamma:2:3", 20, 16))
     reach = staticmethod(sampled("length", started=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         kept, extra = point["kept"], point["started"] - point["kept"]
         # In strict order the groups of a run are the first by number: none is left out since it is long.
         settings = {"tickets": _PLACES + _GROUPS, "order": "target", "redundant": extra}

@@ -1,10 +1,12 @@
 r"""Exponential workers that update on arrival have geometric staleness.
 
+staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`
+
 With rates r_i and p_i = r_i / sum r: P(s = k) = sum_i p_i^2 (1 - p_i)^k, tail P(s >= c) = sum_i p_i (1 - p_i)^c.
 Derivation: service is memoryless, so each arrival is worker i's with probability p_i whatever came before. Between i's
 restart and its next delivery the arrivals of others are geometric, and a share p_i of the updates is i's. Domain:
 exponential service, each worker restarts at once. Second route: the others deliver as a Poisson stream during i's
-exponential service time; quadrature over that time. Source: derived.
+exponential service time; quadrature over that time.
 """
 
 from collections.abc import Callable
@@ -15,13 +17,11 @@ from scipy.stats import poisson
 import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._arrivals import Workers
 from asyncsim.claims._claim import Estimate, Plant, Point, units_for, within
+from asyncsim.claims._engines import Workers
 
 
 class Geometric(Workers):
-    """staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`"""
-
     kind, source, effect = "distribution", "derived: memoryless service", 0.05
 
     cells = _engines.cells(typical=(1, 6), example=12)
@@ -52,8 +52,7 @@ class Geometric(Workers):
     more = ({"workers": 8, "rates": None, "cells": 16},)
     reach = staticmethod(within(workers=64, cells=200))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         realizations = max(32, units_for(0.1, effect, 16))
         system = plant(sim.systems.update_on_arrival(point["workers"], laws.exponential(1.0), point.get("rates")))
         warm_up = 40 * point["workers"] + 200

@@ -1,5 +1,7 @@
 r"""Orders and syncs that bound the staleness of every single group, and the bound of each.
 
+no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`
+
 K tickets that return at the publish, M = S P groups consumed per publish, K > M, a place for every ticket.
   window:W         oldest ready group first, only numbers below F + W (F: first number still generated): (K + W - 2)//M
   window:1, target, version_strict, drain     ceil(K/M) - 1, never less than floor(K/M) - 1
@@ -12,7 +14,7 @@ start with each version they fit one publish. The first K share a version, so th
 (h + 1) M gives h + ceil((W - 1)/M), h and m. A fraction tau ahead, K = floor((1 + tau) M), gives ceil(K/M) - 1, which
 is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the largest staleness that an adversary
 reaches who picks what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however
-long it takes. Source: derived.
+long it takes.
 """
 
 from collections.abc import Callable
@@ -21,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base.declared import Parsed, Positive
 from asyncsim.claims import _engines, _work, lab
-from asyncsim.claims._claim import Estimate, Plant, Point, checks, each_term, named, replaced, within
+from asyncsim.claims._claim import Estimate, Parsed, Plant, Point, Positive, checks, each_term, named, replaced, within
 
 _STRICT = ("target", "version_strict", "drain")
 _LARGEST = 4096
@@ -46,8 +47,6 @@ def _rule(field: str, value: Any) -> tuple[str, int]:
 
 
 class HardBounds(_engines.Engines):
-    """no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`"""
-
     kind, source, effect = "bound", "derived: counting of the groups that can overtake", 0.05
 
     rule = Parsed(
@@ -160,8 +159,7 @@ class HardBounds(_engines.Engines):
     )
     reach = staticmethod(within(tickets=256))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rule, _, number = point["rule"].partition(":")
         tickets, batch, batches = point["tickets"], point["groups_per_batch"], point["batches_per_publish"]
         options: dict[str, dict[str, Any]] = {

@@ -1,12 +1,14 @@
 r"""Publishes every tau seconds, starts at any phase: in-flight staleness is D = floor((L + phi)/tau).
 
+with publishes every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`
+
 With x = L/tau and phi uniform on a period, independent of L: P(D = 0) = E (1 - x)^+, P(D = k) = E (1 - |x - k|)^+, P(D
 >= k) = E clip(x - k + 1, 0, 1), E D = E[L]/tau. Derivation: given L, D is floor(x), or one more with probability
 frac(x). Domain: a clock that generation cannot stop (a trainer that never waits, `Clocked`). Starts are not tied to
 publishes, as tickets would tie them; lengths have a density. It holds for all completions: those that survive a full
 buffer, or an age cut, have another phase. First route: moments of L between multiples of tau in closed form. Second
 route: quadrature over phase of the survival, P(D >= k) = int_0^1 P(L > (k - phi) tau) dphi, and of the density for the
-mean. Source: derived.
+mean.
 """
 
 import math
@@ -23,8 +25,6 @@ _point = named("length", "period", "places", "cells", groups_per_batch=8, cells=
 
 
 class InFlight(_openloop.Clocked):
-    """with publishes every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`"""
-
     kind, source, relative_to, effect = "distribution", "derived: uniform phase", "norm", 0.05
 
     cells = _engines.cells(64, typical=(1, 8), example=6)
@@ -65,15 +65,13 @@ class InFlight(_openloop.Clocked):
     points = (_point("lognormal:1.0:0.8", 0.4, 64), _point("exponential:1.0", 1.0, 32, 3))
     more = (_point("gamma:1.0:4.0", 0.25, 64),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         law = laws.as_law("length", point["length"])
         if law.kind == "pareto" and law.parameters[1] <= 2.0:
             return "a Pareto index above 2; take a lighter tail, whose mean a run measures"
         return lab.crowded(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         cells = point["cells"]
         realizations = lab.realizations_for(0.045, effect, 0.0, 32)
         window = 6000 * laws.as_law("length", point["length"]).mean() / point["places"]

@@ -1,15 +1,18 @@
 r"""What an install does to samples in flight sets what is wasted, how long a cycle lasts, and what is stale.
 
-Samples take L seconds each, the trainer trains S batches of t seconds and publishes them in `sync_time` y, for which
-it waits. Between two installs places write for w = S t seconds, or S t + y where they do not pause. keep, pin: a
-place completes w/L samples a cycle; none is lost, and a sample has tokens of 1 + L/w versions, pinned of 1. restart:
-k = floor(w/L) are completed, w/(k L) is written for every token that is kept, and the first sample of every cycle was
-begun before, so that tries are 1 + 1/k on average; all of a sample is of one version. No sample longer than w would
-ever end. drain: nothing begins behind the snapshot, so k = ceil(S t/L) samples make a cycle of k L + y seconds.
-Derivation: places begin together at an install that empties them. Of C k groups that a cycle completes S are trained
-(`dropped`), and of all work thrown away or trained the share 1 - S L / W is wasted, W = C w written under restart,
-else C k L or C w. Domain: places never blocked, a trainer that never lacks a batch, w/L no whole number. Second
-route: one place walked through event by event, and for keep an average over phases. Source: derived.
+with `w` seconds between installs, samples of `L` seconds that begin anew are written `w / (k L)` times, `k =
+floor(w/L)`; kept they have `1 + L/w` versions; drained, `ceil(w/L)` of them make a cycle
+
+Samples take L seconds each, the trainer trains S batches of t seconds and publishes them in `sync_time` y, for which it
+waits. Between two installs places write for w = S t seconds, or S t + y where they do not pause. keep, pin: a place
+completes w/L samples a cycle; none is lost, and a sample has tokens of 1 + L/w versions, pinned of 1. restart: k =
+floor(w/L) are completed, w/(k L) is written for every token that is kept, and the first sample of every cycle was begun
+before, so that tries are 1 + 1/k on average; all of a sample is of one version. No sample longer than w would ever end.
+drain: nothing begins behind the snapshot, so k = ceil(S t/L) samples make a cycle of k L + y seconds. Derivation:
+places begin together at an install that empties them. Of C k groups that a cycle completes S are trained (`dropped`),
+and of all work thrown away or trained the share 1 - S L / W is wasted, W = C w written under restart, else C k L or C
+w. Domain: places never blocked, a trainer that never lacks a batch, w/L no whole number. Second route: one place walked
+through event by event, and for keep an average over phases.
 """
 
 import math
@@ -27,10 +30,6 @@ _KEEP = _point("keep", seconds=1.3717)
 
 
 class InstallModes(Claim):
-    """with `w` seconds between installs, samples of `L` seconds that begin anew are written `w / (k L)` times, `k =
-    floor(w/L)`; kept they have `1 + L/w` versions; drained, `ceil(w/L)` of them make a cycle
-    """
-
     kind, source, through = "expectation", "derived: places that begin together", "kernel"
 
     mode = Choice("keep", "pin", "restart", "drain", example="restart", doc="what an install does to samples in flight")
@@ -98,8 +97,7 @@ class InstallModes(Claim):
     more = (_point("restart", generator_pauses=True, seconds=0.9), _point("pin", seconds=2.7183))
     reach = staticmethod(within(places=64, batches_per_publish=16))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, room = f"constant:{point['seconds']!r}", 8 * point["places"]
         system = lab.engine(point, length=length, capacity=room, overflow="drop_oldest")
         system = plant(lab.staggered(system, 1))

@@ -1,5 +1,7 @@
 r"""Q samples taken in any order by k slots end between the mean load and the mean load plus one straggler.
 
+samples on `k` slots end between `max(sum/k, longest)` and `sum/k + (1-1/k) longest`
+
 For works L of one batch and its generation time T: max(sum L/k, max L) <= T <= sum L/k + (1 - 1/k) max L, for every
 instance. Derivation: for the lower bound, slots do no more than one unit a second each. For the upper bound, all k
 slots are busy until the last sample to end starts. So it starts at (sum L - its own)/k at the latest. As upper bounds,
@@ -10,7 +12,7 @@ Equal works attain all but the third: the first and last with Q = n k + 1, the s
 many slots attain the third, and the last with random works. The first three bound extremes: measure the largest of many
 batches. Domain: one server whose speed does not depend on the number active, all samples of a batch waiting from the
 start (synchronous: P tickets, quantum P, drain), rewards at once. Second route: scheduled instances, extremal and
-random. Source: Graham, SIAM J. Appl. Math. 17 (1969).
+random.
 """
 
 import heapq
@@ -34,8 +36,6 @@ _HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "par
 
 
 class ListScheduling(_engines.Engines):
-    """samples on `k` slots end between `max(sum/k, longest)` and `sum/k + (1-1/k) longest`"""
-
     kind, source = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)"
 
     slots = _engines.slots(
@@ -100,8 +100,7 @@ class ListScheduling(_engines.Engines):
     more = (_POINT | {"slots": 8, "groups_per_batch": 25}, _HEAVY | {"slots": 3, "length": "gamma:1:0.5"})
     reach = staticmethod(within(groups_per_batch=512, samples_per_group=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
         system = lab.synchronous(point, slots=slots)
         # But for pareto:1:1.5, whose mean step stays below its bound.

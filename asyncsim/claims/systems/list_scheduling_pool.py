@@ -1,5 +1,7 @@
 r"""Seconds a batch of a pool of (a + 1) batches on k slots: mean load, a share of the straggler, and training.
 
+a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch
+
 batch_seconds <= Q mu/k + E[max of (a+1) Q works]/(a+1) + t_T. Q = P N samples a batch; (a + 1) P tickets return at the
 publish, with a place for each. Heuristic: (a + 1) batches form one list for the slots, whose straggler counts once in a
 + 1 batches. At a = 0 it follows from list scheduling; for a > 0 there is no proof, hence open. The form with a maximum
@@ -8,7 +10,7 @@ percent at a = 1 (three slots, batches of four unit works). Each term is attaine
 on few slots, training much longer than generation, a slot for every sample. With random works of a wide spread a pool
 is much faster than the bound (0.46 of it for exponential works at a = 1). Domain: one server, speed independent of the
 number active, no synchronization time, rewards at once, nothing dropped. Second route: the maximum by its quantile
-function. Source: derived.
+function.
 """
 
 import math
@@ -32,8 +34,6 @@ _LONGEST = _TRAINING | {"groups_per_batch": 1, "samples_per_group": 64, "slots":
 
 
 class ListSchedulingPool(_engines.Engines):
-    """a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch"""
-
     kind, status, source, effect = "bound", "open", "derived at a = 0; a conjecture beyond", 0.04
 
     slots = _engines.slots(typical=(1, 12), example=16)
@@ -76,8 +76,7 @@ class ListSchedulingPool(_engines.Engines):
     )
     reach = staticmethod(sampled("length", "train_time", groups_per_batch=512, samples_per_group=64, ahead=8))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         out = (point["ahead"] + 1) * point["groups_per_batch"]
         system = lab.engine(point, places=out, tickets=out)
         count = lab.realizations_for(lab.spread_of(point, 0.04), effect, 0.0, comparisons=8, kind="bound")

@@ -1,5 +1,7 @@
 r"""Time averages of groups in generation and outstanding are throughput times mean seconds, in any system.
 
+groups in generation and outstanding are, in the time average, throughput times mean seconds
+
 in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups a second. outstanding = (time
 average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of its
 training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted. Any
@@ -10,7 +12,6 @@ Domain: any settings with works of finite mean. It is exact over a history that 
 groups cut off by the ends of the window. These are averages over time, while the mean-staleness identity counts at the
 instants of publishes. A mean delay in seconds is not the period times the mean staleness. Second route: counts swept
 through an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop.
-Source: Little, Oper. Res. 9 (1961).
 """
 
 from typing import Any
@@ -59,8 +60,6 @@ def _ratio(integral: float, seconds: float, record: Timeline, samples: int, unti
 
 
 class Little(_engines.Engines):
-    """groups in generation and outstanding are, in the time average, throughput times mean seconds"""
-
     kind, source = "identity", "Little, Oper. Res. 9 (1961)"
 
     places = _engines.places(typical=(1, 12), example=8)
@@ -114,13 +113,11 @@ class Little(_engines.Engines):
     points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
     more = (_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
         return limits or (heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         """One history from empty to the last batch: its counts from the summary of a run, its stamps from a record.
 
         The seconds of groups that the end cuts off are taken out of the counts, so what is left begins and ends empty.

@@ -1,9 +1,11 @@
 r"""Total staleness of all groups equals total outstanding groups over all publishes, in any system.
 
+the staleness of all groups sums to the groups outstanding at all publishes
+
 sum over groups of staleness / sum over publishes of outstanding groups = 1. Derivation: a group's staleness is the
-number of publishes during which it is outstanding; count the pairs (group, publish) by rows or by columns. Domain:
-any lengths, speeds, orders and failures; groups unfinished at the end count the publishes they have seen; outstanding
-is counted just before tickets return. Second route: both counts on a random history. Source: derived.
+number of publishes during which it is outstanding; count the pairs (group, publish) by rows or by columns. Domain: any
+lengths, speeds, orders and failures; groups unfinished at the end count the publishes they have seen; outstanding is
+counted just before tickets return. Second route: both counts on a random history.
 """
 
 from collections.abc import Mapping
@@ -32,8 +34,6 @@ _POINT = {
 
 
 class MeanStalenessIdentity(Claim):
-    """the staleness of all groups sums to the groups outstanding at all publishes"""
-
     kind, source, through = "identity", "derived: exchange of the sums over groups and publishes", "kernel"
 
     # Any settings, under whatever names: none of them enters.
@@ -65,8 +65,7 @@ class MeanStalenessIdentity(Claim):
         {**_POINT, "trouble": "failures", "length": "pareto:1.0:1.3", "load": 0.7},
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         sizes = (point[name] for name in ("max_head_offpolicyness", "consumer_batch_size", "max_concurrent_rollouts"))
         system = sim.systems.areal(*sizes, length=laws.as_law("length", point["length"]), load=point["load"])
         system = system.replace(**_TROUBLE[point["trouble"]])

@@ -1,5 +1,7 @@
 r"""Mean staleness of an open loop with a buffer of q batches that drops its oldest group.
 
+an open loop that drops its oldest has mean staleness `C/P + rho` below `rho = 1`, `1 + E floor(a+t)` above
+
 C places, batches of P groups, T = E[max of N works], training t_T seconds, rho = C t_T/(P T), q = capacity/P.
 Generator-bound (rho <= 0.6): mean = C/P + rho. Trainer-bound (rho >= 1.5): mean = 1 + E floor(a + t), in_queue = 1 + E
 floor(a), t = group seconds / t_T, a uniform on ((q-1)/rho, q/rho).
@@ -39,8 +41,6 @@ _STEP = _POINT | {"places": 16, "samples_per_group": 1, "groups_per_batch": 16, 
 
 
 class OpenLoopMean(_engines.Engines):
-    """an open loop that drops its oldest has mean staleness `C/P + rho` below `rho = 1`, `1 + E floor(a+t)` above"""
-
     kind, status = "expectation", "conditional"
     source = "derived: staleness at the dequeue; mean-staleness identity below rho = 1"
 
@@ -63,7 +63,10 @@ class OpenLoopMean(_engines.Engines):
         remedy = "in between the buffer runs empty and full by chance; make one side faster"
         self.require(ratio <= _SLOW or ratio >= _FAST, "train_time", f"{bound}not {ratio:.4g}", remedy)
         _openloop.refuse_chance(ratio, self.groups_per_batch, self.capacity)
-        _openloop.refuse_far(self.length, self.samples_per_group, self.train_time)
+        # Sums over whole training times would be cut off.
+        far = float(self.length.survival(1e5 * self.train_time)) * self.samples_per_group
+        bound, remedy = "within 100000 training times", "choose a distribution of a lighter tail"
+        checks.require(far <= 1e-17, "length", str(self.length), bound, remedy)
         # Refuse few places that deliver in bursts.
         least = 4 * self.groups_per_batch
         many, bound = self.places >= least, f"at least {least}, four times the groups of a batch"
@@ -120,15 +123,13 @@ class OpenLoopMean(_engines.Engines):
     points = (_POINT, _FAST_POINT, _STEP | {"train_time": 2.8})
     more = (_POINT | {"train_time": 1.2206, "capacity": 64}, _FAST_POINT | {"train_time": 0.7, "capacity": 128})
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if point["groups_per_batch"] < 16 and laws.as_law("length", point["length"]).random:
             return "groups_per_batch of at least 16; raise it, staleness varies with smaller ones"
         limits = sampled("length", places=1024, groups_per_batch=1024, samples_per_group=64, capacity=8192)
         return limits(point) or lab.overproduced(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         groups, samples = point["groups_per_batch"], point["samples_per_group"]
         system = lab.staggered(lab.engine(point, overflow="drop_oldest"), samples)
         batches = lab.publishes_for(point["places"], groups)

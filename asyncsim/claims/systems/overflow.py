@@ -1,12 +1,14 @@
 r"""A generator rho times as fast as the trainer loses the share 1 - 1/rho, and lengths stay unbiased.
 
+a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased
+
 dropped_fraction = 1 - 1/rho of all finished groups, rho = C t_T / (P T) with C places, T = E[max of N works], batches
 of P groups. mean_length of trained samples = E[length]. Derivation: an open loop with a buffer that drops its oldest
 never blocks a place, so C/T groups finish each second. A trainer that always has a batch takes P/t_T. Which group is
 dropped depends on how many finish behind it, not on its length or age. Domain: rho >= 1.25, drop_oldest, no age rule,
 no synchronization time, and a buffer so large that the trainer is seldom left without a batch. Lengths are unbiased up
 to an order of 1/C: behind a long sample its own place has delivered nothing for a while. Second route: a fluid that
-fills the buffer and runs over, batches taken out at a fixed period. Source: derived.
+fills the buffer and runs over, batches taken out at a fixed period.
 """
 
 import math
@@ -23,8 +25,6 @@ _POINT = {
 
 
 class Overflow(_engines.Engines):
-    """a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased"""
-
     kind, status, source = "expectation", "asymptotic", "derived: finished less trained"
 
     places = _engines.places(example=32)
@@ -60,15 +60,13 @@ class Overflow(_engines.Engines):
     points = (_POINT, _POINT | {"samples_per_group": 1, "length": "exponential:1", "train_time": 0.75})
     more = (_POINT | {"train_time": 1.2206},)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         if point["places"] < 16:
             return "places of at least 16; raise them, few places bias the lengths that are trained"
         limits = sampled("length", "train_time", places=1024, groups_per_batch=1024, samples_per_group=64)
         return limits(point) or lab.overproduced(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         samples = point["samples_per_group"]
         system = plant(lab.staggered(lab.engine(point, overflow="drop_oldest"), samples))
         batches = lab.publishes_for(point["places"], point["groups_per_batch"])

@@ -1,13 +1,16 @@
 r"""Servers that write without a break and a trainer that is faster: a run in which nothing is left to chance.
 
+`C` places that a faster trainer follows write samples `C/S` versions old at the head, `S` batches a publish, and `C (t
++ y)/(S L) + (C - 1)/(2 S)` on average over their tokens
+
 C places write samples of L seconds, staggered by L/C; each is trained at once, in t seconds, S batches of it make a
-publish, installed y seconds later, t + y < L/C. The sample that begins as number i ends is trained as number i + C.
-So its head is floor((i + C)/S) - floor(i/S) versions old: C/S on average, with variance f (1 - f), f the fraction of
-C/S; all of it in flight. During it publish j of 0, ..., C - 1 comes at t + y + j L/C with frequency 1/S, so a token
-written u seconds after the first is sum_j [t + y + j L/C > u] / S versions old (`token`, at u = L k/T), in the mean
-over u C (t + y)/(S L) + (C - 1)/(2 S), the last one not at all. Throughput C/L, the trainer works t C/L of the time,
-places always, C groups are out at an install: nothing is dropped or wasted. Derivation: counting. Domain: no token
-written at an install. Second route: installs and tokens of many samples, one by one. Source: derived.
+publish, installed y seconds later, t + y < L/C. The sample that begins as number i ends is trained as number i + C. So
+its head is floor((i + C)/S) - floor(i/S) versions old: C/S on average, with variance f (1 - f), f the fraction of C/S;
+all of it in flight. During it publish j of 0, ..., C - 1 comes at t + y + j L/C with frequency 1/S, so a token written
+u seconds after the first is sum_j [t + y + j L/C > u] / S versions old (`token`, at u = L k/T), in the mean over u C (t
++ y)/(S L) + (C - 1)/(2 S), the last one not at all. Throughput C/L, the trainer works t C/L of the time, places always,
+C groups are out at an install: nothing is dropped or wasted. Derivation: counting. Domain: no token written at an
+install. Second route: installs and tokens of many samples, one by one.
 """
 
 import numpy as np
@@ -20,10 +23,6 @@ _point = named("places", "batches_per_publish", seconds=1.8, train_time=0.31, sy
 
 
 class Pipeline(Claim):
-    """`C` places that a faster trainer follows write samples `C/S` versions old at the head, `S` batches a publish,
-    and `C (t + y)/(S L) + (C - 1)/(2 S)` on average over their tokens
-    """
-
     kind, source, relative_to, through = "expectation", "derived: counting", "norm", "kernel"
 
     places = _engines.places(typical=(1, 6), example=3)
@@ -81,14 +80,12 @@ class Pipeline(Claim):
     points = (_point(3, 2), _point(4, 1, sync_time=0.0))
     more = (_point(5, 3, train_time=0.2), _point(1, 2, tokens=7))
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         long = "places * batches_per_publish of at most 120; lower either, so that the warm-up holds a cycle"
         fits = point["places"] * point["batches_per_publish"] <= _WARM
         return within(places=64, batches_per_publish=8)(point) or (None if fits else long)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = lab.engine(point, length=f"constant:{point['seconds']!r}", generator_pauses=False)
         system = plant(lab.staggered(system, 1))
         # Whole cycles of publishes behind the warm-up, so that every phase counts alike.

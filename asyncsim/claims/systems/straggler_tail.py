@@ -1,5 +1,7 @@
 r"""Where the oldest ready group goes first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
 
+with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`
+
 K tickets, a place for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
 seconds (constant train time); T is the generation time of a group. For k >= K/P where tickets return at the publish, k
 >= K/P + 1 at the dequeue. Derivation: a group starts right after a publish, and batches form every tau seconds. All
@@ -7,7 +9,7 @@ groups ahead of a late one have trained before it ends. So it joins the first ba
 on. Groups in time have s < K/P. The mean stays that of `systems/cap-binds`. Exact as P grows at fixed K/P. For finite P
 a straggler waits when P others become ready in one period, and the trainer by chance. Domain: P >= 16 and c = K/P (K/P
 + 1 at the dequeue) >= 2 + E[T]/tau. Then c - 1 - sum_j P(T > j tau) batches are ready at a publish, about one and a
-half or more. Second route: versions as masses that flow, oldest first. Source: derived.
+half or more. Second route: versions as masses that flow, oldest first.
 """
 
 import math
@@ -36,8 +38,6 @@ def _levels(field: str, value: Any) -> list[int]:
 
 
 class StragglerTail(_engines.Engines):
-    """with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`"""
-
     kind, status, source = "distribution", "asymptotic", "derived: stragglers join the first batch after their end"
     relative_to, effect = "norm", 0.05
 
@@ -102,15 +102,13 @@ class StragglerTail(_engines.Engines):
     points = (_PARETO, _point(96, 32, "lognormal:0.7:0.8", (4, 5, 6), "dequeue", 4))
     more = (_point(64, 16, "exponential:1.0", (4, 5, 6)),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         law, samples = laws.as_law("length", point["length"]), point["samples_per_group"]
         tail = float(law.survival((min(point["levels"]) - 1) * point["period"]))
         rare = "levels that two of a hundred groups reach; lower them"
         return within(tickets=1024)(point) or (None if 1.0 - (1.0 - tail) ** samples >= 0.02 else rare)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         tickets, batch, levels = point["tickets"], point["groups_per_batch"], point["levels"]
         realizations = lab.realizations_for(0.06, effect, _FINITE, 16)
         system = plant(lab.engine(point, places=tickets, order="oldest_start", train_time=point["period"]))

@@ -1,12 +1,13 @@
 r"""A synchronous update waits for the longest of its samples, then trains, then synchronizes.
 
+a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`
+
 Seconds of a step = E[max of P N works]/rate + t_T + t_sync, P groups of N samples. Derivation: all samples start
 together on engines that hold them all, none is admitted before the install, and training starts with the last end.
 Steps are independent, so batches a second are the inverse of the mean step (renewal reward), not the mean of inverses.
 Closed forms of the maximum: exponential mu H_n; Pareto x Gamma(n+1) Gamma(1-1/a) / Gamma(n+1-1/a); else the integral of
 1 - F^n. Domain: every sample decodes from the start (places for all groups, no limit of slots, speed independent of the
 number active). Rewards come at once; lengths have a finite mean. Second route: quadrature of the quantile function.
-Source: derived.
 """
 
 from asyncsim.claims import _engines, _work, lab
@@ -18,8 +19,6 @@ _POINT = _point(8, 4, "exponential:1", 1.0, 1.0, 0.25)
 
 
 class SynchronousThroughput(_engines.Engines):
-    """a synchronous update lasts `E[longest of all its samples]/rate + training + synchronization`"""
-
     kind, source = "expectation", "derived: expectation of a maximum, renewal reward"
 
     groups_per_batch = _engines.groups(high=checks.LARGEST, typical=(1, 6), example=8)
@@ -47,8 +46,7 @@ class SynchronousThroughput(_engines.Engines):
     more = (_point(16, 2, "pareto:1:3", 1.0, 0.5, 0.5), _point(1, 1, "constant:2", 0.5, 1.0, 0.25))
     reach = staticmethod(sampled("length", "train_time", groups_per_batch=1024, samples_per_group=64))
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         system = lab.synchronous(point, rates=(float(point["rate"]),) * point["groups_per_batch"])
         count = lab.realizations_for(0.03, effect, 0.0, comparisons=4)
         records = lab.timelines(plant(system), _STEPS, point["samples_per_group"], count, seed)

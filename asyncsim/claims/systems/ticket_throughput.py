@@ -1,5 +1,7 @@
 r"""No resource is busy more than all the time: generator slots, trainer and group permits each bound the throughput.
 
+groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is out
+
 groups a second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer alike.
 Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P groups a
 batch, M = S P a publish, K tickets. A ticket that returns at the install is held for hold = T + (S+1)/2 t_T:
@@ -11,7 +13,6 @@ alone are scarce. Scarce tickets attain it with P = S = 1; in batches of 16 they
 batches to a publish finished groups wait for the trainer: at best 0.92 of the bound was found. Domain: the trainer
 waits for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all releases is
 wrong at the dequeue, where tickets do not wait for training. Second route: seconds of use added up over one publish.
-Source: derived.
 """
 
 import math
@@ -39,8 +40,6 @@ _IN_STEP = _POINT | {"places": 8, "tickets": 8, "groups_per_batch": 8, "samples_
 
 
 class TicketThroughput(_engines.Engines):
-    """groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is out"""
-
     kind, source = "bound", "derived: utilization law of generator slots, trainer and group permits"
     loose = frozenset({"group permits behind other batches"})
 
@@ -126,8 +125,7 @@ class TicketThroughput(_engines.Engines):
         sampled("length", "train_time", places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)
     )
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         batches, out = point["batches_per_publish"], max(point["places"], point["tickets"])
         publishes = lab.publishes_for(out, batches * point["groups_per_batch"])
         count = lab.realizations_for(0.015, effect, 0.0, comparisons=12, kind="bound")

@@ -1,12 +1,15 @@
 r"""Tokens of one sample are stale in a staircase: with r seconds left to write, r/tau versions on average in flight.
 
+a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau E[L])` over
+tokens, half of the head's
+
 Constant rate of writing, publishes every tau seconds, tokens keep or gain versions at installs, start phase uniform and
 independent of L. In-flight staleness of a token counts the installs between it and the end of its sample. Derivation: r
 seconds hold r/tau installs on average. So, over samples, the mean over a sample's tokens is E[L]/(2 tau) and its head
 has E[L]/tau. Over all tokens the mean is E[L^2]/(2 tau E[L]), and that of heads weighted by tokens twice as much. A
 wait in the queue adds to all alike. Domain: that of `systems/in-flight`, with lengths whose square a run can measure
 (exponential, gamma, lognormal up to sigma = 1.5); all completions. Second route: installs placed one by one, averaged
-over phase and integrated over the density of L. Source: derived.
+over phase and integrated over the density of L.
 """
 
 import math
@@ -40,10 +43,6 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class TokenStaircase(_openloop.Clocked):
-    """a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` over samples, `E[L^2]/(2 tau
-    E[L])` over tokens, half of the head's
-    """
-
     kind, source = "expectation", "derived: uniform phase"
 
     length = _engines.smooth_length(typical=_lengths.LIGHT, example="lognormal:1.0:0.8")
@@ -76,8 +75,7 @@ class TokenStaircase(_openloop.Clocked):
     points = (_point("exponential:1.0", 1.0, 32), _point("gamma:1.0:4.0", 0.25, 64))
     more = (_point("lognormal:1.0:0.8", 0.4, 64),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         law = laws.as_law("length", point["length"])
         if law.kind == "lognormal" and law.parameters[1] > 1.0:
             return "a log-normal sigma of at most 1; the square of a longer tail takes more samples than a run has"
@@ -85,8 +83,7 @@ class TokenStaircase(_openloop.Clocked):
             return "a gamma shape of at least 0.25; the square of a longer tail takes more samples than a run has"
         return lab.crowded(point)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         law = laws.as_law("length", point["length"])
         realizations = lab.realizations_for(0.05 if law.kind == "lognormal" else 0.02, effect, 0.0, 12)
         window = 8000 * law.mean() / point["places"]

@@ -1,10 +1,11 @@
 r"""Mean staleness under update on arrival is workers - 1, whatever the service times.
 
+mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates
+
 E[s] = N - 1. Derivation: a gradient's staleness counts the updates by others while it was in flight. At every update
 exactly the N - 1 other gradients are in flight. Summing over updates instead of gradients gives (N - 1) per update.
 Domain: every worker restarts at once with the newest parameters, steady state, finite mean service time; law and rates
-never enter. Second route: a path repeated forever, its lags counted. Source: derived (mean-staleness identity with N -
-1 outstanding).
+never enter. Second route: a path repeated forever, its lags counted.
 """
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy as np
 import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import lab
-from asyncsim.claims._arrivals import Workers, cyclic_mean_lag, order, service
 from asyncsim.claims._claim import Estimate, Plant, Point, heavy, named, units_for
+from asyncsim.claims._engines import Workers, cyclic_mean_lag, order, service
 
 _point = named("workers", "law", "rates", rates=None)
 _EIGHT = _point(8, "exponential:1.0", (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0))
@@ -26,8 +27,6 @@ def _between(point: Point) -> list[float]:
 
 
 class UpdateOnArrival(Workers):
-    """mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates"""
-
     kind, source = "expectation", "derived: mean-staleness identity with N-1 outstanding gradients"
 
     law = service(typical=("constant:1", "exponential:1", "pareto:1:1.5"), example="exponential:1")
@@ -45,16 +44,14 @@ class UpdateOnArrival(Workers):
     points = (_point(16, "lognormal:1.0:1.0"), _EIGHT, _point(5, "constant:1.0"))
     more = (_point(32, "gamma:1.0:0.5"),)
 
-    @staticmethod
-    def reach(point: Point) -> str | None:
+    def reach(self, point: Point) -> str | None:
         """Heavy tails forget their start too slowly for a stationary mean; the conserved total is another claim's."""
         slowest = max(_between(point))
         if slowest > 4000.0:
             return f"a worker in 4000 updates or more often, not in {slowest:.3g}; raise its rate"
         return heavy(point, "law", index=2.0)
 
-    @staticmethod
-    def measure(point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
+    def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         realizations = max(32, units_for(0.02, effect, 4))
         law = laws.as_law("law", point["law"])
         system = plant(sim.systems.update_on_arrival(point["workers"], law, point.get("rates")))
