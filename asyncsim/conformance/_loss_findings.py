@@ -335,9 +335,7 @@ def _dual(case: Case) -> Finding | str | None:
     return Finding("no dual clip", "note", evidence, "bound it if single tokens blow up the step")
 
 
-@bug(FIRST, "")
-def _trimmed(case: Case) -> Finding | None:
-    return case.trimmed.finding if case.trimmed else None
+bug(FIRST, "")(lambda case: case.trimmed.finding if case.trimmed else None)
 
 
 @note("bounds on the log ratio", "clip the ratio at 1 - low and 1 + high, or say that the log is bounded")
