@@ -27,14 +27,9 @@ Ask = Callable[[Probe], Tensor]
 Weigh = Callable[[Method, Probe, Callable[[Probe], Probe]], Tensor]
 
 
-def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
-    """The cotangents of a method on a batch as a loss reads it."""
-    return methods.expected(method, [probe], of)[0]
-
-
 def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
     """Cotangents that the tokens of a row share: the mean over its generated tokens."""
-    weights = plain(method, probe, of) * probe.mask
+    weights = methods.plain(method, probe, of) * probe.mask
     return probe.mask * weights.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
 
 
@@ -171,7 +166,7 @@ class Case:
                 times = self.divisor.times(probe, kept)
             key = id(method), id(probe), meant, weigh
             if key not in self._weighed:
-                self._weighed[key] = (weigh or plain)(method, probe, of)
+                self._weighed[key] = (weigh or methods.plain)(method, probe, of)
             target = scale * times * self._weighed[key]
             if answer and self.reading and not meant:
                 # How far out log ratios are limited is a custom of its own.
@@ -223,7 +218,7 @@ class Case:
         like = self.like
         if like is None:
             return ()
-        return read_by(lambda probe: methods.expected(like, [probe])[0], self._drifted)
+        return read_by(lambda probe: methods.plain(like, probe), self._drifted)
 
     @property
     def _drifted(self) -> tuple[Probe, ...]:

@@ -120,7 +120,7 @@ def _unreadable(method: Method) -> str | None:
     row = torch.full((2, 2), -1.0, dtype=torch.float64)
     probe = Probe("", row, row - 0.1, row - 0.2, row + 2.0, row + 2.0, 2)
     try:
-        expected(method, [probe])
+        plain(method, probe)
     except checks.InputError as error:
         return f"reads {error.field}"
     except (NotImplementedError, KeyError, RuntimeError) as error:
@@ -201,9 +201,14 @@ def _received(probe: Probe) -> Received:
     return received(probe.log_prob, probe.behavior, probe.proximal, **tensors, categorical=False)
 
 
-def expected(method: Method, probes: Sequence[Probe], of: Callable[[Probe], Probe] = as_given) -> list[Tensor]:
-    """Cotangents of the method on every batch, as a loss reads it."""
-    return expected_on(method, stacks(probes, of))
+@lru_cache(512)
+def _stacked(probe: Probe, of: Callable[[Probe], Probe]) -> list[Stack]:
+    return stacks([probe], of)
+
+
+def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = as_given) -> Tensor:
+    """The cotangents of a method on a batch as a loss reads it."""
+    return expected_on(method, _stacked(probe, of))[0]
 
 
 def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
@@ -291,7 +296,7 @@ PAID = Change(lambda m: m.replace(weight=_Changed(m.weight, False)), "without it
 def pulled() -> tuple[Family, ...]:
     """Methods whose weight has a part without an advantage."""
     at = points("drift", 0.0, np.array([0.3, -0.9]))
-    return tuple(one for one in families()[0] if bool(expected(bare(one.make()), [at.probe(False)])[0].any()))
+    return tuple(one for one in families()[0] if bool(plain(bare(one.make()), at.probe(False)).any()))
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ class Evidence:
         """1 for the tokens of every batch that the method does not reject; what a clip stops is not rejected."""
         method = method.replace(weight=NoRatio()) if method.factors else method
         some = [p.but("", advantages=torch.where(p.advantages == 0, 1.0, p.advantages)) for p in probes or self.probes]
-        return [(x != 0).to(x.dtype) for x in methods.expected(method, some, self.of)]
+        return [(x != 0).to(x.dtype) for x in methods.expected_on(method, methods.stacks(some, self.of))]
 
     def compare(self, method: Method, family: methods.Family | None = None, own: dict[str, Any] | None = None) -> Fit:
         """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1.
