@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,14 +27,9 @@ Ask = Callable[[Probe], Tensor]
 Weigh = Callable[[Method, Probe, Callable[[Probe], Probe]], Tensor]
 
 
-def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
-    """The cotangents of a method on a batch as a loss reads it."""
-    return methods.expected(method, [probe], of)[0]
-
-
 def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
     """Cotangents that the tokens of a row share: the mean over its generated tokens."""
-    weights = plain(method, probe, of) * probe.mask
+    weights = methods.plain(method, probe, of) * probe.mask
     return probe.mask * weights.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
 
 
@@ -52,10 +48,10 @@ class Case:
     best: Fit
     like: Method | None
     tolerance: float
-    families: Sequence[methods.Family]
     original: Subject
     further: Mapping[str, Sequence[Probe]]
     trimmed: parts.Trimmed | None = None
+    _weighed: dict[Any, Tensor] = field(default_factory=dict, init=False)
 
     @property
     def divisor(self) -> parts.Divisor:
@@ -110,7 +106,7 @@ class Case:
     @property
     def excepted(self) -> tuple[str, ...]:
         """Batches beyond the ordinary ones that the nearest method does not explain, and what rows lose."""
-        one = replace(self, like=None)
+        one = self if self.like is None else replace(self, like=None)
         lost = (self.trimmed.finding.name,) if self.trimmed else ()
         return lost if self.reading else (*lost, *(group for group in self.further if not one.holds(group)))
 
@@ -168,7 +164,10 @@ class Case:
             if fitted:
                 kept = self.evidence.kept(method, [probe])[0] if self.divisor.rule in parts.REJECTING else None
                 times = self.divisor.times(probe, kept)
-            target = scale * times * (weigh or plain)(method, probe, of)
+            key = id(method), id(probe), meant, weigh
+            if key not in self._weighed:
+                self._weighed[key] = (weigh or methods.plain)(method, probe, of)
+            target = scale * times * self._weighed[key]
             if answer and self.reading and not meant:
                 # How far out log ratios are limited is a custom of its own.
                 target = torch.where(self.reading.inside(probe), target, answer.cotangent)
@@ -194,7 +193,7 @@ class Case:
         evidence = self.evidence.beside(change=methods.SNAPSHOT)
         kinks = [kink for kink in self.curves.kinks if kink.ladder != "lag"]
         first = self.like.name if self.like else None
-        return evidence, search(evidence, self.families, kinks, first, smooth=False)
+        return evidence, search(evidence, methods.families()[0], kinks, first, smooth=False)
 
     def explained(self, evidence: Evidence, best: Fit, like: Method | None = None) -> Case:
         """The same measurements with another explanation."""
@@ -219,7 +218,7 @@ class Case:
         like = self.like
         if like is None:
             return ()
-        return read_by(lambda probe: methods.expected(like, [probe])[0], self._drifted)
+        return read_by(lambda probe: methods.plain(like, probe), self._drifted)
 
     @property
     def _drifted(self) -> tuple[Probe, ...]:
@@ -310,11 +309,10 @@ def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside:
     answer = subject.quietly(sparse_rows)
     probes = [*probes, *([sparse_rows] if answer and answer.finite else [])]
     curves = parts.Curves(subject)
-    candidates, _ = methods.families()
     evidence = _evidence(subject, probes, curves, tolerance)
     # Fit every method; where none explains every token, also under what the loss may make of its inputs.
-    fits, evidence = _fits(evidence, candidates, curves, like)
-    case = Case(subject, probes, curves, evidence, fits[0], like, tolerance, candidates, original, further, trimmed)
+    fits, evidence = _fits(evidence, curves, like)
+    case = Case(subject, probes, curves, evidence, fits[0], like, tolerance, original, further, trimmed)
     if like is None and not case.exact and case.reads == ("proximal",):
         evidence, turned = case.turned
         if turned[0].exact(tolerance):
@@ -348,7 +346,7 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
         found = [evidence.fit(fit.family, fit.settings) for fit in (fits[:_NEAR] if reading.shape else near)]
         if reading.shape:
             kinks = [reading.kink(kink) for kink in case.curves.kinks]
-            found += search(evidence, case.families, kinks, first, smooth=False)
+            found += search(evidence, methods.families()[0], kinks, first, smooth=False)
         found.sort(key=lambda fit: order(fit, evidence.divisor.aggregator, first))
         if found and found[0].exact(evidence.tolerance):
             held = _holding(case.explained(evidence, found[0]), found)
@@ -373,7 +371,7 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     kinks = [kink for kink in case.curves.kinks if kink.ladder != "lag"]
     for over in ("product", "mean") if of_rows else ():
         evidence = case.evidence.beside(factors=(methods.Shared(cap, "h", over, masked),))
-        found = search(evidence, case.families, kinks, smooth=False)
+        found = search(evidence, methods.families()[0], kinks, smooth=False)
         held = _holding(case.explained(evidence, found[0]), found) if found[0].exact(case.evidence.tolerance) else None
         yield from [held] if held else []
 
@@ -399,16 +397,18 @@ def _evidence(subject: Subject, probes: Sequence[Probe], curves: parts.Curves, t
     return Evidence(probes, answers, at, curves(at), curves.pair, divisor, tolerance, curves.separable)
 
 
-def _fits(
-    evidence: Evidence, candidates: Sequence[methods.Family], curves: parts.Curves, like: Method | None
-) -> tuple[list[Fit], Evidence]:
+def _fits(evidence: Evidence, curves: parts.Curves, like: Method | None) -> tuple[list[Fit], Evidence]:
     """The nearest methods; where none is the loss, also with the penalty or the mask that its tokens show.
 
     Where the asked method is the loss the others are not searched, only looked at with their defaults.
     """
     # Fit as they are.
-    first, tolerance = like.name if like else None, evidence.tolerance
-    known = _known(like, evidence)
+    first, tolerance, candidates = like.name if like else None, evidence.tolerance, methods.families()[0]
+    # The asked method with the anchor that makes it the loss; None where none does.
+    own = dict.fromkeys((like.anchor, *(ANCHORS if like.weight.anchored else ()))) if like else ()
+    as_it_is = evidence.plain()
+    asked = (as_it_is.compare(like.replace(anchor=anchor)) for anchor in own if like)
+    known = next((fit for fit in asked if fit.exact(tolerance)), None)
     look = partial(search, kinks=curves.kinks, first=first)
     fits = look(evidence, candidates, known=known is not None)
     if known is not None:
@@ -454,13 +454,3 @@ def _fits(
         if again and again[0].score < best[0].score - 1e-9:
             best, chosen = again, under_mask
     return best, chosen
-
-
-def _known(like: Method | None, evidence: Evidence) -> Fit | None:
-    """The asked method with the anchor that makes it the loss; None where none does."""
-    if like is None:
-        return None
-    anchors = dict.fromkeys((like.anchor, *ANCHORS)) if like.weight.anchored else (like.anchor,)
-    plain = evidence.plain()
-    fits = (plain.compare(like.replace(anchor=anchor)) for anchor in anchors)
-    return next((fit for fit in fits if fit.exact(evidence.tolerance)), None)

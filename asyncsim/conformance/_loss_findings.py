@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.conformance._loss_case import Case, plain
-from asyncsim.conformance._loss_methods import expected_alone, singles
+from asyncsim.conformance._loss_case import Case
+from asyncsim.conformance._loss_methods import expected_alone, plain, singles
 from asyncsim.conformance._loss_parts import FIRST, LAST, REJECTING, RULES, Kink, fewest, idle, shape_of
 from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, Points, emptied, garbage, points
 from asyncsim.conformance._loss_readings import AVERAGED, NAMED, ROWS, Reading, of_the_sign, rounding
@@ -260,12 +260,10 @@ def _halves(case: Case) -> str | None:
     return f"gradients of two halves, averaged, are {low:.3g} to {high:.3g} times those of the whole"
 
 
-@bug(
+bug(
     "ratio to the snapshot in place of behavior",
     "hand over the sampler's log-probs: staleness is invisible to the snapshot",
-)
-def _swapped(case: Case) -> str | None:
-    return f"with pi_prox in place of mu every token is that of {case.swapped}" if case.swapped else None
+)(lambda case: f"with pi_prox in place of mu every token is that of {case.swapped}" if case.swapped else None)
 
 
 @bug("advantages standardized again", "standardize once, where advantages are made, over a stated scope")
@@ -335,9 +333,7 @@ def _dual(case: Case) -> Finding | str | None:
     return Finding("no dual clip", "note", evidence, "bound it if single tokens blow up the step")
 
 
-@bug(FIRST, "")
-def _trimmed(case: Case) -> Finding | None:
-    return case.trimmed.finding if case.trimmed else None
+bug(FIRST, "")(lambda case: case.trimmed.finding if case.trimmed else None)
 
 
 @note("bounds on the log ratio", "clip the ratio at 1 - low and 1 + high, or say that the log is bounded")
@@ -465,14 +461,12 @@ def _fails(case: Case, probe: Probe, where: str) -> str | None:
     return None if answer is not None and answer.finite else f"{failure} in a batch {where}"
 
 
-@hazard("not finite with a fully masked sequence", "divide by max(T_i, 1)")
-def _empty_breaks(case: Case) -> str | None:
-    return _fails(case, emptied(case.probe("on policy")), "with one such sequence")
-
-
-@hazard("not finite with a single token", "use std(correction=0), or do not standardize one token")
-def _alone(case: Case) -> str | None:
-    return _fails(case, case.probe("single tokens").rows([0], "one token"), "of one token")
+hazard("not finite with a fully masked sequence", "divide by max(T_i, 1)")(
+    lambda case: _fails(case, emptied(case.probe("on policy")), "with one such sequence")
+)
+hazard("not finite with a single token", "use std(correction=0), or do not standardize one token")(
+    lambda case: _fails(case, case.probe("single tokens").rows([0], "one token"), "of one token")
+)
 
 
 @bug("masked tokens matter", "apply the mask to log ratios before they are summed, and to the loss")

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ _SLOW = ("low_step", "high_step", "low_cap", "high_cap")
 """Arguments that set how long a method itself searches: a constant read off a loss says nothing of them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Family:
     """A public function that makes methods: `numbers` and `choices` are the arguments that may be fitted."""
 
@@ -52,13 +52,22 @@ class Family:
 
     def method(self, settings: Mapping[str, Any], aggregator: str | None = None) -> Method | None:
         """The method with these settings, its score weight alone; None where they contradict one another."""
-        inside = {key: value for key, value in settings.items() if key not in ("anchor", "aggregator")}
         try:
-            method = bare(self.make(**inside))
-            method = method.replace(anchor=settings["anchor"]) if "anchor" in settings else method
-            return method.replace(aggregator=settings.get("aggregator", aggregator or method.aggregator))
-        except (checks.InputError, TypeError, ValueError, AttributeError):
-            return None
+            return _method_of(self, aggregator, tuple(settings), *settings.values())
+        except TypeError:  # one number for each replicate
+            return _method_of.__wrapped__(self, aggregator, tuple(settings), *settings.values())
+
+
+@lru_cache(2048, typed=True)
+def _method_of(family: Family, aggregator: str | None, names: Sequence[str], *values: Any) -> Method | None:
+    settings = dict(zip(names, values, strict=True))
+    inside = {key: value for key, value in settings.items() if key not in ("anchor", "aggregator")}
+    try:
+        method = bare(family.make(**inside))
+        method = method.replace(anchor=settings["anchor"]) if "anchor" in settings else method
+        return method.replace(aggregator=settings.get("aggregator", aggregator or method.aggregator))
+    except (checks.InputError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def fixed(method: Method) -> Family:
@@ -111,7 +120,7 @@ def _unreadable(method: Method) -> str | None:
     row = torch.full((2, 2), -1.0, dtype=torch.float64)
     probe = Probe("", row, row - 0.1, row - 0.2, row + 2.0, row + 2.0, 2)
     try:
-        expected(method, [probe])
+        plain(method, probe)
     except checks.InputError as error:
         return f"reads {error.field}"
     except (NotImplementedError, KeyError, RuntimeError) as error:
@@ -192,9 +201,14 @@ def _received(probe: Probe) -> Received:
     return received(probe.log_prob, probe.behavior, probe.proximal, **tensors, categorical=False)
 
 
-def expected(method: Method, probes: Sequence[Probe], of: Callable[[Probe], Probe] = as_given) -> list[Tensor]:
-    """Cotangents of the method on every batch, as a loss reads it."""
-    return expected_on(method, stacks(probes, of))
+@lru_cache(512)
+def _stacked(probe: Probe, of: Callable[[Probe], Probe]) -> list[Stack]:
+    return stacks([probe], of)
+
+
+def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = as_given) -> Tensor:
+    """The cotangents of a method on a batch as a loss reads it."""
+    return expected_on(method, _stacked(probe, of))[0]
 
 
 def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
@@ -209,11 +223,8 @@ def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
 
 def singles(at: Points, pair: bool, of: Callable[[Probe], Probe] = as_given) -> Received:
     """Single tokens, each a batch of its own (or beside its like of the other sign), checked once for all methods."""
-    shape = (len(at.log_prob), 1, 1, 1)
-    columns = [x.reshape(shape).expand(-1, -1, 2 if pair else 1, -1) for x in at]
-    sign = torch.tensor([1.0, -1.0], dtype=torch.float64).reshape(1, 1, 2, 1) if pair else 1.0
-    tensors = [*columns[:3], columns[3] * sign, torch.ones_like(columns[0])]
-    return _received(of(Probe.of("", tensors, 1 + pair)))
+    probe, shape = at.probe(pair), (len(at.log_prob), 1, 1 + pair, 1)
+    return _received(of(Probe.of("", (getattr(probe, name).reshape(shape) for name in TENSORS), 1 + pair)))
 
 
 def expected_alone(method: Method, tensors: Received) -> Tensor:
@@ -285,7 +296,7 @@ PAID = Change(lambda m: m.replace(weight=_Changed(m.weight, False)), "without it
 def pulled() -> tuple[Family, ...]:
     """Methods whose weight has a part without an advantage."""
     at = points("drift", 0.0, np.array([0.3, -0.9]))
-    return tuple(one for one in families()[0] if bool(expected(bare(one.make()), [at.probe(False)])[0].any()))
+    return tuple(one for one in families()[0] if bool(plain(bare(one.make()), at.probe(False)).any()))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ every batch.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -15,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import plugins
+from asyncsim.base import checks, plugins
 from asyncsim.conformance._loss_probes import LADDERS, Points, grid, points
 from asyncsim.conformance._loss_subject import Probe, Subject
 from asyncsim.conformance.reports import Finding
 from asyncsim.step import ratios
 
-_CHUNK, _COARSE, _FEW = 64, 4, 16
+_CHUNK, _LARGE, _COARSE, _FEW = 64, 512, 4, 16
 _SUSPECT = 0.3
 """Change of slope over one step of the grid, in units of the weight itself, that is looked at more closely."""
 _SUSPECTS = 60
@@ -75,7 +76,7 @@ class Curves:
     pair: bool = False
     separable: bool = False
     unit: float = 1.0
-    _factor: float = 1.0
+    _factors: dict[int, float] = field(default_factory=dict)
     sampled: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,11 +93,14 @@ class Curves:
         """-dL/d log_prob of every token as if it were a batch of its own, `[K]`."""
         if not self.separable:
             return torch.stack([self._single(at.part(slice(k, k + 1))) for k in range(len(at.log_prob))])
+        # The last token again fills the last batch.
+        size = next(size for size in self._factors if size >= len(at.log_prob) or size == max(self._factors))
         parts = []
-        for start in range(0, len(at.log_prob), _CHUNK):
-            index = torch.arange(start, start + _CHUNK).clamp(max=len(at.log_prob) - 1)
-            parts.append(self._many(at.part(index))[: len(at.log_prob) - start])
-        return torch.cat(parts) * self._factor
+        for start in range(0, len(at.log_prob), size):
+            index = torch.arange(start, start + size).clamp(max=len(at.log_prob) - 1)
+            answer = self.subject.ask(at.part(index).probe(self.pair)).cotangent
+            parts.append(answer.reshape(size, -1)[: len(at.log_prob) - start, 0])
+        return torch.cat(parts) * self._factors[size]
 
     def of(self, ladder: str, sign: int) -> tuple[np.ndarray, np.ndarray]:
         """Log ratios and weights in units of c(0)."""
@@ -216,10 +220,6 @@ class Curves:
         answer = self.subject.ask(beside.probe(False)).cotangent[0, 0]
         return answer if float(answer) == 0.0 else weight
 
-    def _many(self, at: Points) -> Tensor:
-        weights = self.subject.ask(at.probe(self.pair)).cotangent
-        return weights.reshape(len(at.log_prob), -1)[:, 0]
-
     def _decide(self) -> None:
         """Whether tokens of one batch leave one another alone, so that many can be evaluated at once."""
         rng = np.random.default_rng(7)
@@ -230,17 +230,28 @@ class Curves:
         drawn = drawn._replace(proximal=drawn.log_prob - torch.from_numpy(rng.normal(0.0, 0.3, _CHUNK)))
         alone = torch.stack([self._single(drawn.part(slice(k, k + 1))) for k in range(_CHUNK)])
         # Another mixture of the same tokens: what all of them share would be another number.
-        mixtures = (torch.arange(_CHUNK), torch.arange(_CHUNK) % 8)
+        places = torch.arange(_CHUNK)
+        factor = self._factor(drawn, alone, places, places % 8)
+        if factor is None:
+            return
+        self.separable, self._factors[_CHUNK] = True, factor
+        # More are asked at once where that is the same, to the bit where nothing is centered over the batch.
+        with suppress(checks.InputError):
+            factor = None if self.pair else self._factor(drawn, alone, torch.arange(_LARGE) % _CHUNK)
+            self._factors |= {} if factor is None else {_LARGE: factor}
+
+    def _factor(self, drawn: Points, alone: Tensor, *mixtures: Tensor) -> float | None:
+        """What tokens have alone over what they have in batches of them; None where that is not one number."""
         factors = []
         for places in mixtures:
-            together, one = self._many(drawn.part(places)), alone[places]
-            nonzero = one != 0
-            if not torch.equal(nonzero, together != 0):
-                return
-            factors.append(one[nonzero] / together[nonzero])
+            answer, one = self.subject.ask(drawn.part(places).probe(self.pair)).cotangent, alone[places]
+            together, used = answer.reshape(len(places), -1)[:, 0], one != 0
+            if not torch.equal(used, together != 0):
+                return None
+            factors.append(one[used] / together[used])
         every = torch.cat(factors)
-        self.separable = len(every) > 0 and float((every / every[0] - 1).abs().max()) < 1e-9
-        self._factor = float(every[0]) if self.separable else 1.0
+        same = len(every) > 0 and float((every / every[0] - 1).abs().max()) < 1e-9
+        return float(every[0]) if same else None
 
 
 _SHAPES: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ LIMITS = (
 """What is not probed."""
 
 
+@lru_cache(8)
 def ordinary(seed: int) -> list[Probe]:
     """Batches that every loss should survive, of several shapes, with advantages of both signs and zero.
 
@@ -114,6 +116,7 @@ FURTHER = {
 """What a loss meets beside the ordinary batches, by what it adds."""
 
 
+@lru_cache(8)
 def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
     """The further batches; without `inside`, every row has one advantage."""
     names = [name for name in FURTHER if inside or name != INSIDE]

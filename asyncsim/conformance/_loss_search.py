@@ -159,7 +159,7 @@ class Evidence:
             generated = sum(int((probe.mask > 0).sum()) for probe in self.probes)
             return np.full(generated + len(self.alone), 3.0)
         self.left[0] -= 1
-        theirs, ours = self.both(self.full(method))
+        theirs, ours = self.both(self.weights(self.full(method)))
         answers, targets = torch.cat(theirs), torch.cat(ours)
         scale = self._scale(answers, targets, ours[-1])
         # Where both are next to nothing there is nothing to fit.
@@ -168,23 +168,31 @@ class Evidence:
         smooth: np.ndarray = ((scale * targets - answers) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
         return smooth
 
-    def both(self, method: Method, divisor: Divisor | None = None) -> tuple[list[Tensor], list[Tensor]]:
-        """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens."""
-        divisor = divisor or self.divisor
+    def weights(self, method: Method) -> list[Tensor]:
+        """Cotangents of a method on every batch, and last of the single tokens."""
+        return [*methods.expected_on(method, self._stacks), self._alone(method)]
+
+    def both(
+        self, weights: Sequence[Tensor], divisor: Divisor | None = None, kept: Sequence[Tensor] | None = None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens.
+
+        `weights` of the method; `kept`: 1 for what it does not reject (default: everything).
+        """
+        divisor, kept = divisor or self.divisor, kept or [probe.mask for probe in self.probes]
         masks = [probe.mask > 0 for probe in self.probes]
-        kept = self.kept(method) if divisor.rule in REJECTING else [probe.mask for probe in self.probes]
         # Where nothing is left 0 / 0 is no other weight; it is found by itself.
         answers = [x if bool(k.any()) else x.nan_to_num(0.0) for x, k in zip(self.answers, kept, strict=True)]
         theirs = [x[m] for x, m in zip(answers, masks, strict=True)]
-        rows = zip(methods.expected_on(method, self._stacks), self.probes, kept, masks, strict=True)
+        rows = zip(weights[:-1], self.probes, kept, masks, strict=True)
         ours = [(x * divisor.times(p, k))[m] for x, p, k, m in rows]
-        return [*theirs, self.alone], [*ours, self._alone(method)]
+        return [*theirs, self.alone], [*ours, weights[-1]]
 
     def kept(self, method: Method, probes: Sequence[Probe] | None = None) -> list[Tensor]:
         """1 for the tokens of every batch that the method does not reject; what a clip stops is not rejected."""
         method = method.replace(weight=NoRatio()) if method.factors else method
         some = [p.but("", advantages=torch.where(p.advantages == 0, 1.0, p.advantages)) for p in probes or self.probes]
-        return [(x != 0).to(x.dtype) for x in methods.expected(method, some, self.of)]
+        return [(x != 0).to(x.dtype) for x in methods.expected_on(method, methods.stacks(some, self.of))]
 
     def compare(self, method: Method, family: methods.Family | None = None, own: dict[str, Any] | None = None) -> Fit:
         """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1.
@@ -192,24 +200,26 @@ class Evidence:
         Where it explains single tokens but not batches, also with the tokens that it rejects out of the denominator.
         """
         family, values = family or methods.fixed(method), methods.settings_of(method) if own is None else own
-        fit = self._compared(method, family, values, self.divisor)
-        if fit.exact(self.tolerance) or fit.curve > self.tolerance or self.divisor.rule is not None:
-            return fit
-        rules = [rule for rule in REJECTING if self.divisor.aggregator in rule.aggregators]
-        if not rules or all(torch.equal(k, p.mask) for k, p in zip(self.kept(method), self.probes, strict=True)):
-            return fit
-        others = [Divisor(self.divisor.aggregator, rule) for rule in rules]
-        fits = (self._compared(method, family, values, one) for one in others)
-        return next((one for one in fits if one.exact(self.tolerance)), fit)
+        weights = self.weights(method)
 
-    def _compared(self, method: Method, family: methods.Family, settings: dict[str, Any], divisor: Divisor) -> Fit:
-        theirs, ours = self.both(method, divisor)
-        scale = self._scale(torch.cat(theirs), torch.cat(ours), ours[-1])
-        parts = [apart(f, scale * e) for f, e in zip(theirs[:-1], ours[:-1], strict=True)]
-        batches, tokens = torch.cat(parts), apart(theirs[-1], scale * ours[-1], self.floor)
-        largest = float(torch.maximum(batches.max(), tokens.max()))
-        agrees = float((batches <= self.tolerance).double().mean())
-        return Fit(family, settings, float(tokens.mean()), float(batches.mean()), largest, scale, divisor, agrees)
+        def fit_of(divisor: Divisor, kept: Sequence[Tensor] | None = None) -> Fit:
+            theirs, ours = self.both(weights, divisor, kept)
+            scale = self._scale(torch.cat(theirs), torch.cat(ours), ours[-1])
+            parts = [apart(f, scale * e) for f, e in zip(theirs[:-1], ours[:-1], strict=True)]
+            batches, tokens = torch.cat(parts), apart(theirs[-1], scale * ours[-1], self.floor)
+            largest = float(torch.maximum(batches.max(), tokens.max()))
+            agrees = float((batches <= self.tolerance).double().mean())
+            return Fit(family, values, float(tokens.mean()), float(batches.mean()), largest, scale, divisor, agrees)
+
+        fit = fit_of(self.divisor)
+        rules = [rule for rule in REJECTING if self.divisor.aggregator in rule.aggregators]
+        if fit.exact(self.tolerance) or fit.curve > self.tolerance or self.divisor.rule is not None or not rules:
+            return fit
+        kept = self.kept(method)
+        if all(torch.equal(k, p.mask) for k, p in zip(kept, self.probes, strict=True)):
+            return fit
+        fits = (fit_of(Divisor(self.divisor.aggregator, rule), kept) for rule in rules)
+        return next((one for one in fits if one.exact(self.tolerance)), fit)
 
     def _scale(self, answers: Tensor, targets: Tensor, alone: Tensor) -> float:
         """The factor at ratio 1, where every method has the weight A; else the one that most tokens agree on."""
@@ -347,10 +357,6 @@ class _Descent:
     settings: dict[str, Any]
     score: float
 
-    def fit(self) -> Fit:
-        """What has been reached."""
-        return self.evidence.fit(self.family, self.settings)
-
     def take(self, rows: Sequence[dict[str, Any]]) -> None:
         """The best row of numbers, where it is better than what stands."""
         plain = [row for row in rows if None not in row.values()]
@@ -405,7 +411,7 @@ def _descended(evidence: Evidence, descents: Sequence[_Descent], numbers: Sequen
         near = sorted([*near, *others], key=lambda one: one.score)[:_DESCENTS]
         for one in near:
             one.alone(numbers)
-        fits = [one.fit() for one in near]
+        fits = [evidence.fit(one.family, one.settings) for one in near]
         bare = [_bare(evidence, fit) for fit in fits]
         # What takes two constants may take one elsewhere.
         if any(fit.exact(evidence.tolerance) and (others or len(fit.settings) < 2) for fit in bare):
@@ -413,7 +419,7 @@ def _descended(evidence: Evidence, descents: Sequence[_Descent], numbers: Sequen
     for one in near[:_JOINT]:
         one.together(numbers)
         one.alone(numbers)
-    return [*bare, *(_bare(evidence, one.fit()) for one in near[:_JOINT])]
+    return [*bare, *(_bare(evidence, evidence.fit(one.family, one.settings)) for one in near[:_JOINT])]
 
 
 def _bare(evidence: Evidence, fit: Fit) -> Fit:
@@ -432,15 +438,10 @@ def _bare(evidence: Evidence, fit: Fit) -> Fit:
 
 def _alike(evidence: Evidence, families: Sequence[methods.Family], best: Fit) -> list[Fit]:
     """Other methods with the constants of the best one."""
-    fits = []
-    for family in families:
-        for settings in methods.combinations(family):
-            shared = {k: v for k, v in best.settings.items() if k in family.numbers}
-            if not shared or family.name == best.family.name:
-                continue
-            if evidence.curve(family, {**settings, **shared}) <= 1e-6:
-                fits.append(evidence.fit(family, {**settings, **shared}))
-    return fits
+    others = [one for one in families if one.name != best.family.name and one.numbers.keys() & best.settings.keys()]
+    shared = {one: {k: v for k, v in best.settings.items() if k in one.numbers} for one in others}
+    tried = [(one, {**settings, **shared[one]}) for one in others for settings in methods.combinations(one)]
+    return [evidence.fit(*each) for each in tried if evidence.curve(*each) <= 1e-6]
 
 
 def _refined(evidence: Evidence, fit: Fit) -> Fit:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -229,13 +230,13 @@ class Answer(NamedTuple):
 class Subject:
     """The loss of a caller; `mutated` names inputs that it has changed, `attached` those that a gradient reaches.
 
-    It is a function of its inputs, which `admit` checks, so each batch is asked once; `answers` has them by identity.
+    It is a function of its inputs, which `admit` checks, so equal tensors are asked once; `answers` has them by these.
     """
 
     fn: Loss
     mutated: list[str] = field(default_factory=list)
     attached: list[str] = field(default_factory=list)
-    answers: dict[int, tuple[Probe, Answer]] = field(default_factory=dict)
+    answers: dict[Any, Answer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         remedy = "give a function (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar"
@@ -246,19 +247,20 @@ class Subject:
 
     def ask(self, probe: Probe) -> Answer:
         """The answer on a batch; raises `InputError` where the loss cannot be asked."""
-        if id(probe) not in self.answers:
-            self.answers[id(probe)] = probe, self._asked(probe)
-        return self.answers[id(probe)][1]
+        key = probe.mask.shape, *(getattr(probe, name).numpy().tobytes() for name in TENSORS)
+        if key not in self.answers:
+            self.answers[key] = self._asked(probe)
+        return self.answers[key]
 
     def _asked(self, probe: Probe) -> Answer:
-        tensors = [getattr(probe, name).clone() for name in TENSORS]
-        leaf = tensors[0].requires_grad_()
+        given = [getattr(probe, name) for name in TENSORS]
+        leaf = given[0].clone().requires_grad_()
         # A copy, so that a loss that works in place is found out instead of being stopped by autograd.
-        copies = [leaf + 0.0, *tensors[1:]]
+        copies = [leaf + 0.0, *(x.clone() for x in given[1:])]
         value = self._value(copies)
-        for name, tensor in zip(TENSORS, copies, strict=True):
-            if not torch.equal(tensor.detach().nan_to_num(), getattr(probe, name).nan_to_num()):
-                self.mutated += [] if name in self.mutated else [name]
+        for name, before, after in zip(TENSORS, given, copies, strict=True):
+            if not np.array_equal(before.numpy(), after.detach().numpy(), equal_nan=True) and name not in self.mutated:
+                self.mutated.append(name)
         (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True) if value.requires_grad else (None,)
         gradient = torch.zeros_like(leaf) if gradient is None else gradient
         tokens = probe.mask > 0

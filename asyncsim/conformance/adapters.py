@@ -147,8 +147,8 @@ def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None
         value: Tensor = trainer._compute_loss(trainer.model, inputs)
         return value
 
-    vars(loss)["advantages_per"] = "sequence"  # its trainer makes one for each
-    return _mark_old(loss, old)
+    vars(loss).update(old=old, advantages_per="sequence")  # its trainer makes one for each
+    return loss
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:
@@ -176,7 +176,8 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
         value: Tensor = objective(TensorDict(tokens, batch_size=[int(kept.sum())]))["loss_objective"]
         return value
 
-    return _mark_old(loss, old)
+    vars(loss)["old"] = old
+    return loss
 
 
 ADAPTERS: Mapping[str, Callable[..., Loss]] = {"verl": verl, "areal": areal, "roll": roll, "openrlhf": openrlhf}
@@ -236,17 +237,13 @@ def _adapted(name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: flo
             return value[0]
         return value["loss"] if isinstance(value, Mapping) and "loss" in value else value
 
-    return _mark_old(loss, old)
+    # What tells `check_loss` whose log-probs it gets as old ones.
+    vars(loss)["old"] = old
+    return loss
 
 
 def _choice(old: str) -> None:
     checks.one_of("old", old, ("proximal", "behavior"), "say which log-probs are the old ones")
-
-
-def _mark_old(loss: Loss, old: str) -> Loss:
-    """The loss, which tells `check_loss` whose log-probs it gets as old ones."""
-    vars(loss)["old"] = old
-    return loss
 
 
 def _truncated(above: Tensor, below: Tensor, mask: Tensor, cap: float, limit: float = math.inf) -> Tensor:
@@ -288,10 +285,6 @@ _MODELED = ("beta", "top_entropy_quantile", "use_liger_kernel", "entropy_coef", 
 """Settings of GRPOConfig that need a model."""
 
 
-def _gathered(value: Tensor) -> Tensor:
-    return value.detach().reshape(-1)
-
-
 def _trainer(trainer_class: Any, arguments: Any, log_prob: Tensor, corrected: bool) -> Any:
     """An object of the trainer's class that was never initialized, with the attributes that its loss reads."""
     trainer = object.__new__(trainer_class)
@@ -305,8 +298,8 @@ def _trainer(trainer_class: Any, arguments: Any, log_prob: Tensor, corrected: bo
             num_processes=1,
             sync_gradients=True,
             is_main_process=True,
-            gather=_gathered,
-            gather_for_metrics=_gathered,
+            gather=lambda value: value.detach().reshape(-1),
+            gather_for_metrics=lambda value: value.detach().reshape(-1),
             reduce=lambda value, reduction="sum": value,
         ),
         _metrics={"train": defaultdict(list), "eval": defaultdict(list)},

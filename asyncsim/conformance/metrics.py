@@ -161,11 +161,6 @@ def words(fit: Fit) -> str:
     return f"{form} of {_OF[entry.of][1]}{bounds}{ending}"
 
 
-def label(fit: Fit) -> str:
-    """An entry in words, with its mistakes."""
-    return ", ".join([words(fit), *fit.entry.mistakes])
-
-
 def known(
     fit: Fit, values: Sequence[float], probes: Sequence[Batch], like: str | None, signed: bool
 ) -> Iterator[Finding]:
@@ -394,7 +389,7 @@ def check_metric(
         name=name(best.entry) if best else "unknown",
         like=like,
         words=words(best) if best else "",
-        same=tuple(dict.fromkeys(label(fit) for fit in named[1:])),
+        same=tuple(dict.fromkeys(", ".join([words(fit), *fit.entry.mistakes]) for fit in named[1:])),
         nearest=f"{name(target.entry)}: {words(target)}" if target else "",
         difference=difference,
         findings=tuple(findings),

@@ -218,6 +218,10 @@ class Judged:
         """The report in lines."""
         return str(self)
 
+    def record(self) -> dict[str, Any]:
+        """Everything as plain numbers, texts, lists and dictionaries."""
+        return asdict(self)  # type: ignore[call-overload]
+
 
 @dataclass(frozen=True)
 class LossReport(Judged):
@@ -324,10 +328,6 @@ class MetricReport(Judged):
     findings: tuple[Finding, ...]
     arguments: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
-
-    def record(self) -> dict[str, Any]:
-        """Everything as plain texts, lists and dictionaries."""
-        return asdict(self)
 
     def __str__(self) -> str:
         lines = [f"{'conforms' if self.conforms else 'deviates'}{f' like {self.like}' if self.like else ''}"]

@@ -139,15 +139,12 @@ class Tested:
         """
         if term not in self.claim.terms:
             return lowering * abs(self.row.predicted)
-        whole, less, more = (self.scaled(term, factor) for factor in (1.0, 1.0 - lowering, 1.0 + lowering))
+        bound, factors = self.claim.terms[term], (1.0, 1.0 - lowering, 1.0 + lowering)
+        whole, less, more = (bound(self.point, factor)[self.row.quantity] for factor in factors)
         if not less < whole < more:
             return 0.0
         # A wrong formula is judged with the shares of the right one.
         return (whole - less) * (abs(self.row.predicted / whole) if whole else 1.0)
-
-    def scaled(self, term: str, factor: float) -> float:
-        """The bound with one term multiplied by a factor."""
-        return self.claim.terms[term](self.point, factor)[self.row.quantity]
 
     def missed(self, term: str, lowering: float) -> float:
         """Probability that a term lower by that share would pass unnoticed; 1 where the point does not contain it."""

@@ -6,15 +6,12 @@ from asyncsim.conformance._admission import tickets_of
 class _Running:
     """What all have in common: groups that run, at most C."""
 
-    def __init__(
-        self, batch_size: int, max_staleness: float, max_concurrent: int | None = None, batches_per_publish: int = 1
-    ) -> None:
+    def __init__(self, batch_size, max_staleness, max_concurrent=None, batches_per_publish=1):
         self.consumed_per_publish = batch_size * batches_per_publish
         self.limit = tickets_of(batch_size, max_staleness, batches_per_publish)
         self.max_concurrent, self.running = max_concurrent, 0
 
-    def within(self, free: int) -> int:
-        """The free groups, or those that may still run."""
+    def within(self, free):
         return free if self.max_concurrent is None else min(free, self.max_concurrent - self.running)
 
 
@@ -23,32 +20,27 @@ class VersionCounter(_Running):
 
     version_now, total = 0, 0
 
-    def capacity(self) -> int:
+    def capacity(self):
         """(h + V + 1) M - accepted - running."""
         bar = self.limit + self.version_now * self.consumed_per_publish
         return self.within(bar - self.total - self.running)
 
-    def submitted(self, n: int) -> None:
-        """More run."""
+    def submitted(self, n):
         self.running += n
 
-    def accepted(self, n: int) -> None:
-        """They count for ever."""
+    def accepted(self, n):
         self.running, self.total = self.running - n, self.total + n
 
-    def rejected(self, n: int) -> None:
-        """They never count."""
+    def rejected(self, n):
         self.running -= n
 
-    def dropped(self, n: int) -> None:
-        """They count no longer."""
+    def dropped(self, n):
         self.total -= n
 
-    def published(self, version: int) -> None:
-        """The bar rises."""
+    def published(self, version):
         self.version_now = version
 
-    def recovered(self, version: int, kept: int) -> None:
+    def recovered(self, version, kept):
         """Everything that the version contains was accepted once."""
         self.version_now, self.total, self.running = version, version * self.consumed_per_publish + kept, 0
 
@@ -58,90 +50,70 @@ class ResetAtPublish(_Running):
 
     started, ready = 0, 0
 
-    def capacity(self) -> int:
-        """What may still start before the next publish."""
+    def capacity(self):
         return self.within(self.limit - self.started)
 
-    def submitted(self, n: int) -> None:
-        """More have started."""
+    def submitted(self, n):
         self.running, self.started = self.running + n, self.started + n
 
-    def accepted(self, n: int) -> None:
-        """They wait."""
+    def accepted(self, n):
         self.running, self.ready = self.running - n, self.ready + n
 
-    def rejected(self, n: int) -> None:
-        """They have started all the same."""
+    def rejected(self, n):
         self.running -= n
 
-    def dropped(self, n: int) -> None:
-        """They have started all the same."""
+    def dropped(self, n):
         self.ready -= n
 
-    def consumed(self, n: int) -> None:
-        """They wait no longer."""
+    def consumed(self, n):
         self.ready -= n
 
-    def published(self, version: int) -> None:
-        """Count anew from what is outstanding."""
+    def published(self, version):
         self.started = self.running + self.ready
 
-    def recovered(self, version: int, kept: int) -> None:
-        """Count anew from what was kept."""
+    def recovered(self, version, kept):
         self.running, self.ready, self.started = 0, kept, kept
 
 
 class TicketsAtPublish(_Running):
     """(h + 1) M tickets, M of which return at every publish."""
 
-    def __init__(
-        self, batch_size: int, max_staleness: float, max_concurrent: int | None = None, batches_per_publish: int = 1
-    ) -> None:
-        super().__init__(batch_size, max_staleness, max_concurrent, batches_per_publish)
+    def __init__(self, *settings):
+        super().__init__(*settings)
         self.free = self.limit
 
-    def capacity(self) -> int:
-        """Free tickets."""
+    def capacity(self):
         return self.within(self.free)
 
-    def submitted(self, n: int) -> None:
-        """Each takes one."""
+    def submitted(self, n):
         self.running, self.free = self.running + n, self.free - n
 
-    def accepted(self, n: int) -> None:
-        """They keep theirs."""
+    def accepted(self, n):
         self.running -= n
 
-    def rejected(self, n: int) -> None:
-        """They give theirs back."""
+    def rejected(self, n):
         self.running, self.free = self.running - n, self.free + n
 
-    def dropped(self, n: int) -> None:
-        """They give theirs back."""
+    def dropped(self, n):
         self.free += n
 
-    def published(self, version: int) -> None:
-        """Those of the trained groups return."""
+    def published(self, version):
         self.free += self.consumed_per_publish
 
-    def recovered(self, version: int, kept: int) -> None:
-        """What was kept has a ticket."""
+    def recovered(self, version, kept):
         self.running, self.free = 0, self.limit - kept
 
 
 class TicketsAtDequeue(TicketsAtPublish):
     """h M tickets, P of which return when a batch begins to train; h M of at least P."""
 
-    def __init__(
-        self, batch_size: int, max_staleness: float, max_concurrent: int | None = None, batches_per_publish: int = 1
-    ) -> None:
-        super().__init__(batch_size, max_staleness, max_concurrent, batches_per_publish)
+    def __init__(self, *settings):
+        super().__init__(*settings)
         self.limit -= self.consumed_per_publish
         self.free = self.limit
 
-    def consumed(self, n: int) -> None:
-        """Those of the batch return."""
+    def consumed(self, n):
         self.free += n
 
-    def published(self, version: int) -> None:
+    def published(self, version):
         """Nothing returns."""

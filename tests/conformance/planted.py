@@ -18,12 +18,8 @@ class Manager:
     """A capacity manager with counters of its own and the version from elsewhere."""
 
     def __init__(self, provider, max_concurrent_rollouts, consumer_batch_size, max_staleness):
-        self.provider, self.most, self.batch, self.staleness = (
-            provider,
-            max_concurrent_rollouts,
-            consumer_batch_size,
-            max_staleness,
-        )
+        self.provider, self.most = provider, max_concurrent_rollouts
+        self.batch, self.staleness = consumer_batch_size, max_staleness
         self.enqueued = self.running = self.done = self.refused = 0
 
     def get_capacity(self):

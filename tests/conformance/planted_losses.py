@@ -1,5 +1,7 @@
 """A clipped loss with dual clip as trainers run it, and what goes wrong beyond short rows of one small advantage."""
 
+from functools import cache
+
 import torch
 
 from tests.conformance.trainers import log_ratio, mean_of, surrogate
@@ -14,6 +16,7 @@ def values_of(ratio, advantages, side=None):
     return torch.where(side < 0, torch.max(objective, DUAL * advantages), objective)
 
 
+@cache
 def clipped(read=lambda advantages, mask: advantages, keep=lambda mask: mask, limit=20.0):
     """The loss with advantages as `read`, a mask as `keep` says, and the log ratio stopped at `limit`."""
 

@@ -13,34 +13,11 @@ from tests.conformance.controllers import ResetAtPublish, TicketsAtPublish
 STARVES, BURSTS = "no starvation", "bounded staleness"
 
 
-class Quota:
-    """(k + 1) P S a publish, counted anew from what is active or queued."""
+class Quota(ResetAtPublish):
+    """(k + 1) P a publish, counted anew from what runs or waits."""
 
-    def __init__(self, k=1, batch=4, publish=1):
-        self.quota, self.begun, self.active, self.queued = (k + 1) * batch * publish, 0, 0, 0
-
-    def capacity(self):
-        return self.quota - self.begun
-
-    def submitted(self, n):
-        self.active, self.begun = self.active + n, self.begun + n
-
-    def accepted(self, n):
-        self.active, self.queued = self.active - n, self.queued + n
-
-    def rejected(self, n):
-        self.active -= n
-
-    def dropped(self, n):
-        self.queued -= n
-
-    consumed = dropped
-
-    def published(self, version):
-        self.begun = self.active + self.queued
-
-    def recovered(self, version, kept):
-        self.active, self.queued, self.begun = 0, kept, kept
+    def __init__(self, k=1, batch=4):
+        super().__init__(batch, k)
 
 
 def test_a_reset_that_losses_starve_is_told_to_try_without():
@@ -61,22 +38,22 @@ def test_nothing_is_told_where_no_group_is_lost():
 
 class ToRunning(Quota):
     def published(self, version):
-        self.begun = self.active
+        self.started = self.running
 
 
 class ToQueued(Quota):
     def published(self, version):
-        self.begun = self.queued
+        self.started = self.ready
 
 
 class ToNothing(Quota):
     def published(self, version):
-        self.begun = 0
+        self.started = 0
 
 
 class ToHalf(Quota):
     def published(self, version):
-        self.begun = (self.active + self.queued) // 2
+        self.started = (self.running + self.ready) // 2
 
 
 DOCTORED = {
@@ -143,7 +120,7 @@ class Buffer(Quota):
     """At most so many run or wait."""
 
     def capacity(self):
-        return self.quota - self.active - self.queued
+        return self.limit - self.running - self.ready
 
 
 class Leaking(Buffer):

@@ -45,86 +45,73 @@ def test_one_loss_more_starves_a_reset():
 
 
 DEFECTS = {
-    # name: (controller, keywords of the check, rule, known mistake; "": none behaves like it)
+    # name: (controller with batches of 4 and a staleness of 1, or what makes one, keywords of the check, rule, known
+    # mistake; "": none behaves like it)
     "recovery": (
-        lambda: planted.Manager(planted.Provider(), 9, 4, 1),
+        lambda *_: planted.Manager(planted.Provider(), 9, 4, 1),
         {"names": planted.MANAGER, "max_concurrent": 9},
         BURSTS,
         "forgets its accepted count on recovery",
     ),
-    "recovery, asked with the version": (
-        lambda: planted.Versioned(4, 1),
-        {},
-        BURSTS,
-        "forgets its accepted count on recovery",
-    ),
-    "kept": (lambda: planted.LosesKept(4, 1), {}, BURSTS, "forgets the data kept over a recovery"),
-    "filtered": (
-        lambda: planted.Filtering(4, 1),
-        {},
-        STARVES,
-        "never returns the permit of an accepted group that is dropped",
-    ),
-    "refused": (lambda: planted.KeepsRefused(4, 1), {}, STARVES, "never returns the permit of a rejected group"),
-    "failed": (lambda: planted.KeepsFailed(4, 1), {}, STARVES, "never returns the permit of a failed group"),
-    "twice": (lambda: planted.ReturnsTwice(4, 1), {}, BURSTS, "returns the permit of a rejected group twice"),
-    "running": (lambda: planted.RunningOnly(4, 1), {}, BURSTS, "counts running groups only"),
-    "semaphore": (lambda: planted.Limiter(8), {}, BURSTS, "counts running groups only"),
-    "h + 2": (lambda: VersionCounter(4, 2), {}, BURSTS, "off by one version: (h + 2) M"),
+    "recovery, asked with the version": (planted.Versioned, {}, BURSTS, "forgets its accepted count on recovery"),
+    "kept": (planted.LosesKept, {}, BURSTS, "forgets the data kept over a recovery"),
+    "filtered": (planted.Filtering, {}, STARVES, "never returns the permit of an accepted group that is dropped"),
+    "refused": (planted.KeepsRefused, {}, STARVES, "never returns the permit of a rejected group"),
+    "failed": (planted.KeepsFailed, {}, STARVES, "never returns the permit of a failed group"),
+    "twice": (planted.ReturnsTwice, {}, BURSTS, "returns the permit of a rejected group twice"),
+    "running": (planted.RunningOnly, {}, BURSTS, "counts running groups only"),
+    "semaphore": (lambda *_: planted.Limiter(8), {}, BURSTS, "counts running groups only"),
+    "h + 2": (lambda *_: VersionCounter(4, 2), {}, BURSTS, "off by one version: (h + 2) M"),
     "h + 2 behind a cap": (
-        lambda: VersionCounter(4, 2, 4),
+        lambda *_: VersionCounter(4, 2, 4),
         {"max_concurrent": 4},
         BURSTS,
         "off by one version: (h + 2) M",
     ),
-    "h": (lambda: VersionCounter(4, -1), {"max_staleness": 0}, STARVES, "off by one version: h M instead of (h + 1) M"),
-    "one more": (lambda: VersionCounter(4, 1.25), {}, BURSTS, "one group too many"),
+    "h": (
+        lambda *_: VersionCounter(4, -1),
+        {"max_staleness": 0},
+        STARVES,
+        "off by one version: h M instead of (h + 1) M",
+    ),
+    "one more": (lambda *_: VersionCounter(4, 1.25), {}, BURSTS, "one group too many"),
     "reset": (
-        lambda: planted.Forgetful(4, 1),
+        planted.Forgetful,
         {"losses": 0},
         BURSTS,
         "resets at a publish without carrying over what is outstanding",
     ),
-    "late carry": (lambda: planted.LateCarry(4, 1), {"losses": 0}, BURSTS, ""),
-    "too soon": (lambda: planted.TooSoon(4, 1), {}, BURSTS, "returns permits at the dequeue, with M too many of them"),
-    "both": (lambda: planted.Both(4, 1), {}, BURSTS, "returns permits at the dequeue and again at the publish"),
-    "leaking": (lambda: planted.Leaking(4, 1), {}, STARVES, "never returns the permits of trained groups"),
+    "late carry": (planted.LateCarry, {"losses": 0}, BURSTS, ""),
+    "too soon": (planted.TooSoon, {}, BURSTS, "returns permits at the dequeue, with M too many of them"),
+    "both": (planted.Both, {}, BURSTS, "returns permits at the dequeue and again at the publish"),
+    "leaking": (planted.Leaking, {}, STARVES, "never returns the permits of trained groups"),
     "greedy": (
-        lambda: planted.Greedy(4, 1, 3),
+        lambda *_: planted.Greedy(4, 1, 3),
         {"max_concurrent": 3},
         "at most max_concurrent run",
         "ignores max_concurrent",
     ),
-}
-
-
-DEFECTS |= {
-    "from version 0": (
-        lambda: planted.FromZero(4, 1),
-        {},
-        BURSTS,
-        "counts from version 0 after a recovery, until the next publish",
-    ),
+    "from version 0": (planted.FromZero, {}, BURSTS, "counts from version 0 after a recovery, until the next publish"),
     "count from version 0": (
-        lambda: planted.CountFromZero(4, 1),
+        planted.CountFromZero,
         {},
         STARVES,
         "counts from version 0 after a recovery, and its groups until the next publish",
     ),
     "one publish late": (
-        lambda: planted.Behind(4, 0),
+        lambda *_: planted.Behind(4, 0),
         {"max_staleness": 0},
         STARVES,
         "sees a version one publish late",
     ),
-    "clamped": (lambda: planted.Clamped(4, 1), {}, BURSTS, ""),
+    "clamped": (planted.Clamped, {}, BURSTS, ""),
 }
 
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_defect_is_caught_named_and_shown(name):
     controller, keywords, rule, mistake = DEFECTS[name]
-    report = check_admission(controller, 4, **{"max_staleness": 1, **keywords})
+    report = check_admission(lambda: controller(4, 1), 4, **{"max_staleness": 1, **keywords})
     failure = report.failure
     assert not report.passed and failure.rule == rule, report
     assert (mistake in failure.likely) if mistake else failure.likely == (), report

@@ -20,19 +20,9 @@ from asyncsim.conformance._loss_parts import Curves
 from asyncsim.conformance._loss_probes import on_policy, ordinary
 from asyncsim.conformance._loss_subject import Subject
 from tests.conformance import trainers
+from tests.conformance.trainers import checked
 
 AGGREGATORS = ("token_mean", "sequence_sum", "sequence_mean", "constant")
-
-
-def checked(loss, like=None, **settings):
-    """The report, which is a function of these; losses of `trainers` are asked about by several tests."""
-    shared = not settings and (like is None or isinstance(like, str))
-    return _first_check(loss, like) if shared else check_loss(loss, like, **{"bias": False, **settings})
-
-
-@functools.cache
-def _first_check(loss, like):
-    return check_loss(loss, like, bias=False)
 
 
 RIGHT = {
@@ -283,11 +273,7 @@ UNREAD = {"delight"}
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_the_loss_of_every_method_is_that_method(family):
     method = family.method({})
-
-    def loss(now, then, before, advantages, mask):
-        return method.loss(now, then, before, advantages=advantages, rewards=advantages[:, 0], mask=mask)
-
-    report = checked(loss, method)
+    report = checked(trainers.loss_of(method), method)
     assert report.conforms, report
     assert report.match.method == family.name
     assert report.aggregator == ("unknown" if family.name in UNREAD else method.aggregator)
@@ -300,11 +286,7 @@ def test_methods_that_differ_are_told_apart(pair):
     if not names.keys() >= set(pair):
         pytest.skip(f"no {' or '.join(pair)}")
     one, other = (names[name].method({}) for name in pair)
-
-    def loss(now, then, before, advantages, mask):
-        return other.loss(now, then, before, advantages=advantages, mask=mask)
-
-    assert not checked(loss, one).conforms
+    assert not checked(trainers.loss_of(other), one).conforms
 
 
 SETTINGS = {
@@ -325,12 +307,7 @@ def test_settings_are_found(name):
     family = next((family for family in FAMILIES if family.name == name), None)
     if family is None:
         pytest.skip(f"no {name}")
-    method = family.method(SETTINGS[name])
-
-    def loss(now, then, before, advantages, mask):
-        return method.loss(now, then, before, advantages=advantages, mask=mask)
-
-    match = checked(loss).match
+    match = checked(trainers.loss_of(family.method(SETTINGS[name]))).match
     assert match.method == name
     # Settings are searched on numbers whose last bits are a processor's.
     found = {key: value for key, value in match.settings.items() if key != "aggregator"}

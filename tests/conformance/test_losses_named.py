@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.conformance import adapters
+from asyncsim.conformance import adapters, check_loss
 from asyncsim.conformance._loss_methods import families
 from asyncsim.methods import _adaptive
 from tests.conformance import field, trainers
@@ -115,7 +115,7 @@ def test_a_selection_by_covariance_is_no_known_method(loss, monkeypatch):
         return grid(start, cap, step, seen)
 
     monkeypatch.setattr(_adaptive, "_grid", watched)
-    report = checked(loss)
+    report = check_loss(loss, bias=False)
     assert not report.conforms and report.name == "unknown" and report.coupling == "batch" and tried
     assert report.shows("tokens selected by log-probs") and not set(report.bugs) - {"threshold depends on the split"}
 
@@ -129,7 +129,7 @@ def test_how_long_a_method_searches_is_not_searched():
 
 def test_a_search_ends_after_so_many_calls(monkeypatch):
     monkeypatch.setattr("asyncsim.conformance._loss_search.BUDGET", 30)
-    report = checked(trainers.corrected_twice)
+    report = check_loss(trainers.corrected_twice, bias=False)
     assert not report.conforms and any("search ended" in text for text in report.unchecked)
     assert not any("search ended" in text for text in checked(trainers.ppo()).unchecked)
 
@@ -140,10 +140,6 @@ def test_every_factor_and_penalty_of_an_asked_method_is_written():
         "penalties": (sim.penalties.k3(0.1, to="behavior"),),
     }
     like = sim.methods.grpo().replace(**parts)
-
-    def loss(log_prob, behavior, proximal, advantages, mask):
-        return like.loss(log_prob, behavior, proximal, advantages=advantages, mask=mask)
-
-    report = checked(loss, like)
+    report = checked(trainers.loss_of(like), like)
     assert report.conforms and "k2_mask(high=0.5" in report.like and "opsm(" in report.name
     assert "penalties=(k3(0.1, to='behavior'),)" in report.name

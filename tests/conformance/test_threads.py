@@ -11,9 +11,8 @@ from asyncsim.conformance._loss_probes import ordinary
 from asyncsim.conformance._loss_subject import Subject
 from tests.conformance import trainers
 from tests.conformance.planted_losses import row_mean
-from tests.conformance.test_losses import checked
 from tests.conformance.test_metrics import absolute, two_levels
-from tests.conformance.trainers import log_ratio, mean_of, surrogate
+from tests.conformance.trainers import checked, log_ratio, mean_of, surrogate
 from tests.diagnosing import simulated
 
 # Losses: (log_prob, behavior, proximal, advantages, mask), all [B, T].

@@ -4,15 +4,44 @@ All take (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask), ten
 the same function, so that one check of it serves several tests.
 """
 
-from functools import cache
+from functools import cache, lru_cache
+from unittest import mock
 
 import torch
 
 from asyncsim.conformance import check_loss
+from asyncsim.conformance._loss_subject import Subject
 
 
 def checked(loss, like=None, **settings):
-    return check_loss(loss, like, **{"bias": False, **settings})
+    """The report, which is a function of these; what a loss answered to one question serves the next, too."""
+    shared = not settings and (like is None or isinstance(like, str))
+    return _first_check(loss, like) if shared else _checked(loss, like, **settings)
+
+
+@cache
+def _first_check(loss, like):
+    return _checked(loss, like)
+
+
+def _checked(loss, like, **settings):
+    with mock.patch("asyncsim.conformance._loss_case.Subject", _subject):
+        return check_loss(loss, like, **{"bias": False, **settings})
+
+
+@lru_cache(64)
+def _subject(loss):
+    return Subject(loss)
+
+
+def loss_of(method):
+    """The loss of a method of this package."""
+
+    def loss(log_prob, behavior, proximal, advantages, mask):
+        given = {"advantages": advantages, "rewards": advantages[:, 0], "mask": mask}
+        return method.loss(log_prob, behavior, proximal, **given)
+
+    return loss
 
 
 def mean_of(values, mask, how):

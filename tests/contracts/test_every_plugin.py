@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import json
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -48,6 +49,9 @@ def test_links_say_what_they_are(name):
     assert json.dumps(text) and type(make("updates", name)).__name__ in text
 
 
+made = cache(make)
+"""Parts with their defaults, of which some take long to make."""
+
 SEEN = {"frozen_lake": 60}
 """Samples of a group where fewer would see no reward."""
 
@@ -65,9 +69,9 @@ def spec_of(kind, name, **changes):
         parts["update"] = sim.chain(sim.updates.sgd(0.5), make(kind, name))
     if kind == "diagnostics":
         parts["diagnostics"] = [make(kind, name), "gradient_norm"]
-    task = make(kind, name) if kind == "tasks" else None
+    task = made(kind, name) if kind == "tasks" else None
     if kind == "policies":
-        own, tasks = make(kind, name), (make("tasks", n) for n in names("tasks"))
+        own, tasks = make(kind, name), (made("tasks", n) for n in names("tasks"))
         # One that is no task's own is tried on a table.
         task = next((t for t in tasks if type(t.policy()) is type(own)), None)
         if task is None:

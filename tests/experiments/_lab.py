@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from experiments import _store
 from tests.forked import Forked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +36,12 @@ def power(x, n):
     return x ** float(n)
 '''
 PAPER = '"""Do powers grow?"""\n\nQUESTIONS = ["squares", "cubes"]\n'
+
+
+def rows_of(name, quick=False):
+    """The fixture of a module: committed rows of an experiment, or quick ones."""
+    made = (lambda quick_rows: quick_rows(name)) if quick else lambda: _store.read(name)
+    return pytest.fixture(scope="module")(made)
 
 
 def machinery(tmp_path):

@@ -7,13 +7,11 @@ import pytest
 import torch
 
 import asyncsim as sim
-from experiments import _store, _toy_text, actor_critic
+from experiments import _toy_text, actor_critic
 from paper_figures import actor_critic as figure
+from tests.experiments._lab import rows_of
 
-
-@pytest.fixture(scope="module")
-def rows():
-    return _store.read("actor_critic")
+rows = rows_of("actor_critic")
 
 
 @pytest.mark.parametrize("task", actor_critic.TABLES)

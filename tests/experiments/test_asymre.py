@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
-from experiments import _store, asymre
+from experiments import asymre
 from paper_figures import asymre as figure
+from tests.experiments._lab import rows_of
 
 pytestmark = pytest.mark.committed
 
-
-@pytest.fixture(scope="module")
-def rows():
-    return _store.read("asymre")
+rows = rows_of("asymre")
 
 
 def test_a_few_updates_already_follow_the_flow_to_the_projection():

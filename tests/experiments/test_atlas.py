@@ -16,6 +16,7 @@ from asyncsim.sampling import oracle
 from experiments import _atlas_chain, _atlas_measures, _atlas_methods, _store, atlas
 from paper_figures import _atlas_page, _script
 from paper_figures import atlas as figure
+from tests.experiments._lab import rows_of
 
 FIGURES = Path(__file__).resolve().parents[2] / "paper_figures"
 READ = {"staleness": 16, "length": 512, "samples": 64, "drift": "ascent", "seed": 1}
@@ -196,9 +197,7 @@ def test_the_best_method_is_behind_by_nothing_and_worse_ones_by_something(corner
         assert row["behind_low"] <= row["behind"] <= row["behind_high"]
 
 
-@pytest.fixture(scope="module")
-def quick(quick_rows):
-    return quick_rows("atlas")
+quick = rows_of("atlas", quick=True)
 
 
 def test_on_fresh_data_a_ratio_changes_nothing(quick):

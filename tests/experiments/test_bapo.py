@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import asyncsim as sim
-from experiments import _bapo, _store, bapo
+from experiments import _bapo, bapo
+from tests.experiments._lab import rows_of
 
 pytestmark = pytest.mark.committed
 
@@ -111,9 +112,7 @@ def test_entropy_is_read_where_half_of_the_gain_is_reached():
     assert np.isnan(found[2])
 
 
-@pytest.fixture(scope="module")
-def rows():
-    return _store.read("bapo")
+rows = rows_of("bapo")
 
 
 def test_fresh_data_blocks_nothing_and_balances(rows):

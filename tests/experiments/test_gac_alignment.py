@@ -15,14 +15,12 @@ from experiments import _gac, gac_alignment
 from paper_figures import _gac_alignment as known
 from paper_figures import _gac_reading, gac_causes, gac_reading
 from paper_figures import gac_alignment as figure
+from tests.experiments._lab import rows_of
 
 BAND = 8.0
 LATE = gac_alignment.LATE
 
-
-@pytest.fixture(scope="module")
-def rows(quick_rows):
-    return quick_rows("gac_alignment")
+rows = rows_of("gac_alignment", quick=True)
 
 
 def test_three_tasks_meet_the_closed_form_at_their_optimum(rows):

@@ -11,11 +11,9 @@ from asyncsim.claims._recursion import second_moments
 from asyncsim.running import running
 from experiments import gac_bound
 from paper_figures import gac_bound as figure
+from tests.experiments._lab import rows_of
 
-
-@pytest.fixture(scope="module")
-def rows(quick_rows):
-    return quick_rows("gac_bound")
+rows = rows_of("gac_bound", quick=True)
 
 
 def plain(rows, task, staleness, schedule="constant"):

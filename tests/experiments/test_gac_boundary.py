@@ -8,13 +8,11 @@ import pytest
 
 from experiments import _gac, gac_boundary
 from paper_figures import gac_boundary as figure
+from tests.experiments._lab import rows_of
 
 BAND = 6.0
 
-
-@pytest.fixture(scope="module")
-def rows(quick_rows):
-    return quick_rows("gac_boundary")
+rows = rows_of("gac_boundary", quick=True)
 
 
 def scores(rows, staleness=None, schedule=None):

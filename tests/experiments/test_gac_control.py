@@ -12,14 +12,12 @@ from asyncsim.sampling import oracle
 from experiments import _gac_control as arms
 from experiments import gac_control
 from paper_figures import gac_control as figure
+from tests.experiments._lab import rows_of
 
 QUICK = {(setting["task"], setting["staleness"]): setting for setting in gac_control.QUICK[:-2]}
 """Without the longer runs."""
 
-
-@pytest.fixture(scope="module")
-def every(quick_rows):
-    return quick_rows("gac_control")
+every = rows_of("gac_control", quick=True)
 
 
 @pytest.fixture(scope="module")

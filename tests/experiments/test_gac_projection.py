@@ -15,14 +15,12 @@ from experiments import gac_projection as experiment
 from paper_figures import _gac_projection as kept
 from paper_figures import gac_adam, gac_tuned
 from paper_figures import gac_projection as figure
+from tests.experiments._lab import rows_of
 
 FLUCTUATION = 1.2e-2
 """What the quick runs' short second moment, in which the first gradient stays, may add to a share, relative."""
 
-
-@pytest.fixture(scope="module")
-def rows(quick_rows):
-    return quick_rows("gac_projection")
+rows = rows_of("gac_projection", quick=True)
 
 
 def shares(rows):

@@ -9,19 +9,13 @@ import torch
 import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.step.batch import Draws
-from experiments import _store, language_ess, language_learning
+from experiments import language_ess, language_learning
 from paper_figures import language_ess as ess_figure
 from paper_figures import language_learning as learning_figure
+from tests.experiments._lab import rows_of
 
-
-@pytest.fixture(scope="module")
-def ess():
-    return _store.read("language_ess")
-
-
-@pytest.fixture(scope="module")
-def learning():
-    return _store.read("language_learning")
+ess = rows_of("language_ess")
+learning = rows_of("language_learning")
 
 
 def characters(rows):

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from experiments import _store, league, roll_flash
+from tests.experiments._lab import rows_of
 
 pytestmark = pytest.mark.committed
 
 RATIOS = ("full IS, sequence", "TOPR", "TIS, token", "TIS, sequence", "MIS, token", "PPO", "decoupled PPO", "A-3PO")
 """Arms that are RLOO's own gradient on fresh data, up to a factor that Adam cancels."""
 
-
-@pytest.fixture(scope="module")
-def rows():
-    return _store.read("league")
+rows = rows_of("league")
 
 
 def test_every_arm_has_a_row_at_every_place(rows):

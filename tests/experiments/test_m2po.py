@@ -6,13 +6,11 @@ import pytest
 import torch
 
 import asyncsim as sim
-from experiments import _store, m2po
+from experiments import m2po
 from paper_figures import m2po_masked
+from tests.experiments._lab import rows_of
 
-
-@pytest.fixture(scope="module")
-def rows():
-    return _store.read("m2po")
+rows = rows_of("m2po")
 
 
 def closed(method, log_ratio, advantage):

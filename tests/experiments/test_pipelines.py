@@ -6,13 +6,11 @@ import torch
 
 from experiments import _store, pipeline_rl, rivals, roll_flash
 from paper_figures import pipeline_rl as figure
+from tests.experiments._lab import rows_of
 
 pytestmark = pytest.mark.committed
 
-
-@pytest.fixture(scope="module")
-def pipeline():
-    return _store.read("pipeline_rl")
+pipeline = rows_of("pipeline_rl")
 
 
 def test_every_rival_stands_beside_each_base_at_every_place():

@@ -7,11 +7,9 @@ import pytest
 
 from experiments import _store, stability
 from paper_figures import stability as figure
+from tests.experiments._lab import rows_of
 
-
-@pytest.fixture(scope="module")
-def rows():
-    return _store.read("stability")
+rows = rows_of("stability")
 
 
 def of(rows, quantity):

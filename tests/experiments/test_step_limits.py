@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from experiments import _store, step_limits
+from experiments import step_limits
 from paper_figures import step_limits as figure
+from tests.experiments._lab import rows_of
 
 
 def test_a_collapse_is_half_of_the_largest_gain_lost():
@@ -51,9 +52,7 @@ def test_noise_free_ascent_is_the_expected_gradient_of_the_task():
         assert np.abs(figure.field(task, start, 0.5) - exact).max() > 1e-4
 
 
-@pytest.fixture(scope="module")
-def rows():
-    return _store.read("step_limits")
+rows = rows_of("step_limits")
 
 
 @pytest.mark.committed

@@ -72,6 +72,16 @@ def edit(lab, old, new):
     file.write_text(text.replace(old, new))
 
 
+def hanging(lab, before=()):
+    """A run in its second setting, which takes long; `before`: settings that ran earlier."""
+    process = start(lab, "-m", "experiments", "squares", HANG="1")
+    deadline = time.monotonic() + 60
+    while ran(lab) != [*before, "1", "2"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ran(lab) == [*before, "1", "2"]
+    return process
+
+
 def test_rows_come_back_with_their_manifest(lab):
     assert run(lab, "squares")[0] == 0
     assert read(lab) == [
@@ -98,10 +108,7 @@ def test_quick_rows_go_under_build_and_leave_results_alone(lab):
 
 
 def test_a_killed_run_resumes_where_it_was(lab):
-    process = start(lab, "-m", "experiments", "squares", HANG="1")
-    deadline = time.monotonic() + 60
-    while ran(lab) != ["1", "2"] and time.monotonic() < deadline:
-        time.sleep(0.05)
+    process = hanging(lab)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert ran(lab) == ["1", "2"]
@@ -115,10 +122,7 @@ def test_a_killed_run_resumes_where_it_was(lab):
 
 
 def test_a_second_run_into_one_folder_is_refused_and_loses_nothing(lab):
-    first = start(lab, "-m", "experiments", "squares", HANG="1")
-    deadline = time.monotonic() + 60
-    while ran(lab) != ["1", "2"] and time.monotonic() < deadline:
-        time.sleep(0.05)
+    first = hanging(lab)
     code, _, err = run(lab, "squares")
     assert code == 2 and "written by one run at a time" in err and "choose another --out" in err
     assert first.poll() is None and ran(lab) == ["1", "2"]  # it runs on, and the other computed nothing
@@ -132,10 +136,7 @@ def test_a_fresh_run_that_is_killed_leaves_the_rows_before(lab):
     assert run(lab, "squares")[0] == 0
     before = read(lab)
     first = json.loads((results(lab) / "manifest.json").read_text())
-    process = start(lab, "-m", "experiments", "squares", HANG="1")
-    deadline = time.monotonic() + 60
-    while ran(lab) != ["1", "2", "3", "1", "2"] and time.monotonic() < deadline:
-        time.sleep(0.05)
+    process = hanging(lab, ["1", "2", "3"])
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert ran(lab) == ["1", "2", "3", "1", "2"] and read(lab) == before
@@ -175,10 +176,7 @@ def test_a_manifest_that_lacks_something_is_refused(lab):
 
 
 def test_an_interrupt_says_how_to_go_on(lab):
-    process = start(lab, "-m", "experiments", "squares", HANG="1")
-    deadline = time.monotonic() + 60
-    while ran(lab) != ["1", "2"] and time.monotonic() < deadline:
-        time.sleep(0.05)
+    process = hanging(lab)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in err and "Traceback" not in err

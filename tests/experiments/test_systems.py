@@ -14,6 +14,7 @@ from paper_figures import system_frontier as frontier_figure
 from paper_figures import system_learning as learning_figure
 from paper_figures import system_spread as spread_figure
 from paper_figures import systems_stories as stories_figure
+from tests.experiments._lab import rows_of
 
 pytestmark = pytest.mark.committed
 
@@ -22,15 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # runs; the formula's own defects leave it at most levels.
 ERRORS = 4.0
 
-
-@pytest.fixture(scope="module")
-def stories():
-    return _store.read("systems_stories")
-
-
-@pytest.fixture(scope="module")
-def frontier():
-    return _store.read("system_frontier")
+stories = rows_of("systems_stories")
+frontier = rows_of("system_frontier")
 
 
 def survival(rows, kind):

@@ -10,6 +10,7 @@ from experiments import _store, cartpole_parity, cartpole_staleness, pendulum_ta
 from paper_figures import cartpole
 from paper_figures import cartpole_parity as parity_figure
 from paper_figures import pendulum_tails as tails
+from tests.experiments._lab import rows_of
 
 pytestmark = pytest.mark.committed
 
@@ -27,14 +28,8 @@ def difference(ours, theirs):
     return interval.low / theirs.mean(), interval.high / theirs.mean()
 
 
-@pytest.fixture(scope="module")
-def parity():
-    return _store.read("cartpole_parity")
-
-
-@pytest.fixture(scope="module")
-def staleness():
-    return _store.read("cartpole_staleness")
+parity = rows_of("cartpole_parity")
+staleness = rows_of("cartpole_staleness")
 
 
 def test_ppo_learns_as_its_peer(parity):

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from experiments import _store, league, token_ratios
+from experiments import league, token_ratios
 from paper_figures import roll_returns
 from paper_figures import token_ratios as figure
+from tests.experiments._lab import rows_of
 
-
-@pytest.fixture(scope="module")
-def rows():
-    return _store.read("token_ratios")
+rows = rows_of("token_ratios")
 
 
 @pytest.mark.parametrize("pair", token_ratios.PAIRS)

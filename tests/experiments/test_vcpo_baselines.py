@@ -8,13 +8,11 @@ from asyncsim.claims.lab.plants import FourthPower
 from asyncsim.sampling import oracle
 from experiments import _vcpo_estimators, vcpo_baselines
 from paper_figures import vcpo_baselines as figure
+from tests.experiments._lab import rows_of
 
 ERRORS = 6.0 / 1.96
 
-
-@pytest.fixture(scope="module")
-def quick(quick_rows):
-    return quick_rows("vcpo_baselines")
+quick = rows_of("vcpo_baselines", quick=True)
 
 
 def short(**changes):

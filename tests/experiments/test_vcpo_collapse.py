@@ -9,14 +9,12 @@ from asyncsim.diagnosing import alarms as measures
 from experiments import _vcpo_collapse as alarms
 from experiments import vcpo_collapse
 from paper_figures import vcpo_collapse as figure
+from tests.experiments._lab import rows_of
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
 ERRORS = 6.0
 
-
-@pytest.fixture(scope="module")
-def rows(quick_rows):
-    return quick_rows("vcpo_collapse")
+rows = rows_of("vcpo_collapse", quick=True)
 
 
 def pick(rows, **place):

@@ -8,13 +8,11 @@ import asyncsim as sim
 from experiments import _vcpo, vcpo_controls
 from paper_figures import vcpo_controls as figure
 from paper_figures import vcpo_timing
+from tests.experiments._lab import rows_of
 
 SMALL = {**vcpo_controls.QUICK[0], "horizons": [40], "replicates": 6}
 
-
-@pytest.fixture(scope="module")
-def rows(quick_rows):
-    return quick_rows("vcpo_controls")
+rows = rows_of("vcpo_controls", quick=True)
 
 
 @pytest.mark.parametrize("baseline", _vcpo.METHODS)

@@ -10,6 +10,7 @@ import pytest
 from experiments import vcpo_ess
 from paper_figures import _vcpo_ess, vcpo_drift
 from paper_figures import vcpo_ess as figure
+from tests.experiments._lab import rows_of
 
 ERRORS = 6.0
 
@@ -18,9 +19,7 @@ def table(settings):
     return pd.DataFrame([row for setting in settings for row in vcpo_ess.run(dict(setting))], columns=vcpo_ess.COLUMNS)
 
 
-@pytest.fixture(scope="module")
-def quick(quick_rows):
-    return quick_rows("vcpo_ess")
+quick = rows_of("vcpo_ess", quick=True)
 
 
 @pytest.fixture(scope="module")

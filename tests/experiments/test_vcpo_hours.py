@@ -11,15 +11,13 @@ from asyncsim import claims, tasks
 from experiments import _vcpo_hours as racing
 from experiments import vcpo_hours
 from paper_figures import vcpo_hours as figure
+from tests.experiments._lab import rows_of
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
 ERRORS = 6.0
 MAIN = figure.machine(*vcpo_hours.MAIN)
 
-
-@pytest.fixture(scope="module")
-def rows(quick_rows):
-    return quick_rows("vcpo_hours")
+rows = rows_of("vcpo_hours", quick=True)
 
 
 def test_the_largest_return_is_that_of_the_task_and_nothing_near_it_is_larger():

@@ -14,11 +14,9 @@ from asyncsim.plotting import _style
 from experiments import _store, _vcpo, league, vcpo_training
 from paper_figures import _vcpo_training, vcpo_rates
 from paper_figures import vcpo_training as figure
+from tests.experiments._lab import rows_of
 
-
-@pytest.fixture(scope="module")
-def rows(quick_rows):
-    return quick_rows("vcpo_training")
+rows = rows_of("vcpo_training", quick=True)
 
 
 class Here:

@@ -1,6 +1,7 @@
 """What a paper's loss is written with: a live distribution per token, and everything detached that it names."""
 
 import dataclasses
+from functools import lru_cache
 
 import torch
 
@@ -17,12 +18,9 @@ class Paper:
     r, `sequence` W, `lag` h, `drift` u as the papers use them, live where pi stands in them.
     """
 
-    def __init__(self, trial, opening=None):
-        batch, policy = trial.batch, trial.policy
+    def __init__(self, trial, now, then, opening=None):
+        batch = trial.batch
         self.trial, self.batch, self.mask = trial, batch, batch.mask
-        names = ("log_prob", "log_probs", "reference")
-        now = policy.forward(_view(policy, trial.new), _fresh(batch), names).outputs
-        then = policy.forward(batch.view, _fresh(batch), names).outputs
         self.logits = now["log_probs"].clone().requires_grad_()
         self.rows = torch.log_softmax(self.logits, -1)
         self.live = self.rows.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
@@ -76,19 +74,36 @@ class Paper:
         return found
 
 
-def opened(trial, method):
-    """The signal of an earlier update on the batch, at parameters between the old and the new ones."""
-    middle = trial.policy.prepare(0.7 * trial.new + 0.3 * trial.old)
-    return evaluate(method, NOTHING, trial.policy, middle, _fresh(trial.batch))
+class Silent:
+    """A policy that pulls nothing back: what a step has for a gradient are its cotangents."""
+
+    def __init__(self, policy):
+        self.policy = policy
+
+    def __getattr__(self, name):
+        return getattr(self.policy, name)
+
+    def forward(self, view, batch, names):
+        return self.policy.forward(view, batch, names)._replace(pullback=lambda cotangents: cotangents)
 
 
-def ours(trial, method, opening=None):
+@lru_cache(64)
+def drawn(seed, samples, tokens, groups, drift):
+    """A trial, and the outputs of its policy now and when it generated: many papers are tried on the same ones."""
+    trial = case(seed, N=samples, T=tokens, G=groups, drift=drift)
+    trial.policy = Silent(trial.policy)
+    views, names = (_view(trial.policy, trial.new), trial.batch.view), ("log_prob", "log_probs", "reference")
+    return trial, *(trial.policy.forward(view, _fresh(trial.batch), names).outputs for view in views)
+
+
+def signal(trial, method, parameters, opening=None):
+    """The step of a method at these parameters; `opening`, that of an earlier update on the batch."""
+    weights, start = trial.policy.prepare(parameters), opening and opening.carried()
+    return evaluate(method, NOTHING, trial.policy, weights, _fresh(trial.batch), start)
+
+
+def ours(trial, rows, cotangents):
     """What the product says about the logits of every token: c (1[v = y] - pi_v) + e_v - pi_v sum_w e_w, times a m."""
-    weights = trial.policy.prepare(trial.new)
-    signal = evaluate(method, NOTHING, trial.policy, weights, _fresh(trial.batch), opening and opening.carried())
-    cotangents = signal.cotangents
-    view = _view(trial.policy, trial.new)
-    rows = trial.policy.forward(view, _fresh(trial.batch), ("log_probs",)).outputs["log_probs"]
     wide = torch.zeros_like(rows).scatter_(-1, trial.batch.action.unsqueeze(-1), cotangents["log_prob"].unsqueeze(-1))
     wide = wide + cotangents.get("log_probs", 0.0)
     return wide - rows.exp() * wide.sum(-1, keepdim=True)
@@ -96,12 +111,13 @@ def ours(trial, method, opening=None):
 
 def compared(method, objective, seed, samples, tokens, groups, drift):
     """Largest difference between the product and autograd, at the first and at a later update of a batch."""
-    trial = case(seed, N=samples, T=tokens, G=groups, drift=drift)
-    errors = []
-    for later in (False, True):
-        opening = opened(trial, method) if later else None
-        paper = Paper(trial, opening.current["log_prob"] if later else None)
-        errors.append((ours(trial, method, opening) - paper.gradient(objective(paper))).abs().max().item())
+    trial, now, then = drawn(seed, samples, tokens, groups, drift)
+    # An earlier update on the batch, at parameters between the old and the new ones.
+    errors, middle = [], signal(trial, method, 0.7 * trial.new + 0.3 * trial.old)
+    for opening in (None, middle):
+        paper = Paper(trial, now, then, opening and opening.current["log_prob"])
+        found = ours(trial, now["log_probs"], signal(trial, method, trial.new, opening).gradient)
+        errors.append((found - paper.gradient(objective(paper))).abs().max().item())
     return max(errors)
 
 
