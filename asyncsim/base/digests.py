@@ -32,10 +32,14 @@ LINES = "carried.jsonl"
 
 
 class Facts(NamedTuple):
-    """What is read of a module: the digest of its syntax tree, and the dotted names that it imports or reads."""
+    """What is read of a module: the digest of its syntax tree, the dotted names that it imports or reads, its imports.
+
+    `imported`: dotted names by those under which others may import them from here.
+    """
 
     digest: str
     names: tuple[str, ...]
+    imported: dict[str, str]
 
 
 # Syntax trees.
@@ -94,6 +98,11 @@ def read_names(body: Iterable[ast.stmt], own: str, inside: str) -> set[str]:
     `NAME.*` stands for all that a package has: it was used as a value, or one of its parts is loaded by a name that is
     computed.
     """
+    return _read(body, own, inside)[0]
+
+
+def _read(body: Iterable[ast.stmt], own: str, inside: str) -> tuple[set[str], dict[str, str]]:
+    """The same, and dotted names by those under which they are imported."""
     wholes = {PACKAGE, *(f"{PACKAGE}.{kind}" for kind in plugins.PARTS)}
     nodes = [each for statement in body for each in ast.walk(statement)]
     imported: dict[str, str] = {}
@@ -126,7 +135,7 @@ def read_names(body: Iterable[ast.stmt], own: str, inside: str) -> set[str]:
             if loads and node.args:
                 package, name, *_ = [*(str(x.value) if isinstance(x, ast.Constant) else "" for x in node.args), ""]
                 every.add(f"{package or PACKAGE}.{name if package and name else '*'}")
-    return every
+    return every, imported
 
 
 # Modules of the package.
@@ -149,9 +158,9 @@ def _facts(own: str, path: Path, *_: int) -> Facts:
     try:
         body = ast.parse(data).body
     except (SyntaxError, ValueError):
-        return Facts(hashlib.sha256(data).hexdigest()[:16], ())
-    inside = own if path.name == "__init__.py" else own.rpartition(".")[0]
-    return Facts(of(shape(body)), tuple(sorted(read_names(body, own, inside))))
+        return Facts(hashlib.sha256(data).hexdigest()[:16], (), {})
+    every, imported = _read(body, own, own if path.name == "__init__.py" else own.rpartition(".")[0])
+    return Facts(of(shape(body)), tuple(sorted(every)), imported)
 
 
 class _Kept:
@@ -170,10 +179,12 @@ class _Kept:
         """As `facts`, of names in this package."""
         now, held = stamp(path), self._held.get(module)
         if held is None or held[0] != now:
-            digest, every = facts(module, path)
-            held = self._held[module] = [now, digest, [each for each in every if each.startswith(f"{PACKAGE}.")]]
+            digest, every, imported = facts(module, path)
+            inside = [each for each in every if each.startswith(f"{PACKAGE}.")]
+            handed = {own: each for own, each in imported.items() if f"{each}.".startswith(f"{PACKAGE}.")}
+            held = self._held[module] = [now, digest, inside, handed]
             self._fresh = True
-        return Facts(held[1], tuple(held[2]))
+        return Facts(held[1], tuple(held[2]), held[3])
 
     def write(self) -> None:
         """Keep what is new."""
@@ -219,11 +230,20 @@ def modules(*starts: str) -> dict[str, str]:
         return {}
     kept, reached, left, seen = _kept(), dict[str, str](), list(starts), set(starts)
     while left:
-        for module in _homes(left.pop()):
-            if module not in reached and module not in MACHINERY:
-                reached[module], read = kept.facts(module, _files()[module])
-                left += [name for name in read if name not in seen]
-                seen.update(read)
+        name = left.pop()
+        for module in _homes(name):
+            if module in MACHINERY:
+                continue
+            digest, read, imported = kept.facts(module, _files()[module])
+            found = [] if module in reached else list(read)
+            reached[module] = digest
+            # What the module itself imports may be meant: `asyncsim.claims._claim.sim.run` is `asyncsim.run`.
+            handed, _, rest = name.removeprefix(f"{module}.").partition(".")
+            full = imported.get(handed) if name != module else None
+            if full is not None and (rest or full != PACKAGE):
+                found.append(f"{full}.{rest}".rstrip("."))
+            left += [each for each in found if each not in seen]
+            seen.update(found)
     kept.write()
     return reached
 

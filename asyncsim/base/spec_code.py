@@ -47,7 +47,7 @@ def code_of(written: Any, *roots: str) -> dict[str, Any]:
             name = "" if place.endswith(".py") else place
             every = [*_packages(name), *digests.facts(name, path).names]
             for own, file in {place: path, **_imports(every, path)}.items():
-                files[own], read = digests.facts(own, file)
+                files[own], read, _ = digests.facts(own, file)
                 starts.update(each for each in read if each.startswith(f"{PACKAGE}."))
     return {"asyncsim": version_of("asyncsim"), "code": digests.reached(*sorted(starts)), "files": files}
 
@@ -107,7 +107,7 @@ class Live:
             every = digests.read_names(own, code.__module__, code.__module__.rpartition(".")[0])
             self.files[f"{path.name}:{code.__qualname__}"] = digests.of(digests.shape(own))
             for name, file in _imports(every, path).items():
-                self.files[name], read = digests.facts(name, file)
+                self.files[name], read, _ = digests.facts(name, file)
                 every.update(read)
             self.modules |= {each for each in every if each.startswith(f"{PACKAGE}.")}
             return True

@@ -1,5 +1,6 @@
 """The digest of code: everything that a run reaches and nothing else, wherever rows and states are kept."""
 
+import re
 import runpy
 import subprocess
 import sys
@@ -301,3 +302,19 @@ def test_lines_are_read_from_the_folder(tmp_path):
     assert digests.refactorings(tmp_path) == []
     (tmp_path / digests.LINES).write_text('{"before": {"a": "1"}, "now": {"a": "2"}}\n', encoding="utf-8")
     assert digests.carried({"a": "2"}, tmp_path) == {"a": "1"}
+
+
+def test_what_claims_reach_through_other_modules_counts():
+    """Claims import `lab` and `sim` from the module of their base class; what they use of them is theirs as well."""
+    folder, seen = Path(sim.__file__).parent / "claims", 0
+    for path in sorted(folder.glob("*/[a-z]*.py")):
+        module = f"asyncsim.claims.{path.parent.name}.{path.stem}"
+        used = set(re.findall(r"\blab\.(\w+)\.", path.read_text(encoding="utf-8")))
+        used = {name for name in used if (folder / "lab" / f"{name}.py").exists()}
+        reached = digests.modules(module)
+        assert all(f"asyncsim.claims.lab.{name}" in reached for name in used), path
+        seen += bool(used)
+    assert seen > 30
+    a3po = digests.modules("asyncsim.claims.estimator.a3po_interpolation")
+    assert "asyncsim.methods.importance" in a3po or "asyncsim.methods.clipped" in a3po
+    assert "asyncsim.app.cli" not in a3po and "asyncsim.tasks.gym" not in a3po
