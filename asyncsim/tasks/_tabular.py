@@ -120,7 +120,10 @@ def table(
         # Row s has the chance of rank k at action order[s, k].
         logits = peaked(start, shape[1])[np.broadcast_to(order.argsort(-1), shape)]
     if isinstance(reference, str):
-        checks.one_of("reference", reference, ("start",), "give logits, or 'start'")
+        bound = "a table of numbers, or 'start'"
+        checks.require(
+            reference == "start", "reference", reference, bound, "'start' is the policy that training begins with"
+        )
         reference = logits
     return {
         "rows": shape[0],

@@ -76,5 +76,5 @@ def test_one_start_only():
         sim.tasks.bit_chain(1, logits=[[0.0, 1.0]], start="peaked:0.5")
     with pytest.raises(sim.InputError, match="add up to 1"):
         sim.tasks.bit_chain(1, start="peaked:0.5:0.4")
-    with pytest.raises(sim.InputError, match="one of start"):
+    with pytest.raises(sim.InputError, match="a table of numbers, or 'start'"):
         sim.tasks.bit_chain(1, reference="begin")
