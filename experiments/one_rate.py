@@ -43,8 +43,8 @@ SCALED = ("TIS, ESS rule", "VCPO")
 """Arms whose step is scaled by the effective sample size."""
 LAWS = {**alarms.LAWS, "fresh": sim.schedules.fixed(0, groups_per_batch=4)}
 PLACES = [("chain", "constant 32"), ("graded", "constant 32"), ("kinds", "constant 64")]
-RATES = [0.05 * 2.0 ** (k / 2) for k in range(9)]
-_SIZES = {"updates": 320, "replicates": 64, "rates": RATES, "seed": 0}
+RATES = [0.05 * 2.0 ** (k / 2) for k in range(13)]
+_SIZES = {"updates": 320, "replicates": 48, "rates": RATES, "seed": 0}
 SETTINGS = [
     {"task": task, "law": where, "arm": arm, **_SIZES}
     for task, law in PLACES
@@ -52,7 +52,7 @@ SETTINGS = [
     for arm in ARMS
 ]
 QUICK = [
-    {**setting, "updates": 96, "replicates": 8, "rates": RATES[2::4]}
+    {**setting, "updates": 96, "replicates": 8, "rates": RATES[2::5]}
     for setting in SETTINGS
     if setting["task"] == "chain" and setting["arm"] in ("RLOO", "TIS, sequence", "VCPO")
 ]
