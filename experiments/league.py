@@ -86,7 +86,7 @@ QUICK = [
 
 def spec(task: str, law: str, arm: str, updates: int) -> sim.Spec:
     """One arm at one place; VCPO and GAC also change the step."""
-    before = (sim.updates.align(),) if arm == "GAC" else ()
+    before = (sim.updates.align(high=0.3),) if arm == "GAC" else ()
     behind = (sim.updates.ess_step("sqrt"),) if arm == "VCPO" else ()
     chain = sim.chain(*before, sim.updates.adam(RATE), *behind)
     return sim.Spec(TASKS[task], LAWS[law], METHODS[arm], chain, samples_per_group=SAMPLES, updates=updates)

@@ -14,7 +14,13 @@ CLAIMS = (
         "one of {vcpo_ess:batch} samples holds {vcpo_ess:share_most} % of the weight",
         "vcpo_ess",
     ),
-    _claim("… because ratios are heavy-tailed", "not reproduced", "every ratio is bounded: no heavy tail", "vcpo_ess"),
+    _claim(
+        "… because ratios are heavy-tailed",
+        "under conditions",
+        "Hill's index {vcpo_tail:last}; below 1 from staleness {vcpo_tail:below_mean}",
+        "vcpo_tail",
+        when="on the sampled range; bounded in law",
+    ),
     _claim(
         "Truncated IS collapses at high staleness",
         "under conditions",

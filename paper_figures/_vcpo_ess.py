@@ -97,9 +97,9 @@ def readings(rows: Any, own: Any) -> list[Any]:
 
 def numbers(rows: Any) -> dict[str, str]:
     """What the entry on ESS quotes."""
-    ess, share, hill, spread = (
+    ess, share = (
         own[own.length == LONGEST].sort_values("staleness")
-        for own in (means(rows, "training", name) for name in ("ess", "largest_share", "inverse_tail", "spread"))
+        for own in (means(rows, "training", name) for name in ("ess", "largest_share"))
     )
     least, most = share.iloc[0], share.iloc[-1]
     found = {"batch": str(int(rows.batch.iloc[0])), "replicates": str(int(ess.samples.iloc[0]))}
@@ -114,9 +114,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "longest": str(LONGEST),
         "share_least": f"{100 * least.value:.1f}",
         "share_most": f"{100 * most.value:.0f} ± {100 * (most.high - most.low) / 2:.0f}",
-        "hill_first": index(hill.value.iloc[0]),
-        "hill_last": index(hill.value.iloc[-1]),
-        "spread": f"{spread.value.iloc[-1]:.0f}",
     }
 
 

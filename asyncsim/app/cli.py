@@ -451,7 +451,7 @@ _FORMAT = warnings.formatwarning
 
 def _one_line(message: Any, category: type[Warning], *where: Any, **more: Any) -> str:
     """Our own warnings as errors are printed, those of others as they are."""
-    if issubclass(category, checks.ShortRunWarning):
+    if issubclass(category, checks.RunWarning):
         return f"asyncsim: {message}\n"
     return _FORMAT(message, category, *where, **more)
 

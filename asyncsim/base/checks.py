@@ -41,8 +41,12 @@ class InputError(ValueError):
         return type(self), (self.field, self.value, self.bound, self.remedy)
 
 
-class ShortRunWarning(UserWarning):
-    """A run is too short for a setting to show; the command line prints it in one line."""
+class RunWarning(UserWarning):
+    """What a run shows of its settings that its user should know; the command line prints it in one line."""
+
+
+class ShortRunWarning(RunWarning):
+    """A run is too short for a setting to show."""
 
 
 class RunError(RuntimeError):

@@ -71,6 +71,7 @@ def bapo_paper(
     count: Literal["code", "gradient"] = "code",
     low_step: Number = 0.02,
     high_step: Number = 0.05,
+    weigh: Literal["none", "behavior"] = "none",
     anchor: Literal["behavior", "proximal"] = "behavior",
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
@@ -198,6 +199,13 @@ def gipo(
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
     """GIPO: token ratios damped by a Gaussian of the log ratio."""
+
+def gmc_grpo(
+    cap: Number = 2.0,
+    advantage: Advantage | None = None,
+    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+) -> Method:
+    """Sequence ratios scaled down together where their mean over the group exceeds a cap (group-mass capping)."""
 
 def gmpo(
     low: Number = 0.4,

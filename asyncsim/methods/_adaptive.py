@@ -271,6 +271,10 @@ class Searched(Adaptive):
         """1 where PPO's pessimistic clip lets a token pass, 0 elsewhere; a new tensor."""
         return movable(ratio, advantage, lowest, highest)
 
+    def size(self, step: Step, advantage: Tensor) -> Tensor:
+        """What a token's ratio is multiplied by in the sums, `[R, G, N, T or 1]`."""
+        return advantage.abs()
+
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
         """Whether the search is over, given sums of both signs."""
         raise NotImplementedError
@@ -284,7 +288,7 @@ class Searched(Adaptive):
         # Sum the signal at every bound.
         lows = _grid(self.low, self.low_cap, self.low_step, step)
         highs = _grid(self.high, self.high_cap, self.high_step, step)
-        positive, negative = _sums(step, parts, advantage, lows, highs, self.count)
+        positive, negative = _sums(step, parts, advantage > 0, self.size(step, advantage), lows, highs, self.count)
         row, column = self.path(lows.shape[-1], highs.shape[-1])
         low, high = lows[:, row].unsqueeze(1), highs[:, column].unsqueeze(1)
         positive, negative = positive[..., column], negative[..., row]
@@ -338,14 +342,14 @@ def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
 
 
 def _sums(
-    step: Step, parts: Parts, advantage: Tensor, lows: Tensor, highs: Tensor, count: str
+    step: Step, parts: Parts, rises: Tensor, size: Tensor, lows: Tensor, highs: Tensor, count: str
 ) -> tuple[Tensor, Tensor]:
-    """What positive advantages contribute for every upper bound and negative ones for every lower, `[R, K, n]`.
+    """What tokens that should rise contribute for every upper bound and others for every lower, `[R, K, n]`.
 
-    Inside its bound a token contributes ratio |A|; beyond it bound |A| ("code"), or nothing ("gradient"). A NaN is
+    Inside its bound a token contributes ratio size; beyond it bound size ("code"), or nothing ("gradient"). A NaN is
     beyond no bound, so that no sum can miss it.
     """
-    up, size = (parts.rows(x.expand(step.mask.shape)) for x in (advantage > 0, advantage.abs()))
+    up, size = (parts.rows(x.expand(step.mask.shape)) for x in (rises, size))
     weight = parts.mass * size
     del size
     # Not the limited ratio: an absurd one must be seen.

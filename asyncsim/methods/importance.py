@@ -11,7 +11,7 @@ from torch import Tensor
 from asyncsim import advantages, factors
 from asyncsim.advantages._traces import next_generated
 from asyncsim.base import checks
-from asyncsim.base.knobs import MARK
+from asyncsim.base.knobs import MARK, per_sample
 from asyncsim.base.parts import choice, handed_on, number
 from asyncsim.methods._estimator import CAP, HIGH, LOW, method
 from asyncsim.methods._weights import NoRatio, Ratio, TruncatedClip, Weight, at_least, at_most
@@ -72,6 +72,23 @@ class NormalizedBounds(NormalizedRatio):
 
     def truncated(self, step: Step) -> Tensor:
         return at_least(super().truncated(step), self.floor)
+
+
+@dataclass(frozen=True)
+class GroupMass(Weight):
+    """c = W A min(1, cap / m) with the sequence ratio W and its mean m over the group."""
+
+    cap: Any = field(metadata=MARK)
+    level: ClassVar[str] = "sequence"  # type: ignore[misc]
+
+    def applied(self, step: Step) -> Tensor:
+        weight, cap = ratios.usable(step.sequence(step.log_ratio)), per_sample(self.cap)
+        mass = torch.where(step.mass > 0, step.mass, torch.zeros_like(step.mass)).unsqueeze(-1)
+        total = mass.sum(2, keepdim=True)
+        mean = (mass * weight).sum(2, keepdim=True) / torch.where(total > 0, total, torch.ones_like(total))
+        step.statistics["group_mass"] = step.mean(mean.expand(step.mask[..., :1].shape)[..., 0])
+        # Limited ratios are positive, so that only a group of nothing has the mean 0.
+        return weight * torch.clamp(cap / torch.where(total > 0, mean, torch.ones_like(mean)), max=1.0)
 
 
 @dataclass(frozen=True)
@@ -259,6 +276,25 @@ def vcpo(cap: Any = CAP.but(8.0)) -> Weight:
     single samples.
     """
     return Ratio("sequence", cap)
+
+
+@method(
+    "2610.01896, abstract",
+    advantage=advantages.group_std,
+    aggregator="sequence_mean",
+    shape="1",
+    status="reconstruction",
+)
+def gmc_grpo(cap: Any = number(2.0, "largest mean sequence ratio of a group", 1.0)) -> Weight:
+    """Sequence ratios scaled down together where their mean over the group exceeds a cap (group-mass capping).
+
+    Group-mass capping: c_it = W_i A_i min(1, cap / m), m = sum_j mass_j W_j the mean sequence ratio of the group, W_i =
+    prod_t pi/mu, detached. The weights of a group add up to at most cap N, so the update of a group is at most cap max
+    |A| |score| long whatever the delay. Ratios inside a group keep their proportions, where a cap for each sample would
+    flatten them. E_mu W = 1, so m goes to 1 and the bias to 0 as groups grow. The trace has m before the cap as
+    `group_mass`. A reconstruction: only the abstract and a summary could be read; the form and the cap are ours.
+    """
+    return GroupMass(cap)
 
 
 @method(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,6 +151,13 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
     header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
     metrics = _join([part.metrics for part in parts], sizes, longest.metrics)
     header["ranges"] = _ranges.declared(metrics, spec.recorded[0])
+    for name in [name for name in metrics if name.endswith("_skipped")]:
+        # Replicates that diverged have no number.
+        share = np.nan_to_num(metrics[name]).mean()
+        if share > 0.5:
+            text = f"{name.removesuffix('_skipped')}: {share:.0%} of all updates were skipped"
+            remedy = "the policy stood still there: change its settings, or mend what makes it skip"
+            warnings.warn(checks.RunWarning(f"{text}; {remedy}"), stacklevel=2)
     if longest.axes:
         header["axes"] = longest.axes
     return Trace(

@@ -43,10 +43,17 @@ KL_COEF = real(
     0.0, "beta in reward per nat: r - beta sum_t (log p - log reference) is earned", 0.0, remedy="use 0 for no penalty"
 )
 REFERENCE = handed_on(
-    None, "logits like those of the table, or one row (None: uniform, an entropy bonus up to a constant)"
+    None,
+    'logits like those of the table, one row, or "start", the policy that training begins with (None: uniform, an '
+    "entropy bonus up to a constant)",
 )
 KL_AT = choice("behavior", "current", words="which log-probs the penalty reads")
 LOGITS = handed_on(None, "initial values of the table in nats")
+START = handed_on(
+    None,
+    'in place of `logits`: "peaked:0.02:0.9" begins with chance .02 of the best action of a row and .9 of a wrong one, '
+    'the second best; other actions share the rest. "peaked:0.02" shares all of it',
+)
 
 
 class Cells(NamedTuple):
@@ -100,8 +107,24 @@ def table(
     logits: Any,
     remedy: str = "give one row per state",
     alike: bool = False,
+    start: str | None = None,
+    order: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """Fields of a task with a table `[S, A]` of such a shape, from the arguments that all such tasks have."""
+    """Fields of a task with a table `[S, A]` of such a shape, from the arguments that all such tasks have.
+
+    `order`: actions of each row from the best one on, int64 `[1 or S, A]`, where it is not that of their numbers.
+    """
+    if start is not None:
+        checks.require(logits is None, "start", start, "left out beside logits", "give one of the two")
+        order = np.arange(shape[1]) if order is None else order
+        # Row s has the chance of rank k at action order[s, k].
+        logits = peaked(start, shape[1])[np.broadcast_to(order.argsort(-1), shape)]
+    if isinstance(reference, str):
+        bound = "a table of numbers, or 'start'"
+        checks.require(
+            reference == "start", "reference", reference, bound, "'start' is the policy that training begins with"
+        )
+        reference = logits
     return {
         "rows": shape[0],
         "actions": shape[1],
@@ -111,6 +134,29 @@ def table(
         "kl_at": kl_at,
         "logits": rows_of("logits", logits, shape, remedy, alike=alike),
     }
+
+
+def peaked(start: str, actions: int) -> np.ndarray:
+    """Logits `[A]` of a policy that begins with these chances of its best and its second best action.
+
+    >>> np.exp(peaked("peaked:0.02:0.9", 6)).round(6).tolist()
+    [0.02, 0.9, 0.02, 0.02, 0.02, 0.02]
+    """
+    kind, *given = str(start).split(":")
+    bound, remedy = "peaked:GOOD or peaked:GOOD:POPULAR", "write peaked:0.02:0.9, or give logits"
+    checks.require(kind == "peaked" and 1 <= len(given) <= 2, "start", start, bound, remedy)
+    try:
+        chances = [float(text) for text in given]
+    except ValueError:
+        raise checks.InputError("start", start, bound, remedy) from None
+    above = "an action that has no chance is never drawn, and never learned; give it some"
+    for chance in chances:
+        checks.require(0.0 < chance < 1.0, "start", start, "of chances between 0 and 1", above)
+    rest, others = 1.0 - sum(chances), actions - len(chances)
+    sound = rest > 1e-12 if others else abs(rest) < 1e-12
+    bound = f"of chances that leave some to {others} other actions" if others else "of chances that add up to 1"
+    checks.require(sound, "start", start, bound, above if others else "two actions have no others: give one chance")
+    return np.log([*chances, *[rest / max(others, 1)] * others])
 
 
 def nested(table: np.ndarray) -> Any:

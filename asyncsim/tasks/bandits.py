@@ -25,6 +25,7 @@ from asyncsim.tasks._tabular import (
     LOGITS,
     REFERENCE,
     REWARDS,
+    START,
     SUMMED,
     TabularTask,
     cells,
@@ -82,6 +83,7 @@ def softmax_bandit(
     reference: Any = REFERENCE,
     kl_at: str = KL_AT,
     logits: Any = LOGITS,
+    start: str | None = START,
 ) -> SoftmaxBandit:
     """A bandit with a softmax over arms, one or several prompts, and an optional divergence penalty.
 
@@ -103,7 +105,10 @@ def softmax_bandit(
     bound, remedy = "in [0, 1] for bernoulli rewards", "rescale them or use rewards='fixed'"
     checks.require(rewards != "bernoulli" or outside.size == 0, "means", outside[:1].tolist(), bound, remedy)
     each = "give one per arm, the same for all prompts or one row for each"
-    own = table((len(paid), arms), kl_coef, reference, kl_at, logits, each, alike=True) | {"prompts": len(paid)}
+    # Of equal arms the first one counts as the better one.
+    order = (-paid).argsort(-1, kind="stable")
+    own = table((len(paid), arms), kl_coef, reference, kl_at, logits, each, True, start, order)
+    own |= {"prompts": len(paid)}
     return SoftmaxBandit(**own, horizon=1, rewards=rewards, deviation=deviation, means=nested(paid))
 
 
@@ -191,6 +196,7 @@ def token_bandit(
     reference: Any = REFERENCE,
     kl_at: str = KL_AT,
     logits: Any = LOGITS,
+    start: str | None = START,
 ) -> TokenBandit:
     """A bandit over sequences of T categorical tokens with an outcome reward, optionally with a token that ends them.
 
@@ -204,7 +210,7 @@ def token_bandit(
     """
     if success is not None:
         checks.real("success", success, "give the fraction of right tokens that earns 1", 0.0, 1.0)
-    own = table((_ROWS[dependence](actions, horizon), actions), kl_coef, reference, kl_at, logits)
+    own = table((_ROWS[dependence](actions, horizon), actions), kl_coef, reference, kl_at, logits, start=start)
     own |= {"horizon": horizon, "rewards": rewards, "deviation": deviation}
     return TokenBandit(**own, dependence=dependence, success=success, ends=ends)
 
@@ -419,6 +425,7 @@ def bit_chain(
     reference: Any = REFERENCE,
     kl_at: str = KL_AT,
     logits: Any = LOGITS,
+    start: str | None = START,
 ) -> BitChain:
     """Bits chosen one after another, paid only if enough of them are right; exact for any length by counting.
 
@@ -431,5 +438,5 @@ def bit_chain(
     >>> round(task.exact(task.policy(), torch.zeros(1, 400, dtype=torch.float64))[0].item(), 6)
     0.528174
     """
-    own = table((horizon, 2), kl_coef, reference, kl_at, logits, "give one row of two logits per bit")
+    own = table((horizon, 2), kl_coef, reference, kl_at, logits, "give one row of two logits per bit", start=start)
     return BitChain(**own, horizon=horizon, fraction=fraction)

@@ -10,11 +10,12 @@ def adam(lr: Number, beta1: Number = 0.9, beta2: Number = 0.999, eps: float = 1e
 
 def align(
     low: Number = 0.05,
-    high: Number = 0.3,
+    high: Number = 1.0,
     strength: Number = 1.0,
     reference: Literal["raw", "applied"] = "raw",
     refresh: bool = True,
     removal: Literal["project", "shrink"] = "project",
+    row: int = 2147483647,
 ) -> Link:
     """Gradient alignment control: project or skip when consecutive gradients align (a reconstruction)."""
 

@@ -285,15 +285,18 @@ class align:
     Placement: before `adam` raw gradients are compared and the projection reaches both moments. The second shrinks,
     which inflates the step along the old direction. Behind `adam` steps are compared, and momentum alone aligns them.
     `high=1.0` never skips, `low=0.0, high=1.0` is full projection; `low` has to exceed the cosine of unrelated vectors,
-    about 1/sqrt(P).
+    about 1/sqrt(P). Gradients of a large batch align without any staleness: take `high` above the cosine of the
+    synchronous run. A skipped update leaves the policy where it is, so that the next gradient is much the same and is
+    skipped as well: behind `row` skips one update passes as it is.
     """
 
     low: Any = number(0.05, "cosine up to which updates pass", -1.0, 1.0, remedy="give a cosine")
-    high: Any = number(0.3, "cosine above which updates are skipped", -1.0, 1.0, remedy="give a cosine; 1 never skips")
+    high: Any = number(1.0, "cosine above which updates are skipped", -1.0, 1.0, remedy="give a cosine; 1 never skips")
     strength: Any = number(1.0, "pure number", 0.0, remedy="1 removes the whole component")
     reference: str = choice("raw", "applied", words="which direction is remembered")
     refresh: bool = flag("a skipped update renews the reference", True)
     removal: str = choice("project", "shrink", words="how much of the parallel part is removed")
+    row: int = whole(checks.LARGEST, "most skips one after the other", 1, remedy="1 skips no two updates in a row")
 
     @staticmethod
     def joint(low: Any, high: Any, removal: str, **_: Any) -> None:
@@ -305,16 +308,17 @@ class align:
         checks.require(fits, "low", low, "in [0, 1) for removal='shrink'", "shrinking keeps the sign")
 
     def init(self, parameters: Tensor) -> State:
-        return {"reference": torch.zeros_like(parameters)}
+        count = torch.zeros((parameters.shape[0], 1), dtype=torch.int64, device=parameters.device)
+        return {"reference": torch.zeros_like(parameters), "skips": count}
 
     def lost(self, state: State, flag: Tensor) -> State:
-        return {"reference": _link.forgotten(state["reference"], flag)}
+        return {**state, "reference": _link.forgotten(state["reference"], flag)}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         g, previous = record.direction, state["reference"]
         kappa, inner = _link.cosine(g, previous)
         # NaN (no reference, zero or broken gradient) compares false twice: the update passes as it is.
-        skip, project = kappa > self.high, (kappa > self.low) & ~(kappa > self.high)
+        skip, project = (kappa > self.high) & (state["skips"] < self.row), (kappa > self.low) & ~(kappa > self.high)
         applied = torch.where(project, g - self._removed(kappa, inner, previous).to(g.dtype), g)
         invalid = torch.isnan(kappa)
         for name, which in (("projected", project), ("skipped", skip), ("invalid", invalid)):
@@ -324,7 +328,8 @@ class align:
         reference = _link.remembered({"raw": g, "applied": applied}[self.reference])
         # A skipped update applies nothing, so it has no applied direction to remember.
         renews = skip.logical_not() | (self.refresh and self.reference == "raw")
-        return record, {"reference": torch.where(renews, reference, previous)}
+        skips = torch.where(skip, state["skips"] + 1, torch.zeros_like(state["skips"]))
+        return record, {"reference": torch.where(renews, reference, previous), "skips": skips}
 
     def _removed(self, kappa: Tensor, inner: Tensor, previous: Tensor) -> Tensor:
         """What is taken from the gradient, along the reference."""

@@ -112,7 +112,9 @@ LAYOUTS = {
     },
     "many samples": {"samples_per_group": 700},
     "many arms": {"task": sim.tasks.softmax_bandit(arms=60)},
-    "skipped updates": {"update": sim.chain(sim.updates.align(), sim.updates.momentum(0.9), sim.updates.sgd(0.5))},
+    "skipped updates": {
+        "update": sim.chain(sim.updates.align(high=0.3), sim.updates.momentum(0.9), sim.updates.sgd(0.5))
+    },
 }
 
 LARGE = ("chains of 64 tokens", "long chains that end", "long chains with noise", "many samples", "many arms")

@@ -21,7 +21,7 @@ def along(weight, log_ratio, advantage):
     seen = step_with(log_ratio)
     lows = _adaptive._grid(weight.low, weight.low_cap, weight.low_step, seen)
     highs = _adaptive._grid(weight.high, weight.high_cap, weight.high_step, seen)
-    plus, minus = _adaptive._sums(seen, weight.parts(seen), advantage, lows, highs, weight.count)
+    plus, minus = _adaptive._sums(seen, weight.parts(seen), advantage > 0, advantage.abs(), lows, highs, weight.count)
     row, column = weight.path(lows.shape[1], highs.shape[1])
     return lows[0, row], highs[0, column], plus[0, 0, column], minus[0, 0, row]
 

@@ -1,6 +1,7 @@
 """Stabilizers: bands, shrinking, lost directions, momentum by alignment, and the controls without a signal."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
+from asyncsim.base.checks import RunWarning
 from asyncsim.updates import _link
 from asyncsim.updates._link import Stateless
 from tests.contracts.test_links import R, SkipSecond, apply, directions, signal, turned
@@ -234,6 +236,40 @@ def test_a_skip_by_align_is_no_lost_direction():
     given = directions()
     _, behind, _ = apply(sim.chain(SkipSecond(), sim.updates.align()), given)
     assert torch.equal(behind[1]["reference"][1], given[0][1])
+
+
+@pytest.mark.parametrize("row", [1, 2, 3])
+def test_a_chain_of_skips_ends(row):
+    """One gradient again and again: the first passes, then one behind every `row` skips; without a bound none does."""
+    given = [turned(0.3)] * 9
+    _, _, records = apply(sim.chain(sim.updates.align(high=0.5, row=row)), given)
+    skipped = torch.stack([r.statistics["align_skipped"] for r in records])
+    expected = [0.0] + ([1.0] * row + [0.0]) * 9
+    assert (skipped == torch.tensor(expected[:9]).unsqueeze(1)).all()
+    steps, _, records = apply(sim.chain(sim.updates.align(high=0.5)), given)
+    assert (steps[1:] == 0).all() and all((r.statistics["align_skipped"] == 1).all() for r in records[1:])
+
+
+def test_a_run_that_mostly_skips_says_so():
+    """Large batches align without staleness; the usual thresholds skip nothing, and nothing is said."""
+    spec = sim.Spec(
+        sim.tasks.token_bandit(8, 16, "markov"),
+        sim.schedules.fixed(0),
+        sim.methods.reinforce(sim.advantages.leave_one_out()),
+        sim.chain(sim.updates.align(high=0.3), sim.updates.adam(0.2)),
+        samples_per_group=64,
+        updates=60,
+        replicates=4,
+        diagnostics=["trained_return"],
+    )
+    with pytest.warns(RunWarning, match=r"align: \d+% of all updates were skipped"):
+        frozen = sim.run(spec)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        free = sim.run(spec.replace(update=sim.chain(sim.updates.align(), sim.updates.adam(0.2))))
+        bounded = sim.run(spec.replace(update=sim.chain(sim.updates.align(high=0.3, row=1), sim.updates.adam(0.2))))
+    last = [trace["trained_return"][-1].mean() for trace in (frozen, bounded, free)]
+    assert last[0] < 0.3 and min(last[1:]) > 0.9, last
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.5])

@@ -139,10 +139,10 @@ def searched(settings, count, lower_first, share):
     return rule
 
 
-def balanced(rule, dual=math.inf):
+def balanced(rule, dual=math.inf, weigh=lambda p: 1.0):
     def objective(p):
         advantage = p.centered()
-        low, high = per_replicate(p, rule, p.ratio, advantage)
+        low, high = per_replicate(p, rule, p.ratio, advantage * weigh(p))
         held = torch.maximum(torch.minimum(p.ratio, high), low)
         surrogate = torch.min(p.ratio * advantage, held * advantage)
         return p.token_mean(torch.where(advantage < 0, torch.max(surrogate, dual * advantage), surrogate))
@@ -206,8 +206,8 @@ PAPER = ((0.6, 0.9, 0.02), (1.1, 1.6, 0.05), 0.55)
 CODE = ((0.6, 0.8, 0.05), (1.1, 1.5, 0.1), 1.2)
 
 
-def make_paper(count):
-    return sim.methods.bapo_paper(0.55, high=1.1, high_cap=1.6, count=count)
+def make_paper(count, **more):
+    return sim.methods.bapo_paper(0.55, high=1.1, high_cap=1.6, count=count, **more)
 
 
 def make_code(count):
@@ -222,6 +222,10 @@ PAPERS = {
     "m2po_areal": (lambda: sim.methods.m2po_areal(low=0.1, high=0.1), areal),
     "bapo_paper": (lambda: make_paper("code"), balanced(searched(PAPER, "code", False, True))),
     "bapo_paper gradient": (lambda: make_paper("gradient"), balanced(searched(PAPER, "gradient", False, True))),
+    "bapo_paper weighed": (
+        lambda: make_paper("code", weigh="behavior"),
+        balanced(searched(PAPER, "code", False, True), weigh=lambda p: p.exp(p.behavior)),
+    ),
     "bapo_code": (lambda: make_code("code"), balanced(searched(CODE, "code", True, False), 1.7)),
     "bapo_code gradient": (lambda: make_code("gradient"), balanced(searched(CODE, "gradient", True, False), 1.7)),
     "p3o": (lambda: sim.methods.p3o(), policy_on_off(lambda r, x: r * ((-x).exp() - 1 + x))),
@@ -263,6 +267,7 @@ LOOSE = {
     "m2po_areal": lambda: sim.methods.m2po_areal(1e9, 0.1, 0.1),
     "bapo_paper": lambda: sim.methods.bapo_paper(0.0, high=1.1, high_cap=1.6),
     "bapo_paper gradient": lambda: make_paper("code"),
+    "bapo_paper weighed": lambda: make_paper("code"),
     "bapo_code": lambda: sim.methods.bapo_code(0.0, high=1.1, dual=1.7),
     "bapo_code gradient": lambda: make_code("code"),
     "p3o": lambda: sim.methods.p3o("code"),
@@ -277,6 +282,7 @@ CASES = {
     "m2po_mask proximal": lambda: sim.methods.m2po_mask(anchor="proximal"),
     "m2po_waterfill exact": lambda: sim.methods.m2po_waterfill(exact=True),
     "bapo_paper gradient": lambda: sim.methods.bapo_paper(0.55, count="gradient"),
+    "bapo_paper weighed": lambda: sim.methods.bapo_paper(0.55, weigh="behavior"),
     "bapo_code gradient": lambda: sim.methods.bapo_code(count="gradient"),
     "p3o code": lambda: sim.methods.p3o(kl="code"),
     "sat hill": lambda: sim.methods.sat(kernel="hill"),

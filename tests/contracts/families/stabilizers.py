@@ -16,11 +16,21 @@ def _opob(p, cap):
     return (p.reward - baseline).unsqueeze(-1)
 
 
+def _capped_mass(p, cap):
+    """W min(1, cap / mean of W over the group), detached."""
+    weight = p.sequence.detach()
+    return weight * (cap / weight.mean(2, keepdim=True)).clamp(max=1.0)
+
+
 PAPERS = {
+    "gmc_grpo": (
+        lambda: sim.methods.gmc_grpo(cap=1.05),
+        lambda p: p.sequence_mean(_capped_mass(p, 1.05) * p.standardized() * p.live),
+    ),
     "vcpo": (
         lambda: sim.methods.vcpo(cap=1.2),
         lambda p: p.sequence_mean(p.sequence.detach().clamp(max=1.2) * _opob(p, 1.2) * p.live),
-    )
+    ),
 }
 
 

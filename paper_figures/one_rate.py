@@ -1,0 +1,116 @@
+"""Falls and returns of every method at every learning rate: one rate for all, and each at its best, on equal runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from experiments import one_rate
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
+
+EXPERIMENTS = ("one_rate",)
+SHOWN: dict[str, dict[str, Any]] = {
+    "RLOO": {"color": look.COLOR["muted"], "marker": "o"},
+    "TIS, sequence": {"color": look.COLOR["stale"], "marker": "s"},
+    "PPO": {"color": look.COLOR["partial"], "marker": "D"},
+    "GAC": {"color": look.COLOR["tuned"], "marker": "v"},
+    "VCPO": {"color": look.COLOR["controlled"], "marker": "^"},
+}
+"""Methods that are followed over rates; the others stand in the table."""
+TASKS = {"chain": "chain of bits", "graded": "graded tokens", "kinds": "32 tokens"}
+AS_GOOD = 0.005
+"""Difference of returns that decides nothing, as in `sim.compare` at a smallest effect of 0.02."""
+BOLD = 2.0
+"""The bold rate, in best synchronous ones."""
+
+
+def stale(rows: Any, task: str) -> Any:
+    """Rows of a task on old data."""
+    return rows[(rows.task == task) & (rows.law != "fresh")]
+
+
+def usual(rows: Any, task: str) -> float:
+    """The best synchronous rate: the least at which RLOO on fresh data returns as much as at any, within `AS_GOOD`."""
+    own = _script.pick(rows, task=task, law="fresh", arm="RLOO", quantity="return")
+    return float(own[own.value >= own.value.max() - AS_GOOD].rate.min())
+
+
+def at(rows: Any, task: str, arm: str, quantity: str, rate: float) -> Any:
+    """The row of a method on old data at the rate that is nearest."""
+    own = _script.pick(stale(rows, task), arm=arm, quantity=quantity)
+    return own.loc[(own.rate / rate - 1.0).abs().idxmin()]
+
+
+def best(rows: Any, task: str, arm: str, law: str | None = None) -> Any:
+    """The row of the rate at which a method's mean return is largest."""
+    own = stale(rows, task) if law is None else _script.pick(rows, task=task, law=law)
+    own = _script.pick(own, arm=arm, quantity="return")
+    return own.loc[own.value.idxmax()]
+
+
+def draw_one(ax: Axes, rows: Any, task: str, quantity: str) -> None:
+    """One quantity of the methods that are followed, against the rate, with both rates of the papers' reading."""
+    for place, (arm, style) in enumerate(SHOWN.items()):
+        own = _script.pick(stale(rows, task), arm=arm, quantity=quantity).sort_values("rate")
+        look.points(ax, own.rate * 1.02 ** (place - 2), own, **look.CONNECTED, **{"markersize": 3.5, **style})
+    for times, dashes in ((1.0, "dotted"), (BOLD, "dashed")):
+        ax.axvline(times * usual(rows, task), color=look.COLOR["muted"], linewidth=0.8, linestyle=dashes, zorder=0)
+    ax.set_xscale("log", base=2)
+    look.ticks(ax.xaxis, sorted(rows.rate.unique())[::2])
+
+
+def never(rows: Any, arm: str, times: float) -> bool:
+    """Whether no run of a method falls at so many best synchronous rates, anywhere."""
+    return all(at(rows, task, arm, "fell", times * usual(rows, task)).value == 0 for task in TASKS)
+
+
+def draw(rows: Any) -> Figure:
+    """Shares of falls above, returns below, one task a column."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.4)
+        axes = figure.subplots(2, len(TASKS), sharex=True, sharey="row")
+        for column, (task, name) in enumerate(TASKS.items()):
+            draw_one(axes[0, column], rows, task, "fell")
+            draw_one(axes[1, column], rows, task, "return")
+            fresh = best(rows, task, "RLOO", "fresh").value
+            axes[1, column].axhline(fresh, **_style.REFERENCE)
+            axes[0, column].set_title(f"{name}, {stale(rows, task).law.iloc[0].split()[1]} old")
+            axes[1, column].set_xlabel("learning rate")
+        look.shares(axes[0, 0])
+        axes[0, 0].set_ylabel("runs that fall")
+        axes[1, 0].set(ylabel="mean return over training\n(dotted: fresh data)", ylim=(0, 1.05))
+        handles = [Line2D([], [], label=arm, **look.CONNECTED, **style) for arm, style in SHOWN.items()]
+        calm = never(rows, "VCPO", BOLD) and not never(rows, "TIS, sequence", BOLD)
+        words = "At twice the best synchronous rate (dashed) VCPO never falls; tuned, others return as much"
+        title = _script.finding(calm, words, "Falls and returns against the learning rate (dotted: best synchronous)")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+    return figure
+
+
+def pooled(rows: Any, arm: str, times: float) -> str:
+    """Share of runs that fall at so many best synchronous rates, over all tasks."""
+    found = [at(rows, task, arm, "fell", times * usual(rows, task)).value for task in TASKS]
+    return f"{100 * sum(found) / len(found):.0f} %"
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Of each method: falls at the best synchronous rate and at the bold one, its return there and at its own best."""
+    found = {"bold": f"{BOLD:g}", "places": str(len(TASKS)), "runs": str(int(rows.samples.max()))}
+    for arm in one_rate.ARMS:
+        key = arm.replace(", ", "_").replace(" ", "_").replace("-", "_").lower()
+        found[f"{key}_usual"], found[f"{key}_bold"] = pooled(rows, arm, 1.0), pooled(rows, arm, BOLD)
+        there = [at(rows, task, arm, "return", BOLD * usual(rows, task)).value for task in TASKS]
+        own = [best(rows, task, arm).value for task in TASKS]
+        found[f"{key}_return"] = f"{sum(there) / len(there):.3f}"
+        found[f"{key}_best"] = f"{sum(own) / len(own):.3f}"
+        found[f"{key}_calm"] = str(sum(at(rows, t, arm, "fell", BOLD * usual(rows, t)).value == 0 for t in TASKS))
+    fresh = [best(rows, task, "RLOO", "fresh").value for task in TASKS]
+    return found | {"fresh": f"{sum(fresh) / len(fresh):.3f}"}

@@ -1,0 +1,140 @@
+"""Hill's index of a stale batch's sequence ratios against staleness, length and the variance of their logarithm."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import integrate, stats
+
+from asyncsim.plotting import _style
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures._vcpo_ess import LONGEST, index, means, policies, readings
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
+
+EXPERIMENTS = ("vcpo_ess",)
+MARKERS = {16: "s", 64: "^"}
+"""Lengths whose batches have a tail: ratios of four tokens of three kinds are too often equal."""
+DRAWN = 100
+"""Batches that are drawn from the exact law of each pair of policies."""
+BOUNDS = {2.0: "variance", 1.0: "mean"}
+"""Indices at and below which a Pareto law of that index has no finite variance, or mean."""
+
+
+def largest(samples: int) -> int:
+    """How many of the largest ratios Hill's estimate reads."""
+    return math.ceil(min(samples / 5, 3 * math.sqrt(samples)))
+
+
+@functools.cache
+def normal_excess(samples: int) -> float:
+    """Expected 1/index of log-normal ratios over the standard deviation of their logarithm.
+
+    Above the (m+1)-th largest t the others are normal numbers beyond t, whose mean excess is phi(t)/Q(t) - t; Q(t) of
+    the (m+1)-th of N has the law Beta(m+1, N-m).
+    """
+    m = largest(samples)
+    law = stats.beta(m + 1, samples - m)
+
+    def excess(q: float) -> float:
+        t = stats.norm.isf(q)
+        return float(law.pdf(q) * (stats.norm.pdf(t) / q - t))
+
+    return float(integrate.quad(excess, 0.0, 1.0, limit=200)[0])
+
+
+def exact(rows: Any) -> float:
+    """Expected 1/index of one reading: batches drawn from the policies that generated and train each replicate's."""
+    batch, length = int(rows.batch.iloc[0]), int(rows.length.iloc[0])
+    random, m, found = np.random.default_rng(length), largest(batch), []
+    for behavior, current in policies(rows):
+        mu = np.exp(behavior)
+        counts = random.multinomial(length, mu / mu.sum(), (DRAWN, batch))
+        ordered = np.sort(counts @ (current - behavior), axis=-1)
+        found.append(ordered[:, -m:].mean(-1) - ordered[:, -m - 1])
+    return float(np.mean(found))
+
+
+def laws(rows: Any, length: int) -> list[float]:
+    """Expected 1/index of all readings of a length."""
+    return [exact(part) for part in readings(rows, tails(rows, length))]
+
+
+def tails(rows: Any, length: int) -> Any:
+    """Rows of 1/index amid training by staleness, with the variance of log W beside them."""
+    own, variance = (means(rows, "training", name) for name in ("inverse_tail", "log_variance"))
+    own = own[own.length == length].sort_values("staleness")
+    beside = variance[variance.length == length].set_index("staleness").value
+    own = own.assign(variance=beside.reindex(own.staleness).to_numpy())
+    # A tail of equal ratios has no index.
+    return own[own.low > 0]
+
+
+def inverted(own: Any) -> Any:
+    """The index itself, with its interval."""
+    return own.assign(value=1.0 / own.value, low=1.0 / own.high, high=1.0 / own.low)
+
+
+def draw_panel(ax: Axes, title: str, label: str) -> None:
+    """Axes of both panels."""
+    for bound, moment in BOUNDS.items():
+        ax.axhline(bound, **_style.REFERENCE)
+        look.say(ax, 0.02, bound * 0.95, f"below {bound:g}: as if without {moment}", look.COLOR["muted"], va="top",
+                 transform=ax.get_yaxis_transform())  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel=label, title=title)
+
+
+def draw(rows: Any) -> Figure:
+    """The index against staleness with the exact law, and against the variance of log W with the log-normal one."""
+    samples = int(rows.batch.iloc[0])
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.8)
+        left, right = figure.subplots(1, 2, sharey=True)
+        for length in MARKERS:
+            own = tails(rows, length)
+            style = {"color": look.COLOR["measured"], "marker": MARKERS[length]}
+            predicted = [1.0 / law for law in laws(rows, length)]
+            left.plot(own.staleness, predicted, **_style.PREDICTED)
+            look.points(left, own.staleness, inverted(own), **style)
+            look.points(right, own.variance, inverted(own), **style)
+            middle, side = inverted(own).iloc[3], "left" if length < LONGEST else "right"
+            x = middle.staleness * (1.2 if side == "left" else 0.8)
+            look.say(left, x, middle.value, f"{length} tokens", look.COLOR["measured"], ha=side)
+        spread = np.geomspace(2e-4, 20.0, 60)
+        right.plot(spread, 1.0 / (normal_excess(samples) * np.sqrt(spread)), **_style.PREDICTED)
+        crossed = 1.0 / tails(rows, LONGEST).value.iloc[-1] < 1.0
+        draw_panel(left, _script.finding(crossed, "Old batches look as if no mean existed …", "Hill's index"),
+                   "staleness (updates)")  # fmt: skip
+        draw_panel(right, "… as in any wide log-normal law", "variance of log W (nats²)")
+        look.ticks(left.xaxis, sorted(tails(rows, LONGEST).staleness.astype(int)))
+        left.set_ylabel(f"Hill's index of {samples} ratios")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Where the index crosses both bounds, how far both laws are off, and the bound on ratios."""
+    own = tails(rows, LONGEST)
+    samples = int(own.batch.iloc[0])
+    found = {"batch": str(samples), "longest": str(LONGEST), "replicates": str(int(own.samples.iloc[0]))}
+    for bound, moment in BOUNDS.items():
+        below = own[1.0 / own.low < bound]
+        found[f"below_{moment}"] = str(int(below.staleness.min())) if len(below) else "no staleness"
+        found[f"variance_{moment}"] = f"{(1.0 / (bound * normal_excess(samples))) ** 2:.1f}"
+    last = inverted(own).iloc[-1]
+    found |= {"staleness": str(int(last.staleness)), "last": index(own.value.iloc[-1])}
+    found["first"] = index(own.value.iloc[0])
+    found["reach"] = f"{last.low:.2f} to {last.high:.2f}"
+    law = np.array(laws(rows, LONGEST))
+    wide = own[own.variance > 0.1]
+    normal = normal_excess(samples) * np.sqrt(wide.variance)
+    found["exact_off"] = f"{100 * np.abs(own.value / law - 1.0).max():.0f}"
+    found["normal_off"] = f"{100 * np.abs(wide.value / normal - 1.0).max():.0f}"
+    spread = means(rows, "training", "spread")
+    spread = spread[spread.length == LONGEST].sort_values("staleness").value.iloc[-1]
+    return found | {"spread": f"{spread:.0f}"}
