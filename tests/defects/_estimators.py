@@ -295,8 +295,8 @@ def shifted_traces():
 def wrong_way():
     right = _adaptive._sums
 
-    def sums(seen, parts, advantage, lows, highs, count):
-        return right(seen, parts, advantage, lows, highs, "code")
+    def sums(seen, parts, rises, size, lows, highs, count):
+        return right(seen, parts, rises, size, lows, highs, "code")
 
     return [(_adaptive, "_sums", sums)]
 

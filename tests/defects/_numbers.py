@@ -113,6 +113,6 @@ def kept_reference():
         lost = ~torch.isfinite(record.direction).all(-1, keepdim=True)
         record, fresh = right(self, record, state)
         record.statistics["align_cosine"] = record.statistics["align_cosine"].nan_to_num(0.0)
-        return record, {"reference": torch.where(lost, state["reference"], fresh["reference"])}
+        return record, {**fresh, "reference": torch.where(lost, state["reference"], fresh["reference"])}
 
     return [(Align, "apply", apply)]

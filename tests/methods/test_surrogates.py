@@ -8,7 +8,7 @@ import torch
 
 import asyncsim as sim
 from tests.contracts.families import surrogates
-from tests.contracts.families._paper import Paper, opened, ours
+from tests.contracts.families._paper import Paper, opened, ours, outputs
 from tests.contracts.laboratory import case, make, names, step_with
 from tests.methods.by_hand import close, in_one, weights
 from tests.refusals import refused
@@ -47,7 +47,7 @@ def ages(trial, versions):
     """The trial with data of several versions, one for each token."""
     trial.batch.version = np.random.default_rng(0).choice(versions, (1, *trial.batch.mask.shape[1:])).astype(np.int32)
     trial.batch.train_version = 8
-    paper = Paper(trial)
+    paper = Paper(trial, *outputs(trial))
     paper.age = 8.0 - torch.from_numpy(trial.batch.version).double().expand(trial.batch.mask.shape)
     return paper
 
@@ -138,7 +138,7 @@ def test_the_weight_of_a_sample_knows_no_sign():
 def test_what_is_partly_ours_says_so():
     made = {name for name in names("methods") if make("methods", name).status == "reconstruction"}
     assert " ".join(sorted(made)) == (
-        "a3c acer bapo_paper clip_cov delight estr gipo kpop oapl opmd p3o retrace sat score_centering topr"
+        "a3c acer bapo_paper clip_cov delight estr gipo gmc_grpo kpop oapl opmd p3o retrace sat score_centering topr"
     )
     assert M.m2po_mask(over="all").status == "reconstruction"
     assert all("econstruction" in getattr(M, name).__doc__ for name in made)

@@ -92,8 +92,18 @@ def drawn(seed, samples, tokens, groups, drift):
     """A trial, and the outputs of its policy now and when it generated: many papers are tried on the same ones."""
     trial = case(seed, N=samples, T=tokens, G=groups, drift=drift)
     trial.policy = Silent(trial.policy)
+    return trial, *outputs(trial)
+
+
+def outputs(trial):
+    """What the policy of a trial says of its batch now and when it generated."""
     views, names = (_view(trial.policy, trial.new), trial.batch.view), ("log_prob", "log_probs", "reference")
-    return trial, *(trial.policy.forward(view, _fresh(trial.batch), names).outputs for view in views)
+    return [trial.policy.forward(view, _fresh(trial.batch), names).outputs for view in views]
+
+
+def opened(trial, method):
+    """The step of an earlier update on the batch, at parameters between the old and the new ones."""
+    return signal(trial, method, 0.7 * trial.new + 0.3 * trial.old)
 
 
 def signal(trial, method, parameters, opening=None):
@@ -102,8 +112,10 @@ def signal(trial, method, parameters, opening=None):
     return evaluate(method, NOTHING, trial.policy, weights, _fresh(trial.batch), start)
 
 
-def ours(trial, rows, cotangents):
+def ours(trial, method, opening=None, rows=None):
     """What the product says about the logits of every token: c (1[v = y] - pi_v) + e_v - pi_v sum_w e_w, times a m."""
+    rows = outputs(trial)[0]["log_probs"] if rows is None else rows
+    cotangents = signal(trial, method, trial.new, opening).cotangents
     wide = torch.zeros_like(rows).scatter_(-1, trial.batch.action.unsqueeze(-1), cotangents["log_prob"].unsqueeze(-1))
     wide = wide + cotangents.get("log_probs", 0.0)
     return wide - rows.exp() * wide.sum(-1, keepdim=True)
@@ -112,11 +124,10 @@ def ours(trial, rows, cotangents):
 def compared(method, objective, seed, samples, tokens, groups, drift):
     """Largest difference between the product and autograd, at the first and at a later update of a batch."""
     trial, now, then = drawn(seed, samples, tokens, groups, drift)
-    # An earlier update on the batch, at parameters between the old and the new ones.
-    errors, middle = [], signal(trial, method, 0.7 * trial.new + 0.3 * trial.old)
-    for opening in (None, middle):
+    errors = []
+    for opening in (None, opened(trial, method)):
         paper = Paper(trial, now, then, opening and opening.current["log_prob"])
-        found = ours(trial, now["log_probs"], signal(trial, method, trial.new, opening).gradient)
+        found = ours(trial, method, opening, now["log_probs"])
         errors.append((found - paper.gradient(objective(paper))).abs().max().item())
     return max(errors)
 
