@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import advantages, methods, tasks, updates
-from asyncsim.claims.lab import projection as _projection
+from asyncsim.claims.lab import quadratics as _projection
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
 from asyncsim.schedules.imposed import fixed

@@ -49,6 +49,12 @@ CLAIMS = (
         when="truncated IS in short runs; its baseline suffices",
     ),
     _claim(
+        "… at one learning rate for all",
+        "reproduced",
+        "{one_rate:vcpo_bold} of runs fall; M2PO {one_rate:m2po_bold}, PPO {one_rate:ppo_bold}",
+        "one_rate",
+    ),
+    _claim(
         "It beats a broad suite of stabilizers",
         "under conditions",
         "{rivals:vcpo_worse} of {rivals:vcpo_judged} worse, {rivals:vcpo_better} better",

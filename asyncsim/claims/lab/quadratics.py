@@ -172,11 +172,11 @@ class Known:
     direction: tuple[float, ...]
 
     def init(self, parameters: Tensor) -> State:
-        return {}
+        return self.link.init(parameters)
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         reference = torch.tensor(self.direction, dtype=record.direction.dtype).expand_as(record.direction)
-        return self.link.apply(record, {"reference": reference})[0], state
+        return self.link.apply(record, {**state, "reference": reference})[0], state
 
 
 def changed(kind: type[Any], **changes: Any) -> Plant:
