@@ -95,6 +95,8 @@ def reason(method: Method) -> str | None:
         return "takes its gradient at other parameters"
     if method.weight.selects:
         return "stops tokens of fresh data, so that no scale can be read off"
+    if method.weight.grouped:
+        return "weighs a row by the others of its group, of which a loss is not told"
     return f"reads {', '.join(extra)}" if extra else None
 
 

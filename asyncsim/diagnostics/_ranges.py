@@ -24,7 +24,7 @@ _LINKS = {
 }
 _METHODS = {
     "*_dropped bapo_share kept_sequences kept_tokens normalization_broken p3o_ess unknown_staleness": SHARE,
-    "*_nonfinite bapo_high bapo_low sat_gate weight_before_normalization": POSITIVE,
+    "*_nonfinite bapo_high bapo_low group_mass sat_gate weight_before_normalization": POSITIVE,
     "*_penalty *_theta": ANY,
 }
 """What methods, factors and penalties report, and links."""

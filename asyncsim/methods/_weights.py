@@ -23,6 +23,7 @@ class Weight:
     it reads of the current policy besides `log_prob`. `anchored`: whether the method's declared anchor matters.
     `proximal`: whether it reads log-probs of the proximal policy whatever the anchor. `rewarded`: whether it reads
     rewards besides the advantages. `selects`: whether it stops some tokens of fresh data, by what the others are.
+    `grouped`: whether it weighs a sample by the others of its group.
     `partly`: whether it stops tokens in part, so that c lies between 0 and what is applied times A.
     """
 
@@ -32,6 +33,7 @@ class Weight:
     proximal: ClassVar[bool] = False
     rewarded: ClassVar[bool] = False
     selects: ClassVar[bool] = False
+    grouped: ClassVar[bool] = False
     partly: ClassVar[bool] = False
 
     def applied(self, step: Step) -> Tensor:

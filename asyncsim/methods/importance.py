@@ -80,6 +80,7 @@ class GroupMass(Weight):
 
     cap: Any = field(metadata=MARK)
     level: ClassVar[str] = "sequence"  # type: ignore[misc]
+    grouped: ClassVar[bool] = True
 
     def applied(self, step: Step) -> Tensor:
         weight, cap = ratios.usable(step.sequence(step.log_ratio)), per_sample(self.cap)

@@ -78,8 +78,8 @@ class ResetAtPublish(_Running):
 class TicketsAtPublish(_Running):
     """(h + 1) M tickets, M of which return at every publish."""
 
-    def __init__(self, *settings):
-        super().__init__(*settings)
+    def __init__(self, *settings, **named):
+        super().__init__(*settings, **named)
         self.free = self.limit
 
     def capacity(self):
@@ -107,8 +107,8 @@ class TicketsAtPublish(_Running):
 class TicketsAtDequeue(TicketsAtPublish):
     """h M tickets, P of which return when a batch begins to train; h M of at least P."""
 
-    def __init__(self, *settings):
-        super().__init__(*settings)
+    def __init__(self, *settings, **named):
+        super().__init__(*settings, **named)
         self.limit -= self.consumed_per_publish
         self.free = self.limit
 

@@ -72,8 +72,12 @@ def step_of(trial, method, **changes):
     return step
 
 
-def same(found, expected, what):
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-12, err_msg=str(what))
+def same(found, expected, what, atol=1e-12):
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=atol, err_msg=str(what))
+
+
+LINKS = 1e-9
+"""Of steps of links: Adam divides by root + 1e-8, which makes as much of the rounding of a gradient that is 0."""
 
 
 DROPPED = st.sets(st.integers(0, G - 1), min_size=1, max_size=G - 1)
@@ -95,7 +99,7 @@ def test_no_metric_and_no_link_sees_a_dropped_group(label, dropped, seed):
         one, other = (applied(name, step) for step in (whole, rest))
         assert one.keys() == other.keys()
         for key, value in other.items():
-            same(one[key], value, (name, key))
+            same(one[key], value, (name, key), LINKS)
 
 
 def applied(name, step):

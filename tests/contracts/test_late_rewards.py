@@ -16,7 +16,7 @@ from asyncsim.methods._method import evaluate
 from asyncsim.step.minibatches import CUTS, Minibatch
 from asyncsim.step.step import Carried, Step
 from tests.contracts.laboratory import NOTHING, case, make, names, read_by
-from tests.contracts.test_dropped_groups import applied, same, step_of
+from tests.contracts.test_dropped_groups import LINKS, applied, same, step_of
 
 G, N, KEPT, T = 3, 7, 5, 3
 METRICS = {n: made for n in names("diagnostics") if isinstance(made := make("diagnostics", n), Metric)}
@@ -87,7 +87,7 @@ def test_no_method_metric_or_link_sees_a_late_sample(label):
     for name in names("updates"):
         one, other = (applied(name, step) for step in (whole, rest))
         for key, value in other.items():
-            same(one[key], value, (name, key))
+            same(one[key], value, (name, key), LINKS)
 
 
 @pytest.mark.parametrize("then", ["drop", "bootstrap", "reinject"])
