@@ -24,8 +24,6 @@ SHOWN: dict[str, dict[str, Any]] = {
     "VCPO": {"color": look.COLOR["controlled"], "marker": "^"},
 }
 """Methods that are followed over rates."""
-TOLD = ("VCPO", "GAC", "RLOO", "TIS, token", "TIS, sequence", "M2PO", "PPO")
-"""Methods in the table of the entry."""
 TASKS = ("chain", "graded", "kinds")
 DRAWN = {"chain": "chain of bits", "kinds": "32 tokens"}
 """Tasks on which runs fall."""
@@ -109,7 +107,7 @@ def pooled(rows: Any, arm: str, times: float) -> str:
 def numbers(rows: Any) -> dict[str, str]:
     """Of each method: falls at the best synchronous rate and at the bold one, its return there and at its own best."""
     found = {"places": str(len(TASKS)), "runs": str(int(rows.samples.max()))}
-    for arm in TOLD:
+    for arm in one_rate.TOLD:
         key = arm.replace(", ", "_").replace(" ", "_").replace("-", "_").lower()
         found[f"{key}_usual"], found[f"{key}_bold"] = pooled(rows, arm, 1.0), pooled(rows, arm, BOLD)
         there = [at(rows, task, arm, "return", BOLD * usual(rows, task)).value for task in TASKS]
@@ -117,5 +115,5 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{key}_return"] = f"{sum(there) / len(there):.3f}"
         found[f"{key}_best"] = f"{sum(own) / len(own):.3f}"
     fresh = [best(rows, task, "RLOO", "fresh").value for task in TASKS]
-    calm = [arm for arm in one_rate.ARMS if never(rows, arm, 1.0) and never(rows, arm, BOLD)]
+    calm = [arm for arm in rows.arm.unique() if never(rows, arm, 1.0) and never(rows, arm, BOLD)]
     return found | {"fresh": f"{sum(fresh) / len(fresh):.3f}", "calm": _script.listed(calm)}

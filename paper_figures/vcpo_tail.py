@@ -116,7 +116,7 @@ def draw(rows: Any) -> Figure:
             left.plot(own.staleness, predicted, **_style.PREDICTED)
             look.points(left, own.staleness, inverted(own), **style)
             look.points(right, own.variance, inverted(own), **style)
-            middle, side = inverted(own).iloc[3], "left" if length < LONGEST else "right"
+            middle, side = inverted(own).iloc[len(own) // 2], "left" if length < LONGEST else "right"
             x = middle.staleness * (1.2 if side == "left" else 0.8)
             look.say(left, x, middle.value, f"{length} tokens", look.COLOR["measured"], ha=side)
         spread = np.geomspace(2e-4, 20.0, 60)
