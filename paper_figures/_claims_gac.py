@@ -42,7 +42,7 @@ CLAIMS = (
         stated="2603.01501/projection",
     ),
     _claim(
-        "… at one learning rate for all",
+        "… at one bold rate for all",
         "reproduced",
         "{one_rate:gac_bold} of runs fall; no control {one_rate:rloo_bold}",
         "one_rate",
@@ -50,8 +50,9 @@ CLAIMS = (
     _claim(
         "It matches synchronous training",
         "not reproduced",
-        "return {one_rate:gac_return} at one rate, fresh data {one_rate:fresh}",
+        "ends at {one_rate:gac_end}, fresh {one_rate:fresh_end}",
         "one_rate",
+        when="where old data cost RLOO anything",
     ),
     _claim(
         "… and beats stabilizers",

@@ -49,7 +49,7 @@ CLAIMS = (
         when="truncated IS in short runs; its baseline suffices",
     ),
     _claim(
-        "… at one learning rate for all",
+        "… at one bold rate for all",
         "reproduced",
         "{one_rate:vcpo_bold} of runs fall; M2PO {one_rate:m2po_bold}, PPO {one_rate:ppo_bold}",
         "one_rate",
