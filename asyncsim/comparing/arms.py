@@ -148,7 +148,7 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
         seen.append(parts)
         few = spec.replace(updates=spec.passes, every=1, replicates=PROBED, block=None, realizations=None)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", checks.ShortRunWarning)
+            warnings.simplefilter("ignore", checks.RunWarning)
             trace = run(spread(few), progress=False)
         for reading in asked:
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]

@@ -51,7 +51,7 @@ class Case:
     original: Subject
     further: Mapping[str, Sequence[Probe]]
     trimmed: parts.Trimmed | None = None
-    _weighed: dict[Any, Tensor] = field(default_factory=dict, init=False)
+    _weighed: dict[Any, tuple[Tensor, Method, Probe]] = field(default_factory=dict, init=False)
 
     @property
     def divisor(self) -> parts.Divisor:
@@ -166,8 +166,9 @@ class Case:
                 times = self.divisor.times(probe, kept)
             key = id(method), id(probe), meant, weigh
             if key not in self._weighed:
-                self._weighed[key] = (weigh or methods.plain)(method, probe, of)
-            target = scale * times * self._weighed[key]
+                # Kept beside it: another method or batch must not come to have the same id.
+                self._weighed[key] = (weigh or methods.plain)(method, probe, of), method, probe
+            target = scale * times * self._weighed[key][0]
             if answer and self.reading and not meant:
                 # How far out log ratios are limited is a custom of its own.
                 target = torch.where(self.reading.inside(probe), target, answer.cotangent)

@@ -307,10 +307,11 @@ class bapo_paper(Searched):
     weigh: str = choice("none", "behavior", words="by what the signal of a token is multiplied, 1 or its mu(y)")
 
     def size(self, step: Step, advantage: Tensor) -> Tensor:
+        size = super().size(step, advantage)
         if self.weigh == "none":
-            return super().size(step, advantage)
+            return size
         chance = step.behavior["log_prob"].exp()
-        return super().size(step, advantage) * torch.where(step.mask > 0, chance, torch.zeros_like(chance))
+        return size * torch.where(step.mask > 0, chance, torch.zeros_like(chance))
 
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
         return positive >= _reaches(self.target) * (positive + negative) * (1.0 - _adaptive.ROUNDING)

@@ -84,12 +84,12 @@ class GroupMass(Weight):
 
     def applied(self, step: Step) -> Tensor:
         weight, cap = ratios.usable(step.sequence(step.log_ratio)), per_sample(self.cap)
-        mass = torch.where(step.mass > 0, step.mass, torch.zeros_like(step.mass)).unsqueeze(-1)
+        mass = step.mass.unsqueeze(-1)
         total = mass.sum(2, keepdim=True)
-        mean = (mass * weight).sum(2, keepdim=True) / torch.where(total > 0, total, torch.ones_like(total))
-        step.statistics["group_mass"] = step.mean(mean.expand(step.mask[..., :1].shape)[..., 0])
-        # Limited ratios are positive, so that only a group of nothing has the mean 0.
-        return weight * torch.clamp(cap / torch.where(total > 0, mean, torch.ones_like(mean)), max=1.0)
+        # A group of which nothing is left in the step counts for nothing, whatever its mean.
+        mean = torch.where(total > 0, (mass * weight).sum(2, keepdim=True) / total, torch.ones_like(total))
+        step.statistics["group_mass"] = step.mean(mean[..., 0].expand(weight.shape[:3]))
+        return weight * torch.clamp(cap / mean, max=1.0)
 
 
 @dataclass(frozen=True)

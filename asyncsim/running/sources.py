@@ -155,7 +155,7 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
         # Replicates that diverged have no number.
         share = np.nan_to_num(metrics[name]).mean()
         if share > 0.5:
-            text = f"{name.removesuffix('_skipped')}: {share:.0%} of all updates were skipped"
+            text = f"{name.removesuffix('_skipped')}: {share:.0%} of the recorded updates were skipped"
             remedy = "the policy stood still there: change its settings, or mend what makes it skip"
             warnings.warn(checks.RunWarning(f"{text}; {remedy}"), stacklevel=2)
     if longest.axes:

@@ -100,7 +100,7 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
         checks.require(not odd, "code", ", ".join(odd), "as it was when the sweep was planned", remedy)
         # The cores belong to the units, wherever they are done.
         with warnings.catch_warnings(record=True) as caught, workers.alone():
-            warnings.simplefilter("always", checks.ShortRunWarning)
+            warnings.simplefilter("always", checks.RunWarning)
             columns = measured(content)
         data = storing.unit_file(columns, content, seconds=time.monotonic() - start)
     except (checks.InputError, checks.RunError) as error:

@@ -262,7 +262,7 @@ def test_a_run_that_mostly_skips_says_so():
         replicates=4,
         diagnostics=["trained_return"],
     )
-    with pytest.warns(RunWarning, match=r"align: \d+% of all updates were skipped"):
+    with pytest.warns(RunWarning, match=r"align: \d+% of the recorded updates were skipped"):
         frozen = sim.run(spec)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
