@@ -1,4 +1,4 @@
-"""A claim of a paper or of the package, and what came out here.
+"""A claim of a paper or of the package, an item that a paper shows, and what came out here.
 
 Those of a source stand in `_claims_SOURCE.py`, those of several in `_claims_more.py`; `_claims` puts them in order. A
 number is text with `{figure:key}` for what a figure's `numbers()` gives. A verdict says what was tested, no more.
@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from asyncsim import claims
 from asyncsim.base import checks
 
-VERDICTS = ("reproduced", "under conditions", "not reproduced", "not tested")
+UNTESTED = "not tested here"
+VERDICTS = ("reproduced", "mostly", "mixed", "mostly not", "not reproduced", "under conditions", UNTESTED)
+"""In words: reproduced at all places, at most, at some, at few, at none; where a stated condition holds; a regime that cannot
+show the effect."""
+SOURCES = ("text", "repo", "notes", "abstract")
+"""What is known of an item: its text was read, the authors' code, notes of others on the text, the abstract alone."""
+KINDS = ("figure", "proxy", "none")
+"""Ours shows the same quantity on the same axes, something near it, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -38,5 +45,35 @@ class Claim:
 
     def __post_init__(self) -> None:
         checks.one_of("verdict", self.verdict, VERDICTS, "choose one")
-        conditional = self.verdict in ("under conditions", "not tested")
+        conditional = self.verdict in ("under conditions", UNTESTED)
         checks.require(bool(self.when) or not conditional, "when", self.when, f"given where {self.verdict}", "say it")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A figure, table or headline statement of a paper, and its counterpart here.
+
+    `stated`: the paper's own number, only where it was read. `ours`: what came out here, text as in `Claim`. `differs`: the
+    three largest differences of setting, or why there is no counterpart.
+    """
+
+    paper: str
+    item: str
+    source: str
+    kind: str
+    differs: str
+    figure: str = ""
+    verdict: str = ""
+    ours: str = ""
+    stated: str = ""
+
+    def __post_init__(self) -> None:
+        checks.one_of("source", self.source, SOURCES, "say what was read")
+        checks.one_of("kind", self.kind, KINDS, "choose one")
+        shown = self.kind != "none"
+        for name in ("figure", "verdict", "ours"):
+            value = getattr(self, name)
+            checks.require(bool(value) == shown, name, value, "given where there is a counterpart, else empty", "mend it")
+        if shown:
+            checks.one_of("verdict", self.verdict, VERDICTS, "choose one")
+        checks.require(bool(self.differs), "differs", self.differs, "what differs, or the reason", "say it")

@@ -13,7 +13,9 @@ from asyncsim.plotting import _style
 from paper_figures import _claim, _claims
 from paper_figures._claim import Claim
 
-COLORS = dict(zip(_claim.VERDICTS, ("held", "inconclusive", "violated", "muted"), strict=True))
+_TONES = (_style.COLORS["held"], "#8ab661", "#d9b23c", "#d1690e", _style.COLORS["violated"])
+COLORS = dict(zip(_claim.VERDICTS, (*_TONES, _style.COLORS["tuned"], _style.COLORS["muted"]), strict=True))
+"""From green to red by how much of a claim is reproduced."""
 EXACT = "papers, beside exact results"
 WORDS, LETTERS, PAD = 50, 46, 176.0
 """Letters of a claim and of its number, which each have a line, and points that the longest claim takes."""
@@ -48,15 +50,14 @@ def draw(claims: Sequence[Claim], tables: Iterable[Any], title: str) -> Figure:
         figure = _style.picture(_style.WIDTH, 0.5 + 0.13 * (lines[-1] + 1))
         ax = figure.subplots()
         for column, verdict in enumerate(_claim.VERDICTS):
-            color = _style.COLORS[COLORS[verdict]]
             own = [line for line, claim in zip(lines, found, strict=True) if claim["verdict"] == verdict]
             ax.scatter([column] * len(lines), lines, marker="s", s=30, color=_style.COLORS["effect"], linewidth=0)
-            ax.scatter([column] * len(own), own, marker="s", s=30, color=color, linewidth=0, label=verdict)
+            ax.scatter([column] * len(own), own, marker="s", s=30, color=COLORS[verdict], linewidth=0, label=verdict)
         words = [
             f"{claim['source']}: " * (not claim["figure"]) + claim["text"] + "*" * claim["rebuilt"] for claim in found
         ]
         _labels(ax, lines, words, "left")
-        ax.set(xlim=(-0.6, 3.6), ylim=(lines[-1] + 0.6, -0.6), xticks=[])
+        ax.set(xlim=(-0.6, len(_claim.VERDICTS) - 0.4), ylim=(lines[-1] + 0.6, -0.6), xticks=[])
         heads, right = ax.twinx(), ax.twinx()
         _labels(heads, [lines[k] - 1 for k in begins], [sources[k] for k in begins], "left")
         _labels(right, lines, [claim["number"] for claim in found], "right")
@@ -64,7 +65,7 @@ def draw(claims: Sequence[Claim], tables: Iterable[Any], title: str) -> Figure:
             each.set_ylim(ax.get_ylim())
         for tick in heads.get_yticklabels():
             tick.set_color(_style.COLORS["muted"])
-        figure.legend(loc="outside upper left", ncols=4, handletextpad=0.1, title=title)
+        figure.legend(loc="outside upper left", ncols=len(_claim.VERDICTS), handletextpad=0.1, title=title)
         if any(claim["rebuilt"] for claim in found):
             ax.set_xlabel("* judged on our reconstruction", fontsize=7)
     return figure

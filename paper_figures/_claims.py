@@ -28,12 +28,13 @@ from paper_figures import (
     _claims_tba,
     _claims_vcpo,
 )
-from paper_figures._claim import Claim
+from paper_figures._claim import UNTESTED, Claim
 from paper_figures._gallery import PLACEHOLDER
 
-METHODS = tuple(
-    claim for paper in (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba) for claim in paper.CLAIMS
-)
+SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
+"""Papers whose figures are all listed."""
+METHODS = tuple(claim for paper in SEEDS[:-1] for claim in paper.CLAIMS)
+ITEMS = tuple(item for paper in SEEDS for item in paper.ITEMS)
 SYSTEMS = (*_claims_roll_flash.CLAIMS, *_claims_areal.CLAIMS, *_claims_pipeline_rl.CLAIMS)
 BASELINES = tuple(
     claim
@@ -52,7 +53,7 @@ OF_STATUS = {
     "exact": "reproduced",
     "asymptotic": "reproduced",
     "conditional": "under conditions",
-    "open": "not tested",
+    "open": UNTESTED,
     "false as stated": "not reproduced",
 }
 """What a status of `claims.papers()` is here."""
@@ -107,3 +108,24 @@ def rows(numbers: Mapping[str, Mapping[str, str]], known: Iterable[Claim] = ()) 
     """Claims with their numbers, all as they stand in claims.json, or those that are known."""
     known = tuple(known) or (*CLAIMS, *exact())
     return [asdict(each) | {"number": filled(each.number, numbers), "claims": list(each.claims)} for each in known]
+
+
+def items(numbers: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Items of papers with their numbers, as they stand in items.json; null for what was not read."""
+    found = []
+    for each in ITEMS:
+        row = asdict(each) | {"ours": filled(each.ours, numbers)}
+        row["number"] = row.pop("stated") or None
+        found.append(row)
+    return found
+
+
+def item_table() -> str:
+    """All items as Markdown, with placeholders for numbers."""
+    rows = ["| paper | item | known from | shown | verdict | number here | differs |", "|---|---|---|---|---|---|---|"]
+    for before, each in zip((None, *ITEMS), ITEMS, strict=False):
+        paper = "" if before and before.paper == each.paper else each.paper
+        item = each.item + (f" ({each.stated})" if each.stated else "")
+        shown = f"[{each.kind}](README.md#{each.figure})" if each.figure else "no"
+        rows.append(f"| {paper} | {item} | {each.source} | {shown} | {each.verdict} | {each.ours} | {each.differs} |")
+    return "\n".join(rows) + "\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from paper_figures._claim import Claim
+from paper_figures._claim import Claim, Item
 
+_item = partial(Item, "BAPO")
 _claim = partial(Claim, "BAPO")
 CLAIMS = (
     _claim(
@@ -68,3 +69,5 @@ CLAIMS = (
         rebuilt=True,
     ),
 )
+ITEMS: tuple[Item, ...] = ()
+"""Figures, tables and headline statements of the paper that a toy can show, in its order."""

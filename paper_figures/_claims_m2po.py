@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from paper_figures._claim import Claim
+from paper_figures._claim import Claim, Item
 
+_item = partial(Item, "M2PO")
 _claim = partial(Claim, "M2PO")
 CLAIMS = (
     _claim(
@@ -45,3 +46,5 @@ CLAIMS = (
         when="tables",
     ),
 )
+ITEMS: tuple[Item, ...] = ()
+"""Figures, tables and headline statements of the paper that a toy can show, in its order."""

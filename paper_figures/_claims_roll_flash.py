@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from paper_figures._claim import Claim
+from paper_figures._claim import Claim, Item
 
+_item = partial(Item, "ROLL Flash")
 _claim = partial(Claim, "ROLL Flash")
 CLAIMS = (
     _claim(
@@ -37,3 +38,5 @@ CLAIMS = (
         when="tasks that training solves, at the end",
     ),
 )
+ITEMS: tuple[Item, ...] = ()
+"""Figures, tables and headline statements of the paper that a toy can show, in its order."""

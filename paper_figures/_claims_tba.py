@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from paper_figures._claim import Claim
+from paper_figures._claim import Claim, Item
 
+_item = partial(Item, "TBA")
 _claim = partial(Claim, "TBA")
 CLAIMS = (
     _claim(
@@ -52,7 +53,7 @@ CLAIMS = (
     ),
     _claim(
         "… and so does sampling by reward",
-        "not tested",
+        "not tested here",
         "no buffer of the package draws by reward",
         "tba_returns",
         when="the event model knows no rewards",
@@ -65,3 +66,5 @@ CLAIMS = (
         when="one rarely paid task; graded rewards gain nothing",
     ),
 )
+ITEMS: tuple[Item, ...] = ()
+"""Figures, tables and headline statements of the paper that a toy can show, in its order."""

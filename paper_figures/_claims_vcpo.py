@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from paper_figures._claim import Claim
+from paper_figures._claim import Claim, Item
 
+_item = partial(Item, "VCPO")
 _claim = partial(Claim, "VCPO")
 CLAIMS = (
     _claim(
@@ -86,3 +87,5 @@ CLAIMS = (
         when="long-tailed responses; most of it is the system's gain",
     ),
 )
+ITEMS: tuple[Item, ...] = ()
+"""Figures, tables and headline statements of the paper that a toy can show, in its order."""

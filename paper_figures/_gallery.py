@@ -23,7 +23,7 @@ ENTRIES, PICTURES = "entries", "pictures"
 KINDS = ("png", "pdf")
 SKELETON = f"{ENTRIES}/_gallery.md"
 NOTICE = f"<!-- Written by `python -m paper_figures` from {SKELETON} and {ENTRIES}/NAME.md: change those. -->\n"
-VERDICT = re.compile(r"\*(not\s+reproduced|not\s+tested|reproduced(\s+under\s+conditions)?)\b[^*]*\*", re.I)
+VERDICT = re.compile(r"\*(mostly(\s+not)?|mixed|not\s+reproduced|not\s+tested\s+here|reproduced|under\s+conditions)\b[^*]*\*", re.I)
 PARAGRAPHS = ("Claimed", "Measured", "Verdict", "Departures", "Conditions", "Made by")
 """What an entry on a question of a paper has."""
 QUOTING = ("Measured", "Verdict")
@@ -159,7 +159,7 @@ def _within(name: str, text: str, question: bool) -> list[str]:
     if question:
         wrong += [f": no paragraph **{head}.**" for head in PARAGRAPHS if head not in parts]
         if not VERDICT.search(parts.get("Verdict", "")):
-            wrong.append(", Verdict: say *reproduced*, *reproduced under conditions* or *not reproduced*")
+            wrong.append(", Verdict: say *reproduced*, *mostly*, *mixed*, *mostly not*, *not reproduced* or *not tested here*")
     return wrong
 
 

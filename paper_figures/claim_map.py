@@ -19,5 +19,4 @@ def draw(*tables: Any) -> Figure:
 def numbers(*tables: Any) -> dict[str, str]:
     """How many claims came out how."""
     names = [each.verdict for each in (*_claims.CLAIMS, *_claims.exact())]
-    keys = ("reproduced", "conditions", "not_reproduced", "not_tested")
-    return {key: str(names.count(verdict)) for key, verdict in zip(keys, _claim.VERDICTS, strict=True)}
+    return {verdict.replace(" ", "_"): str(names.count(verdict)) for verdict in _claim.VERDICTS}
