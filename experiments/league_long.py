@@ -2,8 +2,9 @@
 
 The methods of `league`, and PPO, CISPO and GSPO around recomputed log-probs (`recomputed`), learn a chain of `tokens`
 out of 8, paid by the share that is right. The start resembles a pretrained policy: behind every token the right one has
-probability 0.02, a popular wrong one 0.9. Batches have `batch` sequences, 32 updates old; RLOO on fresh ones is the reference. Adam
-stands behind a norm clip of 1; VCPO scales its step, GAC projects. Every method runs at every rate.
+probability 0.02, a popular wrong one 0.9. Batches
+have `batch` sequences, 32 updates old; RLOO on fresh ones is the reference. Adam stands behind a norm clip of 1; VCPO
+scales its step, GAC projects. Every method runs at every rate.
 
 Rows as in `one_rate`, one `quantity` each, over `samples` replicates with 95 percent `low` and `high`:
 fell     share of runs that fall
