@@ -1,8 +1,8 @@
 """Do VCPO and GAC beat the stabilizers that their papers are compared with, each at its own best learning rate?
 
-Places, arms and grids are those of `league`; here others stand beside VCPO or GAC (`base`) instead of RLOO. GAC projects
-above the cosine of unrelated directions and never skips. `fresh` is RLOO on fresh data, so returns are those of the
-policy that is trained. Columns as in `_compared`: `word` says whether an arm is better or worse than the base.
+Places, arms and grids are those of `league`; here others stand beside VCPO or GAC (`base`) instead of RLOO. GAC
+projects above the cosine of unrelated directions and never skips. `fresh` is RLOO on fresh data, so all returns are of
+the policy that is trained. Columns as in `_compared`: `word` says whether an arm is better or worse than the base.
 """
 
 from __future__ import annotations
