@@ -267,7 +267,9 @@ def test_a_run_that_mostly_skips_says_so():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         free = sim.run(spec.replace(update=sim.chain(sim.updates.align(), sim.updates.adam(0.2))))
-        bounded = sim.run(spec.replace(update=sim.chain(sim.updates.align(high=0.3, max_skips=1), sim.updates.adam(0.2))))
+        bounded = sim.run(
+            spec.replace(update=sim.chain(sim.updates.align(high=0.3, max_skips=1), sim.updates.adam(0.2)))
+        )
     last = [trace["trained_return"][-1].mean() for trace in (frozen, bounded, free)]
     assert last[0] < 0.3 and min(last[1:]) > 0.9, last
 
