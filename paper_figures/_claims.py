@@ -60,6 +60,7 @@ OF_STATUS = {
 
 SHORT = {
     "2602.17616/root-of-ess": "step scales with the root of ESS",
+    "2610.01896/group-mass": "delay enters by the cap's bias alone",
     "2607.01083/bias": "bias grows as staleness × step",
     "2607.01083/ballistic": "positive cosine means drift",
     "2609.20807/score-drift": "score drift is the main cause",
