@@ -15,4 +15,5 @@ QUESTIONS = [
     "vcpo_collapse",
     "vcpo_steps",
     "vcpo_prefix",
+    "vcpo_seconds",
 ]
