@@ -44,7 +44,7 @@ def draw_seconds(ax: Axes, rows: Any) -> None:
         look.points(ax, own.length, own, **look.CONNECTED, **{**looks, "markersize": 3.5})
         ax.plot([], [], label=name, **look.CONNECTED, **{**looks, "markersize": 3.5})
     ax.set(xscale="log", yscale="log", xlabel="mean length (tokens)", ylabel="seconds a step")
-    ax.legend(loc="upper left", fontsize=7)
+    ax.legend(loc="lower right", fontsize=7)
 
 
 def quicker(rows: Any) -> bool:

@@ -34,7 +34,7 @@ def draw(rows: Any) -> Figure:
                 steps.line(ax, around(rows, quantity, among), color=color)
             ax.axvline(0.0, **_style.REFERENCE)
             ax.set(xlabel="updates after the fall", ylabel=label)
-        axes[2].set_yscale("log")
+        axes[2].set_ylim(0.0, None)
         title = _script.finding(spikes(rows), "The gradient norm of truncated IS spikes as a run falls", "Around falls")
         names = {"runs of truncated IS that fall": SIDES["fell"], "others, at the same updates": SIDES["others"]}
         steps.key(figure, names, title)

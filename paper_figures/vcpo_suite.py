@@ -28,6 +28,11 @@ def arms(rows: Any) -> list[str]:
     return [arm for arm in vcpo_steps.ARMS if arm in known]
 
 
+def called(arm: str) -> str:
+    """An arm in a sentence: the level before the method."""
+    return " ".join(reversed(arm.split(", ")))
+
+
 def rivals(rows: Any) -> list[str]:
     """Those that are no form of VCPO."""
     return [arm for arm in arms(rows) if not arm.startswith("VCPO")]
@@ -75,7 +80,7 @@ def draw(rows: Any) -> Figure:
         left.set(xlabel="runs that fall", xlim=(-0.03, 1.03))
         right.set(xlabel="mean return over training (dotted: fresh data)")
         left.invert_yaxis()
-        look.ticks(left.yaxis, range(len(names)), names)
+        look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
         words = "At the bold rate VCPO never falls and one rival returns more; PPO does as well"
         holds = beaten(rows, 1)[2] == 1 and {"VCPO", "PPO"} <= set(never(rows))
         title = _script.finding(holds, words, "Falls and returns of estimators on data 12 versions old")
@@ -89,7 +94,10 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Rivals below, beside and above VCPO by reading; falls and returns of some."""
-    found = steps.sizes(rows) | {"arms": f"{len(arms(rows)) - 2}", "never": _script.listed(never(rows))}
+    found = steps.sizes(rows) | {
+        "arms": f"{len(arms(rows)) - 2}",
+        "never": _script.listed(called(arm) for arm in never(rows)),
+    }
     for k, reading in enumerate(("usual", "bold", "own")):
         for word, count in zip(("less", "even", "more"), beaten(rows, k), strict=True):
             found[f"{reading}_{word}"] = f"{count}"
@@ -103,6 +111,6 @@ def numbers(rows: Any) -> dict[str, str]:
     }
     fell = [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value > 0.5 and not arm.startswith("VCPO")]
     return found | {
-        "fallen": _script.listed(fell) or "none",
+        "fallen": _script.listed(called(arm) for arm in fell) or "none",
         "usual_fell": f"{sum(steps.one(rows, arm, 'fell', USUAL).value > 0 for arm in rivals(rows))}",
     }
