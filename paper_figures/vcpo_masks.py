@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from experiments.vcpo_steps import LAG
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
@@ -20,6 +21,8 @@ LEVELS: dict[str, dict[str, Any]] = {
     "sequence": look.TRUNCATED,
     "token": {"color": look.COLOR["partial"], "marker": "D"},
 }
+SHOWN = 8.0
+"""The cap of the paper."""
 WARM = 24
 """Updates from which shares are averaged: by then all data are as old as they get."""
 
@@ -72,7 +75,7 @@ def draw(rows: Any) -> Figure:
             own = removed(rows, "M2PO", law)
             trusted = own.assign(value=1 - own.value, low=1 - own.high, high=1 - own.low)
             steps.line(axes[0, 1], trusted, color=color)
-            axes[0, 1].plot([], [], color=color, label={"constant": "12 old", "mixed": "0 to 24 old"}[law])
+            axes[0, 1].plot([], [], color=color, label={"constant": f"{LAG} old", "mixed": f"0 to {2 * LAG} old"}[law])
         axes[0, 1].set(xlabel="update", ylabel="tokens that M2PO trusts")
         draw_caps(axes[1, 0], rows, "end")
         draw_caps(axes[1, 1], rows, "when")
@@ -98,7 +101,7 @@ def falls(rows: Any) -> bool:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Shares removed and trusted; the best caps by return and by survival."""
-    found = steps.sizes(rows)
+    found = steps.sizes(rows) | {"lag": f"{LAG}", "oldest": f"{2 * LAG}", "cap": f"{SHOWN:g}"}
     for short, arm in (("geometric", "MIS, geometric"), ("ppo", "PPO"), ("m2po", "M2PO")):
         found[f"{short}_removed"] = f"{100 * share(rows, arm):.0f} %"
     found["geometric_usual"] = f"{100 * share(rows, 'MIS, geometric', rate=USUAL):.0f} %"
@@ -114,6 +117,6 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{level}_when"] = f"{longest.value:.0f} ({longest.low:.0f} to {longest.high:.0f})"
         top = end.loc[end.value.astype(float).idxmax()]
         found[f"{level}_end"] = f"{top.value:.2f}"
-        eight = end[end.cap == 8.0].iloc[0]
+        eight = end[end.cap == SHOWN].iloc[0]
         found[f"{level}_eight"] = f"{eight.value:.2f}"
-    return found | {"eight_when": f"{caps(rows, 'sequence', 'when', BOLD).set_index('cap').value[8.0]:.0f}"}
+    return found | {"eight_when": f"{caps(rows, 'sequence', 'when', BOLD).set_index('cap').value[SHOWN]:.0f}"}

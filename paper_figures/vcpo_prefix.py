@@ -49,11 +49,15 @@ def draw_one(ax: Axes, rows: Any, sweep: str) -> None:
 
 
 def robust(rows: Any) -> bool:
-    """Whether the sequence ratio leads both others at the largest lag, batch and horizon, beyond both intervals."""
+    """Whether sequence ratios lead at the largest lag and batch, and token ratios gain with the horizon."""
     last = {
-        (sweep, ratio): ends(rows, sweep, ratio)[1] for sweep in SWEEPS for ratio in ("sequence", "token", "geometric")
+        (s, ratio): ends(rows, s, ratio)[1] for s in ("lag", "batch") for ratio in ("sequence", "token", "geometric")
     }
-    return all(last[s, "sequence"].low > last[s, other].high for s in SWEEPS for other in ("token", "geometric"))
+    leads = [
+        last[s, "sequence"].low > last[s, other].high for s in ("lag", "batch") for other in ("token", "geometric")
+    ]
+    short, long = ends(rows, "horizon", "token")
+    return all(leads) and long.low > short.high
 
 
 def draw(rows: Any) -> Figure:
@@ -64,9 +68,9 @@ def draw(rows: Any) -> Figure:
         for ax, sweep in zip(axes, SWEEPS, strict=True):
             draw_one(ax, rows, sweep)
         axes[0].set_ylabel("return at the end")
-        words = "With a penalty sequence ratios keep their return where token ratios lose it"
+        words = "With a penalty token ratios lose return with lag and batch, not with horizon"
         title = _script.finding(robust(rows), words, "Return by ratio over lag, batch and horizon")
-        steps.key(figure, {f"{name} ratio": looks["color"] for name, looks in LOOKS.items()}, title)
+        steps.key(figure, {name: looks["color"] for name, looks in LOOKS.items()}, title)
     return figure
 
 

@@ -60,5 +60,6 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{short}_kl"] = f"{steps.lag_ends(rows, name, 'kl_start'):.1f}"
         ess = steps.curve(rows, place, "ess", BOLD)
         found[f"{short}_ess"] = f"{np.mean(ess.value.astype(float)[ess['update'] > 0]):.2f}"
-        found[f"{short}_last"] = f"{steps.lag_ends(rows, name, 'ess'):.2f}"
+        if short != "sync":
+            found[f"{short}_last"] = f"{steps.lag_ends(rows, name, 'ess'):.2f}"
     return found
