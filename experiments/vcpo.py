@@ -6,4 +6,14 @@ size, with the off-policy baseline of minimum variance, keep learning stable whe
 reach the synchronous result in less time. One experiment asks after each of these.
 """
 
-QUESTIONS = ["vcpo_training", "vcpo_controls", "vcpo_ess", "vcpo_baselines", "vcpo_hours", "vcpo_collapse"]
+QUESTIONS = [
+    "vcpo_training",
+    "vcpo_controls",
+    "vcpo_ess",
+    "vcpo_baselines",
+    "vcpo_hours",
+    "vcpo_collapse",
+    "vcpo_steps",
+    "vcpo_prefix",
+    "vcpo_seconds",
+]

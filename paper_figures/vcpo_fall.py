@@ -1,0 +1,81 @@
+"""Return, effective sample size and gradient norm of truncated IS around its falls, beside runs that did not fall."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments.vcpo_steps import NEAR
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures import _vcpo_steps as steps
+
+EXPERIMENTS = ("vcpo_steps",)
+ARM = "TIS, sequence"
+SIDES = {"fell": look.COLOR["stale"], "others": look.COLOR["muted"]}
+PANELS = {"return": "return", "ess": "ESS over samples", "norm": "gradient norm\n(over its own median before)"}
+
+
+def around(rows: Any, quantity: str, among: str) -> Any:
+    """Medians of a quantity around the falls."""
+    own = _script.pick(rows, part="aligned", law="constant", arm=ARM, quantity=quantity, among=among)
+    return own.sort_values("update")
+
+
+def draw(rows: Any) -> Figure:
+    """One panel for each quantity, the fall at 0."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.4)
+        axes = figure.subplots(1, 3)
+        for ax, (quantity, label) in zip(axes, PANELS.items(), strict=True):
+            for among, color in SIDES.items():
+                steps.line(ax, around(rows, quantity, among), color=color)
+            ax.axvline(0.0, **_style.REFERENCE)
+            ax.set(xlabel="updates after the fall", ylabel=label)
+        axes[2].set_ylim(0.0, None)
+        title = _script.finding(spikes(rows), "The gradient norm of truncated IS spikes as a run falls", "Around falls")
+        names = {"runs of truncated IS that fall": SIDES["fell"], "others, at the same updates": SIDES["others"]}
+        steps.key(figure, names, title)
+    return figure
+
+
+def peak(rows: Any) -> Any:
+    """The row of the largest median norm near falls, and the other runs' at that update; none without falls."""
+    own = around(rows, "norm", "fell")
+    own = own[(own["update"] >= -NEAR) & (own["update"] <= NEAR)]
+    if own.empty:
+        return None
+    top = own.loc[own.value.astype(float).idxmax()]
+    return top, _script.pick(around(rows, "norm", "others"), update=top["update"]).iloc[0]
+
+
+def spikes(rows: Any) -> bool:
+    """Whether the norm is larger at falls than in other runs, beyond both intervals."""
+    found = peak(rows)
+    return found is not None and bool(found[0].low > found[1].high)
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """The peak of the norm with its time, ESS long before and at the fall, and how many runs fell."""
+    found = peak(rows)
+    if found is None:
+        names = (
+            "peak_fell",
+            "peak_others",
+            "runs_fell",
+            "runs_others",
+            "when",
+            "ess_before",
+            "ess_fell",
+            "ess_others",
+            "before",
+        )
+        return dict.fromkeys(names, "no falls")
+    told = {"when": f"{int(found[0]['update'])}", "before": f"{-int(around(rows, 'ess', 'fell')['update'].min())}"}
+    for among, row in zip(SIDES, found, strict=True):
+        told[f"peak_{among}"] = f"{row.value:.1f} ({row.low:.1f} to {row.high:.1f})"
+        told[f"runs_{among}"] = f"{int(row.samples)}"
+        told[f"ess_{among}"] = f"{_script.pick(around(rows, 'ess', among), update=0).value.iloc[0]:.2f}"
+    return told | {"ess_before": f"{around(rows, 'ess', 'fell').value.iloc[0]:.2f}"}

@@ -1,0 +1,65 @@
+"""Return, effective sample size, gradient norm and divergence over updates at one bold rate, data 12 versions old."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from paper_figures import _script
+from paper_figures import _vcpo_steps as steps
+from paper_figures._vcpo_steps import BOLD, FOLLOWED
+
+EXPERIMENTS = ("vcpo_steps",)
+PANELS = {
+    "return": "return",
+    "ess": "ESS over samples",
+    "norm": "gradient norm (median)",
+    "kl_start": "KL from the start (nats)",
+}
+
+
+def holds(rows: Any) -> bool:
+    """Whether, at the bold rate, truncated IS falls and ends furthest away, and VCPO never falls."""
+    fell = {
+        name: steps.one(rows, place["arm"], "fell", BOLD, place["law"]).value for name, (place, _) in FOLLOWED.items()
+    }
+    far = {name: steps.lag_ends(rows, name, "kl_start") for name in FOLLOWED}
+    return fell["truncated IS"] > 0.5 and fell["VCPO"] == 0 and max(far, key=lambda name: far[name]) == "truncated IS"
+
+
+def draw(rows: Any) -> Figure:
+    """One panel for each quantity."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.2)
+        axes = figure.subplots(2, 2, sharex=True)
+        for ax, (quantity, label) in zip(axes.flat, PANELS.items(), strict=True):
+            for place, looks in FOLLOWED.values():
+                steps.line(ax, steps.curve(rows, place, quantity, BOLD), **looks)
+            ax.set_ylabel(label)
+        axes[1, 0].set_yscale("log")
+        axes[0, 1].set_ylim(0.0, 1.05)
+        for ax in axes[1]:
+            ax.set_xlabel("update")
+        words = "At four times the best synchronous rate truncated IS falls; VCPO does not"
+        title = _script.finding(holds(rows), words, "Training on data 12 versions old, over updates")
+        steps.key(figure, {name: looks["color"] for name, (_, looks) in FOLLOWED.items()}, title)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """At the bold rate: falls, return and divergence in the end, ESS while learning and in the end."""
+    found = steps.sizes(rows)
+    for name, (place, _) in FOLLOWED.items():
+        short = {"synchronous": "sync", "RLOO": "rloo", "truncated IS": "tis", "VCPO": "vcpo"}[name]
+        found[f"{short}_fell"] = steps.percent(steps.one(rows, place["arm"], "fell", BOLD, place["law"]))
+        end = steps.one(rows, place["arm"], "end", BOLD, place["law"])
+        found[f"{short}_end"] = f"{end.value:.2f}"
+        found[f"{short}_kl"] = f"{steps.lag_ends(rows, name, 'kl_start'):.1f}"
+        ess = steps.curve(rows, place, "ess", BOLD)
+        found[f"{short}_ess"] = f"{np.mean(ess.value.astype(float)[ess['update'] > 0]):.2f}"
+        if short != "sync":
+            found[f"{short}_last"] = f"{steps.lag_ends(rows, name, 'ess'):.2f}"
+    return found

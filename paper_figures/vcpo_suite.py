@@ -1,0 +1,122 @@
+"""Thirteen estimators on data 12 versions old: at one rate for all, at four times that, and each at its own best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import vcpo_steps
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures import _vcpo_steps as steps
+from paper_figures._vcpo_steps import BOLD, USUAL
+
+EXPERIMENTS = ("vcpo_steps",)
+LOOKS: dict[str, dict[str, Any]] = {
+    "best synchronous rate": {"color": look.COLOR["tuned"], "marker": "o"},
+    "four times that": {"color": look.COLOR["stale"], "marker": "s"},
+    "own best rate": {"color": look.COLOR["controlled"], "marker": "^"},
+}
+RELEASE = "VCPO, standardized"
+
+
+def arms(rows: Any) -> list[str]:
+    """Arms of the rows in the order of the experiment."""
+    known = set(_script.pick(rows, part="rates", law="constant").arm)
+    return [arm for arm in vcpo_steps.ARMS if arm in known]
+
+
+def called(arm: str) -> str:
+    """An arm in a sentence: the level before the method."""
+    return " ".join(reversed(arm.split(", ")))
+
+
+def rivals(rows: Any) -> list[str]:
+    """Those that are no form of VCPO."""
+    return [arm for arm in arms(rows) if not arm.startswith("VCPO")]
+
+
+def places(rows: Any, arm: str) -> list[Any]:
+    """Rows of mean return by the three readings."""
+    return [*(steps.one(rows, arm, "return", rate) for rate in (USUAL, BOLD)), steps.best(rows, arm)]
+
+
+def beaten(rows: Any, reading: int) -> tuple[int, int, int]:
+    """Rivals of VCPO that return less, as much within intervals, and more."""
+    own = places(rows, "VCPO")[reading]
+    others = [places(rows, arm)[reading] for arm in rivals(rows)]
+    less, more = sum(x.high < own.low for x in others), len(above(rows, reading))
+    return less, len(others) - less - more, more
+
+
+def above(rows: Any, reading: int) -> list[str]:
+    """Rivals that return more than VCPO, beyond both intervals."""
+    own = places(rows, "VCPO")[reading]
+    return [arm for arm in rivals(rows) if places(rows, arm)[reading].low > own.high]
+
+
+def never(rows: Any) -> list[str]:
+    """Arms of which no run falls at the bold rate."""
+    return [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value == 0]
+
+
+def draw(rows: Any) -> Figure:
+    """Falls left, mean returns right."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 3.6)
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.5))
+        names = arms(rows)
+        for place, arm in enumerate(names):
+            for k, looks in enumerate(LOOKS.values()):
+                height, style = place + 0.22 * (k - 1), {**looks, "markersize": 3.5}
+                if k < 2:
+                    look.points(
+                        left,
+                        [height],
+                        steps.at(
+                            _script.pick(rows, part="rates", law="constant", arm=arm, quantity="fell"), (USUAL, BOLD)[k]
+                        ),
+                        sideways=True,
+                        **style,
+                    )
+                look.points(right, [height], places(rows, arm)[k].to_frame().T, sideways=True, **style)
+        right.axvline(steps.best(rows, "RLOO", "fresh").value, **_style.REFERENCE)
+        left.set(xlabel="runs that fall", xlim=(-0.03, 1.03))
+        right.set(xlabel="mean return over training (dotted: fresh data)")
+        left.invert_yaxis()
+        look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
+        words = "At the bold rate VCPO and PPO never fall, and only GRPO returns more"
+        holds = above(rows, 1) == ["GRPO"] and {"VCPO", "PPO"} <= set(never(rows))
+        title = _script.finding(holds, words, "Falls and returns of estimators on data 12 versions old")
+        handles = [
+            left.plot([], [], linestyle="none", label=name, markersize=4, **looks)[0] for name, looks in LOOKS.items()
+        ]
+        more_: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=3, title=title, **more_)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Rivals below, beside and above VCPO by reading; falls and returns of some."""
+    found = steps.sizes(rows) | {
+        "arms": f"{len(arms(rows)) - 2}",
+        "never": _script.listed(called(arm) for arm in never(rows)),
+    }
+    for k, reading in enumerate(("usual", "bold", "own")):
+        for word, count in zip(("less", "even", "more"), beaten(rows, k), strict=True):
+            found[f"{reading}_{word}"] = f"{count}"
+        found[f"vcpo_{reading}"] = f"{places(rows, 'VCPO')[k].value:.3f}"
+        found[f"tis_{reading}"] = f"{places(rows, 'TIS, sequence')[k].value:.3f}"
+        found[f"ppo_{reading}"] = f"{places(rows, 'PPO')[k].value:.3f}"
+        found[f"release_{reading}"] = f"{places(rows, RELEASE)[k].value:.3f}"
+    found |= {
+        "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
+        "sync": f"{steps.best(rows, 'RLOO', 'fresh').value:.3f}",
+    }
+    fell = [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value > 0.5 and not arm.startswith("VCPO")]
+    return found | {
+        "fallen": _script.listed(called(arm) for arm in fell) or "none",
+        "usual_fell": f"{sum(steps.one(rows, arm, 'fell', USUAL).value > 0 for arm in rivals(rows))}",
+    }
