@@ -20,6 +20,7 @@ each, over `samples` replicates with 95 percent `low_end` and `high_end`:
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,21 @@ TASKS: dict[str, Any] = {
     "kinds": alarms.TASKS["kinds"],
 }
 """Tasks, each with the return of its best policy."""
+
+
+def usual(task: str) -> float:
+    """The cosine that two unrelated directions hardly exceed, two standard deviations of it."""
+    return 2.0 / math.sqrt(TASKS[task][0].policy().size)
+
+
+USUAL = usual("chain")
 STALENESS, RATES, WINDOWS = (0, 8, 16, 32), [0.05 * 2.0**k for k in range(6)], 16
-LOWS, HIGHS = (0.0, 0.1, 0.2, 0.5, 0.7), (0.5, 0.7, 0.9)
-"""Thresholds of projection without skipping, and of skipping with the usual projection."""
+PAIRS = [
+    *((low, 1.0) for low in (0.0, 0.1, 0.2, 0.5, 0.7)),
+    *((USUAL, high) for high in (0.5, 0.7, 0.9, 1.0)),
+    (1.0, 1.0),
+]
+"""Thresholds of projecting and of skipping: without a skip, with the usual projection, and no control."""
 LEAST = 4
 """Fewest runs of either kind."""
 SCORES = {
@@ -63,8 +76,8 @@ SCORES = {
 LEADS = (0, 5, 10, 15, 20, 30)
 _SIZES: dict[str, Any] = {"updates": 320, "seed": 0}
 _STEPS = {**_SIZES, "part": "steps", "rates": RATES, "replicates": 32}
-_THRESHOLD = {**_SIZES, "part": "threshold", "task": "chain", "rates": [0.2, 0.8], "replicates": 48}
-_WARNING = {**_SIZES, "part": "warning", "task": "chain", "arm": "RLOO", "replicates": 128}
+_THRESHOLD = {**_SIZES, "part": "threshold", "task": "chain", "pairs": PAIRS, "rates": [0.2, 0.8], "replicates": 48}
+_WARNING = {**_SIZES, "part": "warning", "task": "chain", "arm": "RLOO", "levels": STALENESS, "replicates": 128}
 SETTINGS: list[dict[str, Any]] = [
     *({**_STEPS, "task": t, "staleness": s, "arm": arm} for t in TASKS for s in STALENESS for arm in METHODS),
     *({**_THRESHOLD, "staleness": s} for s in (16, 32)),
@@ -73,17 +86,12 @@ SETTINGS: list[dict[str, Any]] = [
 QUICK = [
     *(
         {**_STEPS, "task": "chain", "staleness": s, "arm": arm, "updates": 64, "rates": [0.2, 0.8], "replicates": 4}
-        for s in STALENESS
-        for arm in METHODS
+        for s in (0, 32)
+        for arm in ("GRPO", "GAC", "RLOO")
     ),
-    {**_THRESHOLD, "staleness": 32, "updates": 64, "rates": [0.2], "replicates": 4},
-    *({**_WARNING, "rate": rate, "updates": 256, "replicates": 16} for rate in (0.28, 0.4)),
+    {**_THRESHOLD, "staleness": 32, "pairs": PAIRS[-2:], "updates": 64, "rates": [0.2], "replicates": 4},
+    {**_WARNING, "rate": 0.4, "levels": (0, 32), "updates": 160, "replicates": 16},
 ]
-
-
-def usual(task: Any) -> float:
-    """The cosine that two unrelated directions hardly exceed, two standard deviations of it."""
-    return 2.0 / math.sqrt(task.policy().size)
 
 
 def spec(task: str, staleness: int, arm: str, rates: Any, control: tuple[Any, ...], updates: int) -> sim.Spec:
@@ -110,14 +118,14 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
 def steps(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Curves and sums of one arm at all rates."""
     task, arm, each = setting["task"], setting["arm"], setting["replicates"]
-    control = (sim.updates.align(low=usual(TASKS[task][0])),) if arm.startswith("GAC") else ()
+    control = (sim.updates.align(low=usual(task)),) if arm.startswith("GAC") else ()
     rates = np.repeat(setting["rates"], each)
     made = spec(task, setting["staleness"], arm, rates, control, setting["updates"])
     trace = sim.run(made, seed=setting["seed"], progress=False)
     rows = summed(trace["policy_return"], task, setting["rates"])
     ends = np.linspace(0, setting["updates"], WINDOWS + 1).astype(int)
     for name, metric in (("return", "policy_return"), ("cosine", "gradient_cosine")):
-        for start, end in zip(ends, ends[1:], strict=False):
+        for start, end in pairwise(ends):
             # A gradient that vanishes has no direction; such updates are left out.
             window = trace[metric][start:end]
             known = np.isfinite(window)
@@ -161,10 +169,8 @@ def mean(values: np.ndarray) -> dict[str, Any]:
 def threshold(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """GAC on GRPO at every pair of thresholds and every rate; a `low` of 1 is no control."""
     task, each, rates = setting["task"], setting["replicates"], setting["rates"]
-    own = usual(TASKS[task][0])
-    pairs = [*((low, 1.0) for low in (*LOWS, own)), *((own, high) for high in HIGHS)]
     rows = []
-    for low, high in [*pairs, (1.0, 1.0)]:
+    for low, high in setting["pairs"]:
         control = (sim.updates.align(low=low, high=high),)
         made = spec(task, setting["staleness"], "GAC", np.repeat(rates, each), control, setting["updates"])
         trace = sim.run(made, seed=setting["seed"], progress=False)
@@ -182,11 +188,11 @@ def threshold(setting: dict[str, Any]) -> list[dict[str, Any]]:
 def warning(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Scores before a fall beside those of runs that never fall, pooled over staleness and within each level."""
     traces, levels = [], []
-    for staleness in STALENESS:
+    for tau in setting["levels"]:
         rates = np.full(setting["replicates"], setting["rate"])
-        made = spec(setting["task"], staleness, setting["arm"], rates, (), setting["updates"])
-        traces.append(sim.run(made, seed=setting["seed"] + staleness, progress=False))
-        levels.append(np.full(traces[-1]["policy_return"].shape, float(staleness)))
+        made = spec(setting["task"], tau, setting["arm"], rates, (), setting["updates"])
+        traces.append(sim.run(made, seed=setting["seed"] + tau, progress=False))
+        levels.append(np.full(traces[-1]["policy_return"].shape, float(tau)))
     names = ("policy_return", "gradient_cosine", "ess")
     metrics = {name: np.concatenate([trace[name] for trace in traces], axis=1) for name in names}
     metrics["staleness"] = np.concatenate(levels, axis=1)
@@ -194,14 +200,14 @@ def warning(setting: dict[str, Any]) -> list[dict[str, Any]]:
     found = alarms.fallen(returns, float(returns[0].mean()), TASKS[setting["task"]][1])
     healthy, scores = measures.healthy(found), {name: signal(metrics) for name, signal in SCORES.items()}
     rows = []
-    for staleness in (None, *STALENESS):
+    for staleness in (None, *setting["levels"]):
         own = np.isfinite(level) if staleness is None else level == staleness
         rows.append({"staleness": staleness, "quantity": "fell", **share((found.collapsed >= 0)[own])})
         only = found._replace(collapsed=np.where(own, found.collapsed, -1))
         pairs = measures.matched(only, healthy & own, setting["updates"], max(LEADS), 0, setting["seed"])
         if min(len(pairs.cases), len(pairs.controls)) >= LEAST:
-            names = list(SCORES) if staleness is None else ["cosine", "return", "ESS"]
-            rows += [{"staleness": staleness, **row} for row in ahead(scores, names, pairs)]
+            kinds = [name for name in SCORES if staleness is None or name != "staleness"]
+            rows += [{"staleness": staleness, **row} for row in ahead(scores, kinds, pairs)]
     return rows
 
 
