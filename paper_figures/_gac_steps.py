@@ -57,7 +57,7 @@ def record(rows: Any, arm: str, other: str, times: float | None) -> tuple[int, i
     words = []
     for task, staleness in places(rows):
         mine, its = (at(rows, task, staleness, each, "mean", times) for each in (arm, other))
-        words.append((mine.low_end > its.high_end) - (its.low_end > mine.high_end))
+        words.append(int(mine.low_end > its.high_end) - int(its.low_end > mine.high_end))
     return words.count(1), words.count(0), words.count(-1)
 
 
