@@ -57,11 +57,11 @@ def at(rows: Any, task: str, ratio: int, arm: str, update: int, own: bool) -> An
     return found.loc[found.value.idxmax()] if own else found[found.rate == usual(rows, task)].iloc[0]
 
 
-def differences(rows: Any, update: Any, own: bool) -> Any:
+def differences(rows: Any, unsolved: bool, own: bool) -> Any:
     """Return less that of synchronous PPO, with intervals, and what that means, at every task, ratio and method."""
     found = []
     for task in [each for each in roll_parity.TASKS if (rows.task == each).any()]:
-        when = middle(rows, task) if update is None else int(rows[rows.task == task]["update"].max())
+        when = middle(rows, task) if unsolved else int(rows[rows.task == task]["update"].max())
         base = at(rows, task, 0, "PPO", when, own)
         for ratio in roll_parity.RATIOS:
             for arm in ARMS:
@@ -91,7 +91,7 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
 
 def draw_methods(ax: Axes, rows: Any) -> None:
     """Differences at the dotted update, every method at its own best rate: one mark for each task and ratio."""
-    found = differences(rows, None, True)
+    found = differences(rows, True, True)
     for side, (ratio, style) in zip((-0.15, 0.15), RATIO_LOOKS.items(), strict=True):
         for shift, (_, own) in zip((-0.07, 0.0, 0.07), found[found.ratio == ratio].groupby("task"), strict=False):
             places = [ARMS.index(arm) + side + shift for arm in own.arm]
@@ -115,7 +115,7 @@ def draw(rows: Any) -> Figure:
         looks = {"synchronous PPO": look.SYNCHRONOUS, **{f"{arm}, ratio {LATE}": style for arm, style in SHOWN.items()}}
         looks |= {f"ratio {ratio}": {**style, "linestyle": "none"} for ratio, style in RATIO_LOOKS.items()}
         handles = [Line2D([], [], label=name, **{**look.CONNECTED, **style}) for name, style in looks.items()]
-        found = differences(rows, None, True)
+        found = differences(rows, True, True)
         lost = set(found[(found.word == "worse") & (found.ratio == LATE)].arm)
         words = "Unsolved tasks: at ratio 8 PPO and TOPR trail synchronous training"
         title = _script.finding({"PPO", "TOPR"} <= lost and LATE == 8, words, "Return over updates on old data")
@@ -127,8 +127,13 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Comparisons by outcome: at one rate, at own best rates, while unsolved and in the end; and the largest losses."""
     found = {"smallest": f"{league.SMALLEST:g}", "runs": str(int(rows.samples.max())), "late": str(LATE)}
-    for key, update, own in (("one", None, False), ("own", None, True), ("end_one", 1, False), ("end_own", 1, True)):
-        table = differences(rows, update, own)
+    for key, unsolved, own in (
+        ("one", True, False),
+        ("own", True, True),
+        ("end_one", False, False),
+        ("end_own", False, True),
+    ):
+        table = differences(rows, unsolved, own)
         found |= {
             f"{key}_{word}": str(int((table.word == word).sum())) for word in ("equal", "worse", "better", "undecided")
         }
