@@ -24,8 +24,8 @@ TASKS: dict[str, Any] = {
     "graded": sim.tasks.token_bandit(8, 32, "position"),
     "arms": sim.tasks.softmax_bandit(16, means=[0.9, *[0.5] * 14, 0.4], start="peaked:0.02:0.9"),
 }
-RATIOS, RATES, ENDS = (2, 8), [0.05 * 2.0**k for k in range(5)], (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-_SIZES: dict[str, Any] = {"rates": RATES, "ends": ENDS, "replicates": 32, "seed": 0}
+RATIOS, RATES, ENDS = (2, 8), [0.1 * 2.0**k for k in range(4)], (8, 16, 24, 32, 40, 48, 64, 80, 104, 128)
+_SIZES: dict[str, Any] = {"rates": RATES, "ends": ENDS, "replicates": 16, "seed": 0}
 SETTINGS = [
     {"task": task, "ratio": ratio, "arm": arm, **_SIZES}
     for task in TASKS
@@ -33,7 +33,7 @@ SETTINGS = [
     for arm in (token_ratios.METHODS if ratio else ("PPO",))
 ]
 QUICK = [
-    {**setting, "rates": RATES[2:4], "ends": ENDS[:4], "replicates": 4}
+    {**setting, "rates": RATES[1:3], "ends": ENDS[:4], "replicates": 4}
     for setting in SETTINGS
     if setting["task"] == "arms"
 ]

@@ -16,6 +16,8 @@ from paper_figures import _vcpo as look
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = ("roll_sizes",)
+EXTRA = 64
+"""Spare environments whose seconds are quoted."""
 LADDER = {
     "lockstep": "lockstep",
     "environment": "environment-level",
@@ -102,15 +104,16 @@ def speed(rows: Any, deviation: float) -> dict[str, float]:
     return shared.faster(*(shared.one(rows, "latency", arm, deviation) for arm in ("lockstep", "environment")))
 
 
-def spared(rows: Any, arm: str, other: str, more: int = 64) -> dict[str, float]:
+def spared(rows: Any, arm: str, other: str, more: int = EXTRA) -> dict[str, float]:
     """Speed of one use of so many spare environments over another."""
     return shared.faster(*(shared.one(rows, "environments", each, more) for each in (other, arm)))
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Speeds by spread, by spare environments, along the ladder; and how near to their bounds seconds come."""
-    found = {}
-    for deviation in (roll_sizes.SPREADS[0], roll_sizes.SPREADS[-1]):
+    narrow, broad = roll_sizes.SPREADS[0], roll_sizes.SPREADS[-1]
+    found = {"narrow": f"{narrow:g}", "broad": f"{broad:g}", "extra": str(EXTRA)}
+    for deviation in (narrow, broad):
         value = speed(rows, deviation)
         found[f"spread_{deviation:.0f}"] = f"{value['value']:.2f} ± {value['value'] - value['low']:.2f}"
     bare = shared.one(rows, "environments", "groups", 0)
@@ -119,7 +122,7 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"both_{samples}"] = shared.seconds(shared.one(rows, "environments", "both", groups, samples))
     for arm in SPARE:
         key = arm.replace(", ", "_").replace(" ", "_")
-        found[key] = shared.seconds(shared.one(rows, "environments", arm, 64))
+        found[key] = shared.seconds(shared.one(rows, "environments", arm, EXTRA))
     base = shared.one(rows, "agents", "lockstep", roll_sizes.LATENCY)
     for key, arm in (
         ("alone", "environment"),

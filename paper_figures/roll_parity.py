@@ -125,19 +125,14 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Comparisons by outcome: at one rate, at own best rates, while unsolved and in the end; and the largest losses."""
+    """Comparisons by outcome: at one rate, at own best rates, while unsolved and in the end; and mean losses at ratio 8."""
     found = {"smallest": f"{league.SMALLEST:g}", "runs": str(int(rows.samples.max())), "late": str(LATE)}
-    for key, unsolved, own in (
-        ("one", True, False),
-        ("own", True, True),
-        ("end_one", False, False),
-        ("end_own", False, True),
-    ):
+    found["unsolved"] = f"{100 * UNSOLVED:.0f}"
+    readings = {"one": (True, False), "own": (True, True), "end_one": (False, False), "end_own": (False, True)}
+    for key, (unsolved, own) in readings.items():
         table = differences(rows, unsolved, own)
-        found |= {
-            f"{key}_{word}": str(int((table.word == word).sum())) for word in ("equal", "worse", "better", "undecided")
-        }
+        found |= {f"{key}_{word}": str(int((table.word == word).sum())) for word in ("equal", "worse", "better")}
         found["judged"] = str(len(table))
         late = table[table.ratio == LATE].groupby("arm").value.mean()
-        found |= {f"{key}_{arm.replace(' ', '_').lower()}": f"{late[arm]:+.2f}".replace("-", "−") for arm in ARMS}
+        found |= {f"{key}_{arm.lower()}": f"{late[arm]:+.2f}".replace("-", "−") for arm in SHOWN}
     return found

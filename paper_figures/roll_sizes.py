@@ -108,6 +108,10 @@ def gained(rows: Any, count: int, spread: float) -> float:
 def numbers(rows: Any) -> dict[str, str]:
     """Speeds by pool, seconds of queues and of replicated prompts, sufficient ratios, and shares of the bounds."""
     found: dict[str, str] = {"more": str(MORE), "share": f"{100 * ENOUGH:.0f}"}
+    ends = {"few": roll_sizes.GPUS[0], "many": roll_sizes.GPUS[-1], "least": roll_sizes.SIZES[0]}
+    ends |= {"most": roll_sizes.SIZES[-1], "prompts": 64, "samples": 16}
+    found |= {key: str(value) for key, value in ends.items()}
+    found |= {"tight": f"{shared.TIGHT:g}", "wide": f"{shared.LONG:g}"}
     for key, spread in (("", shared.TIGHT), ("long_", shared.LONG)):
         for count in (roll_sizes.GPUS[0], roll_sizes.GPUS[-1]):
             base = shared.one(rows, "gpus", "batch", count, spread=spread)
