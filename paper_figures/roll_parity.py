@@ -125,7 +125,7 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Comparisons by outcome: at one rate, at own best rates, while unsolved and in the end; and mean losses at ratio 8."""
+    """Comparisons by outcome: at one rate, at own best rates, while unsolved at the end; and mean losses."""
     found = {"smallest": f"{league.SMALLEST:g}", "runs": str(int(rows.samples.max())), "late": str(LATE)}
     found["unsolved"] = f"{100 * UNSOLVED:.0f}"
     readings = {"one": (True, False), "own": (True, True), "end_one": (False, False), "end_own": (False, True)}
