@@ -17,7 +17,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "GAC": {"color": look.COLOR["controlled"], "marker": "^"},
 }
 """Methods that the paper compares, with their marks."""
-NAMES = {"chain": "chain of bits", "peaked": "64 tokens, wrong at first", "kinds": "32 tokens"}
+CALLED = {"GAC": "GAC on GRPO"}
 AS_GOOD, BOLD = 0.005, 4.0
 """Difference of returns that decides nothing; the bold rate, in best synchronous ones."""
 STALE = tuple(level for level in gac_steps.STALENESS if level)

@@ -50,7 +50,7 @@ def draw_updates(ax: Axes, rows: Any) -> None:
                 own["update"], own.value, reach, label=f"staleness {level}" if level else "synchronous", **style
             )
     ax.axhline(0.0, **_style.REFERENCE)
-    ax.set(ylim=(-0.1, 1.0), xlabel="update", ylabel="cosine of\nconsecutive gradients", title="GRPO")
+    ax.set(ylim=(-0.1, 1.25), xlabel="update", ylabel="cosine of\nconsecutive gradients", title="GRPO")
     ax.legend(frameon=False, ncols=2, fontsize=7.0, loc="upper right")
 
 
@@ -75,12 +75,12 @@ def draw_areas(ax: Axes, rows: Any) -> None:
         points(ax, 0.3 * (place - 1.5) - own.lead, own, label=NAMES[score], **style)
     ax.axhline(0.5, **_style.REFERENCE)
     ax.set(
-        ylim=(0.3, 1.02),
+        ylim=(0.0, 1.05),
         xlabel="updates before the fall",
         ylabel="AUC, falling or healthy",
         title="RLOO, all staleness pooled",
     )
-    ax.legend(frameon=False, ncols=2, fontsize=7.0, loc="lower left")
+    ax.legend(frameon=False, ncols=2, fontsize=7.0, loc="lower right")
 
 
 def swept(rows: Any, staleness: int, quantity: str, skips: bool) -> Any:
@@ -101,7 +101,7 @@ def draw_thresholds(ax: Axes, rows: Any) -> None:
                 points(ax, x, own, color=look.COLOR[color], marker=marker, label=label)
     look.shares(ax)
     ax.set(xlabel="threshold of the cosine (1: none)", ylabel="runs that fall", title="GAC on GRPO")
-    ax.legend(frameon=False, fontsize=7.0, loc="upper left", bbox_to_anchor=(0.0, 1.0))
+    ax.legend(frameon=False, fontsize=7.0, loc="center left", bbox_to_anchor=(0.0, 0.4))
 
 
 def draw(rows: Any) -> Figure:
@@ -121,7 +121,7 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Cosines by staleness, areas at one lead, and what thresholds do."""
-    found: dict[str, str] = {"lead": str(LEAD), "late": str(LATE)}
+    found: dict[str, str] = {"lead": str(LEAD), "late": str(LATE), "low": "8", "middle": "16"}
     rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
     for level in gac_steps.STALENESS:
         own = shared.steps(rows, task=TASK, arm="GRPO", staleness=level, quantity="cosine", rate=rate)

@@ -67,7 +67,10 @@ def draw(rows: Any) -> Figure:
         axes[1, 0].set_xlabel("update")
         for ax in axes[:, 0]:
             ax.set_ylabel("return of the trained policy")
-        looks = {"GRPO, synchronous": FRESH, **shared.ARMS}
+        looks = {
+            "GRPO, synchronous": FRESH,
+            **{shared.CALLED.get(arm, arm): style for arm, style in shared.ARMS.items()},
+        }
         handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in looks.items()]
         lost, won = (
             shared.record(rows, "GAC", "GRPO", 1.0)[2],
@@ -92,28 +95,36 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{key}_return"] = f"{shared.returned(rows, arm, 1.0):.3f}"
         found[f"{key}_daring"] = f"{shared.returned(rows, arm, shared.BOLD):.3f}"
         found[f"{key}_best"] = f"{shared.returned(rows, arm, None):.3f}"
-        found[f"{key}_end"] = f"{shared.returned(rows, arm, 1.0, 'end'):.3f}"
     fresh = [
         shared.at(rows, task, 0, shared.BASE, "mean", 1.0).value for task in {task for task, _ in shared.places(rows)}
     ]
     found["fresh"] = f"{sum(fresh) / len(fresh):.3f}"
+    found |= {
+        f"{key}_end": f"{shared.returned(rows, arm, 1.0, 'end'):.3f}" for key, arm in (("gac", "GAC"), ("grpo", "GRPO"))
+    }
     return found | compared(rows, arms)
 
 
 def compared(rows: Any, arms: list[str]) -> dict[str, str]:
     """Wins, ties and losses of GAC beside GRPO, M2PO and BAPO, and places where it ends as high as fresh data."""
     found = {}
+    others = [arm for arm in shared.ARMS if arm in arms and arm != "GAC"]
     for name, times in (("usual", 1.0), ("bold", shared.BOLD), ("best", None)):
-        records = {arm: shared.record(rows, "GAC", arm, times) for arm in shared.ARMS if arm in arms and arm != "GAC"}
-        total = [sum(each) for each in zip(*records.values(), strict=True)]
-        found[f"won_{name}"], found[f"tied_{name}"], found[f"lost_{name}"] = map(str, total)
-        found[f"all_{name}"] = str(sum(total))
+        found[f"base_{name}"] = outcome(shared.record(rows, "GAC", "GRPO", times))
+        for key, arm in (("", "GAC"), ("rloo_", "GAC on RLOO")):
+            if arm in arms:
+                records = [shared.record(rows, arm, other, times) for other in others]
+                found[f"{key}all_{name}"] = outcome([sum(each) for each in zip(*records, strict=True)])
         if "GAC on RLOO" in arms:
-            won, tied, lost = shared.record(rows, "GAC on RLOO", "RLOO", times)
-            found[f"rloo_{name}"] = f"{won} wins, {tied} ties, {lost} losses"
+            found[f"rloo_base_{name}"] = outcome(shared.record(rows, "GAC on RLOO", "RLOO", times))
     even = [
         shared.at(rows, task, s, "GAC", "end", 1.0).high_end
         >= shared.at(rows, task, 0, shared.BASE, "end", 1.0).low_end - shared.AS_GOOD
         for task, s in shared.places(rows)
     ]
     return found | {"even": str(sum(even))}
+
+
+def outcome(record: Any) -> str:
+    """Wins, ties and losses in short."""
+    return "/".join(str(each) for each in record)
