@@ -27,9 +27,8 @@ PAGES = {
     "benchmarks/README.md": "benchmarks/README.md",
     "experiments/LOG.md": "log.md",
     "experiments/README.md": "experiments/README.md",
-    "paper_figures/README.md": "gallery/README.md",
 }
-"""Pages by where they stand in the tree, and on the site; notebooks and those of docs/ besides."""
+"""Pages by where they stand in the tree, and on the site; notebooks, the gallery and those of docs/ besides."""
 ASSETS = {
     "paper_figures/pictures/*.png": "gallery/pictures",
     "paper_figures/*.json": "gallery",
@@ -55,6 +54,7 @@ def places() -> dict[str, str]:
     """Where every page and asset of the tree stands on the site."""
     found = dict(PAGES)
     found |= {f"docs/{path.name}": path.name for path in [*(ROOT / "docs").glob("*.md"), EXPLORER]}
+    found |= {f"paper_figures/{path.name}": f"gallery/{path.name}" for path in (ROOT / "paper_figures").glob("*.md")}
     found |= {f"notebooks/{path.name}": f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.md")}
     found |= {path: path.removeprefix("docs/") for path in _inside("docs/**/*.png")}
     for pattern, folder in ASSETS.items():

@@ -63,17 +63,18 @@ QUICK = [
 ]
 
 
-def spec(task: str, law: str, arm: str, rates: list[float], replicates: int, updates: int) -> sim.Spec:
-    """An arm at all rates, each with its own replicates."""
+def spec(
+    made: Any, law: Any, arm: str, rates: list[float], replicates: int, updates: int, method: Any = None
+) -> sim.Spec:
+    """An arm at all rates, each with its own replicates; `method`: another than that of `ARMS`."""
     at = tuple(float(rate) for rate in np.repeat(rates, replicates))
-    made, _ = TASKS[task]
     # GAC removes what exceeds the cosine of unrelated directions, twice its spread, and never skips.
     control = (sim.updates.align(low=2.0 / math.sqrt(made.policy().size)),) if arm == "GAC" else ()
     scaled = (sim.updates.ess_step("sqrt"),) if arm in SCALED else ()
     return sim.Spec(
         made,
-        LAWS[law],
-        ARMS[arm],
+        law,
+        method or ARMS[arm],
         sim.chain(sim.updates.clip_norm(1.0), *control, sim.updates.adam(at), *scaled),
         samples_per_group=8,
         updates=updates,
@@ -85,9 +86,16 @@ def spec(task: str, law: str, arm: str, rates: list[float], replicates: int, upd
 def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of one arm at one place, at all rates."""
     task, law, arm, rates, each = (setting[name] for name in ("task", "law", "arm", "rates", "replicates"))
-    trace = sim.run(spec(task, law, arm, rates, each, setting["updates"]), seed=setting["seed"], progress=False)
+    made, best = TASKS[task]
+    trace = sim.run(spec(made, LAWS[law], arm, rates, each, setting["updates"]), seed=setting["seed"], progress=False)
+    place = {"task": task, "law": law, "arm": arm, "samples": each}
+    return [{name: {**place, **row}[name] for name in COLUMNS} for row in measured(trace, rates, each, best)]
+
+
+def measured(trace: Any, rates: list[float], each: int, best: float) -> list[dict[str, Any]]:
+    """Falls, the mean return and that at the end, at every rate of a run over all of them."""
     returns = trace["policy_return"]
-    fell = alarms.fallen(returns, float(returns[0].mean()), TASKS[task][1]).collapsed >= 0
+    fell = alarms.fallen(returns, float(returns[0].mean()), best).collapsed >= 0
     late = returns[-(len(returns) // 10) :]
     rows = []
     for k, rate in enumerate(rates):
@@ -98,6 +106,5 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
             mean = uncertainty.between(values[:, own].mean(0))
             reach = uncertainty.critical(0.05, mean.freedom) * mean.error
             found[name] = {"value": mean.value, "low": mean.value - reach, "high": mean.value + reach}
-        place = {"task": task, "law": law, "arm": arm, "rate": rate, "samples": each}
-        rows += [{**place, "quantity": name, **value} for name, value in found.items()]
-    return [{name: row[name] for name in COLUMNS} for row in rows]
+        rows += [{"rate": rate, "quantity": name, **value} for name, value in found.items()]
+    return rows

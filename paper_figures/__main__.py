@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from asyncsim.base import workers
 from asyncsim.base.checks import InputError
@@ -17,7 +19,7 @@ from paper_figures import _claims, _gallery, _pipeline
 def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 done; 2 something refused, one line each; 130 interrupted."""
     parser = argparse.ArgumentParser(prog="python -m paper_figures", description="Draw figures from result rows.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="figures; without any, all of them and README.md")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures; without any, all of them and the pages")
     parser.add_argument("--quick", action="store_true", help="from rows of `--quick` runs, into build/figures/")
     parser.add_argument(
         "--rows",
@@ -25,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="DIR",
         help="from rows of `python -m experiments ... --set ... --out DIR`, into build/figures/; of several, DIR/NAME",
     )
-    parser.add_argument("--text", action="store_true", help="README.md alone, where the pictures stand")
+    parser.add_argument("--text", action="store_true", help="the pages alone, where the pictures stand")
     options = parser.parse_args(arguments)
     if options.rows and not options.names:
         parser.error("name the figures that --rows are for")
@@ -73,7 +75,7 @@ def make_one(name: str, quick: bool, text: bool, rows: Path | None) -> tuple[str
 
 
 def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
-    """Write README.md unless something is wrong with it; returns what is."""
+    """Write the pages unless something is wrong with them; returns what is."""
     where, here = _pipeline.folder(quick), _pipeline.HERE
     try:
         front = (here.parent / "README.md").read_text(encoding="utf-8")
@@ -81,22 +83,27 @@ def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
         front = ""
     questions = [each for asked in _contract.papers().values() for each in asked]
     wrong = _gallery.faults(here, _pipeline.names(), questions, front)
-    text, missing = _gallery.readme(here, numbers, _claims.table())
+    made, missing = _gallery.pages(here, numbers, _claims.tables())
     # Where a figure could not be drawn, that is said already.
     wrong += missing if set(numbers) == set(_pipeline.names()) else []
     absent = [name for name in numbers if not (where / _gallery.PICTURES / f"{name}.png").exists()]
     wrong += [f"{name}.png: not drawn; run `python -m paper_figures {name}`" for name in absent]
     if wrong or set(numbers) != set(_pipeline.names()):
         return wrong
+    if "claim_map" in numbers:
+        listed = {"claims.json": _claims.rows(numbers), "items.json": _claims.items(numbers)}
+        made |= {name: json.dumps(rows, indent=1, ensure_ascii=False) + "\n" for name, rows in listed.items()}
     try:
-        if "claim_map" in numbers:
-            found = json.dumps(_claims.rows(numbers), indent=1, ensure_ascii=False) + "\n"
-            write_atomically(where / "claims.json", lambda file: file.write(found.encode()))
-        write_atomically(where / "README.md", lambda file: file.write(text.encode()))
+        for name, text in made.items():
+            write_atomically(where / name, partial(_fill, text))
     except InputError as error:
         return [str(error)]
-    print("README.md in", where)
+    print(", ".join(made), "in", where)
     return []
+
+
+def _fill(text: str, file: IO[bytes]) -> None:
+    file.write(text.encode())
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ from asyncsim.base import checks
 
 UNTESTED = "not tested here"
 VERDICTS = ("reproduced", "mostly", "mixed", "mostly not", "not reproduced", "under conditions", UNTESTED)
-"""In words: reproduced at all places, at most, at some, at few, at none; where a stated condition holds; a regime that cannot
-show the effect."""
+"""Reproduced at all places, at most, at some, at few, at none; where one condition holds; no regime shows it."""
 SOURCES = ("text", "repo", "notes", "abstract")
 """What is known of an item: its text was read, the authors' code, notes of others on the text, the abstract alone."""
 KINDS = ("figure", "proxy", "none")
@@ -53,8 +52,8 @@ class Claim:
 class Item:
     """A figure, table or headline statement of a paper, and its counterpart here.
 
-    `stated`: the paper's own number, only where it was read. `ours`: what came out here, text as in `Claim`. `differs`: the
-    three largest differences of setting, or why there is no counterpart.
+    `stated`: the paper's own number, only where it was read. `ours`: what came out here, text as in `Claim`. `differs`:
+    the three largest differences of setting, or why there is no counterpart.
     """
 
     paper: str
@@ -73,7 +72,7 @@ class Item:
         shown = self.kind != "none"
         for name in ("figure", "verdict", "ours"):
             value = getattr(self, name)
-            checks.require(bool(value) == shown, name, value, "given where there is a counterpart, else empty", "mend it")
+            checks.require(bool(value) == shown, name, value, "given unless kind is none", "mend it")
         if shown:
             checks.one_of("verdict", self.verdict, VERDICTS, "choose one")
         checks.require(bool(self.differs), "differs", self.differs, "what differs, or the reason", "say it")

@@ -65,7 +65,7 @@ def draw(claims: Sequence[Claim], tables: Iterable[Any], title: str) -> Figure:
             each.set_ylim(ax.get_ylim())
         for tick in heads.get_yticklabels():
             tick.set_color(_style.COLORS["muted"])
-        figure.legend(loc="outside upper left", ncols=len(_claim.VERDICTS), handletextpad=0.1, title=title)
+        figure.legend(loc="outside upper left", ncols=4, handletextpad=0.1, title=title)
         if any(claim["rebuilt"] for claim in found):
             ax.set_xlabel("* judged on our reconstruction", fontsize=7)
     return figure

@@ -28,7 +28,7 @@ from paper_figures import (
     _claims_tba,
     _claims_vcpo,
 )
-from paper_figures._claim import UNTESTED, Claim
+from paper_figures._claim import UNTESTED, VERDICTS, Claim
 from paper_figures._gallery import PLACEHOLDER
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
@@ -60,6 +60,7 @@ OF_STATUS = {
 
 SHORT = {
     "2602.17616/root-of-ess": "step scales with the root of ESS",
+    "2610.01896/group-mass": "delay enters by the cap's bias alone",
     "2607.01083/bias": "bias grows as staleness × step",
     "2607.01083/ballistic": "positive cosine means drift",
     "2609.20807/score-drift": "score drift is the main cause",
@@ -93,15 +94,34 @@ def filled(text: str, numbers: Mapping[str, Mapping[str, str]]) -> str:
     return PLACEHOLDER.sub(number, text)
 
 
-def table() -> str:
-    """All claims as Markdown, with placeholders for numbers."""
+def table(known: Iterable[Claim] = CLAIMS) -> str:
+    """Claims as Markdown, with placeholders for numbers."""
     rows = ["| source | claim | verdict | number |", "|---|---|---|---|"]
-    for before, each in zip((None, *CLAIMS), CLAIMS, strict=False):
+    known = tuple(known)
+    for before, each in zip((None, *known), known, strict=False):
         verdict = f"**{each.verdict}**" + (f": {each.when}" if each.when else "")
         source = "" if before and before.source == each.source else each.source
         claim = f"[{each.text}](#{each.figure})" + "\\*" * each.rebuilt
         rows.append(f"| {source} | {claim} | {verdict} | {each.number} |")
-    return "\n".join(rows) + "\n\n\\* judged on our reconstruction of the method\n"
+    note = "\n\\* judged on our reconstruction of the method\n" if any(each.rebuilt for each in known) else ""
+    return "\n".join(rows) + "\n" + note
+
+
+def counts() -> str:
+    """How many claims of each source came out how, as Markdown."""
+    rows = [f"| source | {' | '.join(VERDICTS)} |", "|---|" + "---|" * len(VERDICTS)]
+    for source in dict.fromkeys(each.source for each in CLAIMS):
+        own = [each for each in CLAIMS if each.source == source]
+        found = [sum(each.verdict == verdict for each in own) for verdict in VERDICTS]
+        rows.append(f"| [{source}](#{own[0].figure}) | {' | '.join(str(count or '') for count in found)} |")
+    return "\n".join(rows) + "\n"
+
+
+def tables() -> dict[str, str]:
+    """Tables of the gallery by the name that stands for them."""
+    sources = dict.fromkeys(each.source for each in CLAIMS)
+    of = {f"claims {source}": table(each for each in CLAIMS if each.source == source) for source in sources}
+    return {"claims": table(), "counts": counts(), "items": item_table()} | of
 
 
 def rows(numbers: Mapping[str, Mapping[str, str]], known: Iterable[Claim] = ()) -> list[dict[str, Any]]:
@@ -126,6 +146,6 @@ def item_table() -> str:
     for before, each in zip((None, *ITEMS), ITEMS, strict=False):
         paper = "" if before and before.paper == each.paper else each.paper
         item = each.item + (f" ({each.stated})" if each.stated else "")
-        shown = f"[{each.kind}](README.md#{each.figure})" if each.figure else "no"
+        shown = f"[{each.kind}](#{each.figure})" if each.figure else "no"
         rows.append(f"| {paper} | {item} | {each.source} | {shown} | {each.verdict} | {each.ours} | {each.differs} |")
     return "\n".join(rows) + "\n"

@@ -19,7 +19,7 @@ CLAIMS = (
     _claim(
         "2.72 times faster on agentic tasks",
         "reproduced",
-        "{roll_flash:agentic_4} at ratio 4; {roll_agents:agents_both} with all parts",
+        "{roll_flash:agentic_4} at ratio 4; {roll_agents:agents_both} with all",
         "roll_flash",
     ),
     _claim(

@@ -1,9 +1,10 @@
-"""The gallery's text: entries whose numbers come from rows, put together by a skeleton, and what is wrong with them.
+"""Pages of the gallery: entries whose numbers come from rows, put together by skeletons, and what is wrong with them.
 
-`entries/_gallery.md` holds what stands between the entries; a line `<!-- NAME.md -->` is replaced by that entry, its
-headings one level deeper and its links from here, and `#NAME` leads to it; `<!-- claims -->` by the table of claims.
-`{key}` in an entry is a number of its own figure, `{figure:key}` anywhere one of another figure. What an entry has to
-say stands before its fold (`<details>`), how it was done behind it.
+`entries/_PAGE.md` holds what stands between the entries of `PAGE.md`, `entries/_index.md` those of README.md. A line
+`<!-- NAME.md -->` is replaced by that entry, its headings one level deeper and its links from here; `#NAME` leads to it
+from any page. `<!-- claims -->` and other names of tables are replaced by these. `{key}` in an entry is a number of its
+own figure, `{figure:key}` anywhere one of another figure. What an entry has to say stands before its fold
+(`<details>`), how it was done behind it.
 """
 
 from __future__ import annotations
@@ -21,22 +22,28 @@ Numbers = Mapping[str, Mapping[str, str]]
 ENTRIES, PICTURES = "entries", "pictures"
 """Folders of the gallery: what is written by hand, and what scripts draw."""
 KINDS = ("png", "pdf")
-SKELETON = f"{ENTRIES}/_gallery.md"
-NOTICE = f"<!-- Written by `python -m paper_figures` from {SKELETON} and {ENTRIES}/NAME.md: change those. -->\n"
-VERDICT = re.compile(r"\*(mostly(\s+not)?|mixed|not\s+reproduced|not\s+tested\s+here|reproduced|under\s+conditions)\b[^*]*\*", re.I)
+INDEX = "index"
+"""The page that is README.md."""
+NOTICE = f"<!-- Written by `python -m paper_figures` from {ENTRIES}/: change what stands there. -->\n"
+VERDICT = re.compile(
+    r"\*(mostly(\s+not)?|mixed|not\s+reproduced|not\s+tested\s+here|reproduced|under\s+conditions)\b[^*]*\*", re.I
+)
 PARAGRAPHS = ("Claimed", "Measured", "Verdict", "Departures", "Conditions", "Made by")
 """What an entry on a question of a paper has."""
 QUOTING = ("Measured", "Verdict")
 """Paragraphs in which every number comes from rows."""
 PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
-CLAIMS, FOLD = "<!-- claims -->", "<details>"
+FOLD = "<details>"
 BEFORE = 150
 """Most words of an entry before its fold."""
-LENGTH, LINE = 165, 32
-"""Most words of the gallery for each of its entries, the table of claims apart; and of a line of that table.
+MOST, MOST_INDEX, LINE = 2500, 1500, 35
+"""Most words of a page, of the index, and of a line of a table.
 
-Words as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code."""
-TABLE = re.compile(r"^\| source \| claim \|.*?(?=\n\n)", re.M | re.S)
+Words as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code. Tables of claims and items
+have a limit for each line instead."""
+TABLE = re.compile(r"^\| (?:source \| claim|paper \| item) \|.*?(?=\n\n|\n?\Z)", re.M | re.S)
+MARK = re.compile(r"^<!-- ([^.]+?) -->$", re.M)
+PLACE = re.compile(r"\]\(#(\w+)\)")
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 LINK = re.compile(r"!\[[^]]*\]\(([^)#\s]+)\)")
@@ -47,45 +54,60 @@ BARE = re.compile(r"(?<![A-Za-z0-9_])\d(?:[\w.,]*\w)?")
 """A number; digits within a name (SmolLM2) are none."""
 
 
-def readme(folder: Path, numbers: Numbers, claims: str = "") -> tuple[str, list[str]]:
-    """The gallery with its numbers and claims, and in one line each what has no number, is not quoted or is long."""
-    texts, wrong, used = [NOTICE], [], set()
-    for figure, piece in pieces(folder):
-        text = piece.replace(CLAIMS, claims)
-        where = _entry(figure) if figure else SKELETON
+def written(page: str) -> str:
+    """The file of a page."""
+    return "README.md" if page == INDEX else f"{page}.md"
 
-        def number(found: re.Match[str], figure: str = figure, where: str = where) -> str:
-            own, key = found[1] or figure, found[2]
-            used.add((own, key))
-            if key not in numbers.get(own, {}):
-                wrong.append(f"{where}: {found[0]} has no number; let numbers() of {own or 'its figure'}.py give {key}")
-            return numbers.get(own, {}).get(key, found[0])
 
-        texts.append(outside(text, lambda part, number=number: PLACEHOLDER.sub(number, part)))  # type: ignore[misc]
+def skeletons(folder: Path) -> dict[str, str]:
+    """What stands between the entries, by page."""
+    found = sorted((folder / ENTRIES).glob("_*.md"))
+    return {path.stem[1:]: path.read_text(encoding="utf-8") for path in found}
+
+
+def pages(folder: Path, numbers: Numbers, tables: Mapping[str, str] | None = None) -> tuple[dict[str, str], list[str]]:
+    """Pages by file, filled in, and in one line each what has no number, is not quoted or is long."""
+    made, wrong, used = {}, [], set()
+    frames = skeletons(folder)
+    homes = {figure: page for page, text in frames.items() for figure in ENTRY.findall(text)}
+    for page, frame in frames.items():
+        texts = [NOTICE]
+        for figure, piece in pieces(folder, frame):
+            text = MARK.sub(lambda found: (tables or {}).get(found[1], found[0]), piece)
+            where = _entry(figure) if figure else _skeleton(page)
+
+            def number(found: re.Match[str], figure: str = figure, where: str = where) -> str:
+                own, key = found[1] or figure, found[2]
+                used.add((own, key))
+                if key not in numbers.get(own, {}):
+                    line = f"{found[0]} has no number; let numbers() of {own or 'its figure'}.py give {key}"
+                    wrong.append(f"{where}: {line}")
+                return numbers.get(own, {}).get(key, found[0])
+
+            def place(found: re.Match[str], page: str = page) -> str:
+                home = homes.get(found[1], page)
+                return found[0] if home == page else f"]({written(home)}#{found[1]})"
+
+            texts.append(outside(text, lambda part: PLACE.sub(place, PLACEHOLDER.sub(number, part))))
+        made[written(page)] = "".join(texts)
     idle = [(figure, key) for figure, own in numbers.items() for key in own if (figure, key) not in used]
     wrong += [f"{figure}.py: nothing quotes {key} of numbers(); quote or drop it" for figure, key in idle]
-    return "".join(texts), [*wrong, *unread("".join(texts))]
+    return made, [*wrong, *(line for name, text in made.items() for line in unread(name, text))]
 
 
-def most(text: str) -> int:
-    """Most words of a gallery with as many entries."""
-    return LENGTH * max(1, text.count('\n<a id="'))
-
-
-def unread(text: str) -> list[str]:
-    """What is too long in the gallery with its numbers, in one line each; ends of intervals are numbers."""
-    count, limit = _prose.words(TABLE.sub("", text)), most(text)
-    wrong = [f"README.md: {count} words; at most {limit}: shorten entries"] if count > limit else []
+def unread(name: str, text: str) -> list[str]:
+    """What is too long on a page with its numbers, in one line each; ends of intervals are numbers."""
+    count, limit = _prose.words(TABLE.sub("", text)), MOST_INDEX if name == written(INDEX) else MOST
+    wrong = [f"{name}: {count} words; at most {limit}: shorten entries"] if count > limit else []
     lines = [line for table in TABLE.findall(text) for line in table.splitlines()]
-    wrong += [f"README.md: shorten the claim {line}" for line in lines if _prose.words(line) > LINE]
-    return wrong + [f"README.md: {line}" for line in _prose.faults(text)]
+    wrong += [f"{name}: shorten the line {line}" for line in lines if _prose.words(line) > LINE]
+    return wrong + [f"{name}: {line}" for line in _prose.faults(text)]
 
 
-def pieces(folder: Path) -> list[tuple[str, str]]:
-    """Texts in order, each with its figure; those of the skeleton have none."""
-    parts = ENTRY.split((folder / SKELETON).read_text(encoding="utf-8"))
+def pieces(folder: Path, frame: str) -> list[tuple[str, str]]:
+    """Texts of a page in order, each with its figure; those of the skeleton have none."""
     found = []
-    for place, part in enumerate(parts):
+    for place, part in enumerate(ENTRY.split(frame)):
         path = folder / _entry(part)
         if place % 2 == 0:
             found.append(("", part))
@@ -104,26 +126,36 @@ def faults(folder: Path, scripts: Iterable[str], questions: Iterable[str], front
     """
     scripts, questions = set(scripts), set(questions)
     entries = {path.stem: path.read_text(encoding="utf-8") for path in sorted((folder / ENTRIES).glob("[!_]*.md"))}
-    skeleton = (folder / SKELETON).read_text(encoding="utf-8")
-    shown = Counter(ENTRY.findall(skeleton))
+    frames = {_skeleton(page): text for page, text in skeletons(folder).items()}
+    shown = Counter(figure for text in frames.values() for figure in ENTRY.findall(text))
     drawn = sorted(path for kind in KINDS for path in (folder / PICTURES).glob(f"*.{kind}"))
     idle = [path for path in drawn if path.stem not in scripts]
-    texts = {SKELETON: skeleton, **{_entry(name): text for name, text in entries.items()}}
+    texts = frames | {_entry(name): text for name, text in entries.items()}
+    stale = {path.name for path in folder.glob("*.md")} - {written(page) for page in skeletons(folder)}
     return [
         *(f"{PICTURES}/{path.name}: no script makes it; write {path.stem}.py or remove it" for path in idle),
         *(f"{name}.py: no entry; write {_entry(name)}" for name in sorted(scripts - set(entries))),
         *(f"{_entry(name)}: no script; write {name}.py" for name in sorted(set(entries) - scripts)),
-        *(f"{_entry(name)}: not in {SKELETON}; add <!-- {name}.md -->" for name in sorted(set(entries) - set(shown))),
-        *(f"{SKELETON}: there is no {name}.md; write it" for name in sorted(set(shown) - set(entries))),
-        *(f"{SKELETON}: {name}.md twice; remove one" for name, count in sorted(shown.items()) if count > 1),
+        *(f"{_entry(name)}: on no page; add <!-- {name}.md --> to one" for name in sorted(set(entries) - set(shown))),
+        *(f"{ENTRIES}: there is no {name}.md; write it" for name in sorted(set(shown) - set(entries))),
+        *(f"{ENTRIES}: {name}.md twice; remove one" for name, count in sorted(shown.items()) if count > 1),
+        *(f"{name}: no skeleton; write {_skeleton(name[:-3])} or remove it" for name in sorted(stale)),
         *_links(scripts, texts, front),
-        *(f"{SKELETON}: {digits} in a table comes from nowhere; quote {{figure:key}}" for digits in _tabled(skeleton)),
+        *(
+            f"{name}: {digits} in a table comes from nowhere; quote {{figure:key}}"
+            for name, text in frames.items()
+            for digits in _tabled(text)
+        ),
         *(f"{_entry(name)}{line}" for name, text in entries.items() for line in _within(name, text, name in questions)),
     ]
 
 
 def _entry(name: str) -> str:
     return f"{ENTRIES}/{name}.md"
+
+
+def _skeleton(page: str) -> str:
+    return f"{ENTRIES}/_{page}.md"
 
 
 def _links(scripts: set[str], texts: Mapping[str, str], front: str) -> list[str]:
@@ -159,7 +191,9 @@ def _within(name: str, text: str, question: bool) -> list[str]:
     if question:
         wrong += [f": no paragraph **{head}.**" for head in PARAGRAPHS if head not in parts]
         if not VERDICT.search(parts.get("Verdict", "")):
-            wrong.append(", Verdict: say *reproduced*, *mostly*, *mixed*, *mostly not*, *not reproduced* or *not tested here*")
+            wrong.append(
+                ", Verdict: say *reproduced*, *mostly*, *mixed*, *mostly not*, *not reproduced* or *not tested here*"
+            )
     return wrong
 
 

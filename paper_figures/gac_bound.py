@@ -159,6 +159,7 @@ def numbers(rows: Any) -> dict[str, str]:
         "last": f"{int(constant.staleness.max())}",
         "exceeding": f"{int((plain.low_ratio > 1.0).sum())}",
         "tight_late": with_interval(tight.iloc[1], 3),
+        "loose_late": with_interval(tight.iloc[-1], 3),
         "bandit_most": f"{bandit.max():.2f}",
         "arrival_most": f"{held.value_ratio.max():.2f}",
         "project_above": f"{int((less.low_ratio > 1.0).sum())} of {len(less)}",

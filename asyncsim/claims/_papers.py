@@ -6,6 +6,7 @@ Sentences are in our words, after the abstracts; `2609.20807/score-drift`, `2607
 2206.08307 after a summary.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,13 @@ def _at(id: str, quantity: str, **changes: Any) -> float:
     """A quantity that a claim predicts at its stated point, but for some parameters."""
     known = claim(id)
     return known.predict({**known.point.example(), **changes})[quantity]
+
+
+def _mass(samples: int) -> float:
+    """Norm of the bias of a capped group."""
+    known = claim("estimator/group-mass")
+    bias = known.predict({**known.point.example(), "samples": samples})
+    return math.hypot(*(value for name, value in bias.items() if name.startswith("bias")))
 
 
 def _baseline_kept() -> str:
@@ -158,6 +166,14 @@ STATEMENTS = (
         "Exact for a known constant and full ratios; estimated from its own batch it shortens the mean gradient.",
         _baseline_kept,
         when="untruncated ratios, a constant that does not come from the batch",
+    ),
+    Statement(
+        "2610.01896/group-mass",
+        "With a cap on a group's mean ratio, delay enters the bound only through the bias of the cap.",
+        "exact",
+        ("estimator/group-mass",),
+        "The norm is bounded at any staleness. Above a cap of one the bias vanishes as groups grow.",
+        lambda: f"bias {_mass(1):.3f} alone, {_mass(8):.3f} in groups of 8",
     ),
     Statement(
         "2607.01083/bias",

@@ -27,6 +27,7 @@ QUESTIONS = (
     sizes.shown,
     sizes.named,
     sizes.above_one,
+    sizes.tail,
     gradients.cosine,
     gradients.boundary,
     sizes.direction,

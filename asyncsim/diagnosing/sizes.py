@@ -3,17 +3,22 @@
 Also values that no correct metric can have, each with the mistake that makes it.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from scipy import special, stats
 
 from asyncsim import claims
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.findings import BY_DEFINITION, HARMLESS, Draft, Saying, below, interval, mean, missing
 from asyncsim.diagnosing.telemetry import Telemetry, Tokens, paired
+from asyncsim.step import ratios
 
 SHOWN, NAMED = "effective sample size of this batch", "which effective sample size is logged"
+TAIL = "tail of the weights"
 FEW = 10.0
 """Samples' worth of weight below which a batch says little of the population."""
 CLAMPS = (2.0, 3.0, 4.0, 5.0, 8.0, 10.0)
@@ -166,6 +171,37 @@ def _clamped(logged: np.ndarray, true: np.ndarray, cap: float | None) -> Draft:
         Saying("ESS below its floor", f"ESS of {lowest:.3g} is below {least:.3g}, the floor of a clamp at {cap:g}.",
                "Check `cap`, and that both sides are clamped."),
         0.0 if lowest < least * (1.0 - NEAR) else 1.0, mean(logged), (least, 1.0), "ESS/N",
+    )  # fmt: skip
+
+
+def tail(telemetry: Telemetry) -> Draft:
+    """Whether the largest weights fall so slowly that their variance is not finite on the range that was sampled.
+
+    1/alpha, Hill's, of the m largest of n is Gamma(m) / (m alpha), so P(alpha_hat <= a) at alpha = 2 is P(Gamma(m) >=
+    2 m / a). A log-normal of standard deviation d reads 1 / (d (phi(z) n/m - z)), z exceeded by the share m/n.
+    """
+    claim, tokens = "ratio/hill-and-psis", telemetry.tokens
+    if tokens is None:
+        return missing(TAIL, claim, "The largest weights are unknown.", "Log tokens, and the sequence of each.")
+    words, logs = "tokens", tokens.log_ratio
+    if tokens.sequence is not None:
+        words, logs = "sequences", np.bincount(paired(tokens.row, tokens.sequence), weights=logs)
+    weights = torch.as_tensor(logs).reshape(1, -1)
+    alpha, shape = float(ratios.tail_index(weights)), float(ratios.pareto_k(weights))
+    if not math.isfinite(alpha) or math.isnan(shape):
+        return missing(TAIL, claim, f"{len(logs)} weights have no tail that can be fitted.", "Log more steps.")
+    m = math.ceil(min(len(logs) / 5, 3 * math.sqrt(len(logs))))
+    z = stats.norm.isf(m / len(logs))
+    normal = 1.0 / (float(logs.std()) * (stats.norm.pdf(z) * len(logs) / m - z))
+    measured = Estimate(alpha, alpha / math.sqrt(m))
+    told = f"Hill's index of the {m} largest of {len(logs)} weights of {words} is {alpha:.2g}; k is {shape:.2g}"
+    told += f", and a log-normal of this spread reads {normal:.2g}."
+    advice = "Truncate or use token ratios: the variance rests on few weights." if alpha > 1.0 else (
+        "Truncate or use token ratios: the mean itself rests on few weights.")  # fmt: skip
+    return Draft(
+        TAIL, claim, Saying("light tail", told), Saying("heavy tail", told, advice),
+        float(special.gammaincc(m, 2.0 * m / alpha)), measured, (2.0, np.inf), "exponent",
+        interval(measured)[0] > 2.0,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ def align(
     reference: Literal["raw", "applied"] = "raw",
     refresh: bool = True,
     removal: Literal["project", "shrink"] = "project",
-    row: int = 2147483647,
+    max_skips: int | None = None,
 ) -> Link:
     """Gradient alignment control: project or skip when consecutive gradients align (a reconstruction)."""
 

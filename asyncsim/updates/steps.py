@@ -287,7 +287,7 @@ class align:
     `high=1.0` never skips, `low=0.0, high=1.0` is full projection; `low` has to exceed the cosine of unrelated vectors,
     about 1/sqrt(P). Gradients of a large batch align without any staleness: take `high` above the cosine of the
     synchronous run. A skipped update leaves the policy where it is, so that the next gradient is much the same and is
-    skipped as well: behind `row` skips one update passes as it is.
+    skipped as well: after `max_skips` skips one update passes as it is.
     """
 
     low: Any = number(0.05, "cosine up to which updates pass", -1.0, 1.0, remedy="give a cosine")
@@ -296,7 +296,7 @@ class align:
     reference: str = choice("raw", "applied", words="which direction is remembered")
     refresh: bool = flag("a skipped update renews the reference", True)
     removal: str = choice("project", "shrink", words="how much of the parallel part is removed")
-    row: int = whole(checks.LARGEST, "most skips one after the other", 1, remedy="1 skips no two updates in a row")
+    max_skips: Any = whole(None, "most skips in a row, None for any number", 1, optional=True)
 
     @staticmethod
     def joint(low: Any, high: Any, removal: str, **_: Any) -> None:
@@ -318,7 +318,9 @@ class align:
         g, previous = record.direction, state["reference"]
         kappa, inner = _link.cosine(g, previous)
         # NaN (no reference, zero or broken gradient) compares false twice: the update passes as it is.
-        skip, project = (kappa > self.high) & (state["skips"] < self.row), (kappa > self.low) & ~(kappa > self.high)
+        skip, project = kappa > self.high, (kappa > self.low) & ~(kappa > self.high)
+        if self.max_skips is not None:
+            skip = skip & (state["skips"] < self.max_skips)
         applied = torch.where(project, g - self._removed(kappa, inner, previous).to(g.dtype), g)
         invalid = torch.isnan(kappa)
         for name, which in (("projected", project), ("skipped", skip), ("invalid", invalid)):

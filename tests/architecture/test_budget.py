@@ -74,7 +74,7 @@ def measured(monkeypatch):
         "lines of tests/": lines((ROOT / "tests").rglob("*.py")),
         "words of DESIGN.md": words("asyncsim/DESIGN.md"),
         "words of EXTENDING.md": words("asyncsim/EXTENDING.md"),
-        "words of the gallery": words("paper_figures/README.md"),
+        "words of the gallery": sum(words(str(path)) for path in (ROOT / "paper_figures").glob("*.md")),
         "files that one update enters": len(files),
         "functions that one update enters": len(functions),
         "files that one run enters": len(run),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import asyncsim as sim
 from asyncsim import claims
@@ -342,3 +342,32 @@ def test_the_result_is_plain_json():
     for each in found.findings:
         for text in (each.sentence, each.action):
             assert max(len(sentence.split()) for sentence in text.replace(";", ".").split(". ")) <= 25, text
+
+
+def weighed(log_weight):
+    """A log of one token a sequence whose weights are these, 64 a step."""
+    place = np.arange(len(log_weight))
+    known = {"step": place // 64, "sequence": place, "sampler_log_prob": np.full(len(place), -99.0)}
+    return known | {"trainer_log_prob": np.asarray(log_weight) - 99.0}
+
+
+def tail_of(log_weight):
+    return next(each for each in sim.diagnose(weighed(log_weight)).findings if each.question == sizes.TAIL)
+
+
+def test_a_heavy_tail_is_named_at_its_level():
+    """On exact Pareto weights at the limit of 2, p is uniform: of 400 at most 33 are below 0.05 with probability 0.998.
+    The planted defect reads the other tail of the Gamma law and calls an index of 1 light."""
+    rng = np.random.default_rng(0)
+    p = np.array([tail_of(rng.exponential(0.5, 640)).p for _ in range(400)])
+    assert (p < 0.05).sum() <= 33 and 0.4 < p.mean() < 0.6
+    heavy, light, normal = (
+        tail_of(x) for x in (rng.exponential(1.0, 640), rng.exponential(0.2, 640), rng.normal(0, 0.05, 640))
+    )
+    assert (heavy.cause, heavy.verdict) == ("heavy tail", "differs") and heavy.low < 1.0 < heavy.high
+    assert [each.verdict for each in (light, normal)] == ["as predicted"] * 2
+    assert special.gammainc(76, 2 * 76 / heavy.measured) > 0.5
+    # A log-normal reads what its own law says; equal weights have no tail.
+    read = float(re.search(r"spread reads ([\d.]+)", normal.sentence)[1])
+    assert normal.low < read < normal.high
+    assert tail_of(np.zeros(640)).verdict == "cannot tell"

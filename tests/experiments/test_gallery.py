@@ -57,32 +57,34 @@ def questions():
 def test_nothing_is_wrong_with_the_gallery(numbers):
     front = (ROOT / "README.md").read_text(encoding="utf-8")
     assert _gallery.faults(FIGURES, _pipeline.names(), questions(), front) == []
-    assert _gallery.readme(FIGURES, numbers, _claims.table())[1] == []
+    assert _gallery.pages(FIGURES, numbers, _claims.tables())[1] == []
 
 
 @pytest.mark.rows
 @pytest.mark.committed
-def test_the_gallery_is_short_and_its_sentences_hold_few_numbers(numbers):
-    text = _gallery.readme(FIGURES, numbers, _claims.table())[0]
-    limit = _gallery.most(text)
-    assert _gallery.unread(text) == [] and limit == _gallery.LENGTH * len(_pipeline.names())
-    # What is read counts, wherever it stands; what is not read does not. The table of claims has a limit for each line.
+@pytest.mark.parametrize(("name", "limit"), [("README.md", _gallery.MOST_INDEX), ("vcpo.md", _gallery.MOST)])
+def test_a_page_is_short_and_its_sentences_hold_few_numbers(numbers, name, limit):
+    text = _gallery.pages(FIGURES, numbers, _claims.tables())[0][name]
+    assert _gallery.unread(name, text) == []
+    # What is read counts, wherever it stands; what is not read does not. Tables of claims have a limit for each line.
     rest = limit - _prose.words(_gallery.TABLE.sub("", text))
-    (line,) = _gallery.unread(text.replace("| VCPO | ", f"| VCPO | {'word ' * _gallery.LINE}", 1))
-    assert line.startswith("README.md: shorten the claim | VCPO | word")
-    assert _gallery.unread(text + "\n\n| word |\n" * rest) == []
+    row = "| source | claim |\n| --- | --- |\n| VCPO | " + "word " * _gallery.LINE
+    (line,) = _gallery.unread(name, f"{text}\n{row} |\n\n")
+    assert line.startswith(f"{name}: shorten the line | VCPO | word")
+    assert _gallery.unread(name, text + "\n\n| word |\n" * rest) == []
     hidden = "\n<!-- a b -->\n\n![c d](e.png)\n\n```\nf g\n```\n"
     assert _prose.words(text + hidden) == _prose.words(text)
-    (line,) = _gallery.unread(text + "\n\n| word |\n" * (rest + 1))
+    (line,) = _gallery.unread(name, text + "\n\n| word |\n" * (rest + 1))
     assert f"{limit + 1} words; at most" in line
-    (line,) = _gallery.unread("It is 1.5 ± 0.5 at 3 of 4.\n")
-    assert line.startswith("README.md: 4 numbers: It is")
+    (line,) = _gallery.unread(name, "It is 1.5 ± 0.5 at 3 of 4.\n")
+    assert line.startswith(f"{name}: 4 numbers: It is")
 
 
 @pytest.mark.rows
 @pytest.mark.committed
 def test_the_committed_gallery_is_what_the_rows_give(numbers):
-    assert (FIGURES / "README.md").read_text(encoding="utf-8") == _gallery.readme(FIGURES, numbers, _claims.table())[0]
+    made = _gallery.pages(FIGURES, numbers, _claims.tables())[0]
+    assert {path.name: path.read_text(encoding="utf-8") for path in FIGURES.glob("*.md")} == made
 
 
 @pytest.mark.committed
@@ -96,7 +98,8 @@ def test_the_committed_picture_was_drawn_from_the_committed_rows_by_this_script(
 @pytest.mark.rows
 @pytest.mark.committed
 def test_the_committed_claims_are_what_the_rows_give(numbers):
-    assert json.loads((FIGURES / "claims.json").read_text(encoding="utf-8")) == _claims.rows(numbers)
+    for name, rows in (("claims", _claims.rows(numbers)), ("items", _claims.items(numbers))):
+        assert json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8")) == rows
 
 
 @pytest.mark.committed
@@ -179,14 +182,17 @@ def test_every_question_of_a_paper_has_a_figure(question):
     assert any(question in _pipeline.script(name).EXPERIMENTS for name in _pipeline.names())
 
 
-def test_links_from_the_front_lead_to_headings():
-    text = (FIGURES / "README.md").read_text(encoding="utf-8")
-    heads = re.findall(r"^#+ (.*)$", _gallery.FENCED.sub("", text), re.M)
-    anchors = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
-    anchors |= set(re.findall(r'<a id="(\w+)">', text))
-    linked = re.findall(r"paper_figures/README\.md#([\w-]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    linked += re.findall(r"\]\(#([\w-]+)\)", text)
-    assert linked and set(linked) <= anchors
+def test_links_between_pages_lead_to_headings():
+    texts = {path.name: path.read_text(encoding="utf-8") for path in FIGURES.glob("*.md")}
+    anchors = set()
+    for page, text in texts.items():
+        heads = re.findall(r"^#+ (.*)$", _gallery.FENCED.sub("", text), re.M)
+        names = [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
+        anchors |= {(page, name) for name in [*names, *re.findall(r'<a id="(\w+)">', text)]}
+    linked = set(re.findall(r"paper_figures/([\w.]+)#([\w-]+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    for page, text in texts.items():
+        linked |= {(other or page, name) for other, name in re.findall(r"\]\(([\w.]*)#([\w-]+)\)", text)}
+    assert len(linked) > 40 and linked <= anchors
 
 
 # Faults, planted one by one into a gallery without any.
@@ -215,7 +221,8 @@ NUMBERS = {"one": {"a": "1.5", "b": "7"}, "two": {"a": "2.5 ± 0.1", "b": "8"}}
 def gallery(tmp_path):
     for folder in ("entries", "pictures"):
         (tmp_path / folder).mkdir()
-    (tmp_path / "entries" / "_gallery.md").write_text(SKELETON)
+    (tmp_path / "entries" / "_index.md").write_text(SKELETON)
+    (tmp_path / "README.md").write_text("")
     for name in NUMBERS:
         (tmp_path / "entries" / f"{name}.md").write_text(ENTRY.replace("{name}", name))
         (tmp_path / "pictures" / f"{name}.png").write_bytes(b"")
@@ -223,12 +230,12 @@ def gallery(tmp_path):
 
 
 def told(folder, scripts=("one", "two"), asked=("one",), front="", numbers=NUMBERS):
-    return [*_gallery.faults(folder, scripts, asked, front), *_gallery.readme(folder, numbers)[1]]
+    return [*_gallery.faults(folder, scripts, asked, front), *_gallery.pages(folder, numbers)[1]]
 
 
 def test_a_gallery_without_faults_is_filled_in(gallery):
     assert told(gallery, front="![x](paper_figures/pictures/one.png)") == []
-    text = _gallery.readme(gallery, NUMBERS)[0]
+    text = _gallery.pages(gallery, NUMBERS)[0]["README.md"]
     assert text.index('<a id="one">') < text.index("### A finding")
     assert text.startswith("<!-- Written by") and "### A finding" in text and "\n# Figures" in text
     assert "![what is seen](pictures/one.png)" in text
@@ -245,7 +252,7 @@ def change(name, old, new):
     return plant
 
 
-ONE, FRAME = "entries/one.md", "entries/_gallery.md"
+ONE, FRAME = "entries/one.md", "entries/_index.md"
 FAULTS = {
     "entries/one.md: no picture": change(ONE, "![what is seen](../pictures/one.png)", ""),
     "entries/one.md: no script makes ../pictures/three.png": change(
@@ -262,14 +269,15 @@ FAULTS = {
     "entries/one.md, Verdict: say *reproduced*": change(ONE, "*reproduced*", "fine"),
     "entries/one.md: no paragraph **Conditions.**": change(ONE, "**Conditions.**", "Conditions"),
     "entries/one.md: {c} has no number": change(ONE, "{b} in", "{b} {c} in"),
-    "entries/_gallery.md: {one:c} has no number": change(FRAME, "{one:a}", "{one:c}"),
-    "entries/_gallery.md: 0.3 in a table": change(FRAME, "Together", "| claim | held | 0.3 and {one:a} |\n\nTogether"),
+    "entries/_index.md: {one:c} has no number": change(FRAME, "{one:a}", "{one:c}"),
+    "entries/_index.md: 0.3 in a table": change(FRAME, "Together", "| claim | held | 0.3 and {one:a} |\n\nTogether"),
     "README.md: 5 numbers: At": change(ONE, "over {b} in", "over {b}, {a} and {b}, {a} in"),
     "one.py: nothing quotes b": change(ONE, "over {b} in", "over some in"),
-    "entries/one.md: not in entries/_gallery.md": change(FRAME, "<!-- one.md -->", ""),
-    "entries/_gallery.md: two.md twice": change(FRAME, "<!-- one.md -->", "<!-- one.md -->\n<!-- two.md -->"),
-    "entries/_gallery.md: there is no two.md": lambda folder: (folder / "entries/two.md").unlink(),
+    "entries/one.md: on no page": change(FRAME, "<!-- one.md -->", ""),
+    "entries: two.md twice": change(FRAME, "<!-- one.md -->", "<!-- one.md -->\n<!-- two.md -->"),
+    "entries: there is no two.md": lambda folder: (folder / "entries/two.md").unlink(),
     "two.py: no entry": lambda folder: (folder / "entries/two.md").unlink(),
+    "two.md: no skeleton": lambda folder: (folder / "two.md").write_text(""),
     "pictures/three.pdf: no script makes it": lambda folder: (folder / "pictures/three.pdf").write_bytes(b""),
     "entries/three.md: no script": lambda folder: shutil.copy(folder / "entries/one.md", folder / "entries/three.md"),
 }
@@ -290,7 +298,7 @@ def test_a_picture_on_the_front_that_no_script_makes_is_named(gallery, link):
 
 def test_fenced_code_is_left_as_it_is(gallery):
     change(ONE, "**Made by**", "```\n# {none} 5\n```\n\n**Made by**")(gallery)
-    assert told(gallery) == [] and "\n# {none} 5\n" in _gallery.readme(gallery, NUMBERS)[0]
+    assert told(gallery) == [] and "\n# {none} 5\n" in _gallery.pages(gallery, NUMBERS)[0]["README.md"]
 
 
 # The guide's paper in a day, in a checkout of its own: experiment, rows, figure, entry.
@@ -323,7 +331,7 @@ def day(tmp_path_factory):
     for name, text in guide().items():
         (lab / name).parent.mkdir(exist_ok=True)
         (lab / name).write_text(text)
-    (lab / "paper_figures" / "entries" / "_gallery.md").write_text("# Figures\n\n<!-- echo.md -->\n")
+    (lab / "paper_figures" / "entries" / "_index.md").write_text("# Figures\n\n<!-- echo.md -->\n")
     assert command(lab, "experiments", "echoes", "--quick")[0] == 0
     return lab
 

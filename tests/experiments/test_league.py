@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments import _store, league, roll_flash
+from experiments import _store, league, league_long, roll_flash
 from tests.experiments._lab import rows_of
 
 pytestmark = pytest.mark.committed
@@ -69,3 +69,19 @@ def test_no_pool_beats_the_one_that_never_idles_and_equal_lengths_are_exact():
     assert (behind.value >= roll_flash.TRAINING / behind.share * (1 - 1e-3)).all()
     stale = rows[(rows.quantity == "largest") & (rows.ratio > 0)]
     assert (stale.value <= stale.ratio).all() and (stale.value == stale.ratio).any()
+
+
+def test_a_recomputed_anchor_is_the_old_one_on_fresh_data_alone(monkeypatch):
+    """At staleness 0 PPO and its recomputed form are one method, so the rows are equal; on old data they are not.
+    The planted defect reads the law by the wrong name: everything is fresh, and both stay equal."""
+    setting = {"tokens": 8, "batch": 16, "law": "old", "updates": 40, "replicates": 2, "rates": [0.4, 0.8], "seed": 0}
+
+    def returns(arm):
+        rows = league_long.run({**setting, "arm": arm})
+        assert [row["rate"] for row in rows] == [0.4] * 3 + [0.8] * 3
+        return [row["value"] for row in rows]
+
+    apart = returns("PPO"), returns("PPO, recomputed")
+    assert apart[0] != apart[1]
+    monkeypatch.setitem(league_long.STALENESS, "old", 0)
+    assert returns("PPO") == returns("PPO, recomputed") != apart[0]

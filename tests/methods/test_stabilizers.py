@@ -242,7 +242,7 @@ def test_a_skip_by_align_is_no_lost_direction():
 def test_a_chain_of_skips_ends(row):
     """One gradient again and again: the first passes, then one behind every `row` skips; without a bound none does."""
     given = [turned(0.3)] * 9
-    _, _, records = apply(sim.chain(sim.updates.align(high=0.5, row=row)), given)
+    _, _, records = apply(sim.chain(sim.updates.align(high=0.5, max_skips=row)), given)
     skipped = torch.stack([r.statistics["align_skipped"] for r in records])
     expected = [0.0] + ([1.0] * row + [0.0]) * 9
     assert (skipped == torch.tensor(expected[:9]).unsqueeze(1)).all()
@@ -267,7 +267,9 @@ def test_a_run_that_mostly_skips_says_so():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         free = sim.run(spec.replace(update=sim.chain(sim.updates.align(), sim.updates.adam(0.2))))
-        bounded = sim.run(spec.replace(update=sim.chain(sim.updates.align(high=0.3, row=1), sim.updates.adam(0.2))))
+        bounded = sim.run(
+            spec.replace(update=sim.chain(sim.updates.align(high=0.3, max_skips=1), sim.updates.adam(0.2)))
+        )
     last = [trace["trained_return"][-1].mean() for trace in (frozen, bounded, free)]
     assert last[0] < 0.3 and min(last[1:]) > 0.9, last
 

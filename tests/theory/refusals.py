@@ -94,6 +94,9 @@ REFUSALS = [
     ("estimator/delayed-reward-bias", {"reinjected": 1.0}, "below 1"),
     ("estimator/delayed-reward-bias", {"share_low": 0.0, "share_high": 0.0}, "biased"),
     ("estimator/geometric-ratio", {"high": 1.0, "low": 1.0}, "a band that keeps a sequence"),
+    ("estimator/group-mass", {"cap": 9.0}, "below the largest ratio"),
+    ("estimator/group-mass", {"cap": 0.5}, "at least 1, the mean ratio"),
+    ("estimator/group-mass", {"samples": 12}, "3**samples <= 65536"),
     ("estimator/group-normalization", {"means": (0.3, 0.3, 0.3)}, "means that differ"),
     ("estimator/group-normalization", {"means": (0.3, -0.3, 0.3)}, "in [0, 1]"),
     (

@@ -1,0 +1,110 @@
+"""Every stabilizer on long sequences from a peaked start: at one rate for all, and each at its own best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from experiments import league, league_long
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures.one_rate import AS_GOOD
+
+EXPERIMENTS = ("league_long",)
+ONE, OWN = {"marker": "o", "markerfacecolor": "white"}, {"marker": "o"}
+CLIPS = ("PPO", "GRPO", "M2PO", "BAPO")
+"""Methods that clip or mask around old log-probs."""
+TOLD = (
+    *("RLOO", "GAC", "VCPO", "TIS, token", "TIS, sequence", "CISPO", "PPO", "PPO, recomputed", "GSPO", "M2PO", "TOPR"),
+    "group-mass cap",
+)
+
+
+def places(rows: Any) -> list[tuple[int, int]]:
+    """Tokens and sequences of a batch, in the order of the experiment."""
+    found = set(zip(rows.tokens, rows.batch, strict=True))
+    return [place for place in league_long.PLACES if place in found]
+
+
+def usual(rows: Any, place: tuple[int, int]) -> float:
+    """The best synchronous rate: the least at which RLOO on fresh data returns as much as at any, within `AS_GOOD`."""
+    own = _script.pick(rows, tokens=place[0], batch=place[1], law="fresh", quantity="return")
+    return float(own[own.value >= own.value.max() - AS_GOOD].rate.min())
+
+
+def at(rows: Any, place: tuple[int, int], arm: str, rate: float | None = None, law: str = "old") -> Any:
+    """The row of an arm at a rate, or at the rate of its largest mean return."""
+    own = _script.pick(rows, tokens=place[0], batch=place[1], law=law, arm=arm, quantity="return")
+    return own.loc[own.value.idxmax() if rate is None else (own.rate / rate - 1.0).abs().idxmin()]
+
+
+def draw_place(ax: Axes, rows: Any, place: tuple[int, int], arms: list[str]) -> None:
+    """A line for each arm, hollow at the one rate and full at its own best; dotted: RLOO on fresh data."""
+    ax.axvline(at(rows, place, league.BASE, law="fresh").value, **_style.REFERENCE)
+    for y, arm in enumerate(arms):
+        both = [at(rows, place, arm, usual(rows, place)), at(rows, place, arm)]
+        ax.plot([row.value for row in both], [y, y], color=_style.COLORS["effect"], linewidth=2.0, zorder=1)
+        for row, style in zip(both, (ONE, OWN), strict=True):
+            reach = [[row.value - row.low], [row.high - row.value]]
+            ax.errorbar(
+                row.value, y, xerr=reach, color=_style.COLORS["measured"], markersize=3.5, linestyle="none", **style
+            )
+    tokens, batch = place
+    ax.set(xlim=(-0.03, 1.05), ylim=(len(arms) - 0.5, -0.5), title=f"{tokens} tokens, batch of {batch}")
+    ax.tick_params(axis="y", length=0)
+    look.ticks(ax.xaxis, [0.0, 0.5, 1.0])
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each place, arms by their return at the longest sequences."""
+    where = places(rows)
+    last, first = max(where), min(where)
+    arms = sorted(set(rows[rows.law == "old"].arm), key=lambda arm: -at(rows, last, arm, usual(rows, last)).value)
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 1.1 + 0.15 * len(arms))
+        axes = figure.subplots(1, len(where), sharey=True, squeeze=False)[0]
+        for ax, place in zip(axes, where, strict=True):
+            draw_place(ax, rows, place, arms)
+        axes[0].set_yticks(range(len(arms)), arms)
+        figure.supxlabel("mean return of the trained policy over training", fontsize=7.5)
+        words = ("one rate for all, the best synchronous one", "own best rate")
+        handles = [
+            Line2D([], [], linestyle="none", color=_style.COLORS["measured"], markersize=3.5, label=label, **style)
+            for label, style in zip(words, (ONE, OWN), strict=True)
+        ]
+        handles.append(Line2D([], [], label="RLOO on fresh data", **_style.REFERENCE))
+        clipped = max(at(rows, last, arm, usual(rows, last)).value for arm in CLIPS if arm in arms)
+        plain = at(rows, last, league.BASE, usual(rows, last)).value
+        holds = last[0] > first[0] and clipped < 0.5 * plain
+        told = "At one rate, clips around old log-probs hardly learn long sequences; RLOO does"
+        title = _script.finding(holds, told, "Methods on old data, at one rate and at their own best")
+        figure.legend(handles=handles, loc="outside upper left", ncols=3, title=title, alignment="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Returns at the one rate and at own best rates, and how many arms trail RLOO."""
+    where = places(rows)
+    last = max(where)
+    found = {"samples": str(int(rows.samples.max())), "last": str(last[0]), "methods": str(rows.arm.nunique())}
+    for arm in TOLD:
+        if arm not in set(rows.arm):
+            continue
+        key = arm.replace(", ", "_").replace(" ", "_").replace("-", "_").lower()
+        for tokens, batch in where:
+            if batch == league_long.PLACES[0][1]:
+                found[f"{key}_{tokens}"] = f"{at(rows, (tokens, batch), arm, usual(rows, (tokens, batch))).value:.2f}"
+        found[f"{key}_best"] = f"{at(rows, last, arm).value:.2f}"
+    for name, rate in (("one", usual), ("own", lambda *_: None)):
+        base = {place: at(rows, place, league.BASE, rate(rows, place)) for place in where}
+        others = sorted(set(rows.arm) - {league.BASE})
+        each = [(base[place], at(rows, place, arm, rate(rows, place))) for place in where for arm in others]
+        found[f"better_{name}"] = str(sum(row.low > plain.high for plain, row in each))
+        found[f"worse_{name}"] = str(sum(row.high < plain.low for plain, row in each))
+        found["judged"] = str(len(each))
+    found["fresh"] = f"{at(rows, last, league.BASE, law='fresh').value:.2f}"
+    return found
