@@ -25,7 +25,7 @@ TASKS: dict[str, Any] = {
     "arms": sim.tasks.softmax_bandit(16, means=[0.9, *[0.5] * 14, 0.4], start="peaked:0.02:0.9"),
 }
 RATIOS, RATES, ENDS = (2, 8), [0.1 * 2.0**k for k in range(4)], (8, 16, 24, 32, 40, 48, 64, 80, 104, 128)
-_SIZES: dict[str, Any] = {"rates": RATES, "ends": ENDS, "replicates": 16, "seed": 0}
+_SIZES: dict[str, Any] = {"rates": RATES, "ends": ENDS, "replicates": 24, "seed": 0}
 SETTINGS = [
     {"task": task, "ratio": ratio, "arm": arm, **_SIZES}
     for task in TASKS

@@ -55,7 +55,7 @@ ITEMS: tuple[Item, ...] = (
         "tables, wrong first favorites, sampler-anchored clips",
         figure="roll_parity",
         verdict="mixed",
-        ours="{roll_parity:own_worse} of {roll_parity:judged} worse while unsolved, {roll_parity:end_own_worse} at the end",
+        ours="{roll_parity:own_worse} of {roll_parity:judged} worse unsolved, {roll_parity:end_own_worse} in the end",
     ),
     _item(
         "environment-level asynchrony by latency",
@@ -134,7 +134,7 @@ ITEMS: tuple[Item, ...] = (
         "bounds are rebuilt: list scheduling, and its pool over ratio + 1",
         figure="roll_agents",
         verdict="reproduced",
-        ours="exceeded in {roll_agents:over_queue} and {roll_agents:over_asynchronous}; at most {roll_agents:bound_asynchronous}",
+        ours="{roll_agents:over_queue} and {roll_agents:over_asynchronous} exceed; most {roll_agents:bound_asynchronous}",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""
