@@ -6,4 +6,4 @@ synchronous training even at high staleness, with a guarantee under bounded stal
 thresholds and projection are ours (`updates.align`). One experiment asks after each of these.
 """
 
-QUESTIONS = ["gac_alignment", "gac_boundary", "gac_control", "gac_projection", "gac_bound"]
+QUESTIONS = ["gac_steps", "gac_alignment", "gac_boundary", "gac_control", "gac_projection", "gac_bound"]

@@ -15,9 +15,7 @@ CLAIMS = (
         "alarms",
         when="better than chance at all places; few announced",
     ),
-    _claim(
-        "Gradient alignment announces it (GAC)", "not reproduced", "AUC {alarms:cosine_range} over places", "alarms"
-    ),
+    _claim("Gradient alignment announces it (GAC)", "mixed", "AUC {alarms:cosine_range} over places", "alarms"),
     _claim(
         "Weights lift the limit that staleness sets",
         "under conditions",

@@ -1,0 +1,152 @@
+"""Cosine of consecutive gradients in training: over updates, before falls, as a score, and its thresholds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import gac_steps
+from paper_figures import _gac_steps as shared
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures._gac_points import ramp
+from paper_figures.gac_steps import points
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
+
+EXPERIMENTS = ("gac_steps",)
+TASK, LEAD, LATE = "chain", 10, 32
+SCORES: dict[str, dict[str, Any]] = {
+    "cosine": {"color": look.COLOR["contrast"], "marker": "s"},
+    "return": {"color": look.COLOR["muted"], "marker": "D"},
+    "ESS": {"color": look.COLOR["measured"], "marker": "o"},
+    "staleness": {"color": look.COLOR["tuned"], "marker": "^"},
+}
+NAMES = {"cosine": "high cosine", "return": "low return", "ESS": "low ESS", "staleness": "staleness alone"}
+KINDS = {"falling": ("before a fall", "stale", "s"), "healthy": ("never fall", "synchronous", "o")}
+LEVELS = {16: "o", LATE: "s"}
+
+
+def warned(rows: Any, quantity: str, staleness: int | None = None, **place: Any) -> Any:
+    """Rows on falls of RLOO at the bold rate, pooled over staleness or within a level."""
+    own = _script.pick(rows, part="warning", quantity=quantity, **place)
+    own = own[own.rate == own.rate.max()] if "rate" not in place else own
+    return own[own.staleness.isna()] if staleness is None else own[own.staleness == staleness]
+
+
+def draw_updates(ax: Axes, rows: Any) -> None:
+    """Cosines of GRPO over updates at every staleness, at the best synchronous rate."""
+    rate = shared.usual(rows, TASK)
+    for level in gac_steps.STALENESS:
+        own = shared.steps(rows, task=TASK, arm="GRPO", staleness=level, quantity="cosine", rate=rate)
+        if len(own):
+            own = own.sort_values("update")
+            reach = [own.value - own.low_end, own.high_end - own.value]
+            style = {**_style.MEASURED, **look.CONNECTED, "markersize": 2.6, "capsize": 0, "color": ramp(level, LATE)}
+            ax.errorbar(
+                own["update"], own.value, reach, label=f"staleness {level}" if level else "synchronous", **style
+            )
+    ax.axhline(0.0, **_style.REFERENCE)
+    ax.set(ylim=(-0.1, 1.25), xlabel="update", ylabel="cosine of\nconsecutive gradients", title="GRPO")
+    ax.legend(frameon=False, ncols=2, fontsize=7.0, loc="upper right")
+
+
+def draw_before(ax: Axes, rows: Any) -> None:
+    """Mean cosine before falls, beside runs that never fall, at the same updates."""
+    for quantity, (name, color, marker) in KINDS.items():
+        own = warned(rows, quantity, LATE, rate=least(rows)).sort_values("lead")
+        points(ax, -own.lead, own, color=look.COLOR[color], marker=marker, label=name)
+    ax.set(ylim=(0.0, 1.0), xlabel="updates before the fall", title=f"RLOO at staleness {LATE}")
+    ax.legend(frameon=False, fontsize=7.0, loc="upper left")
+
+
+def least(rows: Any) -> float:
+    """The least rate of runs that are warned of, at which some at the largest staleness never fall."""
+    return float(_script.pick(rows, part="warning").rate.min())
+
+
+def draw_areas(ax: Axes, rows: Any) -> None:
+    """Areas of four scores over leads, pooled over staleness."""
+    for place, (score, style) in enumerate(SCORES.items()):
+        own = warned(rows, "area", arm=score).sort_values("lead")
+        points(ax, 0.3 * (place - 1.5) - own.lead, own, label=NAMES[score], **style)
+    ax.axhline(0.5, **_style.REFERENCE)
+    ax.set(
+        ylim=(0.0, 1.05),
+        xlabel="updates before the fall",
+        ylabel="AUC, falling or healthy",
+        title="RLOO, all staleness pooled",
+    )
+    ax.legend(frameon=False, ncols=2, fontsize=7.0, loc="lower right")
+
+
+def swept(rows: Any, staleness: int, quantity: str, skips: bool) -> Any:
+    """Rows of the sweep at the lower rate, by the threshold that varies; no control is the one at 1."""
+    own = _script.pick(rows, part="threshold", staleness=staleness, quantity=quantity)
+    own = own[own.rate == own.rate.min()]
+    return own[own.high < 1.0].sort_values("high") if skips else own[own.high == 1.0].sort_values("low")
+
+
+def draw_thresholds(ax: Axes, rows: Any) -> None:
+    """Falls of GAC on GRPO against both thresholds."""
+    for skips, color, name in ((False, "controlled", "project above"), (True, "contrast", "skip above")):
+        for level, marker in LEVELS.items():
+            own = swept(rows, level, "fell", skips)
+            if len(own):
+                x = own.high if skips else own.low
+                label = f"{name}, staleness {level}"
+                points(ax, x, own, color=look.COLOR[color], marker=marker, label=label)
+    look.shares(ax)
+    ax.set(xlabel="threshold of the cosine (1: none)", ylabel="runs that fall", title="GAC on GRPO")
+    ax.legend(frameon=False, fontsize=7.0, loc="center left", bbox_to_anchor=(0.0, 0.4))
+
+
+def draw(rows: Any) -> Figure:
+    """Four panels: cosines over updates, before falls, as a score, and thresholds."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.6)
+        axes = figure.subplots(2, 2)
+        for ax, part in zip(axes.flat, (draw_updates, draw_before, draw_areas, draw_thresholds), strict=True):
+            part(ax, rows)
+        found = warned(rows, "area", arm="cosine", lead=LEAD)
+        seen = len(found) and found.iloc[0].low_end > 0.6
+        words = "Stale gradients align in training, and align more before a fall"
+        title = _script.finding(seen, words, "Cosine of consecutive gradients in training")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Cosines by staleness, areas at one lead, and what thresholds do."""
+    found: dict[str, str] = {"lead": str(LEAD), "late": str(LATE), "low": "8", "middle": "16"}
+    rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
+    for level in gac_steps.STALENESS:
+        own = shared.steps(rows, task=TASK, arm="GRPO", staleness=level, quantity="cosine", rate=rate)
+        if len(own):
+            found[f"early_{level}"] = f"{own[own['update'] <= half].value.mean():.2f}"
+            found[f"late_{level}"] = f"{own[own['update'] > half].value.mean():.2f}"
+    for score in SCORES:
+        own = warned(rows, "area", arm=score, lead=LEAD)
+        if len(own):
+            found[f"area_{score.lower()}"] = spread(own.iloc[0])
+        inside = warned(rows, "area", LATE, arm=score, lead=LEAD, rate=least(rows))
+        if len(inside):
+            found[f"within_{score.lower()}"] = spread(inside.iloc[0])
+    for quantity in KINDS:
+        own = warned(rows, quantity, LATE, lead=LEAD, rate=least(rows))
+        if len(own):
+            found[quantity] = spread(own.iloc[0])
+    own = swept(rows, LATE, "fell", False)
+    found["bare"] = f"{100 * own[own.low == 1.0].value.iloc[0]:.0f} %"
+    found["projected"] = f"{100 * own[own.low < 1.0].value.min():.0f} %"
+    for skipped in swept(rows, LATE, "fell", True).itertuples():
+        found[f"skip_{round(10 * skipped.high)}"] = f"{100 * skipped.value:.0f} %"
+    return found
+
+
+def spread(row: Any) -> str:
+    """A value with half of its interval."""
+    return f"{row.value:.2f} ± {(row.high_end - row.low_end) / 2:.2f}"

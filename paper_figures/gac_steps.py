@@ -1,0 +1,130 @@
+"""Return of four methods over updates at three levels of staleness and one learning rate, and by staleness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from paper_figures import _gac_steps as shared
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
+
+EXPERIMENTS = ("gac_steps",)
+TASK = "chain"
+"""The task on which GRPO falls most."""
+FRESH: dict[str, Any] = look.SYNCHRONOUS
+TABLE = ("GRPO", "M2PO", "BAPO", "GAC", "RLOO", "GAC on RLOO")
+
+
+def points(ax: Axes, x: Any, own: Any, **style: Any) -> None:
+    """Values with their intervals, joined, within the range of a return."""
+    reach = [own.value - own.low_end.clip(lower=0.0), own.high_end.clip(upper=1.0) - own.value]
+    ax.errorbar(
+        x, own.value, yerr=reach, **{**_style.MEASURED, **look.CONNECTED, "markersize": 2.6, "capsize": 0, **style}
+    )
+
+
+def draw_level(ax: Axes, rows: Any, staleness: int) -> None:
+    """Curves at one level of staleness, beside synchronous GRPO."""
+    rate = shared.usual(rows, TASK)
+    for arm, level, style in (
+        (shared.BASE, 0, FRESH),
+        *((arm, staleness, style) for arm, style in shared.ARMS.items()),
+    ):
+        own = shared.steps(rows, task=TASK, staleness=level, arm=arm, quantity="return", rate=rate).sort_values(
+            "update"
+        )
+        points(ax, own["update"], own, **style)
+    ax.set(ylim=(0.0, 0.9), title=f"staleness {staleness}")
+
+
+def draw_staleness(ax: Axes, rows: Any) -> None:
+    """Return over training against staleness, over all tasks."""
+    levels = [0, *shared.STALE]
+    for place, (arm, style) in enumerate(shared.ARMS.items()):
+        there = [level for level in levels if len(shared.steps(rows, staleness=level, arm=arm))]
+        own = pd.DataFrame([shared.over_tasks(rows, level, arm) for level in there])
+        points(ax, [level + 0.3 * (place - 1.5) for level in there], own, **style) if len(own) else None
+    look.ticks(ax.xaxis, levels)
+    ax.set(ylim=(0.0, 1.0), xlabel="staleness in updates", title="all tasks, mean over training")
+
+
+def draw(rows: Any) -> Figure:
+    """Three levels of staleness on one task, then all tasks against staleness."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.2)
+        axes = figure.subplots(2, 2)
+        for ax, staleness in zip(axes.flat, shared.STALE, strict=False):
+            draw_level(ax, rows, staleness)
+        draw_staleness(axes[1, 1], rows)
+        axes[1, 0].set_xlabel("update")
+        for ax in axes[:, 0]:
+            ax.set_ylabel("return of the trained policy")
+        looks = {
+            "GRPO, synchronous": FRESH,
+            **{shared.CALLED.get(arm, arm): style for arm, style in shared.ARMS.items()},
+        }
+        handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in looks.items()]
+        lost, won = (
+            shared.record(rows, "GAC", "GRPO", 1.0)[2],
+            shared.fell(rows, "GAC", 1.0) < shared.fell(rows, "GRPO", 1.0),
+        )
+        slow = won and lost > len(shared.places(rows)) / 2
+        words = "At one rate GAC on GRPO falls less often than GRPO, but learns later"
+        title = _script.finding(slow, words, "Return over updates at three levels of staleness and one rate")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Falls and returns of every method, and how often GAC returns more or less than others, by three readings."""
+    arms = [arm for arm in TABLE if len(shared.steps(rows, arm=arm))]
+    found = {"places": str(len(shared.places(rows))), "runs": str(int(shared.steps(rows).samples.max()))}
+    for arm in arms:
+        key = arm.replace(" ", "_").lower()
+        for name, times in (("usual", 1.0), ("bold", shared.BOLD)):
+            found[f"{key}_{name}"] = f"{100 * shared.fell(rows, arm, times):.0f} %"
+        found[f"{key}_return"] = f"{shared.returned(rows, arm, 1.0):.3f}"
+        found[f"{key}_daring"] = f"{shared.returned(rows, arm, shared.BOLD):.3f}"
+        found[f"{key}_best"] = f"{shared.returned(rows, arm, None):.3f}"
+    fresh = [
+        shared.at(rows, task, 0, shared.BASE, "mean", 1.0).value for task in {task for task, _ in shared.places(rows)}
+    ]
+    found["fresh"] = f"{sum(fresh) / len(fresh):.3f}"
+    found |= {
+        f"{key}_end": f"{shared.returned(rows, arm, 1.0, 'end'):.3f}" for key, arm in (("gac", "GAC"), ("grpo", "GRPO"))
+    }
+    return found | compared(rows, arms)
+
+
+def compared(rows: Any, arms: list[str]) -> dict[str, str]:
+    """Wins, ties and losses of GAC beside GRPO, M2PO and BAPO, and places where it ends as high as fresh data."""
+    found = {}
+    others = [arm for arm in shared.ARMS if arm in arms and arm != "GAC"]
+    for name, times in (("usual", 1.0), ("bold", shared.BOLD), ("best", None)):
+        found[f"base_{name}"] = outcome(shared.record(rows, "GAC", "GRPO", times))
+        for key, arm in (("", "GAC"), ("rloo_", "GAC on RLOO")):
+            if arm in arms:
+                records = [shared.record(rows, arm, other, times) for other in others]
+                found[f"{key}all_{name}"] = outcome([sum(each) for each in zip(*records, strict=True)])
+        if "GAC on RLOO" in arms:
+            found[f"rloo_base_{name}"] = outcome(shared.record(rows, "GAC on RLOO", "RLOO", times))
+    even = [
+        shared.at(rows, task, s, "GAC", "end", 1.0).high_end
+        >= shared.at(rows, task, 0, shared.BASE, "end", 1.0).low_end - shared.AS_GOOD
+        for task, s in shared.places(rows)
+    ]
+    return found | {"even": str(sum(even))}
+
+
+def outcome(record: Any) -> str:
+    """Wins, ties and losses in short."""
+    return "/".join(str(each) for each in record)

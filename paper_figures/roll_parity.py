@@ -1,0 +1,138 @@
+"""Return of ROLL Flash's off-policy methods over updates, and what old data cost where tasks are still unsolved."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from experiments import league, roll_parity, token_ratios
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
+
+EXPERIMENTS = ("roll_parity",)
+NAMES = {"peaked": "64 tokens, wrong at first", "graded": "32 tokens", "arms": "16 arms"}
+SHOWN: dict[str, dict[str, Any]] = {
+    "PPO": {"color": look.COLOR["stale"], "marker": "o"},
+    "TOPR": {"color": look.COLOR["tuned"], "marker": "D"},
+    "TIS": {"color": look.COLOR["controlled"], "marker": "^"},
+}
+ARMS, UNSOLVED = list(token_ratios.METHODS), 0.8
+RATIO_LOOKS = {2: {"color": look.COLOR["controlled"], "marker": "o"}, 8: {"color": look.COLOR["stale"], "marker": "s"}}
+"""As in `roll_returns`."""
+LATE = roll_parity.RATIOS[-1]
+
+
+def fresh(rows: Any, task: str) -> Any:
+    """Rows of synchronous PPO."""
+    return _script.pick(rows, task=task, ratio=0, arm="PPO")
+
+
+def usual(rows: Any, task: str) -> float:
+    """The rate at which synchronous PPO returns most over all updates."""
+    own = fresh(rows, task)
+    widths = own["update"] - own.groupby("rate")["update"].shift(fill_value=0)
+    means: Any = (own.value * widths).groupby(own.rate).sum()
+    return float(means.idxmax())
+
+
+def middle(rows: Any, task: str) -> int:
+    """The last window in which synchronous PPO at its best rate has not reached most of what it ever does."""
+    own = fresh(rows, task)
+    own = own[own.rate == usual(rows, task)].sort_values("update")
+    low = own[own.value < UNSOLVED * own.value.max()]
+    return int((low if len(low) else own)["update"].iloc[-1 if len(low) else 0])
+
+
+def at(rows: Any, task: str, ratio: int, arm: str, update: int, own: bool) -> Any:
+    """A method's row in a window: at the best synchronous rate, or at its own best one there."""
+    found = _script.pick(rows, task=task, ratio=ratio, arm=arm, update=update)
+    return found.loc[found.value.idxmax()] if own else found[found.rate == usual(rows, task)].iloc[0]
+
+
+def differences(rows: Any, unsolved: bool, own: bool) -> Any:
+    """Return less that of synchronous PPO, with intervals, and what that means, at every task, ratio and method."""
+    found = []
+    for task in [each for each in roll_parity.TASKS if (rows.task == each).any()]:
+        when = middle(rows, task) if unsolved else int(rows[rows.task == task]["update"].max())
+        base = at(rows, task, 0, "PPO", when, own)
+        for ratio in roll_parity.RATIOS:
+            for arm in ARMS:
+                row = at(rows, task, ratio, arm, when, own)
+                reach = math.hypot(row.high - row.low, base.high - base.low) / 2
+                value = row.value - base.value
+                ends = {"value": value, "low": value - reach, "high": value + reach}
+                inside = max(abs(ends["low"]), abs(ends["high"])) <= league.SMALLEST
+                word = (
+                    "equal" if inside else "worse" if ends["high"] < 0 else "better" if ends["low"] > 0 else "undecided"
+                )
+                found.append({"task": task, "ratio": ratio, "arm": arm, "word": word, **ends})
+    return pd.DataFrame(found)
+
+
+def draw_task(ax: Axes, rows: Any, task: str) -> None:
+    """Curves of synchronous PPO and of three methods on old data, at the best synchronous rate."""
+    rate = usual(rows, task)
+    for arm, ratio, style in (("PPO", 0, look.SYNCHRONOUS), *((arm, LATE, style) for arm, style in SHOWN.items())):
+        own = _script.pick(rows, task=task, ratio=ratio, arm=arm, rate=rate).sort_values("update")
+        look.points(ax, own["update"], own, **{**look.CONNECTED, "markersize": 3.0, "capsize": 0, **style})
+    ax.axvline(middle(rows, task), **_style.REFERENCE)
+    ax.set(xscale="log", ylim=(0.0, 1.05), title=NAMES[task])
+    ends = [end for end in roll_parity.ENDS if end in set(rows["update"])]
+    look.ticks(ax.xaxis, ends[:: max(1, len(ends) // 4)])
+
+
+def draw_methods(ax: Axes, rows: Any) -> None:
+    """Differences at the dotted update, every method at its own best rate: one mark for each task and ratio."""
+    found = differences(rows, True, True)
+    for side, (ratio, style) in zip((-0.15, 0.15), RATIO_LOOKS.items(), strict=True):
+        for shift, (_, own) in zip((-0.07, 0.0, 0.07), found[found.ratio == ratio].groupby("task"), strict=False):
+            places = [ARMS.index(arm) + side + shift for arm in own.arm]
+            look.points(ax, places, own, sideways=True, **{"markersize": 3.0, "capsize": 0, **style})
+    ax.axvline(0.0, **_style.REFERENCE)
+    look.ticks(ax.yaxis, range(len(ARMS)), ARMS)
+    ax.set(ylim=(len(ARMS) - 0.5, -0.5), xlabel="return − synchronous, own best rates", title="while unsolved")
+
+
+def draw(rows: Any) -> Figure:
+    """Curves on three tasks, and all methods while tasks are unsolved."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.4)
+        axes = figure.subplots(2, 2)
+        for ax, task in zip(axes.flat, [each for each in NAMES if (rows.task == each).any()], strict=False):
+            draw_task(ax, rows, task)
+        draw_methods(axes[1, 1], rows)
+        axes[1, 0].set_xlabel("update (dotted: unsolved there)")
+        for ax in axes[:, 0]:
+            ax.set_ylabel("return of the trained policy")
+        looks = {"synchronous PPO": look.SYNCHRONOUS, **{f"{arm}, ratio {LATE}": style for arm, style in SHOWN.items()}}
+        looks |= {f"ratio {ratio}": {**style, "linestyle": "none"} for ratio, style in RATIO_LOOKS.items()}
+        handles = [Line2D([], [], label=name, **{**look.CONNECTED, **style}) for name, style in looks.items()]
+        found = differences(rows, True, True)
+        lost = set(found[(found.word == "worse") & (found.ratio == LATE)].arm)
+        words = "Unsolved tasks: at ratio 8 PPO and TOPR trail synchronous training"
+        title = _script.finding({"PPO", "TOPR"} <= lost and LATE == 8, words, "Return over updates on old data")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=3, title=title, **more)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Comparisons by outcome: at one rate, at own best rates, while unsolved at the end; and mean losses."""
+    found = {"smallest": f"{league.SMALLEST:g}", "runs": str(int(rows.samples.max())), "late": str(LATE)}
+    found["unsolved"] = f"{100 * UNSOLVED:.0f}"
+    readings = {"one": (True, False), "own": (True, True), "end_one": (False, False), "end_own": (False, True)}
+    for key, (unsolved, own) in readings.items():
+        table = differences(rows, unsolved, own)
+        found |= {f"{key}_{word}": str(int((table.word == word).sum())) for word in ("equal", "worse", "better")}
+        found["judged"] = str(len(table))
+        late = table[table.ratio == LATE].groupby("arm").value.mean()
+        found |= {f"{key}_{arm.lower()}": f"{late[arm]:+.2f}".replace("-", "−") for arm in SHOWN}
+    return found
