@@ -18,8 +18,8 @@ EXPERIMENTS = ("m2po_steps",)
 TASK = "chain"
 """The task whose curves are drawn."""
 TASKS = {
-    "chain": "16 bits",
-    "long": "32 bits",
+    "chain": "bits",
+    "long": "longer bits",
     "anchored": "forks, penalty",
     "forks": "forks",
     "graded": "graded",

@@ -62,7 +62,7 @@ def draw(rows: Any) -> Figure:
             look.points(tau, own.tau, own, **{**look.CONNECTED, "markersize": 3.2, **style})
         tau.axvline(PUBLISHED, **_style.REFERENCE)
         tau.set(xscale="log", xlabel="bound of the second moment", ylabel="return at the end", title="c  the bound")
-        for y, task, text in ((0.14, "chain", "16 bits"), (0.04, "forks", "forks")):
+        for y, task, text in ((0.14, "chain", "bits"), (0.04, "forks", "forks")):
             look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
         figure.suptitle(title(rows, rate), x=0.01, ha="left")
     return figure

@@ -43,7 +43,7 @@ def draw_divergence(ax: Axes, rows: Any) -> None:
     """KL from behavior of the clip and of M2PO."""
     steps.traces(ax, rows, KL, "kl", steps.usual(rows))
     ax.set(
-        xlabel="updates", xlim=(0, None), ylabel="KL from behavior\n(nats a response)", title="c  divergence, 16 bits"
+        xlabel="updates", xlim=(0, None), ylabel="KL from behavior\n(nats a response)", title="c  divergence, bits"
     )
     for arm, x, y in zip(KL, (0.98, 0.5, 0.98), (0.35, 0.8, 0.12), strict=True):
         steps.label(ax, x, y, arm)
@@ -70,7 +70,7 @@ def draw(rows: Any) -> Figure:
             look.points(entropy, own["at"], own, **{**look.CONNECTED, **style})
         entropy.axvline(0.2, **_style.REFERENCE)
         entropy.set(xlim=(0, 0.6), ylim=(0, 0.75), xlabel="|ratio − 1|", ylabel="entropy (nats)", title="a  entropy")
-        for y, task, text in ((0.12, "chain", "16 bits"), (0.04, "forks", "forks")):
+        for y, task, text in ((0.12, "chain", "bits"), (0.04, "forks", "forks")):
             look.say(entropy, 0.98, y, text, SHOWN[task]["color"], transform=entropy.transAxes, ha="right")
         draw_kinds(kinds, rows)
         draw_divergence(kl, rows)
