@@ -65,7 +65,8 @@ def runs(rows: Any, task: str, arm: str, quantity: str) -> Any:
     own = own[own.staleness == (0 if arm == "fresh" else oldest(rows))]
     if arm == "m2po":
         own = own[(own.tau - 0.04).abs() < 1e-9].drop_duplicates("rate")
-    return own.sort_values("rate").reset_index(drop=True)
+    # No return or share exceeds 1, nor does an interval.
+    return own.assign(high=own.high.clip(upper=1.0)).sort_values("rate").reset_index(drop=True)
 
 
 def usual(rows: Any, task: str = TASK) -> float:

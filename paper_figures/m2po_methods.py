@@ -65,8 +65,7 @@ def numbers(rows: Any) -> dict[str, str]:
     for arm in ("m2po", "clip", *RIVALS):
         found[f"{arm}_fell"] = f"{100 * fallen(rows, arm):.0f} %"
         one = [steps.at(rows, task, arm, "end", steps.usual(rows, task)).value for task in tasks]
-        bold = [steps.at(rows, task, arm, "end", steps.BOLD * steps.usual(rows, task)).value for task in tasks]
         own = [steps.best(rows, task, arm, "end").value for task in tasks]
-        for key, values in (("usual", one), ("bold", bold), ("best", own)):
+        for key, values in (("usual", one), ("best", own)):
             found[f"{arm}_{key}"] = f"{sum(values) / len(values):.2f}"
     return found

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _m2po_steps as steps
@@ -28,15 +29,13 @@ def levels(rows: Any, arm: str, task: str = steps.TASK) -> list[int]:
     return sorted(int(each) for each in own.staleness.unique())
 
 
-def draw_levels(ax: Axes, rows: Any, arm: str, rate: float) -> None:
-    """Return over updates, a line per level of staleness."""
+def draw_levels(ax: Axes, rows: Any, arm: str, rate: float) -> list[Line2D]:
+    """Return over updates, a line per level of staleness; lines for a key."""
     shades = _script.shades(levels(rows, arm))
-    for place, (staleness, color) in enumerate(shades):
-        own = steps.curve(rows, arm, "return", rate, staleness=staleness)
-        steps.trace(ax, own, color=color)
-        y = 0.05 + 0.09 * (len(shades) - place)
-        look.say(ax, 0.04, y, f"{staleness}", color, transform=ax.transAxes)
+    for staleness, color in shades:
+        steps.trace(ax, steps.curve(rows, arm, "return", rate, staleness=staleness), color=color)
     ax.set(xlabel="updates", xlim=(0, None))
+    return [Line2D([], [], color=color, label=str(staleness)) for staleness, color in shades]
 
 
 def bounds(rows: Any, task: str, rate: float) -> Any:
@@ -50,21 +49,22 @@ def bounds(rows: Any, task: str, rate: float) -> Any:
 def draw(rows: Any) -> Figure:
     """The clip, M2PO, and the bound."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.6)
+        figure = _style.picture(_style.WIDTH, 2.8)
         clip, m2po, tau = figure.subplots(1, 3, width_ratios=(1, 1, 1.1))
         rate = steps.usual(rows)
-        for ax, arm, name in ((clip, "clip", "a  clip"), (m2po, "m2po", "b  M2PO")):
-            draw_levels(ax, rows, arm, rate)
-            ax.set(title=name, ylim=clip.get_ylim())
-        clip.set_ylabel("return of the trained policy")
+        draw_levels(m2po, rows, "m2po", rate)
+        handles = draw_levels(clip, rows, "clip", rate)
+        m2po.set(title="b  M2PO", ylim=clip.get_ylim())
+        clip.set(title="a  clip", ylabel="return of the trained policy")
         for task, style in SHOWN.items():
             own = bounds(rows, task, steps.rate_of(rows, task))
             look.points(tau, own.tau, own, **{**look.CONNECTED, "markersize": 3.2, **style})
         tau.axvline(PUBLISHED, **_style.REFERENCE)
-        tau.set(xscale="log", xlabel="bound of the second moment", ylabel="return at the end", title="c  the bound")
+        tau.set(xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="c  the bound")
         for y, task, text in ((0.14, "chain", "bits"), (0.04, "forks", "forks")):
             look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
-        figure.suptitle(title(rows, rate), x=0.01, ha="left")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=len(handles), title=title(rows, rate), **more)
     return figure
 
 
@@ -92,7 +92,7 @@ def numbers(rows: Any) -> dict[str, str]:
         own = bounds(rows, task, steps.rate_of(rows, task))
         if len(own):
             found |= {f"{task}_low": f"{own.value.iloc[0]:.2f}", f"{task}_high": f"{own.value.iloc[-1]:.2f}"}
-            near = own[(own.tau >= 0.5 * PUBLISHED) & (own.tau <= 4.1 * PUBLISHED)].value
+            near = own[(own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)].value
             found[f"{task}_near"] = f"{near.min():.2f} to {near.max():.2f}"
             found |= {"tau_low": f"{own.tau.iloc[0]:g}", "tau_high": f"{own.tau.iloc[-1]:.3g}"}
     return steps.complete(found, [f"{task}_{key}" for task in SHOWN for key in ("low", "near", "high")])
