@@ -11,10 +11,10 @@ _claim = partial(Claim, "M2PO")
 CLAIMS = (
     _claim(
         "It masks 0.06 % of tokens, the clip 1.22 %",
-        "under conditions",
+        "mixed",
         "at most {m2po_masked:worst} where the clip masks {m2po_masked:clipped}",
         "m2po_masked",
-        when="small rates, where the clip masks as published",
+        when="fewer at every rate, seldom tenfold",
     ),
     _claim(
         "… and those of high variance",
@@ -94,8 +94,8 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         PENALTY,
         "m2po_steps",
-        "under conditions",
-        "{m2po_steps:masked_clip} and {m2po_steps:masked_m2po}; at small rates a tenth",
+        "mixed",
+        "{m2po_steps:masked_clip} and {m2po_steps:masked_m2po}; at 1.22 %, at most {m2po_masked:worst}",
         "1.22 and 0.06 % (32B)",
     ),
     _item(
