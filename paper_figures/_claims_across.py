@@ -10,24 +10,31 @@ _claim = partial(Claim, "Across papers")
 CLAIMS = (
     _claim(
         "Low ESS announces collapse (VCPO)",
-        "under conditions",
+        "mixed",
         "AUC {alarms:ess}; token ESS {alarms:token_ess}",
         "alarms",
-        when="better than chance at all places; few announced",
+        when="it ranks runs at all places, and announces few falls",
     ),
-    _claim("Gradient alignment announces it (GAC)", "mixed", "AUC {alarms:cosine_range} over places", "alarms"),
+    _claim(
+        "Gradient alignment announces it (GAC)",
+        "mostly not",
+        "AUC {alarms:cosine_range} over places",
+        "alarms",
+        when="above chance on chains alone",
+    ),
     _claim(
         "Weights lift the limit that staleness sets",
-        "under conditions",
+        "reproduced",
         "rate {phase_diagram:bandit_weighted} and {phase_diagram:graded_weighted}; "
         "without weights {phase_diagram:bandit_plain}",
         "phase_diagram",
-        when="ratios of one token; their noise takes part of it back",
+        when="ratios of one token, plain steps",
     ),
     _claim(
         "ESS counts what stale samples are worth",
-        "not reproduced",
+        "mostly not",
         "ESS / worth: {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse}",
         "ess_five",
+        when="at staleness 1 nearly",
     ),
 )

@@ -17,27 +17,27 @@ CLAIMS = (
     ),
     _claim(
         "More of them reach a score sooner",
-        "under conditions",
+        "reproduced",
         "{actor_critic:firm_gain} and {actor_critic:cliff_gain} times with sixteen",
         "actor_critic",
-        when="workers that do not slow each other, small tasks",
+        when="workers that do not slow each other",
     ),
     Claim(
         "IMPALA",
         "V-trace corrects policy lag",
-        "under conditions",
+        "mixed",
         "cliff: {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
         "lake: {actor_critic:lake_vtrace_near}, {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="staleness 4 on CliffWalking; at 16 all fail there",
+        when="at staleness 4 on CliffWalking; alike on FrozenLake",
     ),
     Claim(
         "PPO",
         "The clip allows several epochs on a batch",
-        "under conditions",
+        "mixed",
         "lake {actor_critic:lake_ppo_near}, cliff {actor_critic:cliff_ppo_near}; A2C: {actor_critic:lake_a2c_near}, "
         "{actor_critic:cliff_a2c_near}",
         "actor_critic",
-        when="CliffWalking; on FrozenLake within intervals",
+        when="on CliffWalking; alike on FrozenLake",
     ),
 )

@@ -22,9 +22,9 @@ CLAIMS = (
     ),
     _claim(
         "A shift of −0.1 is better off-policy than none",
-        "under conditions",
+        "mostly not",
         "{asymre:again_tenth}, none {asymre:again_zero}; tuned, worse in {asymre:frozen}",
         "asymre",
-        when="rounds of frozen data on bandits; at best rates it is worse",
+        when="better over rounds of frozen data alone",
     ),
 )

@@ -10,9 +10,9 @@ _claim = partial(Claim, "Delight", figure="delight", rebuilt=True)
 CLAIMS = (
     _claim(
         "Contaminated, its cosine grows, others' fall",
-        "under conditions",
+        "mixed",
         "DG {delight:dg_first} to {delight:dg_mean}, unweighted to {delight:none_mean}",
-        when="temperatures below the advantage, where it tends to 1",
+        when="it grows at low temperatures; exact IS keeps its own",
     ),
     _claim(
         "No sign-blind weight, exact IS included, can do so",
@@ -26,8 +26,8 @@ CLAIMS = (
     ),
     _claim(
         "Uncorrected, it beats exact IS",
-        "under conditions",
+        "mixed",
         "DG {delight:graded_dg}, IS {delight:graded_is} on graded",
-        when="long sequences; worse on two other tasks",
+        when="tuned: better on graded, not on two other tasks",
     ),
 )

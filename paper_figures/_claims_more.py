@@ -15,18 +15,18 @@ CLAIMS = (
     Claim(
         "asyncsim",
         "Asynchrony raises throughput",
-        "under conditions",
+        "reproduced",
         "{system_spread:open_loop_quick} times on long tails",
         "system_spread",
-        when="long-tailed lengths; even lengths gain one half at most",
+        when="even lengths gain one half at most",
     ),
     Claim(
         "asyncsim",
         "Stabilizers beat doing nothing, all tuned",
-        "under conditions",
+        "mostly not",
         "{league:better} of {league:judged} better, {league:worse} worse",
         "league",
-        when="graded sequences at staleness 32; most undecided",
+        when="tuned; at one bold rate some do",
     ),
     Claim(
         "asyncsim",
@@ -38,19 +38,19 @@ CLAIMS = (
     Claim(
         "asyncsim",
         "A recomputed anchor cannot see staleness",
-        "under conditions",
+        "mixed",
         "CartPole {actor_critic:cartpole_ppo_proximal} against {actor_critic:cartpole_ppo_behavior}; "
         "lake {actor_critic:lake_ppo_proximal}, {actor_critic:lake_ppo_behavior}",
         "actor_critic",
-        when="CartPole; on two tables no interval shows a loss",
+        when="a loss on CartPole, none on two tables",
     ),
     Claim(
         "asyncsim",
         "ESS falls as exp(-variance × length)",
-        "under conditions",
+        "reproduced",
         "ESS {pendulum_tails:ess}, predicted {pendulum_tails:law}",
         "pendulum_tails",
-        when="Pendulum, early training",
+        when="Pendulum, early training, wide intervals",
     ),
     Claim(
         "asyncsim",
@@ -63,7 +63,7 @@ CLAIMS = (
     Claim(
         "asyncsim",
         "Language models learn from stale data, slower",
-        "under conditions",
+        "reproduced",
         "accuracy {language_learning:char_stale_held_last}, fresh {language_learning:char_held_last}",
         "language_learning",
         when="one model size, one learning rate",
@@ -71,9 +71,9 @@ CLAIMS = (
     Claim(
         "asyncsim",
         "Token ratios beat sequence ratios on stale data",
-        "under conditions",
+        "mostly",
         "{token_ratios:worse} of {token_ratios:judged} worse with sequence ratios, {token_ratios:better} better",
         "token_ratios",
-        when="constant or slowly published weights; sequences of 16 tokens",
+        when="equal on mostly fresh data",
     ),
 )

@@ -10,26 +10,26 @@ _claim = partial(Claim, "Replay", figure="replay", rebuilt=True)
 CLAIMS = (
     _claim(
         "Where generation is dear, replay saves compute",
-        "under conditions",
+        "mixed",
         "compute × {replay:bandit_held} to {replay:sparse_held}",
-        when="clear only at a small, held rate",
+        when="on all tasks at one small rate; tuned, on one of three",
     ),
     _claim(
         "Replay hurts little per gradient step",
-        "under conditions",
+        "mixed",
         "updates × {replay:bandit_held_updates} to {replay:sparse_held_updates}",
-        when="a small, held rate",
+        when="little at one small rate; tuned, twice to four times",
     ),
     _claim(
         "Larger buffers learn more slowly, but more stably",
-        "under conditions",
+        "mixed",
         "updates × {replay:sparse_slower} to {replay:bandit_slower}",
         when="slower at a held rate; stabler on the bandit alone",
     ),
     _claim(
         "Replay preserves entropy",
-        "under conditions",
+        "mixed",
         "entropy × {replay:bandit_entropy} to {replay:graded_entropy}",
-        when="graded sequences; less on the bandit",
+        when="tuned: kept on graded, less on the bandit",
     ),
 )

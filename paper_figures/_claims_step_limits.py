@@ -10,10 +10,10 @@ _claim = partial(Claim, "2607.01083")
 CLAIMS = (
     _claim(
         "Largest rate flat in staleness, then 1/S",
-        "under conditions",
+        "mixed",
         "{step_limits:rule_inside} of {step_limits:rule_points} limits; GRPO on a proxy up {step_limits:tokens}",
         "step_limits",
-        when="linear gradients; on a proxy it rises",
+        when="linear gradients and graded tokens; on proxies it rises",
         stated="2607.01083/step-limit",
     ),
     _claim(
@@ -21,7 +21,7 @@ CLAIMS = (
         "under conditions",
         "time × rate {step_limits:time_little}, then {step_limits:time_much}",
         "step_limits",
-        when="linear, or little staleness × rate",
+        when="staleness × rate up to about one",
         stated="2607.01083/collapse-time",
     ),
 )

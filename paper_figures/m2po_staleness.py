@@ -1,0 +1,98 @@
+"""Return over updates at every staleness, with the clip and with M2PO; and the bound of M2PO, at one rate for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from paper_figures import _m2po_steps as steps
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
+
+EXPERIMENTS = ("m2po_steps",)
+PUBLISHED = 0.04
+SHOWN: dict[str, dict[str, Any]] = {
+    "chain": {"color": look.COLOR["controlled"], "marker": "^"},
+    "forks": {"color": look.COLOR["tuned"], "marker": "D"},
+}
+
+
+def levels(rows: Any, arm: str, task: str = steps.TASK) -> list[int]:
+    """Levels of staleness of an arm."""
+    own = _script.pick(rows, over="updates", task=task, arm=arm)
+    return sorted(int(each) for each in own.staleness.unique())
+
+
+def draw_levels(ax: Axes, rows: Any, arm: str, rate: float) -> list[Line2D]:
+    """Return over updates, a line per level of staleness; lines for a key."""
+    shades = _script.shades(levels(rows, arm))
+    for staleness, color in shades:
+        steps.trace(ax, steps.curve(rows, arm, "return", rate, staleness=staleness), color=color)
+    ax.set(xlabel="updates", xlim=(0, None))
+    return [Line2D([], [], color=color, label=str(staleness)) for staleness, color in shades]
+
+
+def bounds(rows: Any, task: str, rate: float) -> Any:
+    """Return at the end for every bound of M2PO."""
+    own = _script.pick(rows, over="run", task=task, arm="m2po", quantity="end")
+    own = own[own.staleness == steps.oldest(rows)]
+    own = own[(own.rate / rate - 1.0).abs() < 1e-6]
+    return own.sort_values("tau").drop_duplicates("tau").reset_index(drop=True)
+
+
+def draw(rows: Any) -> Figure:
+    """The clip, M2PO, and the bound."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.8)
+        clip, m2po, tau = figure.subplots(1, 3, width_ratios=(1, 1, 1.1))
+        rate = steps.usual(rows)
+        draw_levels(m2po, rows, "m2po", rate)
+        handles = draw_levels(clip, rows, "clip", rate)
+        m2po.set(title="b  M2PO", ylim=clip.get_ylim())
+        clip.set(title="a  clip", ylabel="return of the trained policy")
+        for task, style in SHOWN.items():
+            own = bounds(rows, task, steps.rate_of(rows, task))
+            look.points(tau, own.tau, own, **{**look.CONNECTED, "markersize": 3.2, **style})
+        tau.axvline(PUBLISHED, **_style.REFERENCE)
+        tau.set(xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="c  the bound")
+        for y, task, text in ((0.14, "chain", "bits"), (0.04, "forks", "forks")):
+            look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=len(handles), title=title(rows, rate), **more)
+    return figure
+
+
+def title(rows: Any, rate: float) -> str:
+    """What staleness does to the curves of both."""
+    oldest = {arm: levels(rows, arm)[-1] for arm in ("clip", "m2po")}
+    clip, m2po = (steps.curve(rows, arm, "return", rate, staleness=age).value for arm, age in oldest.items())
+    holds = m2po.mean() > clip.mean() + 0.1
+    return _script.finding(
+        holds, "Staleness slows the clip far more than M2PO", "Return at every staleness, and the bound"
+    )
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Means over updates and ends at the extreme levels; ends over bounds."""
+    rate, found = steps.usual(rows), {"rate": f"{steps.usual(rows):g}", "slow": f"{steps.SLOW:g}"}
+    for arm in ("clip", "m2po"):
+        low, high = levels(rows, arm)[0], levels(rows, arm)[-1]
+        for key, staleness in (("old", high), ("least", low)):
+            values = steps.curve(rows, arm, "return", rate, staleness=staleness).value
+            found[f"{arm}_mean_{key}"] = f"{values.mean():.2f}"
+        found[f"{arm}_end_old"] = look.value(steps.at(rows, steps.TASK, arm, "end", rate))
+    found |= {"least": str(low), "most": str(high)}
+    for task in SHOWN:
+        own = bounds(rows, task, steps.rate_of(rows, task))
+        if len(own):
+            found |= {f"{task}_low": f"{own.value.iloc[0]:.2f}", f"{task}_high": f"{own.value.iloc[-1]:.2f}"}
+            near = own[(own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)].value
+            found[f"{task}_near"] = f"{near.min():.2f} to {near.max():.2f}"
+            found |= {"tau_low": f"{own.tau.iloc[0]:g}", "tau_high": f"{own.tau.iloc[-1]:.3g}"}
+    return steps.complete(found, [f"{task}_{key}" for task in SHOWN for key in ("low", "near", "high")])

@@ -1,0 +1,83 @@
+"""M2PO over updates on old data, as the paper draws it: return, clipped share, second moment, KL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from asyncsim.plotting import _style
+from paper_figures import _m2po_steps as steps
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+__all__ = ["EXPERIMENTS", "draw", "numbers"]
+
+EXPERIMENTS = ("m2po_steps",)
+RETURNS = ("none", "clip", "m2po", "fresh")
+OTHERS = ("clip", "m2po", "fresh")
+
+
+def shape(rows: Any, rate: float) -> dict[str, float]:
+    """The highest point of training without a region, what is left at the end, and what the clip has at that time."""
+    free, clip = (steps.curve(rows, arm, "return", rate) for arm in ("none", "clip"))
+    top = int(free.value.idxmax())
+    return {"top": free.value[top], "left": free.value.iloc[-1], "when": free["at"][top], "clip": clip.value[top]}
+
+
+def draw(rows: Any) -> Figure:
+    """Training at the best synchronous rate and at the bold one; clipping and second moment at the former."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.7)
+        (usual, bold), (clipped, second) = figure.subplots(2, 2)
+        bold.sharey(usual)
+        rate = steps.usual(rows)
+        for ax, own in ((usual, rate), (bold, steps.BOLD * rate)):
+            steps.traces(ax, rows, RETURNS, "return", own)
+            steps.ended(ax, rows, own)
+        usual.set(ylabel="return of the trained policy", title="a  return, best synchronous rate")
+        bold.set_title(f"b  return, {steps.BOLD:g} times that rate")
+        steps.traces(clipped, rows, OTHERS, "masked", rate)
+        clipped.set(ylim=(0, None), ylabel="tokens clipped or masked", title="c  clipping, rate of a")
+        clipped.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+        for arm, quantity in (("none", "second"), ("m2po", "second"), ("m2po", "kept")):
+            style = {**steps.LOOKS[arm], **(look.HOLLOW if (arm, quantity) == ("m2po", "second") else {})}
+            steps.trace(second, steps.curve(rows, arm, quantity, rate), **style)
+        second.set(
+            yscale="log", ylabel="second moment of\nharmful log ratios (nats²)", title="d  second moment, rate of a"
+        )
+        for ax in (clipped, second):
+            ax.set(xlabel="updates", xlim=(0, None))
+        steps.label(second, 0.98, 0.96, "none")
+        steps.label(second, 0.98, 0.66, "m2po", "M2PO before its mask")
+        steps.label(second, 0.98, 0.4, "m2po", "after it")
+        found = shape(rows, rate)
+        held = steps.at(rows, steps.TASK, "m2po", "fell", rate).value == 0.0
+        words = "Without a trust region training prospers, then collapses; M2PO nears fresh data"
+        holds = held and found["top"] > found["clip"] + 0.3 and found["left"] < found["top"] - 0.15
+        near = (
+            steps.at(rows, steps.TASK, "m2po", "end", rate).value
+            > steps.at(rows, steps.TASK, "fresh", "end", rate).value - 0.05
+        )
+        title = _script.finding(holds and near, words, "Training on old data over updates")
+        steps.key(figure, RETURNS, title)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Readings at the best synchronous rate and the bold one."""
+    usual, bold = steps.usual(rows), steps.BOLD * steps.usual(rows)
+    found = {"staleness": f"{steps.oldest(rows)}", "usual": f"{usual:g}", "bold": f"{bold:g}"}
+    found["runs"] = f"{int(rows[rows.task == steps.TASK].samples.max())}"
+    for key, rate in (("usual", usual), ("bold", bold)):
+        for arm in RETURNS:
+            found[f"{arm}_{key}"] = look.value(steps.at(rows, steps.TASK, arm, "end", rate))
+        found[f"fell_{key}"] = steps.falls(steps.at(rows, steps.TASK, "none", "fell", rate))
+    top = shape(rows, bold)
+    found |= {"top": f"{top['top']:.2f}", "when": f"{top['when']:.0f}", "then": f"{top['clip']:.2f}"}
+    for arm in OTHERS:
+        found[f"masked_{arm}"] = steps.percent(steps.at(rows, steps.TASK, arm, "masked", usual).value)
+    for arm, quantity, key in (("none", "second", "free"), ("m2po", "second", "before"), ("m2po", "kept", "after")):
+        found[f"second_{key}"] = f"{steps.curve(rows, arm, quantity, usual).value.max():.2g}"
+    return found
