@@ -38,10 +38,14 @@ SETTINGS = [
     for tokens, batch in PLACES
     for law, arm in _ARMS
 ]
+# Where the best rate would stand at the edge of these: bolder ones.
+SETTINGS += [{**setting, "rates": [6.4, 12.8, 25.6]} for setting in SETTINGS if setting["law"] == "old"]
 QUICK = [
     {**setting, "updates": 40, "replicates": 2, "rates": RATES[2:7:2]}
     for setting in SETTINGS
-    if setting["batch"] == 32 and setting["arm"] in ("RLOO", "PPO", "PPO, recomputed", "M2PO", "VCPO", "GAC")
+    if setting["rates"] == RATES
+    and setting["batch"] == 32
+    and setting["arm"] in ("RLOO", "PPO", "PPO, recomputed", "M2PO", "VCPO", "GAC")
 ]
 
 

@@ -16,12 +16,12 @@ from paper_figures.one_rate import AS_GOOD
 
 EXPERIMENTS = ("league_long",)
 ONE, OWN = {"marker": "o", "markerfacecolor": "white"}, {"marker": "o"}
+EDGE = {"marker": ">"}
+"""Best at the largest or least rate of the grid: no verdict."""
 CLIPS = ("PPO", "GRPO", "M2PO", "BAPO")
 """Methods that clip or mask around old log-probs."""
-TOLD = (
-    *("RLOO", "GAC", "VCPO", "TIS, token", "TIS, sequence", "CISPO", "PPO", "PPO, recomputed", "GSPO", "M2PO", "TOPR"),
-    "group-mass cap",
-)
+TOLD = ("RLOO", "GAC", "VCPO", "TIS, token", "TIS, sequence", "CISPO", "PPO", "PPO, recomputed", "GSPO", "M2PO")
+"""Methods in the table of the gallery."""
 
 
 def places(rows: Any) -> list[tuple[int, int]]:
@@ -37,9 +37,15 @@ def usual(rows: Any, place: tuple[int, int]) -> float:
 
 
 def at(rows: Any, place: tuple[int, int], arm: str, rate: float | None = None, law: str = "old") -> Any:
-    """The row of an arm at a rate, or at the rate of its largest mean return."""
-    own = _script.pick(rows, tokens=place[0], batch=place[1], law=law, arm=arm, quantity="return")
-    return own.loc[own.value.idxmax() if rate is None else (own.rate / rate - 1.0).abs().idxmin()]
+    """The row of an arm at a rate, or at the least rate at which it returns as much as at any, within `AS_GOOD`."""
+    own = _script.pick(rows, tokens=place[0], batch=place[1], law=law, arm=arm, quantity="return").sort_values("rate")
+    best = (own.value >= own.value.max() - AS_GOOD).idxmax()
+    return own.loc[best if rate is None else (own.rate / rate - 1.0).abs().idxmin()]
+
+
+def inside(rows: Any, row: Any) -> bool:
+    """Whether a best rate is neither the least nor the largest that was tried."""
+    return bool(rows.rate.min() < row.rate < rows.rate.max())
 
 
 def draw_place(ax: Axes, rows: Any, place: tuple[int, int], arms: list[str]) -> None:
@@ -48,13 +54,13 @@ def draw_place(ax: Axes, rows: Any, place: tuple[int, int], arms: list[str]) -> 
     for y, arm in enumerate(arms):
         both = [at(rows, place, arm, usual(rows, place)), at(rows, place, arm)]
         ax.plot([row.value for row in both], [y, y], color=_style.COLORS["effect"], linewidth=2.0, zorder=1)
-        for row, style in zip(both, (ONE, OWN), strict=True):
+        for row, style in zip(both, (ONE, OWN if inside(rows, both[1]) else EDGE), strict=True):
             reach = [[row.value - row.low], [row.high - row.value]]
             ax.errorbar(
                 row.value, y, xerr=reach, color=_style.COLORS["measured"], markersize=3.5, linestyle="none", **style
             )
     tokens, batch = place
-    ax.set(xlim=(-0.03, 1.05), ylim=(len(arms) - 0.5, -0.5), title=f"{tokens} tokens, batch of {batch}")
+    ax.set(xlim=(-0.03, 1.05), ylim=(len(arms) - 0.5, -0.5), title=f"{tokens} tokens,\nbatch of {batch}")
     ax.tick_params(axis="y", length=0)
     look.ticks(ax.xaxis, [0.0, 0.5, 1.0])
 
@@ -70,19 +76,19 @@ def draw(rows: Any) -> Figure:
         for ax, place in zip(axes, where, strict=True):
             draw_place(ax, rows, place, arms)
         axes[0].set_yticks(range(len(arms)), arms)
-        figure.supxlabel("mean return of the trained policy over training", fontsize=7.5)
-        words = ("one rate for all, the best synchronous one", "own best rate")
+        axes[0].set_xlabel("mean return over training", loc="left")
+        words = ("best synchronous rate for all", "own best rate", "at an edge")
         handles = [
             Line2D([], [], linestyle="none", color=_style.COLORS["measured"], markersize=3.5, label=label, **style)
-            for label, style in zip(words, (ONE, OWN), strict=True)
+            for label, style in zip(words, (ONE, OWN, EDGE), strict=True)
         ]
-        handles.append(Line2D([], [], label="RLOO on fresh data", **_style.REFERENCE))
+        handles.append(Line2D([], [], label="RLOO, fresh data", **_style.REFERENCE))
         clipped = max(at(rows, last, arm, usual(rows, last)).value for arm in CLIPS if arm in arms)
         plain = at(rows, last, league.BASE, usual(rows, last)).value
         holds = last[0] > first[0] and clipped < 0.5 * plain
         told = "At one rate, clips around old log-probs hardly learn long sequences; RLOO does"
         title = _script.finding(holds, told, "Methods on old data, at one rate and at their own best")
-        figure.legend(handles=handles, loc="outside upper left", ncols=3, title=title, alignment="left")
+        figure.legend(handles=handles, loc="outside upper left", ncols=4, title=title, alignment="left")
     return figure
 
 
@@ -90,21 +96,27 @@ def numbers(rows: Any) -> dict[str, str]:
     """Returns at the one rate and at own best rates, and how many arms trail RLOO."""
     where = places(rows)
     last = max(where)
-    found = {"samples": str(int(rows.samples.max())), "last": str(last[0]), "methods": str(rows.arm.nunique())}
+    found = {"samples": str(int(rows.samples.max())), "methods": str(rows.arm.nunique())}
+    lengths = sorted({tokens for tokens, _ in where})
+    found |= {name: str(tokens) for name, tokens in zip(("short", "middle", "last"), lengths, strict=False)}
     for arm in TOLD:
         if arm not in set(rows.arm):
             continue
         key = arm.replace(", ", "_").replace(" ", "_").replace("-", "_").lower()
         for tokens, batch in where:
             if batch == league_long.PLACES[0][1]:
-                found[f"{key}_{tokens}"] = f"{at(rows, (tokens, batch), arm, usual(rows, (tokens, batch))).value:.2f}"
+                found[f"{key}_{lengths.index(tokens)}"] = (
+                    f"{at(rows, (tokens, batch), arm, usual(rows, (tokens, batch))).value:.2f}"
+                )
         found[f"{key}_best"] = f"{at(rows, last, arm).value:.2f}"
+    others = sorted(set(rows.arm) - {league.BASE})
     for name, rate in (("one", usual), ("own", lambda *_: None)):
         base = {place: at(rows, place, league.BASE, rate(rows, place)) for place in where}
-        others = sorted(set(rows.arm) - {league.BASE})
         each = [(base[place], at(rows, place, arm, rate(rows, place))) for place in where for arm in others]
+        if name == "own":
+            each = [pair for pair in each if all(inside(rows, row) for row in pair)]
+        found[f"judged_{name}"] = str(len(each))
         found[f"better_{name}"] = str(sum(row.low > plain.high for plain, row in each))
         found[f"worse_{name}"] = str(sum(row.high < plain.low for plain, row in each))
-        found["judged"] = str(len(each))
     found["fresh"] = f"{at(rows, last, league.BASE, law='fresh').value:.2f}"
     return found
