@@ -13,23 +13,23 @@ CLAIMS = (
     ),
     _claim(
         "Staleness harms naive PPO",
-        "under conditions",
+        "mostly",
         "{areal:naive_worse} of {areal:places} worse over training, {areal:naive_end_worse} at the end",
         "areal",
-        when="while it learns",
+        when="while it learns; at the end hardly",
     ),
     _claim(
         "The decoupled objective stands bound 8",
-        "under conditions",
+        "mostly",
         "{areal:held} of {areal:within} equal to fresh data at the end",
         "areal",
         when="at the end; while it learns, fresh data are better",
     ),
     _claim(
         "Up to 2.77 times faster",
-        "under conditions",
+        "mostly",
         "{areal:long_4} times at bound 4, {areal:longest_4} for longer tails",
         "areal",
-        when="long-tailed lengths",
+        when="long-tailed lengths; others gain less",
     ),
 )

@@ -10,14 +10,14 @@ _claim = partial(Claim, "PipelineRL")
 CLAIMS = (
     _claim(
         "It learns twice as fast as conventional RL",
-        "under conditions",
+        "mixed",
         "sooner in {pipeline_rl:sooner} of {pipeline_rl:all}; beside the best none",
         "pipeline_rl",
         when="long tails, graded or sparse; bandit undecided",
     ),
     _claim(
         "… on data that are close to on-policy",
-        "under conditions",
+        "mostly",
         "ESS {pipeline_rl:ess}; conventional at lag {pipeline_rl:near_lag}: {pipeline_rl:near_ess}",
         "pipeline_rl",
         when="one task, one rate; at the same lag conventional data are as good",

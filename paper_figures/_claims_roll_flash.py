@@ -134,7 +134,7 @@ ITEMS: tuple[Item, ...] = (
         "bounds are rebuilt: list scheduling, and its pool over ratio + 1",
         figure="roll_agents",
         verdict="reproduced",
-        ours="{roll_agents:over_queue} and {roll_agents:over_asynchronous} exceed; most {roll_agents:bound_asynchronous}",
+        ours="{roll_agents:over_queue} and {roll_agents:over_asynchronous} exceed, most {roll_agents:bound}",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

@@ -133,7 +133,6 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"agents_{key}"] = shared.times(base, shared.one(rows, "agents", arm, roll_sizes.LATENCY))
     for arm in ("queue", "asynchronous"):
         own = _script.pick(rows, part="bound", arm=arm)
-        shares = own.high / own.bound
-        found[f"bound_{arm}"] = f"{100 * (own.value / own.bound).max():.0f} %"
-        found[f"over_{arm}"] = f"{int((own.low > own.bound).sum())} of {len(shares)}"
-    return found
+        found[f"over_{arm}"] = f"{int((own.low > own.bound).sum())} of {len(own)}"
+    own = _script.pick(rows, part="bound")
+    return found | {"bound": f"{100 * (own.value / own.bound).max():.0f} %"}
