@@ -36,7 +36,7 @@ def draw(rows: Any) -> Figure:
         for ax, own in ((usual, rate), (bold, steps.BOLD * rate)):
             steps.traces(ax, rows, RETURNS, "return", own)
             steps.ended(ax, rows, own)
-        usual.set(ylabel="return of the trained policy", title="a  return, best synchronous rate")
+        usual.set(ylabel="return of the trained policy", title="a  return, synchronous rate")
         bold.set_title(f"b  return, {steps.BOLD:g} times that rate")
         steps.traces(clipped, rows, OTHERS, "masked", rate)
         clipped.set(ylim=(0, None), ylabel="tokens clipped or masked", title="c  clipping, rate of a")
