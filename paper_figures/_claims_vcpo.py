@@ -144,8 +144,8 @@ ITEMS: tuple[Item, ...] = (
         "tables; staleness 128; exact return",
         "vcpo_controls",
         "mixed",
-        "untuned {vcpo_controls:high_baseline}, VCPO {vcpo_controls:high_vcpo}; tuned {vcpo_controls:high_baseline_tuned}, "
-        "{vcpo_controls:high_vcpo_tuned}",
+        "untuned {vcpo_controls:high_baseline}, VCPO {vcpo_controls:high_vcpo}; "
+        "tuned {vcpo_controls:high_baseline_tuned}, {vcpo_controls:high_vcpo_tuned}",
     ),
     _item(
         "Formula and variance of the baseline",
