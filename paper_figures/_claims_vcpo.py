@@ -143,8 +143,9 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "tables; staleness 128; exact return",
         "vcpo_controls",
-        "not reproduced",
-        "tuned, the baseline alone does as well: {vcpo_controls:high_baseline_tuned}",
+        "mixed",
+        "untuned {vcpo_controls:high_baseline}, VCPO {vcpo_controls:high_vcpo}; "
+        "tuned {vcpo_controls:high_baseline_tuned}, {vcpo_controls:high_vcpo_tuned}",
     ),
     _item(
         "Formula and variance of the baseline",
