@@ -67,7 +67,7 @@ ITEMS: tuple[Item, ...] = (
         "m2po_tasks",
         "mixed",
         "one rate: {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks, tuned {m2po_tasks:matched_best}",
-        "52.6 %, fresh 51.6 % (32B)",
+        "52.6 %, fresh 51.6 %",
     ),
     _item(
         "Accuracy over models, beside GRPO",

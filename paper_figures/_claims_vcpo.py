@@ -243,7 +243,7 @@ ITEMS: tuple[Item, ...] = (
         "cap 8 survives longest",
     ),
     _item(
-        "First author's chains: lag, batch, horizon",
+        "First author's chains",
         "notes",
         "figure",
         "penalty; batches to 2,048; one sweep at a time",
@@ -251,7 +251,7 @@ ITEMS: tuple[Item, ...] = (
         "mixed",
         "lag {vcpo_prefix:lag_most}: {vcpo_prefix:lag_sequence_most}, token {vcpo_prefix:lag_token_most}, "
         "geometric {vcpo_prefix:lag_geometric_most}; horizon no",
-        "sequence ratios robust, others fall with lag",
+        "sequence ratios robust",
     ),
     _item(
         "Seconds a step over length",
