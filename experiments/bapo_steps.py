@@ -3,15 +3,16 @@
 Every row of the table begins with chance 0.02 of the right one of 8 tokens and 0.9 of a wrong one. Tasks: `tokens`, 16
 tokens, paid by the share that is right; `long`, 64 tokens; `noisy`, 16 tokens with normal noise of deviation 0.3 on the
 reward. Batches have 4 groups of 8 samples; Adam behind a norm clip of 1; advantages of GRPO; the ratio's anchor is the
-policy that sampled. Arms: `clip`, PPO's at 0.2; `higher`, 0.2 below and 0.28 above; `bapo`, the paper's search;
-`weighed`, the same with its signal times the behavior probability; `none`, the ratio alone. At staleness 0 data are
-fresh and all ratios 1. A setting is one arm at all rates, at `staleness` updates on data that are gone through `epochs`
-times. Rows, with 95 percent intervals between `samples` replicates, are of the policy that is trained:
+policy that sampled. Arms: `clip`, PPO's at 0.2; `higher`, 0.2 below and 0.28 above; `bapo`, the paper's search to its
+target 0.4, and `half` to its other target 0.5; `weighed`, the latter with its signal times the behavior probability;
+`none`, the ratio alone. At staleness 0 data are fresh and all ratios 1. A setting is one arm at all rates, at
+`staleness` updates on data that are gone through `epochs` times. Rows, with 95 percent intervals between `samples`
+replicates, are of the policy that is trained:
 course   return, entropy (nats a token) and positive (share of the gradient's weights with an advantage above 0) before
          update `number`; low, high: the bounds that BAPO finds there
 mean, end   return, over all updates and over the last tenth; entropy_mean, entropy_end: of entropy
 Where `part` is "knob", `knob` and `number` say what is varied: `c_high` or `c_low` of a fixed clip whose other bound is
-0.8 or 1.2, or `rho_0`, `low_cap`, `high_cap`, `low_step` or `high_step` of BAPO.
+0.8 or 1.2, or `rho_0` of BAPO, or its `low_cap`, `high_cap` or `high_step` at the target 0.5.
 `part` "blocked": what the clip blocks of its own run's pushes, from the start `knob`: `up`, `down`, the share of what
 raises and lowers entropy, by `plain` and `natural` gradient. "tokens": of the same run by |log ratio|, `number` the
 lower edge of a bin: `share` of tokens, mean `prob` (of the behavior policy) and `entropy` (of the current one, nats);
@@ -36,6 +37,8 @@ from experiments import _bapo, _vcpo, m2po
 PLACE = ["part", "task", "staleness", "epochs", "arm", "knob", "rate", "number", "quantity"]
 COLUMNS = [*PLACE, "value", "low", "high", "samples"]
 GROUPS, SAMPLES, CLIP, GAIN = _bapo.GROUPS, _bapo.SAMPLES, _bapo.CLIP, _bapo.GAIN
+HALF = 0.5
+"""Target of the share of positive advantages: equal lengths give it half already, so that 0.4 is met without a move."""
 PEAKED, UNIFORM = "peaked:0.02:0.9", "uniform"
 m, tasks = sim.methods, sim.tasks
 MADE: dict[str, Callable[..., Any]] = {
@@ -47,7 +50,8 @@ ARMS: dict[str, Any] = {
     "clip": m.ppo_clip(CLIP, CLIP, advantage=GAIN),
     "higher": m.ppo_clip(CLIP, 0.28, advantage=GAIN),
     "bapo": m.bapo_paper(advantage=GAIN),
-    "weighed": m.bapo_paper(advantage=GAIN, weigh="behavior"),
+    "half": m.bapo_paper(HALF, advantage=GAIN),
+    "weighed": m.bapo_paper(HALF, advantage=GAIN, weigh="behavior"),
     "none": m.ppo_clip(1.0, 1e9, advantage=GAIN),
 }
 KNOBS: dict[str, list[float]] = {
@@ -55,19 +59,18 @@ KNOBS: dict[str, list[float]] = {
     "c_low": [0.0, 0.2, 0.4, 0.6, 0.8, 0.9],
     "rho_0": [0.3, 0.4, 0.45, 0.5, 0.6],
     "low_cap": [0.6, 0.8, 0.9, 0.95],
-    "high_cap": [1.2, 2.0, 3.0, 5.0],
-    "low_step": [0.01, 0.02, 0.1],
+    "high_cap": [1.5, 2.0, 3.0, 5.0],
     "high_step": [0.02, 0.05, 0.2],
 }
-RATES = [0.0125 * 2.0**k for k in range(7)]
+RATES = [0.0125 * 2.0**k for k in range(8)]
 STALE, OLDEST, REUSED = (2, 8, 32), 32, (2, 4, 8)
 BINS, CHANCES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0), (0.0, 0.1, 0.5)
 """Lower edges of |log ratio| and of the behavior probability."""
-_SIZES = {"updates": 320, "every": 20, "replicates": 24, "seed": 0}
+_SIZES = {"updates": 320, "every": 20, "replicates": 16, "seed": 0}
 _GRID = {"part": "grid", "epochs": 1, "rates": RATES, **_SIZES}
-_KNOB = {"part": "knob", "staleness": OLDEST, "epochs": 1, "rates": RATES[2:6], **_SIZES}
+_KNOB = {"part": "knob", "staleness": OLDEST, "epochs": 1, "rates": RATES[3:7], **_SIZES}
 _TOKENS = {"part": "tokens", "staleness": OLDEST, "epochs": 1, "arm": "clip", **_SIZES, "rates": [0.05, 0.2]}
-_LONG = {"long": {"replicates": 16}}
+_LONG = {"long": {"replicates": 12}}
 SETTINGS = [
     {**each, **_LONG.get(each["task"], {})}
     for each in (
@@ -77,15 +80,16 @@ SETTINGS = [
             for task in MADE
             for s in STALE
             for arm in ARMS
-            if arm != "weighed" or s == OLDEST
+            if arm != "weighed" or (s == OLDEST and task == "tokens")
         ),
         *(
             {**_GRID, "task": task, "staleness": 0, "epochs": epochs, "arm": arm}
             for task in MADE
             for epochs in REUSED
-            for arm in ("clip", "higher", "bapo", "none")
+            for arm in ("clip", "higher", "bapo", "half", "none")
         ),
-        *({**_KNOB, "task": task, "knob": knob} for task in ("tokens", "long") for knob in KNOBS),
+        *({**_KNOB, "task": "tokens", "knob": knob} for knob in KNOBS),
+        *({**_KNOB, "task": "long", "knob": knob} for knob in ("c_high", "c_low", "rho_0")),
         *({**_TOKENS, "task": task, "knob": start} for task in ("tokens", "long") for start in (UNIFORM, PEAKED)),
     )
 ]
@@ -107,8 +111,8 @@ def method(setting: dict[str, Any], value: float | None = None) -> Any:
     if knob in ("c_low", "c_high"):
         low, high = (value, 1.0 + CLIP) if knob == "c_low" else (1.0 - CLIP, value)
         return m.ppo_clip(1.0 - low, high - 1.0, advantage=GAIN)
-    name = "target" if knob == "rho_0" else knob
-    return m.bapo_paper(**{name: value}, advantage=GAIN)
+    moved = {"target": value} if knob == "rho_0" else {"target": HALF, knob: value}
+    return m.bapo_paper(**moved, advantage=GAIN)
 
 
 def trained(setting: dict[str, Any], made: Any, metrics: list[Any]) -> dict[str, np.ndarray]:
