@@ -10,8 +10,8 @@ from experiments import tba_steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-AS_GOOD, BOLD = 0.005, 4.0
-"""Difference of returns that decides nothing among rates; the bold rate, in best synchronous ones."""
+AS_GOOD = 0.005
+"""Difference of returns that decides nothing among rates."""
 ARMS: dict[str, dict[str, Any]] = {
     "TBA": {"color": look.COLOR["controlled"], "marker": "^"},
     "RLOO": {"color": look.COLOR["muted"], "marker": "P"},
@@ -40,11 +40,11 @@ def of(rows: Any, part: str, quantity: str, reading: str, **place: Any) -> Any:
 
 
 def at(rows: Any, part: str, quantity: str, reading: str, times: float | None, **place: Any) -> Any:
-    """The row at so many best synchronous rates, or at the rate of the largest mean return."""
+    """The row at so many best synchronous rates, or at the best rate: of most return, or objective if that is read."""
     own = of(rows, part, quantity, reading, **place)
     if times is not None:
         return near(own, times * usual(rows, place["task"])).iloc[0]
-    best = of(rows, part, "return", "mean", **place)
+    best = of(rows, part, "objective" if quantity == "objective" else "return", reading, **place)
     return own[own.rate == best.loc[best.value.idxmax()].rate].iloc[0]
 
 

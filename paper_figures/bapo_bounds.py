@@ -13,7 +13,8 @@ from paper_figures import _script, bapo_steps
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("bapo_steps",)
-TASK = "long"
+TASK, MOVING = "long", "tokens"
+"""The task that is drawn, and that on which all knobs are moved."""
 BOUNDS: dict[str, tuple[str, dict[str, Any]]] = {
     "c_low": ("c_low", {"color": look.COLOR["measured"], "marker": "v"}),
     "c_high": ("c_high", {"color": look.COLOR["contrast"], "marker": "^"}),
@@ -120,7 +121,7 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"target_{target:g}".replace(".", "")] = f"{targets[target]:.2f}" if target in targets else "none"
     known = set(rows[rows.part == "knob"].knob)
     for knob in MOVED:
-        found[f"spread_{knob}"] = f"{spread(rows, name, knob):.2f}" if knob in known else "none"
+        found[f"spread_{knob}"] = f"{spread(rows, MOVING, knob):.2f}" if knob in known else "none"
     for arm in ("bapo", "half"):
         found[f"{arm}_low"], found[f"{arm}_high"] = (
             f"{bounds(rows, name, arm, s).value.max():.2f}" for s in ("low", "high")

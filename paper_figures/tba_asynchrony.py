@@ -123,12 +123,15 @@ def ahead(rows: Any, arm: str, times: float | None) -> str:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Returns by staleness, wins beside each arm, and what more searchers bring."""
-    found = {"old": str(old(rows)), "rate": f"{tba.usual(rows):g}", "runs": str(int(rows.samples.max()))}
+    found = {
+        "old": str(old(rows)),
+        "rate": f"{tba.usual(rows):g}",
+        "runs": str(int(rows[rows.part == "grid"].samples.max())),
+    }
     found |= {"places": str(2 * (len(tba.steps(rows)) - 1))}
     for arm, key in tba.KEYS.items():
         found[f"{key}_fresh"] = tba.value(level(rows, arm, 0, "return", 1.0))
         found[f"{key}_old"] = tba.value(level(rows, arm, old(rows), "return", 1.0))
-        found[f"{key}_kl"] = f"{level(rows, arm, old(rows), 'kl', 1.0).value:.1f}"
         if arm != "TBA":
             for reading, times in (("usual", 1.0), ("best", None)):
                 found[f"beside_{key}_{reading}"] = ahead(rows, arm, times)

@@ -71,7 +71,7 @@ def draw_size(ax: Axes, rows: Any) -> None:
     look.points(ax, one.value, two, **look.CONNECTED, **style)
     for size, x, y in zip(places["size"], one.value, two.value, strict=True):
         look.say(ax, x, y, f"  {size}", va="bottom")
-    ax.set(xlabel="different good arms, at the end", ylabel="return, at the end", title="by size of the buffer")
+    ax.set(xlabel="different good arms at the end", ylabel="return at the end", title="by size of the buffer")
 
 
 def resets(rows: Any, beta: float) -> list[str]:
@@ -93,18 +93,19 @@ def draw_reset(ax: Axes, rows: Any) -> None:
         for place, x, y in zip(places, one.value, two.value, strict=True):
             if beta == max(PRICES):
                 look.say(ax, x, y, "  never" if place == "0" else f"  {place}", style["color"], va="top")
-    ax.set(xlabel="different good arms, at the end", ylabel="return, at the end", title="by resets of the reference")
+        look.say(ax, 1.0, 0.62 - 0.06 * (beta == max(PRICES)), f"price {beta:g}", style["color"])
+    ax.set(xlabel="different good arms at the end", ylabel="return at the end", title="by resets of the reference")
 
 
 def draw(rows: Any) -> Figure:
     """Rules, over training and diversity at the end; sizes; resets."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.6)
+        figure = _style.picture(_style.WIDTH, 5.0)
         axes = figure.subplots(2, 2).ravel()
         draw_rules(axes[0], rows, "return", "mean")
-        axes[0].set(ylabel="mean return over training", ylim=(0.0, None))
+        axes[0].set(ylabel="mean return over training", ylim=(0.0, 0.9))
         draw_rules(axes[1], rows, "distinct", "end")
-        axes[1].set(ylabel="different good arms, at the end", ylim=(0.0, None))
+        axes[1].set(ylabel="different good arms at the end", ylim=(0.0, None))
         draw_size(axes[2], rows)
         draw_reset(axes[3], rows)
         handles = [
