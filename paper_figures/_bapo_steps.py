@@ -74,9 +74,11 @@ def word(one: Any, other: Any, smallest: float = SMALLEST) -> str:
     return "wins" if difference > 0 else "losses"
 
 
-def counted(rows: Any, arm: str, other: str, times: float | None, quantity: str = "mean") -> dict[str, int]:
-    """Wins, ties and losses of an arm beside another over all places."""
-    found = [word(*(at(rows, quantity, times, **place, arm=each) for each in (arm, other))) for place in places(rows)]
+def counted(rows: Any, arm: str, other: str, times: float | None, axis: str = "") -> dict[str, int]:
+    """Wins, ties and losses of an arm beside another over all places, or those with another `staleness` or `epochs`."""
+    fresh = {"staleness": 0, "epochs": 1}
+    kept = [place for place in places(rows) if not axis or place[axis] != fresh[axis]]
+    found = [word(*(at(rows, "mean", times, **place, arm=each) for each in (arm, other))) for place in kept]
     return {each: found.count(each) for each in ("wins", "ties", "losses")}
 
 

@@ -54,7 +54,7 @@ CLAIMS = (
     _claim(
         "… and so does sampling by reward",
         "mixed",
-        "{tba_buffer:reward_05_many}; arms {tba_buffer:reward_05_many_distinct}, any {tba_buffer:uniform_0_many_distinct}",
+        "return {tba_buffer:reward_05_many}, from any {tba_buffer:uniform_0_many}",
         "tba_buffer",
         when="more diversity, less return",
     ),
@@ -73,7 +73,8 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "share of recent samples m", "text", "figure", "returns, not win rates; rarely paid bits; m from 0 to 0.95",
-        "tba_returns", "mixed", "recent over any: {tba_returns:rare_recent_1}, 16 searchers {tba_returns:rare_recent_16}",
+        "tba_returns", "mixed",
+        "recent over any: {tba_returns:rare_recent_1}, 16 searchers {tba_returns:rare_recent_16}",
         "win rate 0.67, 0.82, 0.80 at m = 0.4, 0.5, 0.6",
     ),
     _item(
@@ -83,11 +84,13 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "accuracy over training time", "text", "proxy", "simulated seconds; four machines; two noisy tables",
-        "tba_speed", "mixed", "updates {tba_speed:speed_10} times; sooner at a target {tba_speed:graded_tba_10}", "4 times or more",
+        "tba_speed", "mixed", "updates {tba_speed:speed_10} times; to a target {tba_speed:graded_tba_10}",
+        "4 times or more",
     ),
     _item(
         "1, 2 and 15 steps off policy", "text", "figure", "return, not win rate; no online DPO; constant staleness",
-        "tba_asynchrony", "mostly", "15: TBA {tba_asynchrony:tba_old}, clipped {tba_asynchrony:prox_old}, RLOO {tba_asynchrony:rloo_old}",
+        "tba_asynchrony", "mostly",
+        "TBA {tba_asynchrony:tba_old}, clipped {tba_asynchrony:prox_old}, RLOO {tba_asynchrony:rloo_old}",
         "win rate at 15: 0.86, RLOO 0.77, PPO 0.76",
     ),
     _item(
@@ -103,16 +106,18 @@ ITEMS: tuple[Item, ...] = (
         "tba_speed", "mostly", "{tba_speed:speed_10} times the updates", "6.6 and 7 times",
     ),
     _item(
-        "frontier of reward and KL", "text", "figure", "exact KL and frontier of a table; prices swept, not training steps",
-        "tba_frontier", "mostly", "lost objective: TBA {tba_frontier:tba_old_usual}, clipped {tba_frontier:prox_old_usual}",
+        "frontier of reward and KL", "text", "figure", "exact, on a table; prices swept, not training steps",
+        "tba_frontier", "mostly",
+        "lost objective: TBA {tba_frontier:tba_old_usual}, clipped {tba_frontier:prox_old_usual}",
     ),
     _item(
         "diversity against reward", "text", "figure", "different good arms, not cosine distance; prices swept",
         "tba_frontier", "mostly", "TBA {tba_frontier:tba_diverse}, clipped {tba_frontier:prox_diverse} arms",
     ),
     _item(
-        "buffer by reward; buffer size", "text", "figure", "own loop; softmax of rewards at 0.2; 32 to 768 samples a prompt",
-        "tba_buffer", "mostly", "arms {tba_buffer:small_distinct} to {tba_buffer:large_distinct}; reward loss undecided",
+        "buffer by reward; buffer size", "text", "figure", "own loop; softmax of rewards at 0.2; 32 to 768 samples",
+        "tba_buffer", "mostly",
+        "arms {tba_buffer:small_distinct} to {tba_buffer:large_distinct}; reward loss undecided",
         "distance 0.35 to 0.37, toxic 98.1 to 94.8 %",
     ),
     _item(

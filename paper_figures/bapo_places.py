@@ -70,7 +70,7 @@ def draw(rows: Any) -> Figure:
         for ax in axes[0]:
             ax.set_xlabel("")
         handles = [Line2D([], [], label=steps.NAMES[arm], **look.CONNECTED, **steps.ARMS[arm]) for arm in SHOWN]
-        words = "At a bold rate BAPO beats the clip at most places; tuned, no clip beats it"
+        words = "At a bold rate BAPO beats the clip at most places; tuned, it loses to no clip"
         title = _script.finding(holds(rows), words, f"Return on old and on reused data, {steps.TASKS[task(rows)]}")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
@@ -84,6 +84,9 @@ def numbers(rows: Any) -> dict[str, str]:
         for other in OTHERS:
             for reading, times in steps.READINGS.items():
                 found[f"{arm}_{other}_{reading}"] = steps.score(steps.counted(rows, arm, other, times))
+    for axis in ("staleness", "epochs"):
+        for reading in TITLES:
+            found[f"{axis}_{reading}"] = steps.score(steps.counted(rows, "half", "clip", steps.READINGS[reading], axis))
     for name in steps.TASKS:
         known = name in steps.tasks(rows)
         found[f"rate_{name}"] = f"{steps.usual(rows, name):g}" if known else "none"

@@ -66,11 +66,9 @@ def draw(rows: Any) -> Figure:
         for column, task in enumerate(tasks):
             for ax, quantity in zip(axes[:, column], QUANTITIES, strict=True):
                 panel(ax, rows, task, quantity)
-            axes[0, column].set_title(
-                f"{steps.TASKS[task]}, {oldest(rows)} updates old, rate {steps.usual(rows, task):g}"
-            )
+            axes[0, column].set_title(f"{steps.TASKS[task]}, rate {steps.usual(rows, task):g}")
             axes[0, column].set_ylim(0.0, None)
-            axes[1, column].set(xlabel="update", ylim=(-0.03, 1.03))
+            axes[1, column].set(xlabel=f"update, on data {oldest(rows)} updates old", ylim=(-0.03, 1.03))
         for ax, label in zip(axes[:, 0], QUANTITIES.values(), strict=True):
             ax.set_ylabel(label)
         handles = [
