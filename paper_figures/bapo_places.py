@@ -79,7 +79,13 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Wins, ties and losses of BAPO at both targets beside clips and no clip, by reading of the rate."""
-    found = {"places": str(len(steps.places(rows))), "smallest": f"{steps.SMALLEST:g}", "times": f"{steps.BOLD:g}"}
+    found = {
+        "less": "0.4",
+        "more": "0.5",
+        "places": str(len(steps.places(rows))),
+        "smallest": f"{steps.SMALLEST:g}",
+        "times": f"{steps.BOLD:g}",
+    }
     for arm in ("bapo", "half"):
         for other in OTHERS:
             for reading, times in steps.READINGS.items():

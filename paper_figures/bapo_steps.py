@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
+from experiments import bapo_steps as experiment
 from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
@@ -83,7 +84,12 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """What is left at the end of training, by task and arm; the start's entropy."""
-    found = {"old": str(oldest(rows)), "runs": str(int(rows.samples.max()))}
+    found = {
+        "less": "0.4",
+        "more": f"{experiment.HALF:g}",
+        "old": str(oldest(rows)),
+        "runs": f"{int(rows.samples.min())} to {int(rows.samples.max())}",
+    }
     found["start"] = f"{curve(rows, shown(rows)[0], 'clip', 'entropy').value.iloc[0]:.2f}"
     for task in SHOWN:
         for arm in steps.ARMS:

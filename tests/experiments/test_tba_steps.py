@@ -1,4 +1,4 @@
-"""TBA's buffer and the frontier: draws against enumerated chances, the loop against the package, figures of quick rows."""
+"""TBA's buffer and frontier: draws against enumerated chances, the loop against the package, figures of quick rows."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,9 @@ def test_the_loop_trains_as_the_package_does_on_data_one_update_old():
     good = sim.diagnostics._diagnostic.Metric("good", lambda step: torch.softmax(step.parameters, -1)[:, 0])
     spec = sim.Spec(made, old, sim.methods.tba(0.5), chain, samples_per_group=8, updates=40, replicates=128)
     there = sim.run(spec.replace(diagnostics=[good]), seed=5, progress=False)["good"][-1]
-    apart = lambda end: abs(float(end.mean()) - there.mean()) / np.hypot(end.std(), there.std()) * np.sqrt(128)  # noqa: E731
+    apart = lambda end: (
+        abs(float(end.mean()) - there.mean()) / np.hypot(float(end.std()), float(there.std())) * np.sqrt(128)
+    )  # noqa: E731
     assert apart(ends[0]) < 4.0 < 8.0 < apart(ends[1])
 
 
