@@ -1,0 +1,81 @@
+"""What the figures on `tba_steps` share: looks of arms, named rates, rows, and the exact frontier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from experiments import tba_steps
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+AS_GOOD = 0.005
+"""Difference of returns that decides nothing among rates."""
+ARMS: dict[str, dict[str, Any]] = {
+    "TBA": {"color": look.COLOR["controlled"], "marker": "^"},
+    "RLOO": {"color": look.COLOR["muted"], "marker": "P"},
+    "Proximal RLOO": {"color": look.COLOR["stale"], "marker": "o"},
+    "Dr. GRPO": {"color": look.COLOR["partial"], "marker": "D"},
+}
+KEYS = {"TBA": "tba", "RLOO": "rloo", "Proximal RLOO": "prox", "Dr. GRPO": "grpo"}
+TASK = "arms"
+
+
+def usual(rows: Any, task: str = TASK) -> float:
+    """The best synchronous rate: the least at which RLOO at the least price on fresh data returns as much as at any."""
+    own = _script.pick(rows, part="grid", task=task, arm="RLOO", steps=0, reading="mean", quantity="return")
+    own = own[own.beta == own.beta.min()]
+    return float(own[own.value >= own.value.max() - AS_GOOD].rate.min())
+
+
+def near(own: Any, rate: float) -> Any:
+    """Rows at the rate that is nearest to this one."""
+    return own[own.rate == min(own.rate.unique(), key=lambda each: abs(each / rate - 1.0))]
+
+
+def of(rows: Any, part: str, quantity: str, reading: str, **place: Any) -> Any:
+    """Rows of a quantity at a place, all rates."""
+    return _script.pick(rows, part=part, quantity=quantity, reading=reading, **place)
+
+
+def at(rows: Any, part: str, quantity: str, reading: str, times: float | None, **place: Any) -> Any:
+    """The row at so many best synchronous rates, or at the best rate: of most return, or objective if that is read."""
+    own = of(rows, part, quantity, reading, **place)
+    if times is not None:
+        return near(own, times * usual(rows, place["task"])).iloc[0]
+    best = of(rows, part, "objective" if quantity == "objective" else "return", reading, **place)
+    return own[own.rate == best.loc[best.value.idxmax()].rate].iloc[0]
+
+
+def steps(rows: Any) -> list[int]:
+    """Levels of staleness of the grid."""
+    return sorted(int(level) for level in rows[rows.part == "grid"].steps.unique())
+
+
+def betas(rows: Any, task: str = TASK) -> list[float]:
+    """Prices of the grid."""
+    return sorted(_script.pick(rows, part="grid", task=task, arm="TBA").beta.unique())
+
+
+def frontier(prices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """KL, return, distinct good arms of reference exp(reward / price) / Z on `arms`: none returns more at its KL."""
+    log_prob = tba_steps.LOGITS + tba_steps.MEANS / prices[:, None, None]
+    log_prob = log_prob - np.logaddexp.reduce(log_prob, -1, keepdims=True)
+    known = tba_steps.LOGITS - np.logaddexp.reduce(tba_steps.LOGITS, -1, keepdims=True)
+    chance = np.exp(log_prob)
+    kl = (chance * (log_prob - known)).sum(-1).mean(-1)
+    good = (1.0 - (1.0 - chance[..., : tba_steps.GOOD]) ** tba_steps.DRAWS).sum(-1).mean(-1)
+    return kl, (chance * tba_steps.MEANS).sum(-1).mean(-1), good
+
+
+def best_at(kl: float) -> float:
+    """The largest return that any policy has at a KL, on `arms`."""
+    prices = np.geomspace(1e-3, 1e2, 4000)
+    reach, earned, _ = frontier(prices)
+    return float(np.interp(kl, reach[::-1], earned[::-1]))
+
+
+def value(row: Any) -> str:
+    """A mean with half of its interval."""
+    return look.value(row)

@@ -1,0 +1,129 @@
+"""Bounds that BAPO finds over updates, and what a fixed bound and BAPO's target do to return and entropy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from paper_figures import _bapo_steps as steps
+from paper_figures import _script, bapo_steps
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("bapo_steps",)
+TASK, MOVING = "long", "tokens"
+"""The task that is drawn, and that on which all knobs are moved."""
+BOUNDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "c_low": ("c_low", {"color": look.COLOR["measured"], "marker": "v"}),
+    "c_high": ("c_high", {"color": look.COLOR["contrast"], "marker": "^"}),
+}
+MOVED = ("low_cap", "high_cap", "high_step")
+
+
+def task(rows: Any) -> str:
+    """The task that is drawn."""
+    known = steps.tasks(rows[rows.part == "knob"])
+    return TASK if TASK in known else known[0]
+
+
+def swept(rows: Any, name: str, knob: str, quantity: str, times: float | None = 1.0) -> Any:
+    """A quantity over values of a knob, at so many best synchronous rates or each at its best."""
+    own = _script.pick(rows, part="knob", task=name, knob=knob, quantity=quantity)
+    if times is not None:
+        return steps.near(own, times * steps.usual(rows, name)).sort_values("number")
+    mean = _script.pick(rows, part="knob", task=name, knob=knob, quantity="mean")
+    best = mean.loc[mean.groupby("number").value.idxmax()].set_index("number").rate
+    return own[[best[row.number] == row.rate for row in own.itertuples()]].sort_values("number")
+
+
+def bounds(rows: Any, name: str, arm: str, side: str) -> Any:
+    """A bound of BAPO over updates at the best synchronous rate, on the stalest data."""
+    place = {"task": name, "arm": arm, "staleness": bapo_steps.oldest(rows), "epochs": 1}
+    own = steps.grid(rows, part="course", quantity=side, **place)
+    return steps.near(own, steps.usual(rows, name)).sort_values("number")
+
+
+def draw_course(ax: Axes, rows: Any) -> None:
+    """Both bounds over updates; hollow at the target 0.5."""
+    name = task(rows)
+    for side, (_, style) in zip(("low", "high"), BOUNDS.values(), strict=True):
+        for arm, more in (("bapo", {}), ("half", look.HOLLOW)):
+            own = bounds(rows, name, arm, side)
+            look.points(ax, own.number, own, **look.CONNECTED, **{**style, **more, "markersize": 3.0, "capsize": 1.0})
+    ax.set(xlabel="update", ylabel="bounds that BAPO finds", ylim=(0.0, None), title="filled: target 0.4, hollow: 0.5")
+
+
+def draw_swept(ax: Axes, rows: Any, quantity: str) -> None:
+    """A quantity against a fixed bound."""
+    for knob, (_, style) in BOUNDS.items():
+        own = swept(rows, task(rows), knob, quantity)
+        look.points(ax, own.number, own, **look.CONNECTED, **style)
+    ax.set(xlabel="fixed bound of the ratio", ylim=(0.0, None), xscale="symlog")
+    look.ticks(ax.xaxis, (0, 0.8, 1.2, 3, 10))
+
+
+def draw_target(ax: Axes, rows: Any) -> None:
+    """Return against BAPO's target."""
+    own = swept(rows, task(rows), "rho_0", "mean")
+    look.points(ax, own.number, own, **look.CONNECTED, **steps.ARMS["bapo"])
+    ax.set(xlabel="BAPO's target of the positive share", ylim=(0.0, None))
+
+
+def rises(rows: Any, name: str, knob: str, quantity: str, times: float | None = 1.0) -> int:
+    """1 where a quantity rises from the tightest to the widest value of a bound, -1 where it falls, 0 if undecided."""
+    own = swept(rows, name, knob, quantity, times)
+    first, last = (own.iloc[0], own.iloc[-1]) if knob != "c_low" else (own.iloc[-1], own.iloc[0])
+    return {"wins": 1, "ties": 0, "losses": -1}[steps.word(last, first)]
+
+
+def draw(rows: Any) -> Figure:
+    """Bounds over updates; return and entropy against fixed bounds; return against the target."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.4)
+        axes = figure.subplots(2, 2).ravel()
+        draw_course(axes[0], rows)
+        draw_swept(axes[1], rows, "mean")
+        axes[1].set_ylabel("mean return")
+        draw_swept(axes[2], rows, "entropy_mean")
+        axes[2].set_ylabel("mean entropy (nats)")
+        draw_target(axes[3], rows)
+        axes[3].set_ylabel("mean return")
+        for side, (label, style) in zip((0.9, 0.78), BOUNDS.values(), strict=True):
+            look.say(axes[1], 0.05, side * axes[1].get_ylim()[1], label, style["color"])
+        name = task(rows)
+        up = [rises(rows, name, knob, "mean") for knob in BOUNDS]
+        entropy = rises(rows, name, "c_low", "entropy_mean")
+        words = "Both wider bounds raise the return; a wider lower one costs entropy"
+        title = _script.finding(up == [1, 1] and entropy == -1, words, "Bounds of clips, and BAPO's target")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def spread(rows: Any, name: str, knob: str) -> float:
+    """Largest minus least mean return over values of a knob, at the best synchronous rate."""
+    own = swept(rows, name, knob, "mean").value
+    return float(own.max() - own.min())
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Returns and entropies at the ends of every sweep; how far bounds move."""
+    name, found = task(rows), {}
+    for knob in ("c_low", "c_high"):
+        for key, quantity in (("return", "mean"), ("entropy", "entropy_mean")):
+            own = swept(rows, name, knob, quantity)
+            found[f"{knob}_{key}_least"], found[f"{knob}_{key}_most"] = (f"{own.value.iloc[k]:.2f}" for k in (0, -1))
+            many = [rises(rows, each, knob, quantity) for each in steps.tasks(rows[rows.part == "knob"])]
+            found[f"{knob}_{key}"] = f"{many.count(1)} of {len(many)}"
+    targets = swept(rows, name, "rho_0", "mean").set_index("number").value
+    for target in (0.3, 0.4, 0.5, 0.6):
+        found[f"target_{target:g}".replace(".", "")] = f"{targets[target]:.2f}" if target in targets else "none"
+    known = set(rows[rows.part == "knob"].knob)
+    for knob in MOVED:
+        found[f"spread_{knob}"] = f"{spread(rows, MOVING, knob):.2f}" if knob in known else "none"
+    for arm in ("bapo", "half"):
+        found[f"{arm}_low"], found[f"{arm}_high"] = (
+            f"{bounds(rows, name, arm, s).value.max():.2f}" for s in ("low", "high")
+        )
+    return found

@@ -1,0 +1,125 @@
+"""Which tokens a clip blocks on old data: by ratio, by probability, by what they do to entropy, from two starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from experiments import bapo_steps
+from paper_figures import _bapo_steps as steps
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("bapo_steps",)
+STARTS: dict[str, tuple[str, dict[str, Any]]] = {
+    bapo_steps.PEAKED: ("peaked start", {"color": look.COLOR["stale"], "marker": "o"}),
+    bapo_steps.UNIFORM: ("uniform start", {"color": look.COLOR["measured"], "marker": "s"}),
+}
+TASK, FEW = "tokens", 0.001
+"""The task that is drawn; least share of tokens that a bin needs."""
+KINDS = {"plain": "plain gradient", "natural": "natural gradient"}
+BINS = ("< 0.05", "to 0.2", "to 0.5", "to 1", "to 2", "> 2")
+
+
+def rate(rows: Any) -> float:
+    """The boldest rate of this part."""
+    return float(rows[rows.part == "tokens"].rate.max())
+
+
+def own(rows: Any, start: str, quantity: str, part: str = "tokens", task: str = TASK, at: float = 0.0) -> Any:
+    """A quantity of a task from one start."""
+    chosen = _script.pick(rows, part=part, task=task, knob=start, quantity=quantity, rate=at or rate(rows))
+    return chosen.sort_values("number")
+
+
+def binned(rows: Any, start: str, quantity: str) -> Any:
+    """A quantity by distance of the ratio from 1, of bins that hold enough tokens."""
+    share = own(rows, start, "share").set_index("number").value
+    found = own(rows, start, quantity)
+    return found[[share[edge] >= FEW for edge in found.number]]
+
+
+def draw_bins(ax: Axes, rows: Any, quantity: str) -> None:
+    """One quantity against the distance of the ratio from 1."""
+    for start, (_, style) in STARTS.items():
+        found = binned(rows, start, quantity)
+        look.points(ax, [bapo_steps.BINS.index(edge) for edge in found.number], found, **look.CONNECTED, **style)
+    ax.set(xlabel="|log ratio|", ylim=(0.0, None))
+    look.ticks(ax.xaxis, range(len(BINS)), list(BINS))
+
+
+def draw_blocked(ax: Axes, rows: Any) -> None:
+    """Share of pushes up and down that the clip blocks."""
+    for side, (start, (_, style)) in zip((-0.08, 0.08), STARTS.items(), strict=True):
+        for place, way in enumerate(("up", "down")):
+            look.points(ax, [place + side], own(rows, start, f"plain {way}", "blocked"), **style)
+    ax.set(xlim=(-0.5, 1.5), xlabel="what the update does to entropy")
+    look.ticks(ax.xaxis, (0, 1), ("raises it", "lowers it"))
+    look.shares(ax)
+
+
+def draw_closed(ax: Axes, rows: Any) -> None:
+    """Share of positive tokens that the clip blocks, by their probability."""
+    for start, (_, style) in STARTS.items():
+        found = own(rows, start, "closed positive")
+        places = [bapo_steps.CHANCES.index(edge) for edge in found.number]
+        look.points(ax, places, found, **look.CONNECTED, **style)
+    ax.set(xlabel="behavior probability of a positive token", xlim=(-0.4, 2.4))
+    look.ticks(ax.xaxis, range(3), ("< 0.1", "to 0.5", "> 0.5"))
+    look.shares(ax)
+
+
+def more_up(rows: Any, start: str, kind: str) -> tuple[int, int]:
+    """At how many tasks and rates the clip blocks a larger share of what raises entropy, and of how many."""
+    pairs = []
+    for task in steps.tasks(rows[rows.part == "blocked"]):
+        for at in sorted(_script.pick(rows, part="blocked", task=task).rate.unique()):
+            up, down = (own(rows, start, f"{kind} {way}", "blocked", task, at).iloc[0] for way in ("up", "down"))
+            pairs.append(up.low > down.high)
+    return sum(pairs), len(pairs)
+
+
+def draw(rows: Any) -> Figure:
+    """Probability and entropy by ratio; what the clip blocks."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.4)
+        axes = figure.subplots(2, 2).ravel()
+        for ax, quantity in zip(axes, ("prob", "entropy"), strict=False):
+            draw_bins(ax, rows, quantity)
+        axes[0].set_ylabel("mean behavior probability")
+        axes[1].set_ylabel("mean entropy (nats)")
+        draw_closed(axes[2], rows)
+        axes[2].set_ylabel("positive tokens blocked")
+        draw_blocked(axes[3], rows)
+        axes[3].set_ylabel("share of updates blocked")
+        handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in STARTS.values()]
+        (peaked, many), (uniform, _) = (more_up(rows, start, "plain") for start in STARTS)
+        words = "From a peaked start the clip blocks more of what raises entropy"
+        title = _script.finding(peaked == many and uniform == 0, words, "Tokens that the clip blocks, from two starts")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Shares blocked from both starts, and properties of tokens near to the ratio 1 and far from it."""
+    found = {"rate": f"{rate(rows):g}", "old": str(int(rows[rows.part == "tokens"].staleness.max()))}
+    for key, start in zip(("peaked", "uniform"), STARTS, strict=True):
+        for kind in KINDS:
+            count, many = more_up(rows, start, kind)
+            found[f"{key}_{kind}"] = f"{count} of {many}"
+        for way in ("up", "down"):
+            found[f"{key}_{way}"] = f"{own(rows, start, f'plain {way}', 'blocked').value.iloc[0]:.2f}"
+        closed = own(rows, start, "closed positive").set_index("number").value
+        for name, edges in (("rare", bapo_steps.CHANCES[:2]), ("usual", bapo_steps.CHANCES[2:])):
+            kept = [closed[edge] for edge in edges if edge in closed.index]
+            found[f"{key}_{name}"] = f"{100 * max(kept):.0f} %" if kept else "none"
+        for quantity in ("prob", "entropy"):
+            values = binned(rows, start, quantity).value
+            found[f"{key}_{quantity}_near"] = f"{values.iloc[0]:.2f}"
+            found[f"{key}_{quantity}_far"] = f"{(values.min() if quantity == 'prob' else values.max()):.2f}"
+    return found

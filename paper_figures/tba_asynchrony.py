@@ -1,0 +1,147 @@
+"""Return and KL over staleness, return over updates beside Dr. GRPO, and more searchers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from paper_figures import _script
+from paper_figures import _tba_steps as tba
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("tba_steps",)
+BESIDE = ("TBA", "Dr. GRPO")
+SEARCHED: dict[str, tuple[str, dict[str, Any]]] = {
+    "arms": ("64 arms", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "rare": ("rarely paid", {"color": look.COLOR["tuned"], "marker": "D"}),
+}
+
+
+def price(rows: Any, task: str = tba.TASK) -> float:
+    """The least price, near that at which the paper ends."""
+    return tba.betas(rows, task)[0]
+
+
+def level(rows: Any, arm: str, steps: int, quantity: str, times: float | None, task: str = tba.TASK) -> Any:
+    """A quantity at a staleness, the mean over training."""
+    place = {"task": task, "arm": arm, "steps": steps, "beta": price(rows, task)}
+    return tba.at(rows, "grid", quantity, "mean", times, **place)
+
+
+def draw_steps(ax: Axes, rows: Any) -> None:
+    """Mean return against staleness."""
+    found = tba.steps(rows)
+    for shift, (arm, style) in enumerate(tba.ARMS.items()):
+        own = type(rows)([level(rows, arm, steps, "return", 1.0) for steps in found])
+        places = [place + 0.06 * (shift - 1.5) for place in range(len(found))]
+        look.points(ax, places, own, **look.CONNECTED, **{**style, "markersize": 3.5})
+    ax.set(xlabel="updates off policy", ylabel="mean return over training", ylim=(0.0, 1.0))
+    look.ticks(ax.xaxis, range(len(found)), [str(steps) for steps in found])
+
+
+def draw_course(ax: Axes, rows: Any, steps: int) -> None:
+    """Return over updates of TBA and Dr. GRPO."""
+    for arm in BESIDE:
+        own = tba.of(rows, "grid", "return", "course", task=tba.TASK, arm=arm, steps=steps, beta=price(rows))
+        own = tba.near(own, tba.usual(rows)).sort_values("number")
+        look.points(ax, own.number, own, **look.CONNECTED, **{**tba.ARMS[arm], "markersize": 3.0, "capsize": 1.0})
+    ax.set(xlabel="update", ylabel="return", ylim=(0.0, 1.0), title=f"{steps} updates off policy")
+
+
+def searched(rows: Any, task: str, quantity: str, times: float | None) -> Any:
+    """A quantity against the number of searchers, a mean over training."""
+    own = tba.of(rows, "search", quantity, "mean", task=task)
+    if times is None:
+        mean = tba.of(rows, "search", "return", "mean", task=task)
+        best = mean.loc[mean.groupby("place").value.idxmax()].set_index("place").rate
+        own = own[[best[row.place] == row.rate for row in own.itertuples()]]
+    else:
+        own = tba.near(own, times * tba.usual(rows))
+    return own.assign(number=own.place.astype(int)).sort_values("number")
+
+
+def draw_search(ax: Axes, rows: Any) -> None:
+    """Mean return against searchers, by task."""
+    for task, (_, style) in SEARCHED.items():
+        own = searched(rows, task, "return", 1.0)
+        look.points(ax, own.number, own, **look.CONNECTED, **style)
+    for side, (name, style) in zip((0.2, 0.08), SEARCHED.values(), strict=True):
+        look.say(ax, 6.0, side, name, style["color"])
+    ax.set(xlabel="searchers (generators)", ylabel="mean return over training", ylim=(0.0, 1.0), xscale="log")
+    look.ticks(ax.xaxis, sorted(own.number.unique()))
+
+
+def cost(rows: Any, arm: str, times: float | None, task: str = tba.TASK) -> float:
+    """Mean return lost from fresh data to those about fifteen updates old."""
+    return float(
+        level(rows, arm, 0, "return", times, task).value - level(rows, arm, old(rows), "return", times, task).value
+    )
+
+
+def old(rows: Any) -> int:
+    """About fifteen updates off policy, or the largest staleness."""
+    found = tba.steps(rows)
+    return 15 if 15 in found else found[-1]
+
+
+def draw(rows: Any) -> Figure:
+    """Staleness; two courses; searchers."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.4)
+        axes = figure.subplots(2, 2).ravel()
+        draw_steps(axes[0], rows)
+        near = [steps for steps in tba.steps(rows) if 0 < steps < old(rows)] or tba.steps(rows)
+        draw_course(axes[1], rows, near[-1])
+        draw_course(axes[2], rows, old(rows))
+        draw_search(axes[3], rows)
+        handles = [Line2D([], [], label=arm, **look.CONNECTED, **style) for arm, style in tba.ARMS.items()]
+        holds = cost(rows, "TBA", 1.0) < 0.5 * min(cost(rows, arm, 1.0) for arm in ("Proximal RLOO", "Dr. GRPO"))
+        words = "Staleness costs TBA less return than clips, at one rate"
+        title = _script.finding(holds, words, "Return by staleness, over updates, and by searchers")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+    return figure
+
+
+def ahead(rows: Any, arm: str, times: float | None) -> str:
+    """Wins, ties and losses of TBA beside an arm over tasks and stalenesses, on the mean return."""
+    words = []
+    for task in ("arms", "tokens"):
+        if not (rows.task == task).any():
+            continue
+        for steps in tba.steps(rows)[1:]:
+            one, other = (level(rows, each, steps, "return", times, task) for each in ("TBA", arm))
+            reach = (((one.high - one.low) / 2) ** 2 + ((other.high - other.low) / 2) ** 2) ** 0.5
+            apart = one.value - other.value
+            words.append("tie" if abs(apart) <= max(reach, 0.02) else "win" if apart > 0 else "loss")
+    return "/".join(str(words.count(word)) for word in ("win", "tie", "loss"))
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Returns by staleness, wins beside each arm, and what more searchers bring."""
+    found = {
+        "old": str(old(rows)),
+        "rate": f"{tba.usual(rows):g}",
+        "runs": str(int(rows[rows.part == "grid"].samples.max())),
+    }
+    found |= {"places": str(2 * (len(tba.steps(rows)) - 1))}
+    for arm, key in tba.KEYS.items():
+        found[f"{key}_fresh"] = tba.value(level(rows, arm, 0, "return", 1.0))
+        found[f"{key}_old"] = tba.value(level(rows, arm, old(rows), "return", 1.0))
+        if arm != "TBA":
+            for reading, times in (("usual", 1.0), ("best", None)):
+                found[f"beside_{key}_{reading}"] = ahead(rows, arm, times)
+    for task in SEARCHED:
+        own = searched(rows, task, "return", 1.0)
+        for name, place in (("first", 0), ("last", -1)):
+            found[f"{task}_{name}"] = f"{own.value.iloc[place]:.2f}"
+    found["fewest"], found["most"] = (str(own.number.iloc[k]) for k in (0, -1))
+    distinct = searched(rows, "arms", "distinct", 1.0)
+    found["distinct_first"], found["distinct_last"] = (f"{distinct.value.iloc[k]:.2f}" for k in (0, -1))
+    tuned = searched(rows, "arms", "return", None)
+    found["tuned_first"], found["tuned_last"] = (f"{tuned.value.iloc[k]:.2f}" for k in (0, -1))
+    return found

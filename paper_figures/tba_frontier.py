@@ -1,0 +1,118 @@
+"""Return against KL to the reference and against diversity, on fresh and on old data, beside the exact frontier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from experiments import tba_steps
+from paper_figures import _script
+from paper_figures import _tba_steps as tba
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("tba_steps",)
+PRICES = np.geomspace(0.02, 2.0, 200)
+
+
+def drawn(rows: Any) -> list[int]:
+    """Fresh data and about fifteen updates old ones, or what there is."""
+    found = tba.steps(rows)
+    return [found[0], 15 if 15 in found else found[-1]]
+
+
+def points(rows: Any, arm: str, steps: int, quantity: str, times: float | None = 1.0) -> Any:
+    """A quantity at the end, a row a price."""
+    found = [
+        tba.at(rows, "grid", quantity, "end", times, task=tba.TASK, arm=arm, steps=steps, beta=beta)
+        for beta in tba.betas(rows)
+    ]
+    return type(rows)(found)
+
+
+def panel(ax: Axes, rows: Any, steps: int, other: str) -> None:
+    """Return against another quantity, a line an arm from price to price; dashed, what the best policy has."""
+    for arm, style in tba.ARMS.items():
+        x, y = points(rows, arm, steps, other), points(rows, arm, steps, "return")
+        reach = [x.value - x.low, x.high - x.value]
+        look.points(ax, x.value, y, xerr=reach, **look.CONNECTED, **{**style, "markersize": 3.5})
+    kl, earned, good = tba.frontier(PRICES)
+    ax.plot(kl if other == "kl" else good, earned, **_style.PREDICTED)
+    ax.set(ylim=(0.0, 1.0), xlim=(0.0, None))
+
+
+def gap(rows: Any, arm: str, steps: int, times: float | None) -> float:
+    """How far below the largest return at its KL an arm ends, the most over prices."""
+    pairs = zip(
+        points(rows, arm, steps, "kl", times).value, points(rows, arm, steps, "return", times).value, strict=True
+    )
+    return max(tba.best_at(kl) - earned for kl, earned in pairs)
+
+
+def regret(rows: Any, arm: str, steps: int, times: float | None) -> list[float]:
+    """The best objective less that of an arm at each price, nats of reward."""
+    found = []
+    for beta in tba.betas(rows):
+        kl, earned, _ = tba.frontier(np.array([beta]))
+        row = tba.at(rows, "grid", "objective", "end", times, task=tba.TASK, arm=arm, steps=steps, beta=beta)
+        found.append(float(earned[0] - beta * kl[0]) - float(row.value))
+    return found
+
+
+def leads(rows: Any, times: float | None) -> tuple[int, int]:
+    """At how many prices TBA has the largest objective on the older data, and of how many."""
+    own = {arm: regret(rows, arm, drawn(rows)[1], times) for arm in tba.ARMS}
+    wins = [min(own, key=lambda arm: own[arm][k]) == "TBA" for k in range(len(tba.betas(rows)))]
+    return sum(wins), len(wins)
+
+
+def diverse(rows: Any, arm: str, steps: int) -> str:
+    """The most different good arms of an arm among prices at which it has nine tenths of the largest return."""
+    earned, good = (points(rows, arm, steps, quantity).value for quantity in ("return", "distinct"))
+    kept = [y for x, y in zip(earned, good, strict=True) if x >= 0.9 * tba_steps.MEANS.max()]
+    return f"{max(kept):.1f}" if kept else "none"
+
+
+def draw(rows: Any) -> Figure:
+    """KL above, diversity below; fresh data on the left, old ones on the right."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 4.6)
+        axes = figure.subplots(2, 2, sharey=True)
+        rate = tba.usual(rows)
+        for column, steps in enumerate(drawn(rows)):
+            panel(axes[0, column], rows, steps, "kl")
+            panel(axes[1, column], rows, steps, "distinct")
+            axes[0, column].set(title=f"data {steps} updates old, rate {rate:g}", xlabel="KL to the reference (nats)")
+            axes[1, column].set_xlabel("different good arms in 64 draws")
+        for ax in axes[:, 0]:
+            ax.set_ylabel("return")
+        handles = [Line2D([], [], label=arm, **look.CONNECTED, **style) for arm, style in tba.ARMS.items()]
+        worst = {arm: gap(rows, arm, drawn(rows)[1], 1.0) for arm in tba.ARMS}
+        holds = worst["TBA"] < min(gap for arm, gap in worst.items() if arm != "TBA") - 0.03
+        words = "On old data TBA stays nearest to the exact frontier of reward and KL"
+        title = _script.finding(holds, words, "Reward, KL and diversity (dashed: exact frontier)")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Distances below the frontier and losses of the objective, the most over prices; prices at which TBA leads."""
+    fresh, old = drawn(rows)
+    found = {"old": str(old), "prices": str(len(tba.betas(rows))), "rate": f"{tba.usual(rows):g}"}
+    found["runs"] = str(int(rows[rows.part == "grid"].samples.max()))
+    for arm, key in tba.KEYS.items():
+        for name, steps in (("fresh", fresh), ("old", old)):
+            for reading, times in (("usual", 1.0), ("best", None)):
+                found[f"{key}_{name}_{reading}"] = f"{max(regret(rows, arm, steps, times)):.2f}"
+    for reading, times in (("usual", 1.0), ("best", None)):
+        found[f"leads_{reading}"] = str(leads(rows, times)[0])
+    for arm, key in tba.KEYS.items():
+        found[f"{key}_gap"] = f"{gap(rows, arm, old, 1.0):.2f}"
+        found[f"{key}_diverse"] = diverse(rows, arm, old)
+    cheap, dear = (points(rows, "TBA", old, "return").value.iloc[k] for k in (0, -1))
+    return found | {"cheap": f"{cheap:.2f}", "dear": f"{dear:.2f}"}
