@@ -74,7 +74,7 @@ CLAIMS = (
 )
 ITEMS: tuple[Item, ...] = (
     _item(
-        "cosine of consecutive gradients over training",
+        "Cosine of consecutive gradients over training",
         "abstract",
         "figure",
         "chain of bits, tables, Adam",
@@ -83,7 +83,7 @@ ITEMS: tuple[Item, ...] = (
         ours="{gac_cosine:early_0} synchronous, {gac_cosine:early_16} at staleness 16",
     ),
     _item(
-        "cosine as early warning",
+        "Cosine as early warning",
         "abstract",
         "figure",
         "RLOO, falls of half of the gain",
@@ -92,7 +92,7 @@ ITEMS: tuple[Item, ...] = (
         ours="AUC {gac_cosine:area_cosine}, staleness alone {gac_cosine:area_staleness}",
     ),
     _item(
-        "accuracy over staleness",
+        "Accuracy over staleness",
         "abstract",
         "figure",
         "three tables, sampler-anchored GRPO",
@@ -101,7 +101,7 @@ ITEMS: tuple[Item, ...] = (
         ours="{gac_steps:gac_return}, GRPO {gac_steps:grpo_return}, synchronous {gac_steps:fresh}",
     ),
     _item(
-        "beside GRPO, M2PO, BAPO",
+        "Beside GRPO, M2PO, BAPO",
         "notes",
         "figure",
         "as above, one bold rate",
@@ -110,7 +110,7 @@ ITEMS: tuple[Item, ...] = (
         ours="wins/ties/losses {gac_steps:all_bold}; on RLOO {gac_steps:rloo_all_bold}",
     ),
     _item(
-        "thresholds",
+        "Thresholds",
         "notes",
         "figure",
         "chain of bits, falls of GRPO at staleness 32",
@@ -119,7 +119,7 @@ ITEMS: tuple[Item, ...] = (
         ours="{gac_cosine:bare} fall; projecting {gac_cosine:projected}, skipping {gac_cosine:skip_5}",
     ),
     _item(
-        "return over steps at s = 8, 16, 32",
+        "Return over steps at s = 8, 16, 32",
         "notes",
         "figure",
         "as above; drawn is the best synchronous rate",
@@ -128,7 +128,7 @@ ITEMS: tuple[Item, ...] = (
         ours="beside GRPO {gac_steps:base_usual}; at a bold rate {gac_steps:base_bold}",
     ),
     _item(
-        "convergence under bounded staleness",
+        "Convergence under bounded staleness",
         "abstract",
         "proxy",
         "our bound, of plain descent",

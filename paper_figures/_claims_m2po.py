@@ -60,13 +60,13 @@ ITEMS: tuple[Item, ...] = (
         "χ² ≤ R² M2",
     ),
     _item(
-        "On a par with fresh training, 256 updates old",
+        "Matches fresh training at 256 updates",
         "text",
         "figure",
         TABLES,
         "m2po_tasks",
         "mixed",
-        "one rate: {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks, tuned {m2po_tasks:matched_best}",
+        "{m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks, tuned {m2po_tasks:matched_best}",
         "52.6 %, fresh 51.6 %",
     ),
     _item(

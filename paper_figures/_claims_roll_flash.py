@@ -39,7 +39,7 @@ CLAIMS = (
 )
 ITEMS: tuple[Item, ...] = (
     _item(
-        "speed over the asynchronous ratio",
+        "Speed over the asynchronous ratio",
         "notes",
         "figure",
         "event model, no length limit, best split",
@@ -49,7 +49,7 @@ ITEMS: tuple[Item, ...] = (
         stated="ratio 2",
     ),
     _item(
-        "parity of off-policy methods",
+        "Parity of off-policy methods",
         "notes",
         "figure",
         "tables, wrong first favorites, sampler-anchored clips",
@@ -58,7 +58,7 @@ ITEMS: tuple[Item, ...] = (
         ours="{roll_parity:own_worse} of {roll_parity:judged} worse unsolved, {roll_parity:end_own_worse} in the end",
     ),
     _item(
-        "environment-level asynchrony by latency",
+        "Environment-level asynchrony by latency",
         "notes",
         "figure",
         "gamma latencies, five turns, no failures",
@@ -68,7 +68,7 @@ ITEMS: tuple[Item, ...] = (
         stated="2.46 times at 10 s",
     ),
     _item(
-        "speed on agentic tasks",
+        "Speed on agentic tasks",
         "abstract",
         "figure",
         "one latency law, spare trajectories, ratio 2",
@@ -78,7 +78,7 @@ ITEMS: tuple[Item, ...] = (
         stated="2.72 times",
     ),
     _item(
-        "speed over 16 to 128 GPUs",
+        "Speed over 16 to 128 GPUs",
         "notes",
         "figure",
         "4 slots a GPU, no limit of lengths",
@@ -88,7 +88,7 @@ ITEMS: tuple[Item, ...] = (
         stated="2.24 times at 128",
     ),
     _item(
-        "queue scheduling, redundant prompts",
+        "Queue scheduling, redundant prompts",
         "notes",
         "figure",
         "half filtered out, mean 20 s, free slots",
@@ -98,7 +98,7 @@ ITEMS: tuple[Item, ...] = (
         stated="125, 58, 37 s",
     ),
     _item(
-        "prompt replication",
+        "Prompt replication",
         "notes",
         "figure",
         "8 GPUs of 16 slots, mean 20 s",
@@ -108,7 +108,7 @@ ITEMS: tuple[Item, ...] = (
         stated="116 to 89 s; 1.84 times",
     ),
     _item(
-        "redundant groups against group size",
+        "Redundant groups against group size",
         "notes",
         "figure",
         "2 % stop, singly or by groups",
@@ -118,7 +118,7 @@ ITEMS: tuple[Item, ...] = (
         stated="243 to 45, 46 s",
     ),
     _item(
-        "best ratio over rollout size",
+        "Best ratio over rollout size",
         "notes",
         "figure",
         "64 slots, 95 % of the largest speed",
@@ -128,7 +128,7 @@ ITEMS: tuple[Item, ...] = (
         stated="4 for 32, 2 for 256",
     ),
     _item(
-        "two propositions on time",
+        "Two propositions on time",
         "notes",
         "proxy",
         "bounds are rebuilt: list scheduling, and its pool over ratio + 1",

@@ -68,22 +68,22 @@ CLAIMS = (
 )
 ITEMS: tuple[Item, ...] = (
     _item(
-        "gradient equals REINFORCE with a KL penalty", "text", "figure", "enumerated tables; plain steps",
+        "Gradient equals REINFORCE with a KL penalty", "text", "figure", "enumerated tables; plain steps",
         "tba_optimum", "reproduced", "mean dynamics miss by {tba_optimum:off} nats at most",
     ),
     _item(
-        "share of recent samples m", "text", "figure", "returns, not win rates; rarely paid bits; m from 0 to 0.95",
+        "Share of recent samples m", "text", "figure", "returns, not win rates; rarely paid bits; m to 0.95",
         "tba_returns", "mixed",
         "recent over any: {tba_returns:rare_recent_1}, 16 searchers {tba_returns:rare_recent_16}",
-        "win rate 0.67, 0.82, 0.80 at m = 0.4, 0.5, 0.6",
+        "0.67 at 0.4, 0.82 at 0.5",
     ),
     _item(
-        "sensitivity to beta", "text", "figure", "64 arms; fixed beta, no schedule; no instability at small ones",
+        "Sensitivity to beta", "text", "figure", "64 arms; fixed beta, no schedule; no instability at small ones",
         "tba_frontier", "mostly", "return {tba_frontier:cheap} at 0.004, {tba_frontier:dear} at 0.4",
         "smaller is better, unstable around 0.003",
     ),
     _item(
-        "accuracy over training time", "text", "proxy", "simulated seconds; four machines; two noisy tables",
+        "Accuracy over training time", "text", "proxy", "simulated seconds; four machines; two noisy tables",
         "tba_speed", "mixed", "updates {tba_speed:speed_10} times; to a target {tba_speed:graded_tba_10}",
         "4 times or more",
     ),
@@ -91,10 +91,10 @@ ITEMS: tuple[Item, ...] = (
         "1, 2 and 15 steps off policy", "text", "figure", "return, not win rate; no online DPO; constant staleness",
         "tba_asynchrony", "mostly",
         "TBA {tba_asynchrony:tba_old}, clipped {tba_asynchrony:prox_old}, RLOO {tba_asynchrony:rloo_old}",
-        "win rate at 15: 0.86, RLOO 0.77, PPO 0.76",
+        "win rate 0.86, RLOO 0.77",
     ),
     _item(
-        "number of searchers", "text", "figure", "return on tables, not attack success; 1 to 32 generators",
+        "Number of searchers", "text", "figure", "return on tables, not attack success; 1 to 32 generators",
         "tba_asynchrony", "reproduced", "{tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
     ),
     _item(
@@ -102,26 +102,26 @@ ITEMS: tuple[Item, ...] = (
         "tba_asynchrony", "mostly", "{tba_asynchrony:beside_grpo_usual} wins/ties/losses at one rate",
     ),
     _item(
-        "speed of red-teaming", "text", "proxy", "seconds of updates alone; event simulation; four machines",
+        "Speed of red-teaming", "text", "proxy", "seconds of updates alone; event simulation; four machines",
         "tba_speed", "mostly", "{tba_speed:speed_10} times the updates", "6.6 and 7 times",
     ),
     _item(
-        "frontier of reward and KL", "text", "figure", "exact, on a table; prices swept, not training steps",
+        "Frontier of reward and KL", "text", "figure", "exact, on a table; prices swept, not training steps",
         "tba_frontier", "mostly",
         "lost objective: TBA {tba_frontier:tba_old_usual}, clipped {tba_frontier:prox_old_usual}",
     ),
     _item(
-        "diversity against reward", "text", "figure", "different good arms, not cosine distance; prices swept",
+        "Diversity against reward", "text", "figure", "different good arms, not cosine distance; prices swept",
         "tba_frontier", "mostly", "TBA {tba_frontier:tba_diverse}, clipped {tba_frontier:prox_diverse} arms",
     ),
     _item(
-        "buffer by reward; buffer size", "text", "figure", "own loop; softmax of rewards at 0.2; 32 to 768 samples",
+        "Buffer by reward; buffer size", "text", "figure", "own loop; softmax of rewards at 0.2; 32 to 768 samples",
         "tba_buffer", "mostly",
         "arms {tba_buffer:small_distinct} to {tba_buffer:large_distinct}; reward loss undecided",
-        "distance 0.35 to 0.37, toxic 98.1 to 94.8 %",
+        "toxic 98.1 to 94.8 %",
     ),
     _item(
-        "reset of the reference", "text", "figure", "own loop; resets every 25 to 100 updates; larger beta",
+        "Reset of the reference", "text", "figure", "own loop; resets every 25 to 100 updates; larger beta",
         "tba_buffer", "reproduced", "{tba_buffer:high_never_return} to {tba_buffer:high_reset_return} at price 0.2",
         "every 50 steps",
     ),

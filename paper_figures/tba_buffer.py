@@ -112,7 +112,11 @@ def draw(rows: Any) -> Figure:
             axes[0].errorbar([], [], yerr=[], label=name, **{**_style.MEASURED, **look.CONNECTED, **style})
             for name, style in RULES.values()
         ]
-        title = _script.finding(both(rows), "Resets of the reference give return and diversity", "Buffer and reference")
+        title = _script.finding(
+            both(rows),
+            "With resets a high price of KL returns as a low one does, more diversely",
+            "Buffer and reference",
+        )
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
