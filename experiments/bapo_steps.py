@@ -70,8 +70,8 @@ _SIZES = {"updates": 320, "every": 20, "replicates": 16, "seed": 0}
 _GRID = {"part": "grid", "epochs": 1, "rates": RATES, **_SIZES}
 _KNOB = {"part": "knob", "staleness": OLDEST, "epochs": 1, "rates": RATES[3:7], **_SIZES}
 _TOKENS = {"part": "tokens", "staleness": OLDEST, "epochs": 1, "arm": "clip", **_SIZES, "rates": [0.05, 0.2]}
-_LONG = {"long": {"replicates": 12}}
-SETTINGS = [
+_LONG: dict[Any, dict[str, Any]] = {"long": {"replicates": 12}}
+SETTINGS: list[dict[str, Any]] = [
     {**each, **_LONG.get(each["task"], {})}
     for each in (
         *({**_GRID, "task": task, "staleness": 0, "arm": "clip"} for task in MADE),
@@ -103,7 +103,7 @@ QUICK = [
 ]
 
 
-def method(setting: dict[str, Any], value: float | None = None) -> Any:
+def method(setting: dict[str, Any], value: Any = None) -> Any:
     """The arm of a setting, or the clip or BAPO with one knob moved."""
     knob = setting.get("knob")
     if setting["part"] != "knob":
@@ -111,7 +111,7 @@ def method(setting: dict[str, Any], value: float | None = None) -> Any:
     if knob in ("c_low", "c_high"):
         low, high = (value, 1.0 + CLIP) if knob == "c_low" else (1.0 - CLIP, value)
         return m.ppo_clip(1.0 - low, high - 1.0, advantage=GAIN)
-    moved = {"target": value} if knob == "rho_0" else {"target": HALF, knob: value}
+    moved: dict[str, Any] = {"target": value} if knob == "rho_0" else {"target": HALF, str(knob): value}
     return m.bapo_paper(**moved, advantage=GAIN)
 
 
@@ -199,7 +199,8 @@ def inside(values: Tensor, edges: tuple[float, ...], k: int) -> Tensor:
 def binned(step: Step) -> dict[str, Tensor]:
     """Sums over a step `[R]`: tokens by |log ratio|, with probability and entropy; tokens and blocked ones by side."""
     share, prob = _levels.token_share(step), step.behavior["log_prob"].exp()
-    far, entropy, sums = step.log_ratio.abs(), m2po.entropies(step), {}
+    far, entropy = step.log_ratio.abs(), m2po.entropies(step)
+    sums: dict[str, Tensor] = {}
     for k, edge in enumerate(BINS):
         own = share * inside(far, BINS, k)
         parts = {"share": own, "prob": own * prob, "entropy": own * entropy}

@@ -64,7 +64,7 @@ _BUFFER = {"part": "buffer", "beta": 0.05, **_LOOP}
 _RESET = {"part": "reset", "recent": 0.5, "rule": "uniform", "stored": 32, "size": 768, **_LOOP}
 DRAWN = [("uniform", 0.0), ("uniform", 0.95), ("reward", 0.0), ("reward", 0.5)]
 """How the buffer is drawn from: the rule, and the share that is recent."""
-SETTINGS = [
+SETTINGS: list[dict[str, Any]] = [
     *(
         {**_GRID, "task": task, "steps": s, "arm": arm, "betas": PRICES[task]}
         for task in PRICES
