@@ -108,7 +108,8 @@ def numbers(rows: Any) -> dict[str, str]:
                 found[f"{key}_{lengths.index(tokens)}"] = (
                     f"{at(rows, (tokens, batch), arm, usual(rows, (tokens, batch))).value:.2f}"
                 )
-        found[f"{key}_best"] = f"{at(rows, last, arm).value:.2f}"
+        own = at(rows, last, arm)
+        found[f"{key}_best"] = "≥ " * (not inside(rows, own)) + f"{own.value:.2f}"
     others = sorted(set(rows.arm) - {league.BASE})
     for name, rate in (("one", usual), ("own", lambda *_: None)):
         base = {place: at(rows, place, league.BASE, rate(rows, place)) for place in where}
