@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _claim, _claims
 from paper_figures._claim import Claim
+from paper_figures._gallery import PLACEHOLDER
 
 _TONES = (_style.COLORS["held"], "#8ab661", "#d9b23c", "#d1690e", _style.COLORS["violated"])
 COLORS = dict(zip(_claim.VERDICTS, (*_TONES, _style.COLORS["tuned"], _style.COLORS["muted"]), strict=True))
@@ -27,8 +28,9 @@ def experiments(claims: Iterable[Claim]) -> tuple[str, ...]:
 
 
 def scripts(claims: Iterable[Claim]) -> dict[str, Any]:
-    """Figures of these claims by name."""
-    names = dict.fromkeys(each.figure for each in claims if each.figure)
+    """Figures of these claims, and those that their numbers are taken from, by name."""
+    quoted = ((each.figure, *(found[1] for found in PLACEHOLDER.finditer(each.number))) for each in claims)
+    names = dict.fromkeys(name for figures in quoted for name in figures if name)
     return {name: importlib.import_module(f"paper_figures.{name}") for name in names}
 
 

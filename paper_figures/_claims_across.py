@@ -37,4 +37,11 @@ CLAIMS = (
         "ess_five",
         when="at staleness 1 nearly",
     ),
+    _claim(
+        "Stabilizers beat RLOO at length",
+        "mostly not",
+        "{league_long:better_one} of {league_long:judged_one} better, {league_long:worse_one} worse",
+        "league_long",
+        when="a peaked start; one rate for all, and each tuned",
+    ),
 )

@@ -46,14 +46,15 @@ def draw_base(ax: Axes, rows: Any, base: str, arms: list[str], places: list[tupl
 
 
 def title(rows: Any) -> str:
-    """Who loses on bandits, and who wins on old graded sequences, if they do."""
-    own = rows[rows.word.notna() & (rows.arm != "fresh")]
-    many = (own[own.task == "bandit"].word == "worse").mean() > 0.3
-    graded = _script.pick(own, task="graded", law="constant 32")
-    token = graded[graded.arm.isin(["TIS, token", "MIS, token"]) & graded.base.isin(["VCPO", "GAC"])]
-    words = "On stale bandits many rivals lose; on old graded sequences token ratios beat VCPO and GAC"
-    holds = many and len(token) and (token.word == "better").all()
-    return _script.finding(holds, words, "Rivals beside each method at its best rate, on stale data")
+    """Whether GAC, tuned, wins more than it loses and equals RLOO, and token ratios beat VCPO on graded tokens."""
+    own = judged(rows, "GAC")
+    ahead = (own.word == "worse").sum() > 3 * (own.word == "better").sum()
+    plain = _script.pick(rows, base="GAC", arm="RLOO")
+    graded = _script.pick(judged(rows, "VCPO"), task="graded", law="constant 32")
+    token = graded[graded.arm.isin(["TIS, token", "MIS, token"])]
+    words = "Tuned, GAC beats most rivals and equals RLOO without it; token ratios beat VCPO on graded tokens"
+    holds = ahead and not plain.word.isin(["better", "worse"]).any() and len(token) and (token.word == "better").all()
+    return _script.finding(bool(holds), words, "Rivals beside each method at its best rate, on stale data")
 
 
 def draw(rows: Any) -> Figure:
