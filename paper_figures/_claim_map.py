@@ -49,7 +49,7 @@ def draw(claims: Sequence[Claim], tables: Iterable[Any], title: str) -> Figure:
     begins = [k for k, source in enumerate(sources) if sources.index(source) == k]
     lines = [k + sum(begin <= k for begin in begins) for k in range(len(found))]
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 0.5 + 0.13 * (lines[-1] + 1))
+        figure = _style.picture(_style.WIDTH, 0.5 + 0.126 * (lines[-1] + 1))
         ax = figure.subplots()
         for column, verdict in enumerate(_claim.VERDICTS):
             own = [line for line, claim in zip(lines, found, strict=True) if claim["verdict"] == verdict]
