@@ -4,8 +4,8 @@ Tasks begin at their reference. `arms`: 4 prompts of 64 arms, of which 8 are goo
 0.05) and have chance 0.02 together; `tokens`: 8 tokens of 8, paid by the share that is right, each with chance 0.02 of
 the right one and 0.9 of a wrong one; `rare`: 12 bits, paid 1 if 11 are right, the reference uniform. Batches have 4
 groups of 8 samples. Adam; every arm at all rates and all prices `beta` of a nat. Arms: `TBA`; `RLOO` without a ratio
-and `Proximal RLOO`, with PPO's clip at 0.2, whose rewards lose beta nats when the data are drawn; `Dr. GRPO`, that clip
-and the penalty k3 at beta. Read is the policy that is trained, exactly:
+and `Proximal RLOO`, with PPO's clip at 0.2, whose rewards lose beta nats when the data are drawn; `RLOO, KL of now`, whose
+penalty is that of the policy that is trained; `Dr. GRPO`, that clip and the penalty k3 at beta. Read is the policy that is trained, exactly:
 return    expected reward; objective  return - beta kl
 kl        KL(policy || reference) of a whole answer, nats; entropy  nats a token
 distinct  expected number of different good arms among 64 draws of a prompt, of 8 (`arms` only)
@@ -49,7 +49,8 @@ def begun() -> tuple[np.ndarray, np.ndarray]:
 MEANS, LOGITS = begun()
 m = sim.methods
 _LEAVE = sim.advantages.leave_one_out()
-PENALIZED = ("RLOO", "Proximal RLOO")
+CURRENT = "RLOO, KL of now"
+PENALIZED = ("RLOO", "Proximal RLOO", CURRENT)
 """Arms whose reward has the penalty."""
 NAMES = ("TBA", *PENALIZED, "Dr. GRPO")
 STEPS = (0, 1, 2, 15, 64)
@@ -98,9 +99,9 @@ QUICK = [
 ]
 
 
-def task(name: str, beta: float = 0.0) -> Any:
-    """A task with its reference; a penalty of `beta` reward a nat when data are drawn."""
-    penalty: Any = {"kl_coef": beta, "kl_at": "behavior", "reference": "start"}
+def task(name: str, beta: float = 0.0, at: str = "behavior") -> Any:
+    """A task with its reference; a penalty of `beta` reward a nat when data are drawn, or at the current policy."""
+    penalty: Any = {"kl_coef": beta, "kl_at": at, "reference": "start"}
     if name == "arms":
         return sim.tasks.softmax_bandit(ARMS, MEANS, logits=LOGITS, **penalty)
     if name == "tokens":
@@ -113,7 +114,7 @@ def method(arm: str, betas: tuple[float, ...]) -> Any:
     price: Any = betas[0] if len(set(betas)) == 1 else betas
     if arm == "TBA":
         return m.tba(price)
-    if arm == "RLOO":
+    if arm in ("RLOO", CURRENT):
         return m.reinforce(_LEAVE)
     if arm == "Proximal RLOO":
         return m.ppo_clip(0.2, 0.2, advantage=_LEAVE, aggregator="sequence_sum")
@@ -190,7 +191,7 @@ def trained(setting: dict[str, Any]) -> list[dict[str, Any]]:
         lanes = [(beta, rate) for beta in own for rate in rates]
         prices, steps = (tuple(float(x) for x in np.repeat(values, each)) for values in zip(*lanes, strict=True))
         spec = sim.Spec(
-            task(name, own[0] if arm in PENALIZED else 0.0),
+            task(name, own[0] if arm in PENALIZED else 0.0, "current" if arm == CURRENT else "behavior"),
             system,
             method(arm, prices),
             sim.chain(sim.updates.adam(steps)),
