@@ -4,8 +4,9 @@ Tasks begin at their reference. `arms`: 4 prompts of 64 arms, of which 8 are goo
 0.05) and have chance 0.02 together; `tokens`: 8 tokens of 8, paid by the share that is right, each with chance 0.02 of
 the right one and 0.9 of a wrong one; `rare`: 12 bits, paid 1 if 11 are right, the reference uniform. Batches have 4
 groups of 8 samples. Adam; every arm at all rates and all prices `beta` of a nat. Arms: `TBA`; `RLOO` without a ratio
-and `Proximal RLOO`, with PPO's clip at 0.2, whose rewards lose beta nats when the data are drawn; `RLOO, KL of now`, whose
-penalty is that of the policy that is trained; `Dr. GRPO`, that clip and the penalty k3 at beta. Read is the policy that is trained, exactly:
+and `Proximal RLOO`, with PPO's clip at 0.2, whose rewards lose beta nats when the data are drawn; `RLOO, KL of now`,
+whose penalty is that of the policy that is trained; `Dr. GRPO`, that clip and the penalty k3 at beta. Read is the
+policy that is trained, exactly:
 return    expected reward; objective  return - beta kl
 kl        KL(policy || reference) of a whole answer, nats; entropy  nats a token
 distinct  expected number of different good arms among 64 draws of a prompt, of 8 (`arms` only)
