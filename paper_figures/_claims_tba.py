@@ -21,7 +21,7 @@ CLAIMS = (
         "mixed",
         "lost at one rate: RLOO {tba_frontier:rloo_old_usual}, TBA {tba_frontier:tba_old_usual}",
         "tba_frontier",
-        when="with a large KL price; tuned, or by return alone, RLOO ties",
+        when="a penalty as old as its data; with that of now RLOO ties",
     ),
     _claim(
         "Accurate even as asynchrony grows",
@@ -35,7 +35,7 @@ CLAIMS = (
         "mixed",
         "Dr. GRPO {tba_asynchrony:beside_grpo_best}, RLOO {tba_asynchrony:beside_rloo_best}",
         "tba_asynchrony",
-        when="wins/ties/losses at best rates; online DPO not tested",
+        when="wins/ties/losses, tuned; both beat it where rewards are rare and data old",
     ),
     _claim(
         "4 times faster or more",
@@ -107,7 +107,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Frontier of reward and KL", "text", "figure", "exact, on a table; prices swept, not training steps",
-        "tba_frontier", "mostly",
+        "tba_frontier", "mixed",
         "lost objective: TBA {tba_frontier:tba_old_usual}, clipped {tba_frontier:prox_old_usual}",
     ),
     _item(

@@ -16,9 +16,10 @@ ARMS: dict[str, dict[str, Any]] = {
     "TBA": {"color": look.COLOR["controlled"], "marker": "^"},
     "RLOO": {"color": look.COLOR["muted"], "marker": "P"},
     "Proximal RLOO": {"color": look.COLOR["stale"], "marker": "o"},
+    "RLOO, KL of now": {"color": look.COLOR["tuned"], "marker": "s"},
     "Dr. GRPO": {"color": look.COLOR["partial"], "marker": "D"},
 }
-KEYS = {"TBA": "tba", "RLOO": "rloo", "Proximal RLOO": "prox", "Dr. GRPO": "grpo"}
+KEYS = {"TBA": "tba", "RLOO": "rloo", "Proximal RLOO": "prox", "RLOO, KL of now": "now", "Dr. GRPO": "grpo"}
 TASK = "arms"
 
 

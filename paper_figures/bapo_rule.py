@@ -74,7 +74,7 @@ def draw(rows: Any) -> Figure:
         names = [f"updates that {name}" for name, _, _ in WAYS.values()]
         down = [pushes(rows, task, rule, "down").value > pushes(rows, task, rule, "up").value
                 for task in arms.TASKS for rule in ("clip", "higher")]  # fmt: skip
-        title = "Clips block what lowers entropy more than what raises it"
+        title = "From uniform starts clips block what lowers entropy more than what raises it"
         title = finding(all(down), title, "What each rule blocks of updates that raise and lower entropy")
         figure.legend(drawn, names, loc="outside upper left", ncols=2, title=title, alignment="left")
     return figure

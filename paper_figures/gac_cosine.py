@@ -113,7 +113,7 @@ def draw(rows: Any) -> Figure:
             part(ax, rows)
         found = warned(rows, "area", arm="cosine", lead=LEAD)
         seen = len(found) and found.iloc[0].low_end > 0.6
-        words = "Stale gradients align in training, and align more before a fall"
+        words = "On a chain stale gradients align in training, and more before a fall"
         title = _script.finding(seen, words, "Cosine of consecutive gradients in training")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

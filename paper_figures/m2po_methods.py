@@ -50,7 +50,7 @@ def draw(rows: Any) -> Figure:
         for ax in axes[1]:
             ax.set_xlabel("updates")
         drop = min(fallen(rows, arm) for arm in ("cispo", "areal"))
-        words = "At one bold rate CISPO and AReaL's PPO collapse; M2PO does not"
+        words = "At one bold rate, with a penalty, CISPO and AReaL's PPO collapse; M2PO does not"
         title = _script.finding(
             drop > 0.25 and fallen(rows, "m2po") < 0.1, words, "Trust regions on old data, one rate for all"
         )

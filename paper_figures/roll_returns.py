@@ -43,7 +43,7 @@ def draw(rows: Any) -> Figure:
         axes[1].set_xlabel("return at the end − that of synchronous training")
         looks = {f"asynchronous ratio {ratio}": style for ratio, style in RATIOS.items()}
         own = compared(rows, "par")
-        words = "Asynchronous training ends on par with synchronous, without a correction too"
+        words = "Once tasks are solved, asynchronous training is on par with synchronous"
         par = (own.word == "equal").mean() > 0.9 and (own[own.arm == "no correction"].word == "equal").all()
         title = _script.finding(par, words, "Return at the end of asynchronous training")
         look.legend(figure, axes, looks, league.SMALLEST, title)
