@@ -39,6 +39,11 @@ ARMS: dict[str, Any] = {
     "TIS, ESS rule": sim.methods.truncated_is("sequence", cap=8.0),
     "group-mass cap": sim.methods.gmc_grpo(),
     "VCPO": sim.methods.vcpo(),
+    "decoupled PPO": sim.methods.decoupled_ppo(),
+    "full IS": sim.methods.full_is("sequence"),
+    "DG": sim.methods.delight(1.0, LEAVE),
+    "AsymRE, no shift": sim.methods.asymre(0.0),
+    "AsymRE": sim.methods.asymre(-0.1),
 }
 SCALED = ("TIS, ESS rule", "VCPO")
 """Arms whose step is scaled by the effective sample size."""

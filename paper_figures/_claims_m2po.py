@@ -108,7 +108,7 @@ ITEMS: tuple[Item, ...] = (
         "forks {m2po_tokens:forks_clipped}, certain bits {m2po_tokens:others_clipped}",
     ),
     _item(
-        "Entropy over |ratio − 1|",
+        "Entropy by distance of the ratio from 1",
         "text",
         "figure",
         "Bits for words, two kinds of token, few are far",

@@ -200,7 +200,7 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "tables; penalty; batches of 32",
         "vcpo_suite",
-        "mostly",
+        "mixed",
         "one rate: {vcpo_suite:bold_less} of {vcpo_suite:arms} less; tuned {vcpo_suite:own_less}",
         "most baselines collapse",
     ),
