@@ -118,6 +118,12 @@ def numbers(rows: Any) -> dict[str, str]:
         own = [best(rows, task, arm).value for task in TASKS]
         found[f"{key}_return"] = f"{sum(there) / len(there):.3f}"
         found[f"{key}_best"] = f"{sum(own) / len(own):.3f}"
+    for arm in (each for each in one_rate.LATER if each in set(rows.arm)):
+        key = arm.replace(", ", "_").replace(" ", "_").lower()
+        found[f"{key}_falls"] = pooled(rows, arm, BOLD)
+        for name, times in (("usual", 1.0), ("bold", BOLD)):
+            there = [at(rows, task, arm, "return", times * usual(rows, task)).value for task in TASKS]
+            found[f"{key}_{name}"] = f"{sum(there) / len(there):.3f}"
     fresh = [best(rows, task, "RLOO", "fresh").value for task in TASKS]
     found["vcpo_leads"], found["vcpo_trails"] = (
         str(len(ahead(rows, *arms))) for arms in (("VCPO", "RLOO"), ("RLOO", "VCPO"))
