@@ -58,7 +58,7 @@ SETTINGS = [
 ]
 QUICK = [
     {**cell, "ratio": ratio, "seed": 0, "updates": 40, "replicates": 2, "horizon": cell["horizon"] // 8}
-    | {"batch": min(cell["batch"], 64), "lag": min(cell["lag"], 8)}
+    | {"batch": max(8, cell["batch"] // 32), "lag": cell["lag"] // 32}
     for cell in _CELLS[::2]
     for ratio in RATIOS
     if cell["sweep"] == "batch" or ratio in PLAIN

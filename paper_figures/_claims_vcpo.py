@@ -81,7 +81,7 @@ CLAIMS = (
     _claim(
         "Low ESS reliably predicts collapse",
         "mixed",
-        "AUC {vcpo_collapse:chain_ess_far}; {alarms:ess_range} over places",
+        "AUC {vcpo_collapse:chain_ess_far}; {alarms:ess_range}",
         "vcpo_collapse",
         when="better than chance, not reliable",
         stated="2602.17616/ess-predicts-collapse",

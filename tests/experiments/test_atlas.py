@@ -233,7 +233,7 @@ def test_the_committed_page_is_what_the_rows_give_and_stands_alone():
     text = (FIGURES / "atlas.html").read_text(encoding="utf-8")
     assert text == figure.page(_store.read("atlas")) and len(text.encode()) < 300_000
     assert not re.search(r"https?:|src=|import |fetch", text)
-    assert "(atlas.html)" in (FIGURES / "README.md").read_text(encoding="utf-8")
+    assert "(atlas.html)" in (FIGURES / "across.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("value", "text"), [(-0.001, "0.00"), (-0.25, "−0.25"), (1234.5, "1234"), (np.nan, "")])

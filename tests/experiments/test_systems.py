@@ -145,7 +145,7 @@ def test_numbers_of_the_gallery_are_those_of_the_rows(stories, frontier):
 
 
 def commands():
-    lines = (ROOT / "paper_figures" / "README.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "paper_figures" / "systems.md").read_text(encoding="utf-8").splitlines()
     return [line.split()[1:] for line in lines if line.startswith("asyncsim timeline")]
 
 
