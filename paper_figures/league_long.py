@@ -69,7 +69,8 @@ def draw(rows: Any) -> Figure:
     """A panel for each place, arms by their return at the longest sequences."""
     where = places(rows)
     last, first = max(where), min(where)
-    arms = sorted(set(rows[rows.law == "old"].arm), key=lambda arm: -at(rows, last, arm, usual(rows, last)).value)
+    names = sorted(set(rows[rows.law == "old"].arm))
+    arms = sorted(names, key=lambda arm: -at(rows, last, arm, usual(rows, last)).value)
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 1.1 + 0.15 * len(arms))
         axes = figure.subplots(1, len(where), sharey=True, squeeze=False)[0]
