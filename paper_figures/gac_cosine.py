@@ -125,13 +125,11 @@ def numbers(rows: Any) -> dict[str, str]:
     rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
     for level in gac_steps.STALENESS:
         own = shared.steps(rows, task=TASK, arm="GRPO", staleness=level, quantity="cosine", rate=rate)
-        if len(own):
-            found[f"early_{level}"] = f"{own[own['update'] <= half].value.mean():.2f}"
-            found[f"late_{level}"] = f"{own[own['update'] > half].value.mean():.2f}"
+        for name, part in (("early", own["update"] <= half), ("late", own["update"] > half)):
+            found[f"{name}_{level}"] = f"{own[part].value.mean():.2f}" if len(own) else "none"
     for score in SCORES:
         own = warned(rows, "area", arm=score, lead=LEAD)
-        if len(own):
-            found[f"area_{score.lower()}"] = spread(own.iloc[0])
+        found[f"area_{score.lower()}"] = spread(own.iloc[0]) if len(own) else "none"
         inside = warned(rows, "area", LATE, arm=score, lead=LEAD, rate=least(rows))
         if len(inside):
             found[f"within_{score.lower()}"] = spread(inside.iloc[0])

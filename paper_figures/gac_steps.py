@@ -112,6 +112,7 @@ def compared(rows: Any, arms: list[str]) -> dict[str, str]:
     for name, times in (("usual", 1.0), ("bold", shared.BOLD), ("best", None)):
         found[f"base_{name}"] = outcome(shared.record(rows, "GAC", "GRPO", times))
         for key, arm in (("", "GAC"), ("rloo_", "GAC on RLOO")):
+            found[f"{key}all_{name}"] = "none"
             if arm in arms:
                 records = [shared.record(rows, arm, other, times) for other in others]
                 found[f"{key}all_{name}"] = outcome([sum(each) for each in zip(*records, strict=True)])
