@@ -87,9 +87,9 @@ QUICK = [
     *(
         {**_STEPS, "task": "chain", "staleness": s, "arm": arm, "updates": 64, "rates": [0.2, 0.8], "replicates": 4}
         for s in (0, 32)
-        for arm in ("GRPO", "GAC", "RLOO")
+        for arm in METHODS
     ),
-    {**_THRESHOLD, "staleness": 32, "pairs": PAIRS[-2:], "updates": 64, "rates": [0.2], "replicates": 4},
+    {**_THRESHOLD, "staleness": 32, "pairs": PAIRS[-5:], "updates": 64, "rates": [0.2], "replicates": 4},
     {**_WARNING, "rate": 0.4, "levels": (0, 32), "updates": 160, "replicates": 16},
 ]
 

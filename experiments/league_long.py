@@ -27,6 +27,8 @@ METHODS: dict[str, Any] = league.METHODS | {
     "GSPO, recomputed": m.gspo(anchor="proximal"),
     "group-mass cap": m.gmc_grpo(),
 }
+TOLD = ("RLOO", "GAC", "VCPO", "TIS, token", "TIS, sequence", "CISPO", "PPO", "PPO, recomputed", "GSPO", "M2PO")
+"""Methods in the table of the gallery."""
 START = "peaked:0.02:0.9"
 STALENESS = {"old": 32, "fresh": 0}
 PLACES = [(16, 32), (64, 32), (64, 512), (512, 32)]
@@ -43,9 +45,7 @@ SETTINGS += [{**setting, "rates": [6.4, 12.8, 25.6]} for setting in SETTINGS if 
 QUICK = [
     {**setting, "updates": 40, "replicates": 2, "rates": RATES[2:7:2]}
     for setting in SETTINGS
-    if setting["rates"] == RATES
-    and setting["batch"] == 32
-    and setting["arm"] in ("RLOO", "PPO", "PPO, recomputed", "M2PO", "VCPO", "GAC")
+    if setting["rates"] == RATES and setting["batch"] == 32 and setting["arm"] in TOLD
 ]
 
 

@@ -67,7 +67,7 @@ SETTINGS = [
 QUICK = [
     {**setting, "updates": 48, "replicates": 4, "rates": RATES[2::5]}
     for setting in SETTINGS
-    if setting["arm"] in TOLD and (setting["law"] != "fresh" or setting["arm"] == "RLOO")
+    if setting["arm"] in (*TOLD, *LATER) and (setting["law"] != "fresh" or setting["arm"] == "RLOO")
 ]
 
 

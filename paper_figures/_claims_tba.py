@@ -21,7 +21,7 @@ CLAIMS = (
         "mixed",
         "lost at one rate: RLOO {tba_frontier:rloo_old_usual}, TBA {tba_frontier:tba_old_usual}",
         "tba_frontier",
-        when="a penalty as old as its data; with that of now RLOO ties",
+        when="penalty as old as its data; with the current one it ties",
     ),
     _claim(
         "Accurate even as asynchrony grows",
@@ -106,12 +106,12 @@ ITEMS: tuple[Item, ...] = (
         "tba_speed", "mostly", "{tba_speed:speed_10} times the updates", "6.6 and 7 times",
     ),
     _item(
-        "Frontier of reward and KL", "text", "figure", "exact, on a table; prices swept, not training steps",
+        "Frontier of reward and KL", "text", "figure", "exact, on a table; beta swept, not training steps",
         "tba_frontier", "mixed",
         "lost objective: TBA {tba_frontier:tba_old_usual}, clipped {tba_frontier:prox_old_usual}",
     ),
     _item(
-        "Diversity against reward", "text", "figure", "different good arms, not cosine distance; prices swept",
+        "Diversity against reward", "text", "figure", "different good arms, not cosine distance; beta swept",
         "tba_frontier", "mostly", "TBA {tba_frontier:tba_diverse}, clipped {tba_frontier:prox_diverse} arms",
     ),
     _item(
@@ -122,7 +122,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Reset of the reference", "text", "figure", "own loop; resets every 25 to 100 updates; larger beta",
-        "tba_buffer", "reproduced", "{tba_buffer:high_never_return} to {tba_buffer:high_reset_return} at price 0.2",
+        "tba_buffer", "reproduced", "{tba_buffer:high_never_return} to {tba_buffer:high_reset_return} at beta 0.2",
         "every 50 steps",
     ),
 )  # fmt: skip

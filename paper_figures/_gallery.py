@@ -24,7 +24,7 @@ ENTRIES, PICTURES = "entries", "pictures"
 KINDS = ("png", "pdf")
 INDEX = "index"
 """The page that is README.md."""
-NOTICE = f"<!-- Written by `python -m paper_figures` from {ENTRIES}/: change what stands there. -->\n"
+NOTICE = f"<!-- Written by `python -m paper_figures` from {ENTRIES}/: edit the files there. -->\n"
 VERDICT = re.compile(
     r"\*(mostly(\s+not)?|mixed|not\s+reproduced|not\s+tested\s+here|reproduced|under\s+conditions)\b[^*]*\*", re.I
 )

@@ -19,6 +19,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "RLOO, KL of now": {"color": look.COLOR["tuned"], "marker": "s"},
     "Dr. GRPO": {"color": look.COLOR["partial"], "marker": "D"},
 }
+LABELS = {tba_steps.CURRENT: "RLOO, current penalty"}
+"""Arms that pictures call otherwise."""
 KEYS = {"TBA": "tba", "RLOO": "rloo", "Proximal RLOO": "prox", "RLOO, KL of now": "now", "Dr. GRPO": "grpo"}
 TASK = "arms"
 

@@ -130,13 +130,13 @@ def numbers(rows: Any) -> dict[str, str]:
     for score in SCORES:
         own = warned(rows, "area", arm=score, lead=LEAD)
         found[f"area_{score.lower()}"] = spread(own.iloc[0]) if len(own) else "none"
-        inside = warned(rows, "area", LATE, arm=score, lead=LEAD, rate=least(rows))
-        if len(inside):
-            found[f"within_{score.lower()}"] = spread(inside.iloc[0])
+        if score != "staleness":
+            # Within one level the staleness is the same for all runs.
+            inside = warned(rows, "area", LATE, arm=score, lead=LEAD, rate=least(rows))
+            found[f"within_{score.lower()}"] = spread(inside.iloc[0]) if len(inside) else "none"
     for quantity in KINDS:
         own = warned(rows, quantity, LATE, lead=LEAD, rate=least(rows))
-        if len(own):
-            found[quantity] = spread(own.iloc[0])
+        found[quantity] = spread(own.iloc[0]) if len(own) else "none"
     own = swept(rows, LATE, "fell", False)
     found["bare"] = f"{100 * own[own.low == 1.0].value.iloc[0]:.0f} %"
     found["projected"] = f"{100 * own[own.low < 1.0].value.min():.0f} %"

@@ -12,7 +12,7 @@ from asyncsim.plotting import _style
 from experiments import league, league_long
 from paper_figures import _script
 from paper_figures import _vcpo as look
-from paper_figures.one_rate import AS_GOOD
+from paper_figures.one_rate import AS_GOOD, key_of
 
 EXPERIMENTS = ("league_long",)
 ONE, OWN = {"marker": "o", "markerfacecolor": "white"}, {"marker": "o"}
@@ -20,8 +20,6 @@ EDGE = {"marker": ">"}
 """Best at the largest or least rate of the grid: no verdict."""
 CLIPS = ("PPO", "GRPO", "M2PO", "BAPO")
 """Methods that clip or mask around old log-probs."""
-TOLD = ("RLOO", "GAC", "VCPO", "TIS, token", "TIS, sequence", "CISPO", "PPO", "PPO, recomputed", "GSPO", "M2PO")
-"""Methods in the table of the gallery."""
 
 
 def places(rows: Any) -> list[tuple[int, int]]:
@@ -100,10 +98,8 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {"samples": str(int(rows.samples.max())), "methods": str(rows.arm.nunique())}
     lengths = sorted({tokens for tokens, _ in where})
     found |= {name: str(tokens) for name, tokens in zip(("short", "middle", "last"), lengths, strict=False)}
-    for arm in TOLD:
-        if arm not in set(rows.arm):
-            continue
-        key = arm.replace(", ", "_").replace(" ", "_").replace("-", "_").lower()
+    for arm in league_long.TOLD:
+        key = key_of(arm)
         for tokens, batch in where:
             if batch == league_long.PLACES[0][1]:
                 found[f"{key}_{lengths.index(tokens)}"] = (

@@ -33,6 +33,11 @@ BOLD = 4.0
 """The bold rate, in best synchronous ones."""
 
 
+def key_of(arm: str) -> str:
+    """What an arm is called among numbers: `TIS, token` is `tis_token`."""
+    return arm.replace(", ", "_").replace(" ", "_").replace("-", "_").lower()
+
+
 def stale(rows: Any, task: str) -> Any:
     """Rows of a task on old data."""
     return rows[(rows.task == task) & (rows.law != "fresh")]
@@ -112,14 +117,14 @@ def numbers(rows: Any) -> dict[str, str]:
     """Of each method: falls at the best synchronous rate and at the bold one, its return there and at its own best."""
     found = {"places": str(len(TASKS)), "runs": str(int(rows.samples.max()))}
     for arm in one_rate.TOLD:
-        key = arm.replace(", ", "_").replace(" ", "_").replace("-", "_").lower()
+        key = key_of(arm)
         found[f"{key}_usual"], found[f"{key}_bold"] = pooled(rows, arm, 1.0), pooled(rows, arm, BOLD)
         there = [at(rows, task, arm, "return", BOLD * usual(rows, task)).value for task in TASKS]
         own = [best(rows, task, arm).value for task in TASKS]
         found[f"{key}_return"] = f"{sum(there) / len(there):.3f}"
         found[f"{key}_best"] = f"{sum(own) / len(own):.3f}"
-    for arm in (each for each in one_rate.LATER if each in set(rows.arm)):
-        key = arm.replace(", ", "_").replace(" ", "_").lower()
+    for arm in one_rate.LATER:
+        key = key_of(arm)
         found[f"{key}_falls"] = pooled(rows, arm, BOLD)
         for name, times in (("usual", 1.0), ("bold", BOLD)):
             there = [at(rows, task, arm, "return", times * usual(rows, task)).value for task in TASKS]

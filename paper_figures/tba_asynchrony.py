@@ -98,7 +98,9 @@ def draw(rows: Any) -> Figure:
         draw_course(axes[1], rows, near[-1])
         draw_course(axes[2], rows, old(rows))
         draw_search(axes[3], rows)
-        handles = [Line2D([], [], label=arm, **look.CONNECTED, **style) for arm, style in tba.ARMS.items()]
+        handles = [
+            Line2D([], [], label=tba.LABELS.get(arm, arm), **look.CONNECTED, **style) for arm, style in tba.ARMS.items()
+        ]
         holds = cost(rows, "TBA", 1.0) < 0.5 * min(cost(rows, arm, 1.0) for arm in ("Proximal RLOO", "Dr. GRPO"))
         words = "Staleness costs TBA less return than clips, at one rate"
         title = _script.finding(holds, words, "Return by staleness, over updates, and by searchers")

@@ -93,7 +93,7 @@ def draw_reset(ax: Axes, rows: Any) -> None:
         for place, x, y in zip(places, one.value, two.value, strict=True):
             if beta == max(PRICES):
                 look.say(ax, x, y, "  never" if place == "0" else f"  {place}", style["color"], va="top")
-        look.say(ax, 1.0, 0.62 - 0.06 * (beta == max(PRICES)), f"price {beta:g}", style["color"])
+        look.say(ax, 1.0, 0.62 - 0.06 * (beta == max(PRICES)), f"KL coefficient {beta:g}", style["color"])
     ax.set(xlabel="different good arms at the end", ylabel="return at the end", title="by resets of the reference")
 
 
@@ -114,7 +114,7 @@ def draw(rows: Any) -> Figure:
         ]
         title = _script.finding(
             both(rows),
-            "With resets a high price of KL returns as a low one does, more diversely",
+            "With resets a large KL coefficient returns as a small one does, more diversely",
             "Buffer and reference",
         )
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}

@@ -90,12 +90,14 @@ def draw(rows: Any) -> Figure:
             axes[1, column].set_xlabel("different good arms in 64 draws")
         for ax in axes[:, 0]:
             ax.set_ylabel("return")
-        handles = [Line2D([], [], label=arm, **look.CONNECTED, **style) for arm, style in tba.ARMS.items()]
+        handles = [
+            Line2D([], [], label=tba.LABELS.get(arm, arm), **look.CONNECTED, **style) for arm, style in tba.ARMS.items()
+        ]
         worst = {arm: gap(rows, arm, drawn(rows)[1], 1.0) for arm in tba.ARMS}
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
-        words = "On old data TBA, and RLOO with the penalty of now, stay nearest to the frontier"
+        words = "On old data TBA, and RLOO with the current penalty, stay nearest to the frontier"
         title = _script.finding(holds, words, "Reward, KL and diversity (dashed: exact frontier)")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)

@@ -148,6 +148,28 @@ class PolicyPair(Arms):
         self.chi_square = float(((self.pi - self.mu) ** 2 / self.mu).sum())
 
 
+class PaidGroup(PolicyPair):
+    """Base of points with a group of `samples` draws of arms of fixed `rewards`, whose ordered batches are listed."""
+
+    behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, most=1.5, sizes=(2, 4))
+    current_logits = arm_logits("current", 1.5, -0.9, 0.1, most=1.5)
+    rewards = Vector(typical=(0.1, 1.0), example=(0.2, 0.5, 1.0), doc="rewards of the arms")
+    samples: Any
+
+    def joint(self) -> None:
+        """At most 2^16 batches; `ratio` and `scores` of the arms, and the exact `gradient`."""
+        super().joint()
+        arms, most, remedy = self.rewards.size, 2**16, "ask for fewer samples or arms"
+        self.require(arms**self.samples <= most, "samples", f"such that {arms}**samples <= {most}", remedy)
+        self.ratio, self.scores = self.pi / self.mu, np.eye(arms) - self.pi
+        self.gradient = self.pi * (self.rewards - self.pi @ self.rewards)
+
+    def batches(self) -> tuple[np.ndarray, np.ndarray]:
+        """Arms of all ordered batches `[B, N]`, and their chances `[B]`."""
+        picks = np.array(list(itertools.product(range(self.rewards.size), repeat=self.samples)))
+        return picks, self.mu[picks].prod(axis=1)
+
+
 def logit_table(policy: str, *example: tuple[float, ...]) -> Table:
     """A table of logits, as long as `dependence` says."""
     accepts, remedy = "a table of logits, a row for each state", "give one row of logits per state"

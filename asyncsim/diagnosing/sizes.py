@@ -190,14 +190,13 @@ def tail(telemetry: Telemetry) -> Draft:
     alpha, shape = float(ratios.tail_index(weights)), float(ratios.pareto_k(weights))
     if not math.isfinite(alpha) or math.isnan(shape):
         return missing(TAIL, claim, f"{len(logs)} weights have no tail that can be fitted.", "Log more steps.")
-    m = math.ceil(min(len(logs) / 5, 3 * math.sqrt(len(logs))))
+    m = int(ratios.tail(weights)[0])
     z = stats.norm.isf(m / len(logs))
     normal = 1.0 / (float(logs.std()) * (stats.norm.pdf(z) * len(logs) / m - z))
     measured = Estimate(alpha, alpha / math.sqrt(m))
     told = f"Hill's index of the {m} largest of {len(logs)} weights of {words} is {alpha:.2g}; k is {shape:.2g}"
     told += f", and a log-normal of this spread reads {normal:.2g}."
-    advice = "Truncate or use token ratios: the variance rests on few weights." if alpha > 1.0 else (
-        "Truncate or use token ratios: the mean itself rests on few weights.")  # fmt: skip
+    advice = f"Truncate or use token ratios: the {'variance' if alpha > 1.0 else 'mean itself'} rests on few weights."
     return Draft(
         TAIL, claim, Saying("light tail", told), Saying("heavy tail", told, advice),
         float(special.gammaincc(m, 2.0 * m / alpha)), measured, (2.0, np.inf), "exponent",

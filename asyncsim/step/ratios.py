@@ -140,7 +140,7 @@ def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
     return _square_over((mass * scaled).sum(dim), (mass * scaled * scaled).sum(dim) * mass.sum(dim))
 
 
-def _tail(log_weight: Tensor, mass: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def tail(log_weight: Tensor, mass: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """m = ceil(min(n/5, 3 sqrt n)) `[R, 1]`, the m + 1 largest log weights, and which of them are among the m."""
     flat = _flat(log_weight.double())
     present = torch.ones_like(flat, dtype=torch.bool) if mass is None else (_flat(mass) > 0).expand(flat.shape)
@@ -160,7 +160,7 @@ def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     Infinite when the m+1 largest are equal; NaN with fewer than 6 samples (m < 2). Samples of `mass` 0 do not count.
     Source: Hill 1975; the choice of m as in 1507.02646.
     """
-    m, top, largest = _tail(log_weight, mass)
+    m, top, largest = tail(log_weight, mass)
     if top.shape[-1] <= 2:
         return torch.full(m.shape[:1], math.nan, dtype=torch.float64)
     mean = torch.where(largest, top, torch.zeros_like(top)).sum(-1) / m[:, 0]
@@ -176,7 +176,7 @@ def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     NaN with fewer than 21 samples, and where the lower quarter of the x is 0: equal weights have no tail to fit.
     Samples of `mass` 0 do not count. Source: 1507.02646; Zhang and Stephens 2009 for the fit.
     """
-    m, top, used = _tail(log_weight, mass)
+    m, top, used = tail(log_weight, mass)
     if top.shape[-1] <= 5:
         return torch.full(m.shape[:1], math.nan, dtype=torch.float64)
     # Take the exceedances, the largest first and 1.

@@ -222,7 +222,7 @@ def test_committed_rows_say_which_code_made_them(name):
     # A file that git does not track leaves a checkout clean, so the code of every run must be in its commit.
     for number, each in enumerate([record, *record.get("resumed", [])]):
         own = {part["source"] for part in record["parts"].values() if part["run"] == number}
-        read = source_at(each["commit"])
-        code = _contract.own_code(_contract.HERE, name, ("run", "COLUMNS"), _contract.MACHINERY, read)
-        assert own <= ({_contract.version(code)} if not chain else {record["source"]})
-        assert not chain or number > 0 or _contract.version(code) == made[0]
+        known = _contract.HERE, name, ("run", "COLUMNS"), _contract.MACHINERY, source_at(each["commit"])
+        assert own <= ({_contract.version(_contract.own_code(*known))} if not chain else {record["source"]})
+        assert not chain or number > 0 or _contract.version(_contract.own_code(*known)) == made[0]
+    assert own <= {record["source"]}

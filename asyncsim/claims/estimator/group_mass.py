@@ -9,47 +9,36 @@ goes to 0; at C = 1 it stays. Domain: one softmax, fixed rewards of the arms, at
 some. First route: ordered batches. Second: counts of arms, their mean less the gradient.
 """
 
-import itertools
-
 import numpy as np
 
-from asyncsim.claims._bandit import PolicyPair, arm_logits, counted
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, Vector, indexed, lab, sim
+from asyncsim.claims._bandit import PaidGroup, counted
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, indexed, lab, sim
 from asyncsim.claims._points import PAIR
 
-_LIMIT = 2**16
 _POINT = {**PAIR, "rewards": (0.2, 0.5, 1.0), "samples": 3, "cap": 1.2}
-_MORE = {**_POINT, "samples": 8}
 
 
-class GroupMass(PolicyPair, Claim):
+class GroupMass(PaidGroup, Claim):
     kind, source = "identity", "derived; the method of arXiv 2610.01896, rebuilt from its abstract"
     relative_to, through = "norm", "oracle"
 
-    behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, most=1.5, sizes=(2, 4))
-    current_logits = arm_logits("current", 1.5, -0.9, 0.1, most=1.5)
-    rewards = Vector(typical=(0.1, 1.0), example=(0.2, 0.5, 1.0), doc="rewards of the arms")
     samples = Integer(1, 16, typical=(1, 5), example=3, unit="samples", doc="samples in a group")
     cap = Positive(typical=(1.0, 1.5), example=1.2, doc="largest mean ratio of a group that is left as it is")
 
     def joint(self) -> None:
         super().joint()
-        arms, remedy = self.rewards.size, "ask for fewer samples or arms"
-        self.require(arms**self.samples <= _LIMIT, "samples", f"such that {arms}**samples <= {_LIMIT}", remedy)
-        self.ratio = self.pi / self.mu
         largest, bound = float(self.ratio.max()), "below the largest ratio, {:.6g}"
         self.require(self.cap < largest, "cap", bound.format(largest), "a cap that never binds has no bias")
         self.require(self.cap >= 1.0, "cap", "at least 1, the mean ratio", "raise it")
-        self.gradient = self.pi * (self.rewards - self.pi @ self.rewards)
-        self.paid = (self.ratio * self.rewards)[:, None] * (np.eye(arms) - self.pi)
+        self.paid = (self.ratio * self.rewards)[:, None] * self.scores
 
     def _of(s, chance: np.ndarray, bias: np.ndarray, g: np.ndarray) -> dict[str, float]:
         return indexed("bias", bias) | {"variance": float(chance @ (g**2).sum(1) - ((s.gradient + bias) ** 2).sum())}
 
     def _by_batches(s, keep: int) -> dict[str, float]:
         """Over all ordered batches, with the mean ratio of their first `keep` samples."""
-        picks = np.array(list(itertools.product(range(s.rewards.size), repeat=s.samples)))
-        chance, mean = s.mu[picks].prod(axis=1), s.ratio[picks[:, :keep]].mean(axis=1)
+        picks, chance = s.batches()
+        mean = s.ratio[picks[:, :keep]].mean(axis=1)
         plain = s.paid[picks].mean(axis=1)
         left = np.minimum(1.0, s.cap / mean)[:, None]
         return s._of(chance, -chance @ ((1.0 - left) * plain), left * plain)
@@ -65,13 +54,12 @@ class GroupMass(PolicyPair, Claim):
 
     wrong = {"the first sample's ratio for the group's": lambda s: s._by_batches(1)}
 
-    points = (_POINT, _MORE)
+    points = (_POINT, {**_POINT, "samples": 8})
     more = ({**_POINT, "cap": 1.0}, {**_POINT, "samples": 1})
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         task = sim.tasks.softmax_bandit(len(point["rewards"]), point["rewards"], rewards="fixed")
-        method = sim.methods.gmc_grpo(point["cap"], advantage=sim.advantages.none())
-        spec = plant(lab.population(task, method))
+        spec = plant(lab.population(task, sim.methods.gmc_grpo(point["cap"], advantage=sim.advantages.none())))
         found = sim.oracle.moments(task, spec.method, *lab.places(point), samples=point["samples"])
         return lab.components("bias", found.mean - found.exact) | {"variance": lab.exactly(found.variance)}
 

@@ -12,16 +12,14 @@ ahead in 242 only. Domain: one softmax, fixed rewards of the arms, N >= 2, at mo
 batches. Second: counts of arms, in the coefficient form above; for leave-one-out the mean by score identity.
 """
 
-import itertools
 import math
 
 import numpy as np
 
-from asyncsim.claims._bandit import PolicyPair, arm_logits, compositions, score_norm_squared
-from asyncsim.claims._claim import Choice, Claim, Estimate, Flag, Integer, Plant, Point, Vector, indexed, lab, sim
+from asyncsim.claims._bandit import PaidGroup, compositions, score_norm_squared
+from asyncsim.claims._claim import Choice, Claim, Estimate, Flag, Integer, Plant, Point, indexed, lab, sim
 from asyncsim.claims._points import PAIR
 
-_LIMIT = 2**16
 _POINT = {**PAIR, "rewards": (0.2, 0.5, 1.0), "samples": 3, "leave_one_out": False}
 _PLUG_IN = {**_POINT, "baseline": "plug_in"}
 _OUT = {**_PLUG_IN, "leave_one_out": True}
@@ -31,26 +29,19 @@ _WIDE = {
 }  # fmt: skip
 
 
-class PlugInBaseline(PolicyPair, Claim):
+class PlugInBaseline(PaidGroup, Claim):
     kind, source = "identity", "derived; plug-in optimal baseline arXiv 2602.17616"
     relative_to, through = "norm", "oracle"
 
-    behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, most=1.5, sizes=(2, 4))
-    current_logits = arm_logits("current", 1.5, -0.9, 0.1, most=1.5)
-    rewards = Vector(typical=(0.1, 1.0), example=(0.2, 0.5, 1.0), doc="rewards of the arms")
     samples = Integer(2, 16, typical=(2, 5), example=3, unit="samples", doc="samples in a group")
     baseline = Choice("mean", "self_normalized", "plug_in", example="plug_in", doc="weights of the rewards in it")
     leave_one_out = Flag(example=False, doc="whether a sample leaves its own baseline")
 
     def joint(self) -> None:
         super().joint()
-        arms, remedy = self.rewards.size, "ask for fewer samples or arms"
-        self.require(arms**self.samples <= _LIMIT, "samples", f"such that {arms}**samples <= {_LIMIT}", remedy)
-        self.ratio, self.scores = self.pi / self.mu, np.eye(arms) - self.pi
-        self.gradient = self.pi * (self.rewards - self.pi @ self.rewards)
         self.require(float(np.abs(self.gradient).max()) > 1e-6, "rewards", "rewards that differ", "change one")
         self.omega = {
-            "mean": np.ones(arms),
+            "mean": np.ones_like(self.rewards),
             "self_normalized": self.ratio,
             "plug_in": self.ratio**2 * score_norm_squared(self.pi),
         }[self.baseline]
@@ -61,8 +52,8 @@ class PlugInBaseline(PolicyPair, Claim):
 
     def _with(s, out: bool) -> dict[str, float]:
         """Moments with sample i out of its own baseline or in it, over all ordered batches."""
-        picks = np.array(list(itertools.product(range(s.rewards.size), repeat=s.samples)))
-        heavy, reward, chance = s.omega[picks], s.rewards[picks], s.mu[picks].prod(axis=1)
+        picks, chance = s.batches()
+        heavy, reward = s.omega[picks], s.rewards[picks]
         keep = np.ones((s.samples, s.samples)) - out * np.eye(s.samples)
         baseline = (heavy * reward) @ keep / (heavy @ keep)
         weight = s.ratio[picks] * (reward - baseline) / s.samples
