@@ -183,7 +183,7 @@ class CausalLM(Policy):
         `log_probs` of the whole vocabulary are `[R, G, N, T, V]`. A token outside the nucleus has log-prob -inf and no
         gradient.
         """
-        from asyncsim.policies._language_sampling import forward, prepare
+        from asyncsim.policies._language_scoring import forward, prepare
 
         with torch.no_grad():
             return forward(prepare(self, self.compute, view, batch, self.named(names)), tuple(batch.action.shape))
@@ -220,7 +220,7 @@ class CausalLM(Policy):
 
     def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`."""
-        from asyncsim.policies._language_sampling import prepare, widened
+        from asyncsim.policies._language_scoring import prepare, widened
 
         with torch.no_grad():
             log_prob = prepare(self, form, view, batch, ("log_prob",)).values()["log_prob"]

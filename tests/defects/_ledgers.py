@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from asyncsim.policies._language_sampling import Distribution, Scoring
+from asyncsim.policies._language_sampling import Distribution
+from asyncsim.policies._language_scoring import Scoring
 from asyncsim.step.batch import Batch
 from asyncsim.step.step import Step
 from asyncsim.step.versions import tensor
