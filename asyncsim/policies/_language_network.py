@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.random import fork_rng
 
 from asyncsim.base import checks
 from asyncsim.policies._mlp_network import levels
@@ -21,6 +22,9 @@ FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.f
 
 CRITIC = "asyncsim_critic"
 """Name of the value head inside a network."""
+
+ADAPTER = "lora_"
+"""What names of the weights of adapters hold."""
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
@@ -43,8 +47,9 @@ class Model:
     """A network and where its trained weights stand in a flat vector `[P]`.
 
     `shape` is a network of the right shape; `load` gives the one with weights, which is called once, when they are
-    needed; `train_layers` is how many of the last blocks are trained (None: everything). With `critic` there is a value
-    head as well, always trained.
+    needed; `train_layers` is how many of the last blocks are trained (None: everything). With `lora`, fields of
+    `peft.LoraConfig`, adapters are trained and nothing else. With `critic` there is a value head as well, always
+    trained.
     """
 
     shape: nn.Module
@@ -52,25 +57,27 @@ class Model:
     train_layers: int | None = None
     frozen: dict[tuple[str, torch.device], nn.Module] = field(default_factory=dict)
     critic: bool = False
+    lora: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.critic:
-            self.shape.add_module(CRITIC, value_head(self.shape))
+        self._extend(self.shape)
 
     @cached_property
     def network(self) -> nn.Module:
         """The network as loaded: where the frozen weights stand, once."""
-        network: Any = self.load().eval().requires_grad_(False)
+        network: Any = self.load().eval()
+        if network is not self.shape:
+            self._extend(network)
         if hasattr(network, "set_output_embeddings"):
             network.set_output_embeddings(Head(network.get_output_embeddings()))
-        if self.critic:
-            network.add_module(CRITIC, value_head(network))
-        return network
+        return network.requires_grad_(False)
 
     @cached_property
     def trained(self) -> list[tuple[str, torch.Size]]:
         """Names and shapes of the trained weights, in the order of the flat vector."""
         named = [(name, weight.shape) for name, weight in self.shape.named_parameters()]
+        if self.lora is not None:
+            return [(name, shape) for name, shape in named if ADAPTER in name or name.startswith(CRITIC)]
         if self.train_layers is None:
             return named
         layers = 1 + max((_layer(name) for name, _ in named), default=-1)
@@ -94,6 +101,28 @@ class Model:
         """Trained weights as they were loaded, float32 `[P]`."""
         weights = dict(self.network.named_parameters())
         return torch.cat([weights[name].detach().float().reshape(-1) for name, _ in self.trained])
+
+    def loaded(self) -> list[tuple[str, Tensor]]:
+        """Every weight by name but those of adapters."""
+        return [(name, weight) for name, weight in self.network.named_parameters() if ADAPTER not in name]
+
+    def drawn(self, seed: int) -> Tensor:
+        """Trained weights `[P]` before the first update, which of adapters alone depend on a seed."""
+        if self.lora is not None:
+            with fork_rng(devices=[]), torch.device("cpu"):
+                torch.manual_seed(seed)
+                for each in self.network.modules():
+                    module: Any = each
+                    if hasattr(module, "reset_lora_parameters"):
+                        module.reset_lora_parameters("default", self.lora.get("init_lora_weights", True))
+        return self.flat()
+
+    def _extend(self, network: nn.Module) -> None:
+        """Add what is trained beside the weights of a network."""
+        if self.lora is not None:
+            adapted(network, self.lora)
+        if self.critic:
+            network.add_module(CRITIC, value_head(network))
 
     def bound(self, flat: Tensor, form: str, live: bool = False) -> tuple[nn.Module, list[nn.Parameter]]:
         """A network that computes with the weights `[P]` in a number format, and these weights one by one.
@@ -177,6 +206,29 @@ def value_head(network: nn.Module) -> nn.Linear:
     for weight in head.parameters():
         nn.init.zeros_(weight)
     return head
+
+
+def adapted(network: Any, fields: Mapping[str, Any]) -> None:
+    """Put adapters of rank r beside every linear map of a network but its head, or beside those that are named.
+
+    y = W x + (alpha / r) B A x with B = 0 at first: 2106.09685, equation 3.
+    """
+    try:
+        import peft
+        from transformers.pytorch_utils import Conv1D
+    except ImportError as error:
+        bound, remedy = "an installed package (it makes adapters)", "run `make llm`, or `pip install 'asyncsim[llm]'`"
+        raise checks.InputError("package", "peft", bound, remedy) from error
+    head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
+    maps = (nn.Linear, Conv1D)
+    linear = [name for name, module in network.named_modules() if isinstance(module, maps) and module is not head]
+    try:
+        config = peft.LoraConfig(**{"target_modules": linear, **fields})
+        with fork_rng(devices=[]), torch.device("cpu"):
+            peft.inject_adapter_in_model(config, network)
+    except (TypeError, ValueError) as error:
+        remedy = f"name fields of peft.LoraConfig ({' '.join(str(error).split())})"
+        raise checks.InputError("lora", dict(fields), "what adapters can be made of", remedy) from error
 
 
 def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:

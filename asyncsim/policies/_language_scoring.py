@@ -165,3 +165,17 @@ def widened(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Numbers `[B, t, ...]` of the first t tokens as `[R, G, N, T, ...]`, 0 behind them."""
     behind = (*(0, 0) * (value.ndim - 2), 0, shape[-1] - value.shape[1])
     return nn.functional.pad(value, behind).reshape(*shape, *value.shape[2:])
+
+
+def score_norm(scoring: Scoring, weight: Tensor) -> Tensor:
+    """Squared norm of the summed score of each response, |sum_t w_t grad log pi_t|^2, `[B]`; weights `[B, T]`.
+
+    A pass for each response, since passes over several share the prompts that are equal.
+    """
+    total, own = torch.zeros(len(weight), dtype=weight.dtype), dict[int, list[Piece]]()
+    for piece in scoring.pieces:
+        for row, chosen in zip(piece.rows.split(1), piece.chosen.split(1), strict=True):
+            own.setdefault(int(row), []).append(Piece(piece.owner, row, chosen))
+    for number, pieces in own.items():
+        total[number] = dataclasses.replace(scoring, pieces=pieces).pull({"log_prob": weight}, None).square().sum()
+    return total

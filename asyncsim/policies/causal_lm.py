@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, flag, handed_on, made, real, whole
-from asyncsim.policies._policy import Act, Forward, Policy, Replicates, count, fingerprint
+from asyncsim.policies._policy import Act, Forward, Policy, Replicates, fingerprint, numbers
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View
 
@@ -39,6 +40,7 @@ class CausalLM(Policy):
     cache: str = "reread"
     distributions: bool = False
     has_critic: bool = False
+    lora: Mapping[str, Any] | None = None
 
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
@@ -94,12 +96,15 @@ class CausalLM(Policy):
     def frozen(self) -> str:
         """What is loaded, by its contents: all files of a folder, a revision of the hub, or pretrained weights."""
         header = self._loaded[3]
-        return header.get("files") or header.get("revision") or fingerprint(self.model.network.named_parameters())
+        return header.get("files") or header.get("revision") or fingerprint(self.model.loaded())
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-        """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed."""
-        flat = self.model.flat().to(torch.get_default_device(), dtype)
-        return flat.unsqueeze(0).repeat(count(replicates), 1)
+        """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed.
+
+        Of adapters every replicate draws its own A, and B is 0.
+        """
+        seeds = [int(np.random.SeedSequence([seed, int(each)]).generate_state(1)[0]) for each in numbers(replicates)]
+        return torch.stack([self.model.drawn(each) for each in seeds]).to(torch.get_default_device(), dtype)
 
     def remember(self, seen: Tensor) -> Memory:
         """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
@@ -188,10 +193,19 @@ class CausalLM(Policy):
         with torch.no_grad():
             return forward(prepare(self, self.compute, view, batch, self.named(names)), tuple(batch.action.shape))
 
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """|sum_t w_t grad log pi(a_t|...)|^2 of each sample, `[R, G, N]`, by a backward pass a sample."""
+        from asyncsim.policies._language_scoring import prepare, score_norm
+
+        shape, scoring = batch.action.shape, prepare(self, self.compute, view, batch, ("log_prob",))
+        rows = weight.expand(shape).reshape(-1, shape[3])[:, : scoring.action.shape[1]]
+        return score_norm(scoring, rows.to(scoring.flat.dtype)).reshape(shape[:3])
+
     def describe(self) -> dict[str, Any]:
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
         chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
         chosen |= {"critic": True} if self.has_critic else {}
+        chosen |= {} if self.lora is None else {"lora": {**self.lora}, "trained_parameters": self.size}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -210,12 +224,14 @@ class CausalLM(Policy):
             recipe = self.recipe
             shape = recipe.network()
             header = {"architecture": type(shape).__name__, "model_parameters": weights_of(shape)}
-            model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers, critic=self.has_critic)
+            model = Model(
+                shape, lambda: pretraining.pretrained(recipe), self.train_layers, critic=self.has_critic, lora=self.lora
+            )
             return model, pretraining.Characters(), recipe.context, {**header, "recipe": asdict(recipe)}
         from asyncsim.policies import _hub
 
         network, tokenizer, context, header = _hub.load(self.name, torch.float32)
-        model = Model(network, lambda: network, self.train_layers, critic=self.has_critic)
+        model = Model(network, lambda: network, self.train_layers, critic=self.has_critic, lora=self.lora)
         return model, tokenizer, context, header
 
     def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
@@ -278,13 +294,18 @@ def causal_lm(
     ),
     distributions: bool = flag("the sampler records whole distributions"),
     critic: bool = flag("there is a value head"),
+    lora: int | Mapping[str, Any] | None = handed_on(
+        None,
+        "rank r of low-rank adapters beside every linear map, which alone are trained, or fields of `peft.LoraConfig` "
+        'as {"r": 8, "target_modules": ["q_proj", "v_proj"]} (None: the weights themselves are trained)',
+    ),
 ) -> CausalLM:
-    """A causal language model that is sampled with a key-value cache and trained in its last layers or all of them.
+    """A causal language model that is sampled with a key-value cache and trained whole, in its last layers or adapters.
 
     pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Prompts are ids `[R, G, N, L]`
-    padded with -1 on the left. Whole distributions, the log-probs of all tokens, are for parts that compare them where
-    no weights are kept. A value head is a linear map of the states that the logits are made from, 0 at first, whose
-    loss trains the network too.
+    padded with -1 on the left. With `lora` pi is of W + (alpha / r) B A in place of W. Whole distributions, the log-
+    probs of all tokens, are for parts that compare them where no weights are kept. A value head is a linear map of the
+    states that the logits are made from, 0 at first, whose loss trains the network too.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
     >>> policy.size, policy.tokenizer.encode("1+2=")
@@ -296,7 +317,22 @@ def causal_lm(
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
     settings = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, distributions, critic)
-    return CausalLM(model, temperature, top_p, top_k, *settings)
+    return CausalLM(model, temperature, top_p, top_k, *settings, _adapters(lora, train_layers))
+
+
+def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:
+    """Fields of `peft.LoraConfig`."""
+    if lora is None:
+        return None
+    remedy = "name the layers of adapters by lora={'r': 8, 'layers_to_transform': [28, 29]}"
+    checks.require(train_layers is None, "train_layers", train_layers, "absent beside lora", remedy)
+    fields = dict(lora) if isinstance(lora, Mapping) else {"r": lora}
+    checks.integer("lora", fields.get("r", 8), 1, "give the rank of adapters, as lora=8", 1 << 16)
+    still = not fields.get("lora_dropout")
+    checks.require(
+        still, "lora_dropout", fields.get("lora_dropout"), "0", "leave it out: a trained text is scored as sampled"
+    )
+    return fields
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:
