@@ -124,8 +124,8 @@ def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs.masked_fill(log_probs == -torch.inf, 0.0)).sum(2)
 
 
-def prepare(policy: Any, form: str, view: View, batch: Batch, names: tuple[str, ...]) -> Scoring:
-    """What a `CausalLM` scores a batch with in a number format, in pieces of at most `micro_batch` rows."""
+def prepare(policy: Any, form: str, law: Distribution, view: View, batch: Batch, names: tuple[str, ...]) -> Scoring:
+    """What a `CausalLM` scores a batch with, in a number format and in pieces of at most `micro_batch` rows."""
     R, G, N, T = batch.action.shape
     mask = batch.mask.reshape(-1, T) > 0
     longest = int(mask.any(0).nonzero()[-1]) + 1
@@ -140,7 +140,7 @@ def prepare(policy: Any, form: str, view: View, batch: Batch, names: tuple[str, 
         rows = chosen.any(1).nonzero()[:, 0]
         pieces += [Piece(one, part, chosen[part]) for part in rows.split(policy.micro_batch or len(rows))]
     flat, action = view.weights["parameters"], batch.action.reshape(-1, T)[:, :longest]
-    return Scoring(policy.model, policy.distribution, form, flat, prompts, action, pieces, names)
+    return Scoring(policy.model, law, form, flat, prompts, action, pieces, names)
 
 
 def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:

@@ -39,6 +39,7 @@ class CausalLM(Policy):
     cache: str = "reread"
     distributions: bool = False
     has_critic: bool = False
+    truncate: str = "both"
 
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
@@ -54,17 +55,26 @@ class CausalLM(Policy):
     def mismatched(self) -> bool:  # type: ignore[override]
         """Whether it samples with other numerics than it is trained with.
 
-        A kept cache counts as such: it samples from what no weights alone would say.
+        A kept cache counts as such: it samples from what no weights alone would say. So does a nucleus that the trainer
+        does not have.
         """
-        return self.rounds or self.cache == "keep"
+        return self.differs or self.cache == "keep"
 
     @property
-    def rounds(self) -> bool:
-        """Whether sampler and trainer round differently.
+    def differs(self) -> bool:
+        """Whether sampler and trainer give a token different log-probs at the same weights.
 
-        In bfloat16 always: token by token from a cache it rounds otherwise than in one pass over the whole text.
+        Token by token from a cache products have other shapes than in one pass over the whole text. So bfloat16 and
+        TF32 always round differently, and float32 on other devices than a CPU.
         """
-        return self.sampler != self.compute or self.compute == "bfloat16"
+        rough = self.compute in ("bfloat16", "tf32")
+        rough |= self.compute == "float32" and torch.get_default_device().type != "cpu"
+        return rough or self.sampler != self.compute or self.scored_distribution != self.distribution
+
+    @property
+    def truncates(self) -> bool:  # type: ignore[override]
+        """Whether the trainer, too, gives tokens outside a nucleus the log-prob -inf."""
+        return self.truncate == "both" and (self.top_p < 1.0 or self.top_k > 0)
 
     @property
     def size(self) -> int:
@@ -162,7 +172,7 @@ class CausalLM(Policy):
 
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
-        return self._log_prob(self.compute, view, batch)
+        return self._log_prob(self.compute, self.scored_distribution, view, batch)
 
     def compared(self, view: View, batch: Batch) -> Outputs:
         """Log-probs of the trainer, `scored_log_prob`; where caches are kept `reread_log_prob` as well.
@@ -174,8 +184,9 @@ class CausalLM(Policy):
         reread, stale = batch.behavior["log_prob"], (batch.behavior["stale_cache"] > 0) & (batch.mask > 0)
         if bool(stale.any()):
             there = dataclasses.replace(batch, mask=stale.to(batch.mask.dtype))
-            reread = torch.where(stale, self._log_prob(self.sampler, view, there), reread)
-        return {"scored_log_prob": self.score(view, batch) if self.rounds else reread, "reread_log_prob": reread}
+            sampled = self._log_prob(self.sampler, self.distribution, view, there)
+            reread = torch.where(stale, sampled, reread)
+        return {"scored_log_prob": self.score(view, batch) if self.differs else reread, "reread_log_prob": reread}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
@@ -186,12 +197,14 @@ class CausalLM(Policy):
         from asyncsim.policies._language_scoring import forward, prepare
 
         with torch.no_grad():
-            return forward(prepare(self, self.compute, view, batch, self.named(names)), tuple(batch.action.shape))
+            scoring = prepare(self, self.compute, self.scored_distribution, view, batch, self.named(names))
+            return forward(scoring, tuple(batch.action.shape))
 
     def describe(self) -> dict[str, Any]:
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
         chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
         chosen |= {"critic": True} if self.has_critic else {}
+        chosen |= {"truncate": self.truncate} if self.truncate != "both" else {}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -200,6 +213,13 @@ class CausalLM(Policy):
         from asyncsim.policies._language_sampling import Distribution
 
         return Distribution(self.temperature, self.top_p, self.top_k)
+
+    @cached_property
+    def scored_distribution(self) -> Any:
+        """What the trainer scores tokens with: the same, or the whole softmax."""
+        from asyncsim.policies._language_sampling import Distribution
+
+        return self.distribution if self.truncate == "both" else Distribution(self.temperature, 1.0, 0)
 
     @cached_property
     def _loaded(self) -> tuple[Model, Any, int, dict[str, Any]]:
@@ -218,12 +238,12 @@ class CausalLM(Policy):
         model = Model(network, lambda: network, self.train_layers, critic=self.has_critic)
         return model, tokenizer, context, header
 
-    def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
-        """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`."""
+    def _log_prob(self, form: str, law: Any, view: View, batch: Batch) -> Tensor:
+        """Log-probs of a batch in a number format under a distribution, each text read once, `[R, G, N, T]`."""
         from asyncsim.policies._language_scoring import prepare, widened
 
         with torch.no_grad():
-            log_prob = prepare(self, form, view, batch, ("log_prob",)).values()["log_prob"]
+            log_prob = prepare(self, form, law, view, batch, ("log_prob",)).values()["log_prob"]
         return widened(log_prob, tuple(batch.action.shape))
 
 
@@ -278,10 +298,18 @@ def causal_lm(
     ),
     distributions: bool = flag("the sampler records whole distributions"),
     critic: bool = flag("there is a value head"),
+    truncate: str = choice(
+        *("both", "sampler"),
+        words="who cuts the distribution to `top_k` and `top_p`: sampler and trainer, or the sampler alone, while the "
+        "trainer scores the whole softmax, as most trainers do, which counts as mismatch",
+        remedy="say who truncates",
+    ),
 ) -> CausalLM:
     """A causal language model that is sampled with a key-value cache and trained in its last layers or all of them.
 
-    pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Prompts are ids `[R, G, N, L]`
+    pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Where the trainer truncates too,
+    sampled tokens may be outside the nucleus of new weights: their log-prob is -inf, their ratio 0, and
+    `outside_nucleus` of the trace is their share. Prompts are ids `[R, G, N, L]`
     padded with -1 on the left. Whole distributions, the log-probs of all tokens, are for parts that compare them where
     no weights are kept. A value head is a linear map of the states that the logits are made from, 0 at first, whose
     loss trains the network too.
@@ -295,7 +323,17 @@ def causal_lm(
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
-    settings = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, distributions, critic)
+    settings = (
+        sampler,
+        compute,
+        train_layers,
+        micro_batch,
+        _recipe(model, recipe),
+        cache,
+        distributions,
+        critic,
+        truncate,
+    )
     return CausalLM(model, temperature, top_p, top_k, *settings)
 
 
