@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from asyncsim.base import checks
 from asyncsim.policies._mlp_network import levels
 
-FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32, "float64": torch.float64}
+FORMATS = {
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "int8": torch.float32,
+    "float64": torch.float64,
+}
 """Number formats and the type in which each of them computes."""
+
+FORM = "asyncsim_form"
+"""Name of the number format inside a network."""
 
 CRITIC = "asyncsim_critic"
 """Name of the value head inside a network."""
+
+_OPERANDS = {"mm": (0, 2), "bmm": (0, 2), "addmm": (1, 3), "baddbmm": (1, 3)} | {
+    f"_scaled_dot_product_flash_attention_for_cpu{suffix}": (0, count) for suffix, count in (("", 3), ("_backward", 4))
+}
+"""Products of matrices as a CPU does them, and which of their arguments are multiplied: from, to."""
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
@@ -36,6 +51,52 @@ class Head(nn.Module):
         """Logits `[..., V]`."""
         rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
         return nn.functional.linear(rows, self.weight, self.bias).view(*hidden.shape[:-1], -1)
+
+
+class Products(TorchDispatchMode):
+    """Products of matrices on a CPU as TF32 does them: operands have 10 bits behind the point, sums are float32."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """The operation, on rounded operands where it is such a product."""
+        begin, end = _OPERANDS.get(func._schema.name.removeprefix("aten::"), (0, 0))
+        args = (*args[:begin], *map(tf32, args[begin:end]), *args[end:])
+        return func(*args, **(kwargs or {}))
+
+
+def tf32(x: Tensor) -> Tensor:
+    """A float32 tensor with 10 bits behind the point, to nearest, ties to even; other types as they are.
+
+    >>> tf32(torch.tensor([1.0 + 2.0**-11, 1.0 + 3 * 2.0**-11])).tolist() == [1.0, 1.0 + 2.0**-9]
+    True
+    """
+    if x.dtype != torch.float32:
+        return x
+    bits = x.view(torch.int32)
+    return ((bits + 0x0FFF + ((bits >> 13) & 1)) & -0x2000).view(torch.float32)
+
+
+@contextmanager
+def products(form: str, device: torch.device) -> Iterator[None]:
+    """Products of matrices in a number format: on cuda TF32 is on for "tf32" and off else, as it was behind that."""
+    if device.type != "cuda":
+        with Products() if form == "tf32" else nullcontext():
+            yield
+        return
+    backend: Any = torch.backends.cuda.matmul
+    newer = getattr(backend, "fp32_precision", None)
+    try:
+        older = torch.get_float32_matmul_precision()
+    except RuntimeError:  # settings of both kinds that differ: the older one is as it was in the beginning
+        older = "highest"
+    backend.allow_tf32 = form == "tf32"
+    try:
+        yield
+    finally:
+        backend.allow_tf32 = older != "highest"
+        if older == "medium":
+            torch.set_float32_matmul_precision(older)
+        if newer is not None:
+            backend.fp32_precision = newer
 
 
 @dataclass
@@ -105,11 +166,13 @@ class Model:
         for part, (name, shape) in zip(parts, self.trained, strict=True):
             leaf = nn.Parameter(rounded(part.reshape(shape), form), requires_grad=live)
             fresh[id(network.get_parameter(name))] = leaf
-        return substituted(network, fresh), list(fresh.values())
+        bound: Any = substituted(network, fresh)
+        setattr(bound, FORM, form)
+        return bound, list(fresh.values())
 
     def _frozen(self, form: str, device: torch.device) -> nn.Module:
         """The loaded network with every weight in a number format, made once."""
-        if form == "float32" and device.type == "cpu":
+        if form in ("float32", "tf32") and device.type == "cpu":
             return self.network
         if (form, device) not in self.frozen:
             trained = {name for name, _ in self.trained}
@@ -194,6 +257,6 @@ def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, cou
         listening = network.get_output_embeddings().register_forward_pre_hook(lambda _, seen: hidden.append(seen[0]))
     elif critic is not None:
         listening = network.norm.register_forward_hook(lambda *seen: hidden.append(seen[2]))
-    with listening:
+    with listening, products(getattr(network, FORM, "float32"), ids.device):
         logits: Tensor = network(**about, logits_to_keep=count, use_cache=False).logits
     return logits if critic is None else torch.cat([logits, critic(hidden[-1]).to(logits.dtype)], -1)

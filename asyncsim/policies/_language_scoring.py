@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asyncsim.policies._language_network import Model
+from asyncsim.policies._language_network import Model, products
 from asyncsim.policies._language_prompts import Prompts, lay_out, refuse_long, teacher_forced
 from asyncsim.policies._language_sampling import Distribution, owners
 from asyncsim.policies._policy import Forward
@@ -108,7 +108,8 @@ class Scoring:
                 weight = torch.where(torch.isfinite(live.detach()), cotangent[piece.rows].to(live.dtype), 0.0)
                 terms.append(live)
                 weights.append(weight)
-            gradients = torch.autograd.grad(terms, leaves, weights, retain_graph=graphs is not None)
+            with products(self.form, self.flat.device):
+                gradients = torch.autograd.grad(terms, leaves, weights, retain_graph=graphs is not None)
             row = total[piece.owner % len(total)]
             for part, gradient in zip(row.split([g.numel() for g in gradients]), gradients, strict=True):
                 part += gradient.reshape(-1).to(total.dtype)

@@ -272,14 +272,15 @@ def causal_lm(
         0, "how many of the likeliest tokens can be drawn (0: all)", 0, checks.LARGEST, remedy="0 keeps every token"
     ),
     sampler: str = choice(
-        *("float32", "bfloat16", "int8", "float64"),
-        words="number format in which tokens are drawn (int8: weights rounded by row)",
+        *("float32", "bfloat16", "int8", "float64", "tf32"),
+        words="number format in which tokens are drawn (int8: weights rounded by row; tf32: float32, but operands of "
+        "matrix products with 10 bits behind the point; off on cuda in all other formats, whatever torch is set to)",
         remedy="choose a number format",
     ),
     compute: str = choice(
-        *("float32", "bfloat16", "float64"),
-        words="format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which "
-        "counts as mismatch)",
+        *("float32", "bfloat16", "float64", "tf32"),
+        words="format of the trainer (bfloat16 and tf32, and float32 on a GPU, round otherwise token by token than in "
+        "one pass over a text, which counts as mismatch)",
         remedy="choose a number format",
     ),
     train_layers: int | None = handed_on(
@@ -323,18 +324,8 @@ def causal_lm(
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
-    settings = (
-        sampler,
-        compute,
-        train_layers,
-        micro_batch,
-        _recipe(model, recipe),
-        cache,
-        distributions,
-        critic,
-        truncate,
-    )
-    return CausalLM(model, temperature, top_p, top_k, *settings)
+    settings = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, distributions, critic)
+    return CausalLM(model, temperature, top_p, top_k, *settings, truncate)
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:

@@ -140,7 +140,7 @@ def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
 
 
 def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
-    """ESS over the mass along one axis, any shape; 0 where every weight is 0, NaN without mass or beside NaN and inf."""
+    """ESS over the mass along one axis, any shape; 0 for weights of 0, NaN without mass or beside NaN or inf."""
     present = mass > 0
     log_weight = torch.where(present, log_weight.double(), torch.full((), -math.inf, dtype=torch.float64))
     shift = log_weight.amax(dim, keepdim=True)
