@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,14 +41,19 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
 
 class Head(nn.Module):
-    """A linear map that lays its rows out first: of a slice, torch makes many small products, fifty times slower."""
+    """A linear map that lays its rows out first: of a slice, torch makes many small products, fifty times slower.
+
+    While it is `idle` it makes no logits: `read` then gives the states that they are made from.
+    """
 
     def __init__(self, linear: Any) -> None:
         super().__init__()
-        self.weight, self.bias = linear.weight, linear.bias
+        self.weight, self.bias, self.idle = linear.weight, linear.bias, False
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Logits `[..., V]`."""
+        """Logits `[..., V]`; idle `[..., 0]`."""
+        if self.idle:
+            return hidden[..., :0]
         rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
         return nn.functional.linear(rows, self.weight, self.bias).view(*hidden.shape[:-1], -1)
 
@@ -99,6 +104,56 @@ def products(form: str, device: torch.device) -> Iterator[None]:
             backend.fp32_precision = newer
 
 
+class Known(NamedTuple):
+    """What a network's blocks give, where their last states are known; without caches and routers."""
+
+    last_hidden_state: Tensor
+    past_key_values: None = None
+    hidden_states: None = None
+    attentions: None = None
+    cross_attentions: None = None
+    router_logits: None = None
+
+
+class Behind(nn.Module):
+    """Stands for the blocks of a network, so that the network itself makes logits of known states `[n, W]`."""
+
+    def __init__(self, states: Tensor) -> None:
+        super().__init__()
+        self.known = Known(states.unsqueeze(0))
+
+    @property
+    def decoder(self) -> nn.Module:
+        """Where some networks have their blocks."""
+        return self
+
+    def forward(self, *_: Any, **__: Any) -> Known:
+        """The states."""
+        return self.known
+
+
+def logits_of(network: Any, states: Tensor) -> Tensor:
+    """Logits `[n, V]` of states `[n, W]`: head, and what the network does behind it, as scales and soft caps."""
+    twin = copy.copy(network)
+    twin.__dict__ = dict(network.__dict__)
+    twin._modules = {**network._modules, network.base_model_prefix: Behind(states)}
+    ids = torch.zeros(1, len(states), dtype=torch.int64, device=states.device)
+    with products(getattr(network, FORM, "float32"), states.device):
+        logits: Tensor = twin(input_ids=ids, use_cache=False).logits[0]
+    return logits
+
+
+@contextmanager
+def headless(network: Any) -> Iterator[None]:
+    """`read` gives the states `[B, count, W]` in place of logits."""
+    head = network.get_output_embeddings()
+    head.idle = True
+    try:
+        yield
+    finally:
+        head.idle = False
+
+
 @dataclass
 class Model:
     """A network and where its trained weights stand in a flat vector `[P]`.
@@ -141,6 +196,24 @@ class Model:
         checks.integer("train_layers", self.train_layers, 1, remedy, layers)
         first = layers - self.train_layers
         return [(n, s) for n, s in named if _layer(n) >= first or _last_norm(n) or n.startswith(CRITIC)]
+
+    @cached_property
+    def parts(self) -> bool:
+        """Whether logits can be made apart from states, for some rows at a time: tried on three tokens.
+
+        Else (a network of another build) they are made with the states.
+        """
+        network: Any = self.network
+        place = torch.arange(3, device="cpu").unsqueeze(0)
+        inputs = (place % self.vocabulary, place, (place <= place.mT)[None, None], None, 3)
+        try:
+            with torch.no_grad(), torch.device("cpu"):
+                whole = read(network, *inputs)[0, :, : self.vocabulary]
+                with headless(network):
+                    states = read(network, *inputs)[0, :, : _embedding(network).shape[1]]
+                return torch.allclose(logits_of(network, states), whole, rtol=1e-5, atol=1e-5)
+        except (AttributeError, TypeError, ValueError, RuntimeError, IndexError, KeyError):
+            return False
 
     @cached_property
     def vocabulary(self) -> int:
@@ -245,18 +318,21 @@ def value_head(network: nn.Module) -> nn.Linear:
 def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
     """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
 
-    Of a network with a critic `[B, count, V + 1]`, its values behind them.
+    Of a network with a critic `[B, count, V + 1]`, its values behind them. An idle head leaves states `[B, count, W]`.
     """
     dtype = next(network.parameters()).dtype
     bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
     about = {"input_ids": ids, "position_ids": place, "attention_mask": bias, "past_key_values": cache}
     critic, hidden = getattr(network, CRITIC, None), list[Tensor]()
+    head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
+    idle = getattr(head, "idle", False)
     # The critic reads the states that the head reads.
     listening: Any = nullcontext()
-    if critic is not None and hasattr(network, "get_output_embeddings"):
-        listening = network.get_output_embeddings().register_forward_pre_hook(lambda _, seen: hidden.append(seen[0]))
+    if head is not None and (idle or critic is not None):
+        listening = head.register_forward_pre_hook(lambda _, seen: hidden.append(seen[0]))
     elif critic is not None:
         listening = network.norm.register_forward_hook(lambda *seen: hidden.append(seen[2]))
     with listening, products(getattr(network, FORM, "float32"), ids.device):
         logits: Tensor = network(**about, logits_to_keep=count, use_cache=False).logits
-    return logits if critic is None else torch.cat([logits, critic(hidden[-1]).to(logits.dtype)], -1)
+        logits = hidden[-1] if idle else logits
+        return logits if critic is None else torch.cat([logits, critic(hidden[-1]).to(logits.dtype)], -1)
