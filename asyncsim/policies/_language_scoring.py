@@ -39,7 +39,7 @@ Below that logits stay in memory for the pass backwards, which then need not mak
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """A piece with its outputs and the weights that they depend on.
 
