@@ -24,6 +24,7 @@ _LINKS = {
 }
 _METHODS = {
     "*_dropped bapo_share kept_sequences kept_tokens normalization_broken p3o_ess unknown_staleness": SHARE,
+    "outside_nucleus": SHARE,
     "*_nonfinite bapo_high bapo_low group_mass sat_gate weight_before_normalization": POSITIVE,
     "*_penalty *_theta": ANY,
 }

@@ -4,42 +4,157 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.random import fork_rng
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from asyncsim.base import checks
 from asyncsim.policies._mlp_network import levels
 
-FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32, "float64": torch.float64}
+FORMATS = {
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "int8": torch.float32,
+    "float64": torch.float64,
+}
 """Number formats and the type in which each of them computes."""
+
+FORM = "asyncsim_form"
+"""Name of the number format inside a network."""
 
 CRITIC = "asyncsim_critic"
 """Name of the value head inside a network."""
 
 ADAPTER = "lora_"
 """What names of the weights of adapters hold."""
+_OPERANDS = {"mm": (0, 2), "bmm": (0, 2), "addmm": (1, 3), "baddbmm": (1, 3)} | {
+    f"_scaled_dot_product_flash_attention_for_cpu{suffix}": (0, count) for suffix, count in (("", 3), ("_backward", 4))
+}
+"""Products of matrices as a CPU does them, and which of their arguments are multiplied: from, to."""
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
 
 class Head(nn.Module):
-    """A linear map that lays its rows out first: of a slice, torch makes many small products, fifty times slower."""
+    """A linear map that lays its rows out first: of a slice, torch makes many small products, fifty times slower.
+
+    While it is `idle` it makes no logits: `read` then gives the states that they are made from.
+    """
 
     def __init__(self, linear: Any) -> None:
         super().__init__()
-        self.weight, self.bias = linear.weight, linear.bias
+        self.weight, self.bias, self.idle = linear.weight, linear.bias, False
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Logits `[..., V]`."""
+        """Logits `[..., V]`; idle `[..., 0]`."""
+        if self.idle:
+            return hidden[..., :0]
         rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
         return nn.functional.linear(rows, self.weight, self.bias).view(*hidden.shape[:-1], -1)
+
+
+class Products(TorchDispatchMode):
+    """Products of matrices on a CPU as TF32 does them: operands have 10 bits behind the point, sums are float32."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """The operation, on rounded operands where it is such a product."""
+        begin, end = _OPERANDS.get(func._schema.name.removeprefix("aten::"), (0, 0))
+        args = (*args[:begin], *map(tf32, args[begin:end]), *args[end:])
+        return func(*args, **(kwargs or {}))
+
+
+def tf32(x: Tensor) -> Tensor:
+    """A float32 tensor with 10 bits behind the point, to nearest, ties to even; other types as they are.
+
+    >>> tf32(torch.tensor([1.0 + 2.0**-11, 1.0 + 3 * 2.0**-11])).tolist() == [1.0, 1.0 + 2.0**-9]
+    True
+    """
+    if x.dtype != torch.float32:
+        return x
+    bits = x.view(torch.int32)
+    return ((bits + 0x0FFF + ((bits >> 13) & 1)) & -0x2000).view(torch.float32)
+
+
+@contextmanager
+def products(form: str, device: torch.device) -> Iterator[None]:
+    """Products of matrices in a number format: on cuda TF32 is on for "tf32" and off else, as it was behind that."""
+    if device.type != "cuda":
+        with Products() if form == "tf32" else nullcontext():
+            yield
+        return
+    backend: Any = torch.backends.cuda.matmul
+    newer = getattr(backend, "fp32_precision", None)
+    try:
+        older = torch.get_float32_matmul_precision()
+    except RuntimeError:  # settings of both kinds that differ: the older one is as it was in the beginning
+        older = "highest"
+    backend.allow_tf32 = form == "tf32"
+    try:
+        yield
+    finally:
+        backend.allow_tf32 = older != "highest"
+        if older == "medium":
+            torch.set_float32_matmul_precision(older)
+        if newer is not None:
+            backend.fp32_precision = newer
+
+
+class Known(NamedTuple):
+    """What a network's blocks give, where their last states are known; without caches and routers."""
+
+    last_hidden_state: Tensor
+    past_key_values: None = None
+    hidden_states: None = None
+    attentions: None = None
+    cross_attentions: None = None
+    router_logits: None = None
+
+
+class Behind(nn.Module):
+    """Stands for the blocks of a network, so that the network itself makes logits of known states `[n, W]`."""
+
+    def __init__(self, states: Tensor) -> None:
+        super().__init__()
+        self.known = Known(states.unsqueeze(0))
+
+    @property
+    def decoder(self) -> nn.Module:
+        """Where some networks have their blocks."""
+        return self
+
+    def forward(self, *_: Any, **__: Any) -> Known:
+        """The states."""
+        return self.known
+
+
+def logits_of(network: Any, states: Tensor) -> Tensor:
+    """Logits `[n, V]` of states `[n, W]`: head, and what the network does behind it, as scales and soft caps."""
+    twin = copy.copy(network)
+    twin.__dict__ = dict(network.__dict__)
+    twin._modules = {**network._modules, network.base_model_prefix: Behind(states)}
+    ids = torch.zeros(1, len(states), dtype=torch.int64, device=states.device)
+    with products(getattr(network, FORM, "float32"), states.device):
+        logits: Tensor = twin(input_ids=ids, use_cache=False).logits[0]
+    return logits
+
+
+@contextmanager
+def headless(network: Any) -> Iterator[None]:
+    """`read` gives the states `[B, count, W]` in place of logits."""
+    head = network.get_output_embeddings()
+    head.idle = True
+    try:
+        yield
+    finally:
+        head.idle = False
 
 
 @dataclass
@@ -89,6 +204,24 @@ class Model:
         return [(n, s) for n, s in named if _layer(n) >= first or _last_norm(n) or n.startswith(CRITIC)]
 
     @cached_property
+    def parts(self) -> bool:
+        """Whether logits can be made apart from states, for some rows at a time: tried on three tokens.
+
+        Else (a network of another build) they are made with the states.
+        """
+        network: Any = self.network
+        place = torch.arange(3, device="cpu").unsqueeze(0)
+        inputs = (place % self.vocabulary, place, (place <= place.mT)[None, None], None, 3)
+        try:
+            with torch.no_grad(), torch.device("cpu"):
+                whole = read(network, *inputs)[0, :, : self.vocabulary]
+                with headless(network):
+                    states = read(network, *inputs)[0, :, : _embedding(network).shape[1]]
+                return torch.allclose(logits_of(network, states), whole, rtol=1e-5, atol=1e-5)
+        except (AttributeError, TypeError, ValueError, RuntimeError, IndexError, KeyError):
+            return False
+
+    @cached_property
     def vocabulary(self) -> int:
         """V, the tokens that have a logit."""
         return _embedding(self.shape).shape[0]
@@ -134,11 +267,13 @@ class Model:
         for part, (name, shape) in zip(parts, self.trained, strict=True):
             leaf = nn.Parameter(rounded(part.reshape(shape), form), requires_grad=live)
             fresh[id(network.get_parameter(name))] = leaf
-        return substituted(network, fresh), list(fresh.values())
+        bound: Any = substituted(network, fresh)
+        setattr(bound, FORM, form)
+        return bound, list(fresh.values())
 
     def _frozen(self, form: str, device: torch.device) -> nn.Module:
         """The loaded network with every weight in a number format, made once."""
-        if form == "float32" and device.type == "cpu":
+        if form in ("float32", "tf32") and device.type == "cpu":
             return self.network
         if (form, device) not in self.frozen:
             trained = {name for name, _ in self.trained}
@@ -234,18 +369,21 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
 def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
     """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
 
-    Of a network with a critic `[B, count, V + 1]`, its values behind them.
+    Of a network with a critic `[B, count, V + 1]`, its values behind them. An idle head leaves states `[B, count, W]`.
     """
     dtype = next(network.parameters()).dtype
     bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
     about = {"input_ids": ids, "position_ids": place, "attention_mask": bias, "past_key_values": cache}
     critic, hidden = getattr(network, CRITIC, None), list[Tensor]()
+    head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
+    idle = getattr(head, "idle", False)
     # The critic reads the states that the head reads.
     listening: Any = nullcontext()
-    if critic is not None and hasattr(network, "get_output_embeddings"):
-        listening = network.get_output_embeddings().register_forward_pre_hook(lambda _, seen: hidden.append(seen[0]))
+    if head is not None and (idle or critic is not None):
+        listening = head.register_forward_pre_hook(lambda _, seen: hidden.append(seen[0]))
     elif critic is not None:
         listening = network.norm.register_forward_hook(lambda *seen: hidden.append(seen[2]))
-    with listening:
+    with listening, products(getattr(network, FORM, "float32"), ids.device):
         logits: Tensor = network(**about, logits_to_keep=count, use_cache=False).logits
-    return logits if critic is None else torch.cat([logits, critic(hidden[-1]).to(logits.dtype)], -1)
+        logits = hidden[-1] if idle else logits
+        return logits if critic is None else torch.cat([logits, critic(hidden[-1]).to(logits.dtype)], -1)

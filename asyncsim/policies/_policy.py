@@ -77,7 +77,7 @@ class Policy:
     whatever others are in its block; `whole` whether it reads a trajectory as a whole, so that its tokens cannot be
     taken apart; `devices` are those it can run on; `drawing` is when its trajectories are drawn and `precision` the
     type of its parameters unless a spec says otherwise; `mismatched` whether it samples with other numerics than it is
-    trained with.
+    trained with; `truncates` whether its trainer, too, gives tokens outside a nucleus the log-prob -inf.
     """
 
     outputs: ClassVar[tuple[str, ...]]
@@ -90,6 +90,7 @@ class Policy:
     drawing: ClassVar[str] = "late"
     precision: ClassVar[str] = "float64"
     mismatched: ClassVar[bool] = False
+    truncates: ClassVar[bool] = False
 
     @property
     def size(self) -> int:

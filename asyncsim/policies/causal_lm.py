@@ -41,6 +41,7 @@ class CausalLM(Policy):
     distributions: bool = False
     has_critic: bool = False
     lora: Mapping[str, Any] | None = None
+    truncate: str = "both"
 
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
@@ -56,17 +57,26 @@ class CausalLM(Policy):
     def mismatched(self) -> bool:  # type: ignore[override]
         """Whether it samples with other numerics than it is trained with.
 
-        A kept cache counts as such: it samples from what no weights alone would say.
+        A kept cache counts as such: it samples from what no weights alone would say. So does a nucleus that the trainer
+        does not have.
         """
-        return self.rounds or self.cache == "keep"
+        return self.differs or self.cache == "keep"
 
     @property
-    def rounds(self) -> bool:
-        """Whether sampler and trainer round differently.
+    def differs(self) -> bool:
+        """Whether sampler and trainer give a token different log-probs at the same weights.
 
-        In bfloat16 always: token by token from a cache it rounds otherwise than in one pass over the whole text.
+        Token by token from a cache products have other shapes than in one pass over the whole text. So bfloat16 and
+        TF32 always round differently, and float32 on other devices than a CPU.
         """
-        return self.sampler != self.compute or self.compute == "bfloat16"
+        rough = self.compute in ("bfloat16", "tf32")
+        rough |= self.compute == "float32" and torch.get_default_device().type != "cpu"
+        return rough or self.sampler != self.compute or self.scored_distribution != self.distribution
+
+    @property
+    def truncates(self) -> bool:  # type: ignore[override]
+        """Whether the trainer, too, gives tokens outside a nucleus the log-prob -inf."""
+        return self.truncate == "both" and (self.top_p < 1.0 or self.top_k > 0)
 
     @property
     def size(self) -> int:
@@ -167,7 +177,7 @@ class CausalLM(Policy):
 
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
-        return self._log_prob(self.compute, view, batch)
+        return self._log_prob(self.compute, self.scored_distribution, view, batch)
 
     def compared(self, view: View, batch: Batch) -> Outputs:
         """Log-probs of the trainer, `scored_log_prob`; where caches are kept `reread_log_prob` as well.
@@ -179,8 +189,9 @@ class CausalLM(Policy):
         reread, stale = batch.behavior["log_prob"], (batch.behavior["stale_cache"] > 0) & (batch.mask > 0)
         if bool(stale.any()):
             there = dataclasses.replace(batch, mask=stale.to(batch.mask.dtype))
-            reread = torch.where(stale, self._log_prob(self.sampler, view, there), reread)
-        return {"scored_log_prob": self.score(view, batch) if self.rounds else reread, "reread_log_prob": reread}
+            sampled = self._log_prob(self.sampler, self.distribution, view, there)
+            reread = torch.where(stale, sampled, reread)
+        return {"scored_log_prob": self.score(view, batch) if self.differs else reread, "reread_log_prob": reread}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
@@ -191,13 +202,17 @@ class CausalLM(Policy):
         from asyncsim.policies._language_scoring import forward, prepare
 
         with torch.no_grad():
-            return forward(prepare(self, self.compute, view, batch, self.named(names)), tuple(batch.action.shape))
+            scoring = prepare(self, self.compute, self.scored_distribution, view, batch, self.named(names))
+            return forward(scoring, tuple(batch.action.shape))
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """|sum_t w_t grad log pi(a_t|...)|^2 of each sample, `[R, G, N]`, by a backward pass a sample."""
         from asyncsim.policies._language_scoring import prepare, score_norm
 
-        shape, scoring = batch.action.shape, prepare(self, self.compute, view, batch, ("log_prob",))
+        shape, scoring = (
+            batch.action.shape,
+            prepare(self, self.compute, self.scored_distribution, view, batch, ("log_prob",)),
+        )
         rows = weight.expand(shape).reshape(-1, shape[3])[:, : scoring.action.shape[1]]
         return score_norm(scoring, rows.to(scoring.flat.dtype)).reshape(shape[:3])
 
@@ -206,6 +221,7 @@ class CausalLM(Policy):
         chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
         chosen |= {"critic": True} if self.has_critic else {}
         chosen |= {} if self.lora is None else {"lora": {**self.lora}, "trained_parameters": self.size}
+        chosen |= {"truncate": self.truncate} if self.truncate != "both" else {}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -214,6 +230,13 @@ class CausalLM(Policy):
         from asyncsim.policies._language_sampling import Distribution
 
         return Distribution(self.temperature, self.top_p, self.top_k)
+
+    @cached_property
+    def scored_distribution(self) -> Any:
+        """What the trainer scores tokens with: the same, or the whole softmax."""
+        from asyncsim.policies._language_sampling import Distribution
+
+        return self.distribution if self.truncate == "both" else Distribution(self.temperature, 1.0, 0)
 
     @cached_property
     def _loaded(self) -> tuple[Model, Any, int, dict[str, Any]]:
@@ -234,12 +257,12 @@ class CausalLM(Policy):
         model = Model(network, lambda: network, self.train_layers, critic=self.has_critic, lora=self.lora)
         return model, tokenizer, context, header
 
-    def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
-        """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`."""
+    def _log_prob(self, form: str, law: Any, view: View, batch: Batch) -> Tensor:
+        """Log-probs of a batch in a number format under a distribution, each text read once, `[R, G, N, T]`."""
         from asyncsim.policies._language_scoring import prepare, widened
 
         with torch.no_grad():
-            log_prob = prepare(self, form, view, batch, ("log_prob",)).values()["log_prob"]
+            log_prob = prepare(self, form, law, view, batch, ("log_prob",)).values()["log_prob"]
         return widened(log_prob, tuple(batch.action.shape))
 
 
@@ -268,14 +291,15 @@ def causal_lm(
         0, "how many of the likeliest tokens can be drawn (0: all)", 0, checks.LARGEST, remedy="0 keeps every token"
     ),
     sampler: str = choice(
-        *("float32", "bfloat16", "int8", "float64"),
-        words="number format in which tokens are drawn (int8: weights rounded by row)",
+        *("float32", "bfloat16", "int8", "float64", "tf32"),
+        words="number format in which tokens are drawn (int8: weights rounded by row; tf32: float32, but operands of "
+        "matrix products with 10 bits behind the point; off on cuda in all other formats, whatever torch is set to)",
         remedy="choose a number format",
     ),
     compute: str = choice(
-        *("float32", "bfloat16", "float64"),
-        words="format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which "
-        "counts as mismatch)",
+        *("float32", "bfloat16", "float64", "tf32"),
+        words="format of the trainer (bfloat16 and tf32, and float32 on a GPU, round otherwise token by token than in "
+        "one pass over a text, which counts as mismatch)",
         remedy="choose a number format",
     ),
     train_layers: int | None = handed_on(
@@ -299,13 +323,21 @@ def causal_lm(
         "rank r of low-rank adapters beside every linear map, which alone are trained, or fields of `peft.LoraConfig` "
         'as {"r": 8, "target_modules": ["q_proj", "v_proj"]} (None: the weights themselves are trained)',
     ),
+    truncate: str = choice(
+        *("both", "sampler"),
+        words="who cuts the distribution to `top_k` and `top_p`: sampler and trainer, or the sampler alone, while the "
+        "trainer scores the whole softmax, as most trainers do, which counts as mismatch",
+        remedy="say who truncates",
+    ),
 ) -> CausalLM:
     """A causal language model that is sampled with a key-value cache and trained whole, in its last layers or adapters.
 
-    pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Prompts are ids `[R, G, N, L]`
-    padded with -1 on the left. With `lora` pi is of W + (alpha / r) B A in place of W. Whole distributions, the log-
-    probs of all tokens, are for parts that compare them where no weights are kept. A value head is a linear map of the
-    states that the logits are made from, 0 at first, whose loss trains the network too.
+    pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Where the trainer truncates too,
+    sampled tokens may be outside the nucleus of new weights: their log-prob is -inf, their ratio 0, and
+    `outside_nucleus` of the trace is their share. Prompts are ids `[R, G, N, L]` padded with -1 on the left. With
+    `lora` pi is of W + (alpha / r) B A in place of W. Whole distributions, the log-probs of all tokens, are for parts
+    that compare them where no weights are kept. A value head is a linear map of the states that the logits are made
+    from, 0 at first, whose loss trains the network too.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
     >>> policy.size, policy.tokenizer.encode("1+2=")
@@ -317,7 +349,7 @@ def causal_lm(
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
     settings = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, distributions, critic)
-    return CausalLM(model, temperature, top_p, top_k, *settings, _adapters(lora, train_layers))
+    return CausalLM(model, temperature, top_p, top_k, *settings, _adapters(lora, train_layers), truncate)
 
 
 def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:

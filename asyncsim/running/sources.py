@@ -15,6 +15,7 @@ from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _ranges
 from asyncsim.running.spec import Spec
 from asyncsim.running.updating import Part
+from asyncsim.step.step import OUTSIDE
 
 
 class Shared(NamedTuple):
@@ -158,6 +159,11 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
             text = f"{name.removesuffix('_skipped')}: {share:.0%} of the recorded updates were skipped"
             remedy = "the policy stood still there: change its settings, or mend what makes it skip"
             warnings.warn(checks.RunWarning(f"{text}; {remedy}"), stacklevel=2)
+    outside = np.nan_to_num(metrics.get(OUTSIDE, np.zeros(1)))
+    if outside.any():
+        text = f"{outside.mean():.2%} of the trained tokens, {outside.max():.2%} at most, were outside the nucleus"
+        remedy = "the trainer gives them the ratio 0: truncate='sampler' scores the whole softmax"
+        warnings.warn(checks.RunWarning(f"{text} of the current policy ({OUTSIDE}); {remedy}"), stacklevel=2)
     if longest.axes:
         header["axes"] = longest.axes
     return Trace(
