@@ -17,7 +17,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, plugins, rng
 from asyncsim.fusing.tape import none, recording
-from asyncsim.policies._policy import Act, Keys, Moves, Policy
+from asyncsim.policies._policy import Act, Keys, Moves, Policy, Written
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights, tensor
 from asyncsim.tasks._task import Outcomes, Task, Turn
@@ -89,6 +89,10 @@ class Sampler:
     def moves(self) -> Moves | None:
         """How trajectories go on, where task and policy do nothing but what the package's own do."""
         return self.task.moves if plugins.own(self.task) and plugins.own(self.policy) else None
+
+    def at_once(self, view: View) -> bool:
+        """Whether the policy draws all tokens without asking the task in between."""
+        return self.task.stops is not None and self.policy.writes(view.weights)
 
     @cached_property
     def told(self) -> tuple[Tensor, Tensor]:
@@ -212,6 +216,8 @@ def generate(
             if sampler.policy.mismatched:
                 drawn.outputs |= sampler.policy.compared(view, sampler.unrewarded(view, drawn))
             return drawn
+    if sampler.at_once(view):
+        return _written(sampler, view, draws, task.observe(world), before, where)
     trajectories = before or _begin(sampler, world, prompt)
     silent = False
     for t in range(task.horizon):
@@ -245,6 +251,19 @@ def generate(
     return trajectories
 
 
+def _written(
+    sampler: Sampler, view: View, draws: Draws, seen: Tensor, before: Trajectories | None, where: Tensor | None
+) -> Trajectories:
+    """Trajectories whose tokens the policy draws without asking the task in between."""
+    shape = (*seen.shape[:3], sampler.task.horizon)
+    old = before or Trajectories(_put(None, seen, 0, 1, None), None, _first(shape))
+    columns, stops = Written(old.action, old.mask, old.outputs), sampler.task.stops
+    assert stops is not None
+    drawn = Trajectories(old.state, *sampler.policy.write(view, seen, draws, stops, columns, where))
+    _complete(sampler, drawn, view, where, False)
+    return drawn
+
+
 def _replied(
     sampler: Sampler, trajectories: Trajectories, view: View, world: Any, draws: Draws, t: int, active: Tensor | None
 ) -> Act:
@@ -266,9 +285,7 @@ def _replied(
 def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
     """Empty columns with the first token's state and mask."""
     task, seen = sampler.task, sampler.task.observe(world)
-    mask = (torch.ones if task.horizon == 1 else torch.zeros)((*prompt.shape, task.horizon), dtype=torch.float64)
-    if task.horizon > 1:
-        mask[..., 0] = 1.0
+    mask = _first((*prompt.shape, task.horizon))
     state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
     # The first token is always there, so one-token trajectories have nothing to mask.
     trajectories = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)
@@ -276,6 +293,14 @@ def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
     if task.pays and sampler.policy.critic:
         trajectories.outputs["successor_value"] = torch.zeros_like(mask)
     return trajectories
+
+
+def _first(shape: tuple[int, ...]) -> Tensor:
+    """The mask `[R, G, N, T]` in front of the first token."""
+    mask = (torch.ones if shape[-1] == 1 else torch.zeros)(shape, dtype=torch.float64)
+    if shape[-1] > 1:
+        mask[..., 0] = 1.0
+    return mask
 
 
 def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn, t: int, active: Tensor) -> None:
