@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from asyncsim.policies._language_network import beside, read
-from asyncsim.policies._language_prompts import Pair, Prompts, common, joined, lay_out, read_through, refuse_long
+from asyncsim.policies._language_prompts import Pair, Prompts, common, lay_out, read_through, refuse_long
 from asyncsim.policies._language_sampling import Distribution, choose
 from asyncsim.policies._policy import Written
 from asyncsim.step.batch import Draws, Outputs
@@ -33,11 +33,13 @@ class Static:
 
     is_compileable = False
 
-    def __init__(self, parts: list[list[Pair]], columns: int) -> None:
-        pairs = [[torch.cat(rows) for rows in zip(*each, strict=True)] for each in zip(*parts, strict=True)]
-        self.columns = columns
-        self.column = torch.tensor([pairs[0][0].shape[2]])
-        self.layers = [(_widened(key, columns), _widened(value, columns)) for key, value in pairs]
+    def __init__(self, shared: list[Pair] | None, layers: list[Pair], which: Tensor, columns: int) -> None:
+        self.columns, none = columns, [(None, None)] * len(layers)
+        self.layers = []
+        for before, pair in zip(shared or none, layers, strict=True):
+            key, value = (_widened(old, new, which, columns) for old, new in zip(before, pair, strict=True))
+            self.layers.append((key, value))
+        self.column = which.new_full((1,), layers[0][0].shape[2] + (shared[0][0].shape[2] if shared else 0))
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
         """Write a column of a layer; all its keys and values, `[B, H, C, D]`."""
@@ -128,8 +130,8 @@ class Round(NamedTuple):
     owner: np.ndarray
 
 
-def rounds(owner: np.ndarray, wanted: np.ndarray) -> Iterator[Round]:
-    """The k-th runs of wanted tokens of one owner, `[B, T]` each, together for all rows: k = 1, 2, ...
+def rounds(owner: np.ndarray, wanted: np.ndarray, apart: bool = False) -> Iterator[Round]:
+    """The k-th runs of wanted tokens of one owner, `[B, T]` each, for all rows (or each owner `apart`): k = 1, 2, ...
 
     >>> owner = np.array([[0, 0, 1], [1, 1, 1]])
     >>> [(x.rows.tolist(), x.begin.tolist(), x.end.tolist()) for x in rounds(owner, owner >= 0)]
@@ -145,7 +147,9 @@ def rounds(owner: np.ndarray, wanted: np.ndarray) -> Iterator[Round]:
         whose = owner[rows, begin]
         order = np.argsort(whose, kind="stable")
         end = begin + inside[rows].sum(1)
-        yield Round(*(x[order] for x in (rows, begin, end, whose)))
+        whole = Round(*(x[order] for x in (rows, begin, end, whose)))
+        for one in np.unique(whose) if apart else [None]:
+            yield whole if one is None else Round(*(x[whole.owner == one] for x in whole))
 
 
 def write(
@@ -164,7 +168,7 @@ def write(
     flat = {name: x.reshape(B, *x.shape[3:]).clone() for name, x in _columns(policy, view, before).items()}
     going = torch.ones(model.vocabulary, dtype=torch.bool)
     going[tensor(np.array([s for s in stops if s < model.vocabulary], dtype=np.int64))] = False
-    for each in rounds(owner, wanted):
+    for each in rounds(owner, wanted, not model.rowwise):
         if where is not None or each.begin.any():
             # Rows that ended before have nothing to draw.
             there = flat["mask"][tensor(each.rows), tensor(each.begin)].cpu().numpy() > 0
@@ -191,24 +195,25 @@ def _draw(policy: Any, view: View, each: Round, seen: Tensor, uniform: Tensor, g
     rows, begin = tensor(each.rows), tensor(each.begin)
     count = tensor(each.end - each.begin)
     T, S = uniform.shape[1], int((each.end - each.begin).max())
-    prompts = lay_out(_so_far(seen[rows], flat["action"][rows], begin), policy.context)
-    refuse_long(int((prompts.length + count).max()), policy.context)
-    # Read the texts, each with its own weights.
-    weights = view.weights["parameters"].flatten(0, 1)
     whose, sizes = np.unique(each.owner, return_counts=True)
+    # What texts share depends on the weights.
+    prompts = lay_out(_so_far(seen[rows], flat["action"][rows], begin), policy.context, len(whose) == 1)
+    refuse_long(int((prompts.length + count).max()), policy.context)
+    # Read the texts, each with its own weights and equal ones once.
+    weights, nothing = view.weights["parameters"].flatten(0, 1), prompts.rest[:, :0]
     networks = [policy.model.bound(weights[int(one)], policy.sampler)[0] for one in whose]
-    starts = np.cumsum(sizes) - sizes
-    parts = [
-        _prefilled(network, prompts.rows(torch.arange(start, start + size)))
-        for network, start, size in zip(networks, starts.tolist(), sizes.tolist(), strict=True)
-    ]
-    logits, cache = torch.cat([part[0] for part in parts]), Static([part[1] for part in parts], prompts.width + S - 1)
+    first, which = prompts.alike(tensor(each.owner).unsqueeze(1))
+    distinct = sizes if len(whose) == 1 else np.unique(each.owner[first.cpu().numpy()], return_counts=True)[1]
+    reader = beside(networks, distinct.tolist())
+    shared = common(reader, prompts)
+    logits, layers = read_through(reader, prompts.rows(first), nothing[first], shared, 1)
+    cache = Static(shared, layers, which, prompts.width + S - 1)
     # Draw.
+    network = beside(networks, sizes.tolist())
     ahead = begin + torch.arange(S).unsqueeze(1)
     mine = uniform[rows].gather(1, ahead.T.clamp(max=T - 1)).T.contiguous()
-    network = beside(networks, sizes.tolist())
     loop = Loop(policy.distribution, network, prompts, cache, mine, count, going, policy.distributions)
-    loop.run(logits)
+    loop.run(logits[which, 0])
     # Put what was drawn where it belongs: token t of a row is its step t - begin.
     step = torch.arange(T) - begin.unsqueeze(1)
     noted = {name: x.transpose(0, 1) for name, x in loop.columns.items()}
@@ -232,17 +237,11 @@ def _so_far(seen: Tensor, action: Tensor, begin: Tensor) -> Tensor:
     return torch.where(column >= 0, text.gather(1, column.clamp(min=0)), -1)
 
 
-def _prefilled(network: nn.Module, prompts: Prompts) -> tuple[Tensor, list[Pair]]:
-    """Logits `[B, V]` behind texts, and their keys and values; equal texts are read once."""
-    nothing = prompts.rest[:, :0]
-    first, which = prompts.alike(nothing)
-    shared = common(network, prompts)
-    logits, layers = read_through(network, prompts.rows(first), nothing[first], shared, 1)
-    return logits[which, 0], joined(shared, layers, which)
-
-
-def _widened(part: Tensor, columns: int) -> Tensor:
-    """`[B, H, C, D]` with zeros behind, so that all columns are there."""
-    whole = part.new_zeros(*part.shape[:2], columns, part.shape[3])
-    whole[:, :, : part.shape[2]] = part
+def _widened(shared: Tensor | None, part: Tensor, which: Tensor, columns: int) -> Tensor:
+    """Rows of `[b, H, c, D]` behind the shared columns `[1, H, K, D]`, and zeros to the last column."""
+    K = 0 if shared is None else shared.shape[2]
+    whole = part.new_zeros(len(which), part.shape[1], columns, part.shape[3])
+    whole[:, :, K : K + part.shape[2]] = part[which]
+    if shared is not None:
+        whole[:, :, :K] = shared
     return whole

@@ -90,6 +90,11 @@ class Model:
     def size(self) -> int:
         return sum(shape.numel() for _, shape in self.trained)
 
+    @cached_property
+    def rowwise(self) -> bool:
+        """Whether each trained weight meets the rows of a batch in order: experts get theirs sorted otherwise."""
+        return not any("expert" in name or len(shape) > 2 for name, shape in self.trained)
+
     def flat(self) -> Tensor:
         """Trained weights as they were loaded, float32 `[P]`."""
         weights = dict(self.network.named_parameters())
@@ -155,11 +160,6 @@ class Several:
     def __init__(self, versions: Sequence[Tensor], rows: Sequence[int]) -> None:
         self.versions, self.rows = list(versions), list(rows)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Number format of all versions."""
-        return self.versions[0].dtype
-
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -183,8 +183,10 @@ class Several:
         return given.split([times * each for each in self.rows])[number]
 
     def __getattr__(self, name: str) -> Any:
-        """Methods of a tensor."""
+        """Methods of a tensor for each version, and what all versions have in common."""
         method = getattr(Tensor, name)
+        if not callable(method):
+            return getattr(self.versions[0], name)
         return lambda *args, **kwargs: Several.__torch_function__(method, (), (self, *args), kwargs)
 
     def __mul__(self, other: Any) -> Any:
@@ -256,7 +258,8 @@ def value_head(network: nn.Module) -> nn.Linear:
 def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
     """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
 
-    A mask of floats is added to the attention's logits as it is. Of a network with a critic `[B, count, V + 1]`, its values behind them.
+    A mask of floats is added to the attention's logits as it is. Of a network with a critic `[B, count, V + 1]`, its
+    values behind them.
     """
     bias = mask
     if mask.dtype == torch.bool:

@@ -213,6 +213,7 @@ class CausalLM(Policy):
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
         chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
         chosen |= {"critic": True} if self.has_critic else {}
+        chosen |= {} if self.decode == "auto" else {"decode": self.decode}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -324,18 +325,8 @@ def causal_lm(
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
     remedy = "leave decode out, or use cache='reread'"
     checks.require(decode != "fixed" or cache == "reread", "decode", decode, "packed where caches are kept", remedy)
-    settings = (
-        sampler,
-        compute,
-        train_layers,
-        micro_batch,
-        _recipe(model, recipe),
-        cache,
-        decode,
-        distributions,
-        critic,
-    )
-    return CausalLM(model, temperature, top_p, top_k, *settings)
+    parts = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe))
+    return CausalLM(model, temperature, top_p, top_k, *parts, cache, decode, distributions, critic)
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:

@@ -6,10 +6,10 @@ The same trajectory comes out whenever it is drawn, because every draw is keyed 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -255,13 +255,56 @@ def _written(
     sampler: Sampler, view: View, draws: Draws, seen: Tensor, before: Trajectories | None, where: Tensor | None
 ) -> Trajectories:
     """Trajectories whose tokens the policy draws without asking the task in between."""
-    shape = (*seen.shape[:3], sampler.task.horizon)
-    old = before or Trajectories(_put(None, seen, 0, 1, None), None, _first(shape))
+    old = before or _blank(sampler, seen)
     columns, stops = Written(old.action, old.mask, old.outputs), sampler.task.stops
     assert stops is not None
     drawn = Trajectories(old.state, *sampler.policy.write(view, seen, draws, stops, columns, where))
     _complete(sampler, drawn, view, where, False)
     return drawn
+
+
+def _blank(sampler: Sampler, seen: Tensor) -> Trajectories:
+    """Columns of which nothing is drawn yet."""
+    mask = _first((*seen.shape[:3], sampler.task.horizon))
+    return Trajectories(seen.unsqueeze(3), torch.zeros_like(mask, dtype=torch.int64), mask)
+
+
+class Asked(NamedTuple):
+    """Trajectories int64 `[M, G, N]`, what is drawn of them (None: nothing), and which tokens to draw now."""
+
+    ids: np.ndarray
+    before: Trajectories | None
+    where: np.ndarray
+
+
+def generate_each(sampler: Sampler, view: View, asked: Sequence[Asked], axis: int) -> list[Trajectories]:
+    """What `generate` makes of each from one view; where a policy draws all tokens at once, in one pass.
+
+    They differ in the groups (axis 1) or in the samples (axis 2) that they have.
+    """
+    if not sampler.at_once(view):
+        return [
+            generate(sampler, view, sampler.draws(ids), sampler.prompts(ids), before, tensor(where))
+            for ids, before, where in asked
+        ]
+    ids, where = (np.concatenate(arrays, axis) for arrays in zip(*((e.ids, e.where) for e in asked), strict=True))
+    prompt, draws, sizes = sampler.prompts(ids), sampler.draws(ids), [each.ids.shape[axis] for each in asked]
+    seen = sampler.task.observe(sampler.task.begin(prompt, draws)).split(sizes, axis)
+    parts = [each.before or _blank(sampler, some) for each, some in zip(asked, seen, strict=True)]
+    # Put them side by side; outputs that some do not have yet are 0 there.
+    names = dict.fromkeys(name for part in parts for name in part.outputs)
+    like = {name: next(part.outputs[name] for part in parts if name in part.outputs) for name in names}
+    outputs = {
+        name: torch.cat([p.outputs.get(name, x.new_zeros(*p.mask.shape, *x.shape[4:])) for p in parts], axis)
+        for name, x in like.items()
+    }
+    columns = [torch.cat([getattr(part, name) for part in parts], axis) for name in ("state", "action", "mask")]
+    drawn = generate(sampler, view, draws, prompt, Trajectories(*columns, outputs), tensor(where))
+    # Take them apart again.
+    assert drawn.action is not None
+    split = {name: value.split(sizes, axis) for name, value in drawn.outputs.items()}
+    back = zip(*(x.split(sizes, axis) for x in (drawn.state, drawn.action, drawn.mask)), strict=True)
+    return [Trajectories(*each, {name: parts[n] for name, parts in split.items()}) for n, each in enumerate(back)]
 
 
 def _replied(
