@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -230,6 +230,11 @@ class Model:
     def size(self) -> int:
         return sum(shape.numel() for _, shape in self.trained)
 
+    @cached_property
+    def rowwise(self) -> bool:
+        """Whether each trained weight meets the rows of a batch in order: experts get theirs sorted otherwise."""
+        return not any("expert" in name or len(shape) > 2 for name, shape in self.trained)
+
     def flat(self) -> Tensor:
         """Trained weights as they were loaded, float32 `[P]`."""
         weights = dict(self.network.named_parameters())
@@ -309,6 +314,77 @@ def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Modu
     return twin
 
 
+class Several:
+    """One weight of a network in several versions, for rows sorted by version: `rows` of each in turn.
+
+    A function of it and of texts is computed for the rows of each version, and the results stand behind one another. A
+    function of weights alone is computed for each version.
+    """
+
+    def __init__(self, versions: Sequence[Tensor], rows: Sequence[int]) -> None:
+        self.versions, self.rows = list(versions), list(rows)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = [*args, *kwargs.values()]
+        one = next(each for each in given if isinstance(each, cls))
+        split = any(isinstance(each, Tensor) and each.ndim > 1 for each in given)
+        results = []
+        for number in range(len(one.rows)):
+            mine = [one._part(each, number) for each in args]
+            results.append(func(*mine, **{name: one._part(each, number) for name, each in kwargs.items()}))
+        return torch.cat(results) if split else cls(results, one.rows)
+
+    def _part(self, given: Any, number: int) -> Any:
+        """What one version sees of an argument: its own weight, or its rows of a tensor `[k B, ...]`."""
+        if isinstance(given, Several):
+            return given.versions[number]
+        if not isinstance(given, Tensor) or given.ndim < 2:
+            return given
+        times, left = divmod(given.shape[0], sum(self.rows))
+        assert left == 0, "rows of a text stay together"
+        return given.split([times * each for each in self.rows])[number]
+
+    def __getattr__(self, name: str) -> Any:
+        """Methods of a tensor for each version, and what all versions have in common."""
+        method = getattr(Tensor, name)
+        if not callable(method):
+            return getattr(self.versions[0], name)
+        return lambda *args, **kwargs: Several.__torch_function__(method, (), (self, *args), kwargs)
+
+    def __mul__(self, other: Any) -> Any:
+        return Several.__torch_function__(Tensor.__mul__, (), (self, other))
+
+    def __add__(self, other: Any) -> Any:
+        return Several.__torch_function__(Tensor.__add__, (), (self, other))
+
+    __rmul__, __radd__ = __mul__, __add__
+
+
+def beside(networks: Sequence[Any], rows: Sequence[int]) -> Any:
+    """One network for rows sorted by version, `rows` of each, from copies that differ in their trained weights.
+
+    Everything but the trained weights is computed once for all rows.
+    """
+    first = networks[0]
+    if all(network is first for network in networks):
+        return first
+    twin = copy.copy(first)
+    twin.__dict__ = dict(first.__dict__)
+    twin._parameters = {
+        name: weight
+        if all(n._parameters[name] is weight for n in networks)
+        else Several([n._parameters[name] for n in networks], rows)
+        for name, weight in first._parameters.items()
+    }
+    twin._modules = {
+        name: None if module is None else beside([n._modules[name] for n in networks], rows)
+        for name, module in first._modules.items()
+    }
+    return twin
+
+
 def _layer(name: str) -> int:
     """Number of the block that a weight belongs to, -1 outside of them."""
     match = _LAYER.search(name)
@@ -369,10 +445,13 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
 def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
     """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
 
-    Of a network with a critic `[B, count, V + 1]`, its values behind them. An idle head leaves states `[B, count, W]`.
+    A mask of floats is added to the attention's logits as it is. Of a network with a critic `[B, count, V + 1]`, its
+    values behind them. An idle head leaves states `[B, count, W]`.
     """
-    dtype = next(network.parameters()).dtype
-    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
+    bias = mask
+    if mask.dtype == torch.bool:
+        dtype = next(network.parameters()).dtype
+        bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
     about = {"input_ids": ids, "position_ids": place, "attention_mask": bias, "past_key_values": cache}
     critic, hidden = getattr(network, CRITIC, None), list[Tensor]()
     head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None

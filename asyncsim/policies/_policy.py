@@ -61,6 +61,14 @@ class Walk(NamedTuple):
     full: bool
 
 
+class Written(NamedTuple):
+    """Columns `[R, G, N, T, ...]` of trajectories that were drawn all tokens at once; `action` None: nothing yet."""
+
+    action: Tensor | None
+    mask: Tensor
+    outputs: Outputs
+
+
 class Keys(NamedTuple):
     """What the noise of an engine is keyed by: the run's seed, global numbers of replicates `[R]`, and a version."""
 
@@ -149,6 +157,25 @@ class Policy:
     def walk(self, view: View, moves: Moves, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
         """All tokens from the first states `[R, G, N]` on at once, as `act` gives one by one; None where it cannot."""
         return None
+
+    def writes(self, weights: Weights) -> bool:
+        """Whether `write` draws what `act` would draw token by token."""
+        return False
+
+    def write(
+        self,
+        view: View,
+        seen: Tensor,
+        draws: Draws,
+        stops: tuple[int, ...],
+        before: Written,
+        where: Tensor | None = None,
+    ) -> Written:
+        """The columns of `before` with all tokens drawn that `where` wants (bool `[R, G, N, T]`; None: all).
+
+        A trajectory ends behind an id of `stops`. Nothing is remembered: where it goes on, it is read again.
+        """
+        raise NotImplementedError
 
     def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None:
         """Note a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`.

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, flag, handed_on, made, real, whole
-from asyncsim.policies._policy import Act, Forward, Policy, Replicates, fingerprint, numbers
+from asyncsim.policies._policy import Act, Forward, Policy, Replicates, Written, fingerprint, numbers
 from asyncsim.step.batch import Batch, Draws, Outputs
-from asyncsim.step.versions import View
+from asyncsim.step.versions import View, Weights
 
 if TYPE_CHECKING:
     from asyncsim.policies._language_network import Model
@@ -38,6 +38,7 @@ class CausalLM(Policy):
     micro_batch: int | None
     recipe: Recipe | None
     cache: str = "reread"
+    decode: str = "auto"
     distributions: bool = False
     has_critic: bool = False
     lora: Mapping[str, Any] | None = None
@@ -125,19 +126,19 @@ class CausalLM(Policy):
         kept = Kept(len(ids)) if self.cache == "keep" else None
         return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0), kept)
 
-    def recall(self, memory: Memory, row: int) -> Memory:
-        """What is remembered of one sample alone."""
-        return memory.cut(row)
+    def recall(self, memory: Memory | None, row: int) -> Memory | None:
+        """What is remembered of one sample alone; nothing where `write` drew it."""
+        return None if memory is None else memory.cut(row)
 
-    def packed(self, memory: Memory) -> dict[str, Any]:
+    def packed(self, memory: Memory | None) -> dict[str, Any] | None:
         """Prompts, actions and kept caches; others are made again with the next weights."""
-        return memory.packed()
+        return None if memory is None else memory.packed()
 
-    def unpacked(self, tree: dict[str, Any]) -> Memory:
+    def unpacked(self, tree: dict[str, Any] | None) -> Memory | None:
         """The memory that `packed` wrote."""
         from asyncsim.policies._language_sampling import Memory
 
-        return Memory.unpacked(tree, self.context)
+        return None if tree is None else Memory.unpacked(tree, self.context)
 
     def act(
         self,
@@ -159,6 +160,26 @@ class CausalLM(Policy):
         active = torch.ones(seen.shape[:3], dtype=torch.bool) if active is None else active
         with torch.no_grad():
             return Act(*draw(self, view, memory, draws, token, active))
+
+    def writes(self, weights: Weights) -> bool:
+        """Whether all tokens are drawn by the loop of fixed shapes: off the CPU, or where it is asked for."""
+        fixed = self.decode == "fixed" or (self.decode == "auto" and weights["parameters"].device.type != "cpu")
+        return fixed and self.cache == "reread"
+
+    def write(
+        self,
+        view: View,
+        seen: Tensor,
+        draws: Draws,
+        stops: tuple[int, ...],
+        before: Written,
+        where: Tensor | None = None,
+    ) -> Written:
+        """Columns with all wanted tokens drawn, as `act` gives them one by one, in a loop of fixed shapes."""
+        from asyncsim.policies._language_decoding import write
+
+        with torch.no_grad():
+            return write(self, view, seen, draws, stops, before, where)
 
     def value(self, view: View, seen: Tensor) -> Tensor:
         """Values of prompts `[R, G, N, L]` in the trainer's numerics, `[R, G, N]`."""
@@ -222,6 +243,7 @@ class CausalLM(Policy):
         chosen |= {"critic": True} if self.has_critic else {}
         chosen |= {} if self.lora is None else {"lora": {**self.lora}, "trained_parameters": self.size}
         chosen |= {"truncate": self.truncate} if self.truncate != "both" else {}
+        chosen |= {} if self.decode == "auto" else {"decode": self.decode}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -316,6 +338,12 @@ def causal_lm(
         'whose samples go on under new weights (mode "keep")',
         remedy="say what an install does to keys and values",
     ),
+    decode: str = choice(
+        *("auto", "packed", "fixed"),
+        words="how tokens are drawn: rows that are alike read once and finished ones dropped (packed), or every row to "
+        "the end in one loop of fixed shapes, without a wait (fixed); auto: packed on the CPU",
+        remedy="leave it out: packed on the CPU, fixed elsewhere",
+    ),
     distributions: bool = flag("the sampler records whole distributions"),
     critic: bool = flag("there is a value head"),
     lora: int | Mapping[str, Any] | None = handed_on(
@@ -348,8 +376,10 @@ def causal_lm(
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
-    settings = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, distributions, critic)
-    return CausalLM(model, temperature, top_p, top_k, *settings, _adapters(lora, train_layers), truncate)
+    remedy = "leave decode out, or use cache='reread'"
+    checks.require(decode != "fixed" or cache == "reread", "decode", decode, "packed where caches are kept", remedy)
+    parts = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, decode, distributions, critic)
+    return CausalLM(model, temperature, top_p, top_k, *parts, _adapters(lora, train_layers), truncate)
 
 
 def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:

@@ -52,6 +52,12 @@ class LanguageTask(Task):
     def prompts(self) -> int:  # type: ignore[override]
         return len(self.texts)
 
+    @property
+    def stops(self) -> tuple[int, ...] | None:  # type: ignore[override]
+        """Ids that end an answer; None where a class of somebody's own says otherwise how it goes on."""
+        plain = type(self).step is LanguageTask.step and not (self.tools or self.pays)
+        return self._stops() if plain else None
+
     def score(self, prompt: int, text: str) -> float:
         """What an ended answer to a prompt earns: 1 where it is the right text to the letter, else 0."""
         return float(text == self.answers[prompt])

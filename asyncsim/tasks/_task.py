@@ -65,7 +65,8 @@ class Task:
     before it in its slot stopped; `tools`: whether the environment writes some tokens of a trajectory itself, so
     that `reply` says which; `moving`: whether rewards depend on the current weights; `earnings`: least and
     largest return; `optimum`: the best expected return, NaN where it is unknown. `solved`: whether `expected` has the
-    return of a policy for a few percent of an update. `moves`: how trajectories go on. `header`: what `describe` names.
+    return of a policy for a few percent of an update. `moves`: how trajectories go on. `stops`: ids that end one, where
+    nothing but the last token does so. `header`: what `describe` names.
     """
 
     horizon: int
@@ -82,6 +83,7 @@ class Task:
     optimum = math.nan
     solved = False
     moves: Moves | None = None
+    stops: tuple[int, ...] | None = None
     header: ClassVar[tuple[str, ...]] = ()
 
     @property
