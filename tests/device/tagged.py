@@ -1,4 +1,4 @@
-"""A device in name only: tensors of "cuda" are CPU tensors with a mark on their storage, and every use of it is counted.
+"""A device in name only: tensors of "cuda" are CPU tensors with a mark on their storage, and its use is counted.
 
 A machine with a GPU refuses an operation whose tensors are on two devices, numbers without axes aside. This does the
 same without one: what is made for, copied to or computed from marked tensors is marked, and the numbers are the CPU's.
@@ -7,6 +7,7 @@ the host for the device, and copies of host memory to the device.
 """
 
 import sys
+import weakref
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
+
+from asyncsim.updates import _link
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 PACKAGE = str(Path(__file__).parents[2] / "asyncsim") + "/"
@@ -44,6 +47,20 @@ class Ledger:
     launches: Counter = field(default_factory=Counter)
     waits: Counter = field(default_factory=Counter)
     copies: Counter = field(default_factory=Counter)
+    held: int = 0
+    peak: int = 0
+    at_peak: str = ""
+
+    def take(self, storage):
+        """Memory of the device, until the storage is gone."""
+        size = storage.nbytes()
+        self.held += size
+        weakref.finalize(storage, self._give, size).atexit = False
+        if self.held > self.peak:
+            self.peak, self.at_peak = self.held, place()
+
+    def _give(self, size):
+        self.held -= size
 
     def launch(self, name):
         self.launches[place()] += 1
@@ -82,11 +99,14 @@ def marked(tensor):
         return getattr(tensor.untyped_storage(), "marked", False)
 
 
-def mark(made):
+def mark(made, ledger):
     """All tensors of a result, now on the device."""
     for tensor in tensors(made):
         with torch._C.DisableTorchFunction():
-            tensor.untyped_storage().marked = True
+            storage = tensor.untyped_storage()
+        if not getattr(storage, "marked", False):
+            storage.marked = True
+            ledger.take(storage)
     return made
 
 
@@ -97,12 +117,6 @@ def tensors(tree):
 def named(device):
     """Whether "cuda" is meant; None where nothing is."""
     return None if device is None else torch.device(device).type == "cuda"
-
-
-def copied(tensor, there):
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
-        made = tensor.detach().clone()
-    return mark(made) if there else made
 
 
 class Operations(TorchDispatchMode):
@@ -130,7 +144,7 @@ class Operations(TorchDispatchMode):
             return made
         if name not in FREE:
             self.ledger.launch(name)
-        return mark(made)
+        return mark(made, self.ledger)
 
     def _check(self, name, args, given):
         """Refuse what a GPU refuses; note what it waits for."""
@@ -192,11 +206,13 @@ class Names(TorchFunctionMode):
             return made
         if not isinstance(made, torch.Tensor) or not marked(made):
             (self.ledger.copy if name in ("tensor", "as_tensor") else self.ledger.launch)(name)
-        return mark(made)
+        return mark(made, self.ledger)
 
     def _copied(self, tensor, there):
         (self.ledger.copy if there else self.ledger.wait)("to the device" if there else "to the host")
-        return copied(tensor, there)
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            made = tensor.detach().clone()
+        return mark(made, self.ledger) if there else made
 
     def _moved(self, func, args, kwargs):
         """`Tensor.to` of a device, a type, another tensor, or several of these."""
@@ -213,10 +229,15 @@ class Names(TorchFunctionMode):
 
 
 @contextmanager
-def pretended():
-    """A world in which `device="cuda"` is at hand; gives the ledger of what is asked of it."""
+def pretended(same=True):
+    """A world in which `device="cuda"` is at hand; gives the ledger of what is asked of it.
+
+    `same`: runs take the path that they take on a CPU, for equal bits, where a device has one of its own.
+    """
     ledger = Ledger()
     with ExitStack() as stack:
+        if same:
+            stack.enter_context(mock.patch.object(_link, "one_kernel", lambda *_: False))
         stack.enter_context(mock.patch.object(torch.cuda, "is_available", lambda: True))
         stack.enter_context(mock.patch.object(torch.cuda, "get_device_name", lambda *_: "in name only"))
         stack.enter_context(mock.patch.object(torch.cuda, "mem_get_info", lambda *_: (FREE_BYTES, FREE_BYTES)))
