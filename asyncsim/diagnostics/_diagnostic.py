@@ -245,7 +245,8 @@ class Recorder:
         self.rows = {m.name: Column(self.room) for m in self.metrics}
         self.updates: list[int] = []
         self.alive = torch.ones(replicates, dtype=torch.bool)
-        self.previous = torch.full((replicates, spec.trained_policy.size), math.nan, dtype=torch.float64)
+        # No gradient yet: as wide as one, but no memory.
+        self.previous = torch.full((replicates, 1), math.nan, dtype=torch.float64).expand(-1, spec.trained_policy.size)
 
     def observe(self, step: Step, statistics: dict[str, Tensor], diverged: Tensor) -> None:
         """Record one update, with the numbers `[R]` that the chain reports; `diverged` is -1 for those that go on."""

@@ -12,6 +12,8 @@ from torch import Tensor
 
 LOG_LIMIT = 20.0
 """Largest log ratio that is exponentiated for *use* in a gradient; statistics are never limited."""
+LARGE = 1 << 20
+"""Parameters from which on a model is large: arrays as long as its gradient are gone through in pieces."""
 _SUMMED = 1e-12
 """Relative error of a sum of masses: nineteen of twenty are 0.95 of them."""
 
@@ -206,12 +208,25 @@ def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     return torch.where((m[:, 0] >= 5) & (quarter[:, 0] > 0), shrunk, torch.full_like(shrunk, math.nan))
 
 
+def norm(vector: Tensor) -> Tensor:
+    """Euclidean norm of one vector per replicate, `[R]`, accumulated in float64."""
+    pieces = [each.double().norm(dim=-1) for each in _pieces(vector)]
+    return pieces[0] if len(pieces) == 1 else torch.stack(pieces, -1).norm(dim=-1)
+
+
 def cosine(first: Tensor, second: Tensor) -> Tensor:
     """Cosine between two vectors per replicate, `[R]`; NaN (invalid, never 0) where either is zero or not finite."""
-    first, second = first.double(), second.double()
-    inner = (first * second).sum(-1)
-    lengths = first.norm(dim=-1) * second.norm(dim=-1)
+    pairs = zip(_pieces(first), _pieces(second), strict=True)
+    parts = [(one.double() * other.double()).sum(-1) for one, other in pairs]
+    inner = parts[0] if len(parts) == 1 else torch.stack(parts, -1).sum(-1)
+    lengths = norm(first) * norm(second)
     return torch.where(lengths > 0, inner / lengths, torch.full((), math.nan, dtype=torch.float64))
+
+
+def _pieces(vector: Tensor) -> tuple[Tensor, ...]:
+    """A vector `[R, P]`, of large models in parts: in float64 the whole would take the memory of Adam's state."""
+    size = vector.shape[-1]
+    return (vector,) if size <= LARGE else vector.split(max(LARGE, size // 16), dim=-1)
 
 
 def _square_over(first: Tensor, second: Tensor) -> Tensor:
