@@ -141,6 +141,8 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
     header: dict[str, Any] = {"spec": spec.describe(), "manifest": manifest.manifest(seed=seed, device=spec.device)}
     if (frozen := getattr(spec.trained_policy, "frozen", None)) is not None:
         header["manifest"]["weights"] = frozen
+    if digest := getattr(spec.task, "digest", ""):
+        header["manifest"]["data"] = digest
     sizes = [len(part.parameters) for part in parts]
     R = sum(sizes)
     if by is not None:
