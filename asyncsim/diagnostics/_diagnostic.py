@@ -21,8 +21,8 @@ from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.step.step import Step
 
 SUBJECTS = ("step", "batch", "policy")
-Hear = Callable[[int, dict[str, np.ndarray]], None]
-"""Called behind every recorded update with its number and its metrics, name to float64 `[R]`."""
+Hear = Callable[[int, dict[str, np.ndarray], Any], None]
+"""Called behind every recorded update with its number, its metrics, name to float64 `[R]`, and parameters `[R, P]`."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,8 @@ class Recorder:
             self._record(step, statistics, diverged < 0)
         if self.hear is not None and step.update % self.every == 0:
             # Copies: what a listener does with them must not reach the trace.
-            self.hear(step.update, {name: rows.last().cpu().numpy().copy() for name, rows in self.rows.items()})
+            numbers = {name: rows.last().cpu().numpy().copy() for name, rows in self.rows.items()}
+            self.hear(step.update, numbers, getattr(step, "parameters", None))
 
     def _record(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
         self.alive, step.previous, step.fresh = alive, self.previous, self.fresh

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asyncsim.base import checks, plugins
 from asyncsim.step.batch import Batch, Draws, Outputs
@@ -184,6 +184,16 @@ class Policy:
         raise checks.InputError(
             "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
         )
+
+    def as_module(self, parameters: Tensor) -> nn.Module:
+        """The network with these parameters `[P]`, alone, as torch and others use it."""
+        bound, remedy = "a network", "use policies.mlp, policies.module or policies.causal_lm"
+        raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
+
+    def export(self, parameters: Tensor, folder: Any) -> None:
+        """Write the network with these parameters `[P]` as `transformers` reads it."""
+        bound, remedy = "a model that transformers reads", "save trace.module() with torch.save"
+        raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
 
     def describe(self) -> dict[str, Any]:
         """Header of a run."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from asyncsim.base import checks
+from asyncsim.base import checks, files
 from asyncsim.base.parts import choice, flag, handed_on, made, real, whole
 from asyncsim.policies._policy import Act, Forward, Policy, Replicates, count, fingerprint
 from asyncsim.step.batch import Batch, Draws, Outputs
@@ -187,6 +189,51 @@ class CausalLM(Policy):
 
         with torch.no_grad():
             return forward(prepare(self, self.compute, view, batch, self.named(names)), tuple(batch.action.shape))
+
+    def greedy(self) -> CausalLM:
+        """The same policy that always takes the likeliest token."""
+        twin = dataclasses.replace(self, temperature=1.0, top_p=1.0, top_k=1)
+        # What is loaded is the same.
+        twin.__dict__["_loaded"] = self._loaded
+        return twin
+
+    def as_module(self, parameters: Tensor) -> nn.Module:
+        """The network with trained weights `[P]` in place of the loaded ones, float32, without a value head."""
+        from asyncsim.policies import _hub
+        from asyncsim.policies._language_network import CRITIC
+
+        if self.recipe is None:
+            network = _hub.load(self.name, torch.float32)[0]
+        else:
+            network = copy.deepcopy(self.model.network)
+            network._modules.pop(CRITIC, None)
+        own = dict(network.named_parameters())
+        parts = parameters.float().split([shape.numel() for _, shape in self.model.trained])
+        for (name, shape), part in zip(self.model.trained, parts, strict=True):
+            if name in own:
+                own[name].data.copy_(part.reshape(shape))
+        return network
+
+    def export(self, parameters: Tensor, folder: files.Where) -> None:
+        """Weights, configuration and tokenizer as `save_pretrained` writes them, in a new or empty folder."""
+        from asyncsim.policies import _hub
+        from asyncsim.policies._pretraining import scratch
+
+        if self.recipe is not None:
+            super().export(parameters, folder)
+        path = files.named("folder", folder).expanduser().absolute()
+        free = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+        checks.require(free, "folder", str(path), "new or empty", "give another folder")
+        network: Any = self.as_module(parameters)
+        fresh = scratch(path.parent)
+        try:
+            with _hub.quiet(_hub.library()):
+                network.save_pretrained(fresh.path)
+                self.tokenizer.tokenizer.save_pretrained(fresh.path)
+            os.chmod(fresh.path, 0o755)
+            os.replace(fresh.path, path)
+        finally:
+            fresh.remove()
 
     def describe(self) -> dict[str, Any]:
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
@@ -284,13 +285,13 @@ class Training:
         """What the recorder of a block calls: the listener with a record of this block."""
         if not self.callbacks:
             return None
-        updates = self.jobs[0].shared.spec.updates
+        spec = self.jobs[0].shared.spec
         block, of = self.places.index(piece.start), len(self.places)
         numbers = np.arange(piece.start, piece.stop)
         numbers.flags.writeable = False
 
-        def hear(update: int, metrics: dict[str, np.ndarray]) -> None:
-            recorded = Recorded(update, updates, block, of, numbers, metrics)
+        def hear(update: int, metrics: dict[str, np.ndarray], parameters: Any) -> None:
+            recorded = Recorded(update, spec.updates, block, of, numbers, metrics, parameters, spec.trained_policy)
             for callback in self.callbacks:
                 callback(recorded)
 

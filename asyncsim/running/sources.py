@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, manifest, records
+from asyncsim.base import calls, checks, manifest, records
 from asyncsim.base.feeds import EagerFeed, head
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _ranges
@@ -143,6 +144,8 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
         header["manifest"]["weights"] = frozen
     if digest := getattr(spec.task, "digest", ""):
         header["manifest"]["data"] = digest
+    with suppress(checks.InputError):  # one that no file can hold
+        header["policy"] = calls.written("policy", spec.trained_policy)
     sizes = [len(part.parameters) for part in parts]
     R = sum(sizes)
     if by is not None:

@@ -16,8 +16,8 @@ from asyncsim.base.parts import choice, flag, handed_on, made, whole
 from asyncsim.tasks import _rows
 from asyncsim.tasks._language import PARTS, Answer, LanguageTask, chosen
 
-TEMPLATES = ("chat",)
-OWN = ("prompts", "completions", "completion_ids", "ended")
+_TEMPLATES = ("chat",)
+_OWN = ("prompts", "completions", "completion_ids", "ended")
 """What a reward may ask for beside the columns of the data."""
 
 
@@ -136,7 +136,7 @@ def text(
     ),
     stop: str | None = handed_on(None, "text that ends an answer beside the model's own end (None: nothing else)"),
     template: str | None = choice(
-        *TEMPLATES, words="that the prompt is a message, or a list of messages, in the model's chat format"
+        *_TEMPLATES, words="that the prompt is a message, or a list of messages, in the model's chat format"
     ).but(None, optional=True),
     horizon: int = whole(64, "T, tokens of the longest answer", 1, checks.LARGEST, remedy="give at least one token"),
     bos: bool = flag("the token that begins a text stands in front of every prompt"),
@@ -163,7 +163,7 @@ def text(
     """
     columns, digest = _rows.read(data, split)
     where = str(data)
-    reserved = sorted({*columns} & {*OWN})
+    reserved = sorted({*columns} & {*_OWN})
     checks.require(not reserved, f"columns of {where}", ", ".join(reserved), "other names", "rename these columns")
     asked = _rows.filled(columns, prompt, where)
     for row, each in enumerate(asked):
@@ -180,7 +180,7 @@ def text(
         told = isinstance(right[row], (str, int, float)) and bool(str(right[row]).strip())
         field, remedy = f"answer of row {row} of {where}", "give every row an answer, or a reward function"
         checks.require(told, field, right[row], "a text or a number", remedy)
-    marker = None if exact else _marker(reward, [*OWN, *columns])
+    marker = None if exact else _marker(reward, [*_OWN, *columns])
     if stop is not None:
         checks.require(isinstance(stop, str) and bool(stop), "stop", stop, "a text", "give stop='\\n', or leave it out")
     texts, answers = ([str(each[row]) for row in rows] for each in ([_words(x) for x in asked], right))
