@@ -205,7 +205,8 @@ _REMEDIES = {
     "action_value": "use policies.mlp(critic='action')",
     "action_values": "use policies.mlp(critic='action')",
     "log_probs": "use a policy with a finite number of actions",
-    "reference": "use policies.tabular(reference=...)",
+    "reference_log_probs": "use policies.tabular(reference=...), policies.causal_lm(reference='start')",
+    "reference": "use policies.tabular(reference=...), policies.causal_lm(reference='start')",
     "log_prob": "the quadratic goes with methods.gradient()",
     "loss": "the quadratic goes with methods.gradient()",
 }

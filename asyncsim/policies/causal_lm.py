@@ -17,12 +17,16 @@ from asyncsim.base import checks, files
 from asyncsim.base.parts import choice, flag, handed_on, made, real, whole
 from asyncsim.policies._policy import Act, Forward, Policy, Replicates, count, fingerprint
 from asyncsim.step.batch import Batch, Draws, Outputs
-from asyncsim.step.versions import View
+from asyncsim.step.versions import View, current
 
 if TYPE_CHECKING:
     from asyncsim.policies._language_network import Model
     from asyncsim.policies._language_sampling import Memory
     from asyncsim.policies._pretraining import Recipe
+
+
+REFERENCE = {"reference": "log_prob", "reference_log_probs": "log_probs"}
+"""Outputs of the reference, and what each of them is of the policy."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class CausalLM(Policy):
     cache: str = "reread"
     distributions: bool = False
     has_critic: bool = False
+    reference: str | None = None
 
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
@@ -50,7 +55,8 @@ class CausalLM(Policy):
 
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
+        held = ("reference", "reference_log_probs") if self.reference is not None else ()
+        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs", *held)
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
@@ -183,12 +189,31 @@ class CausalLM(Policy):
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
 
         `log_probs` of the whole vocabulary are `[R, G, N, T, V]`. A token outside the nucleus has log-prob -inf and no
-        gradient.
+        gradient. Log-probs of the reference have none either, and are computed once for a batch.
         """
         from asyncsim.policies._language_scoring import forward, prepare
 
+        names = self.named(names)
+        live = tuple(name for name in names if name not in REFERENCE) or ("log_prob",)
         with torch.no_grad():
-            return forward(prepare(self, self.compute, view, batch, self.named(names)), tuple(batch.action.shape))
+            passed = forward(prepare(self, self.compute, view, batch, live), tuple(batch.action.shape))
+            return Forward(passed.outputs | self._referred(batch, [n for n in names if n in REFERENCE]), passed.pullback)
+
+    def _referred(self, batch: Batch, names: Iterable[str]) -> Outputs:
+        """Log-probs of a batch at the initial weights; the batch keeps them for later updates on it."""
+        from asyncsim.policies._language_scoring import prepare, widened
+
+        for name in names:
+            if name not in batch.behavior:
+                flat = self._start.to(batch.mask.device).expand(len(batch.action), -1)
+                scoring = prepare(self, self.compute, current({"parameters": flat}), batch, (REFERENCE[name],))
+                batch.behavior[name] = widened(scoring.values()[REFERENCE[name]], tuple(batch.action.shape))
+        return {name: batch.behavior[name] for name in names}
+
+    @cached_property
+    def _start(self) -> Tensor:
+        """The weights as they were loaded, `[1, P]`."""
+        return self.initial(1)
 
     def greedy(self) -> CausalLM:
         """The same policy that always takes the likeliest token."""
@@ -239,6 +264,7 @@ class CausalLM(Policy):
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
         chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
         chosen |= {"critic": True} if self.has_critic else {}
+        chosen |= {"reference": self.reference} if self.reference is not None else {}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -283,7 +309,8 @@ _TOP_P = real(
 @made(
     "textbook",
     "a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats, `[R, G, N, T]`. A "
-    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`. Where a part asks for it "
+    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`, a reference `reference`, its "
+    "log-prob of the token in nats, and `reference_log_probs` of the vocabulary. Where a part asks for it "
     "there is `log_probs` of the vocabulary, `[R, G, N, T, V]`",
     "settings outside these ranges",
 )
@@ -325,6 +352,9 @@ def causal_lm(
     ),
     distributions: bool = flag("the sampler records whole distributions"),
     critic: bool = flag("there is a value head"),
+    reference: str | None = choice(
+        "start", words="which policy KL penalties and TBA hold close: the one that training starts from"
+    ).but(None, optional=True),
 ) -> CausalLM:
     """A causal language model that is sampled with a key-value cache and trained in its last layers or all of them.
 
@@ -343,7 +373,7 @@ def causal_lm(
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
     settings = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, distributions, critic)
-    return CausalLM(model, temperature, top_p, top_k, *settings)
+    return CausalLM(model, temperature, top_p, top_k, *settings, reference)
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:
