@@ -262,6 +262,23 @@ class Trace:
         columns = ["mean", "standard_error", "low", "high", "replicates", "independent"]
         return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
 
+    def texts(self) -> pd.DataFrame:
+        """Samples of what was asked and answered, where `diagnostics.texts` was recorded: a row for each.
+
+        Columns: `update`, `replicate`, `prompt`, `response`, `reward`, `staleness` (versions) and `ended`.
+        """
+        import pandas as pd
+
+        arrays = {name[6:]: values for name, values in self.accumulated.items() if name.startswith("texts/")}
+        remedy = 'record them with Spec(diagnostics=["default", "texts"])'
+        checks.require(bool(arrays), "texts", "not recorded", "recorded", remedy)
+        shape = arrays["update"].shape
+        arrays["replicate"] = np.broadcast_to(np.arange(shape[-1]), shape)
+        names = ("update", "replicate", "prompt", "response", "reward", "staleness", "ended")
+        table = pd.DataFrame({name: arrays[name].ravel() for name in names})
+        table = table[table["update"].notna()].astype({"update": int, "ended": bool})
+        return table.sort_values(["update", "replicate"], kind="stable", ignore_index=True)
+
     def to_xarray(self) -> xarray.Dataset:
         """The trace as an `xarray.Dataset`, arrays with names for their axes.
 

@@ -194,7 +194,10 @@ def _pad(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
     """The array with as many rows as that of another block; rows that a stopped block has not reached are missing."""
     if values is not None and values.shape[:-1] == like.shape[:-1]:
         return values
-    rows = np.full((*like.shape[:-1], size), math.nan)
+    text = like.dtype.kind == "U"
+    rows = np.full((*like.shape[:-1], size), "" if text else math.nan)
+    if text:
+        rows = rows.astype(like.dtype if values is None else np.result_type(like, values))
     if values is not None:
         rows[: len(values)] = values
     return rows
