@@ -16,8 +16,8 @@ from asyncsim.updates._link import Record, State, link
 _FACTOR = number(0.9, "factor below 1", 0.0, 1.0 - 1e-12, remedy="give a factor below 1")
 
 
-@link("textbook", reports="schedule_scale, a pure number")
-class schedule:
+@link("textbook", reports="lr_schedule_scale, a pure number")
+class lr_schedule:
     """Warm-up and decay of the learning rate: a factor on the step that depends on the number of the update.
 
     step <- f_t step, t = 0, 1, ... counts updates that were not skipped. f_t = (t + 1) / warmup in the first `warmup`
@@ -51,7 +51,7 @@ class schedule:
             over = torch.clamp((count - self.warmup) / (self.updates - self.warmup), 0.0, 1.0)
             left = 1.0 - over if self.decay == "linear" else 0.5 * (1.0 + torch.cos(math.pi * over))
             factor = factor * (self.floor + (1.0 - self.floor) * left)
-        record.statistics["schedule_scale"] = factor[:, 0]
+        record.statistics["lr_schedule_scale"] = factor[:, 0]
         record.direction = record.direction * factor.to(record.direction.dtype)
         return record, {"count": count + 1.0}
 
@@ -61,7 +61,7 @@ class adamw:
     """Adam with decoupled weight decay: the parameters shrink beside Adam's step.
 
     step = lr (m_hat / (sqrt(v_hat) + eps) - weight_decay theta), moments as in `adam`. Every parameter decays, norms
-    and embeddings too. `schedule` behind it scales the decay as well, as a learning rate would.
+    and embeddings too. `lr_schedule` behind it scales the decay as well, as a learning rate would.
     """
 
     lr: Any = number(..., "learning rate in units of parameter per direction", 0.0, remedy="give a non-negative rate")
