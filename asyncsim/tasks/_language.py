@@ -144,7 +144,7 @@ class LanguageTask(Task):
     def rewards(self, prompts: Sequence[int], answers: Sequence[Answer]) -> list[float]:
         """What answers to prompts earn: their score, 0 where one has not ended."""
         pairs = zip(prompts, answers, strict=True)
-        return [self.paid(f"score of an answer to prompt {q}", self.score(q, a.text)) if a.ended else 0.0
+        return [reward_of(f"score of an answer to prompt {q}", self.score(q, a.text)) if a.ended else 0.0
                 for q, a in pairs]  # fmt: skip
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
@@ -161,12 +161,6 @@ class LanguageTask(Task):
         first = {"first_prompt": self.texts[0], "first_answer": self.answers[0]}
         return {**super().describe(), **first, **{f"task_{name}": getattr(self, name) for name in own}}
 
-    @staticmethod
-    def paid(what: str, score: Any) -> float:
-        """A reward as a number; what is none is refused by name."""
-        number = float(score) if isinstance(score, (bool, np.bool_)) else score
-        return checks.real(what, number, "return a number")
-
     def _stops(self) -> tuple[int, ...]:
         """Ids that stop an answer."""
         return tuple(sorted({*self.tokenizer.newline, *self.tokenizer.end}))
@@ -178,6 +172,12 @@ class LanguageTask(Task):
     def _ended(self, ids: Sequence[int]) -> bool:
         """Whether the last token of an answer stops it."""
         return bool(ids) and ids[-1] in self._stops()
+
+
+def reward_of(what: str, score: Any, remedy: str = "return a number from `score`") -> float:
+    """A reward as a number; `what` is no number is refused by name."""
+    number = float(score) if isinstance(score, (bool, np.bool_)) else score
+    return checks.real(what, number, remedy)
 
 
 def padded(encoded: Sequence[Sequence[int]]) -> np.ndarray:

@@ -95,13 +95,14 @@ def _digest(paths: Sequence[Path]) -> str:
 def column(columns: Columns, name: str, what: str, data: Any) -> list[Any]:
     """A column by its name; raises `InputError` that lists those of the data."""
     remedy = f"name a column of {data}: {', '.join(columns)}"
-    checks.require(name in columns, f"{what} column", name, "a column of the data", remedy)
+    known = isinstance(name, str) and name in columns
+    checks.require(known, what, name, "a column of the data", remedy)
     return columns[name]
 
 
 def filled(columns: Columns, form: str, data: Any) -> list[Any]:
     """A column by its name, or a format such as "Q: {question}" filled from the columns of every row."""
-    if form in columns or "{" not in form:
+    if not isinstance(form, str) or form in columns or "{" not in form:
         return column(columns, form, "prompt", data)
     try:
         pieces = list(Formatter().parse(form))

@@ -14,7 +14,7 @@ from torch import Tensor
 from asyncsim.base import checks, outside
 from asyncsim.base.parts import choice, flag, handed_on, made, whole
 from asyncsim.tasks import _rows
-from asyncsim.tasks._language import PARTS, Answer, LanguageTask, chosen
+from asyncsim.tasks._language import PARTS, Answer, LanguageTask, chosen, reward_of
 
 _TEMPLATES = ("chat",)
 _OWN = ("prompts", "completions", "completion_ids", "ended")
@@ -93,7 +93,7 @@ class Text(LanguageTask):
         count = len(given) if listed else 1
         checks.require(listed and count == len(answers), f"rewards of {name}", given, f"{len(answers)} numbers", remedy)
         values = given.tolist() if hasattr(given, "tolist") else given
-        return [self.paid(f"{name}, of an answer to prompt {q}", x) for q, x in zip(prompts, values, strict=True)]
+        return [reward_of(f"{name}, of an answer to prompt {q}", x, remedy) for q, x in zip(prompts, values, strict=True)]
 
     def describe(self) -> dict[str, Any]:
         """Header of a run; the data by its digest."""
