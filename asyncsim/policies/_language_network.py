@@ -442,6 +442,15 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
         raise checks.InputError("lora", dict(fields), "what adapters can be made of", remedy) from error
 
 
+def merged(network: Any) -> nn.Module:
+    """A network without adapters, whose maps are what they were with them: W + (alpha / r) B A."""
+    for name, module in [each for each in network.named_modules() if hasattr(each[1], "base_layer")]:
+        module.merge()
+        parent, _, own = name.rpartition(".")
+        setattr(network.get_submodule(parent), own, module.base_layer)
+    return network
+
+
 def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
     """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asyncsim.base import checks, plugins
 from asyncsim.step.batch import Batch, Draws, Outputs
@@ -213,6 +213,16 @@ class Policy:
             "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
         )
 
+    def as_module(self, parameters: Tensor) -> nn.Module:
+        """The network with these parameters `[P]`, alone, as torch and others use it."""
+        bound, remedy = "a network", "use policies.mlp, policies.module or policies.causal_lm"
+        raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
+
+    def export(self, parameters: Tensor, folder: Any) -> None:
+        """Write the network with these parameters `[P]` as `transformers` reads it."""
+        bound, remedy = "a model that transformers reads", "save trace.module() with torch.save"
+        raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
+
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
         raise NotImplementedError
@@ -223,7 +233,8 @@ _REMEDIES = {
     "action_value": "use policies.mlp(critic='action')",
     "action_values": "use policies.mlp(critic='action')",
     "log_probs": "use a policy with a finite number of actions",
-    "reference": "use policies.tabular(reference=...)",
+    "reference_log_probs": "use policies.tabular(reference=...), policies.causal_lm(reference='start')",
+    "reference": "use policies.tabular(reference=...), policies.causal_lm(reference='start')",
     "log_prob": "the quadratic goes with methods.gradient()",
     "loss": "the quadratic goes with methods.gradient()",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -10,18 +12,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from asyncsim.base import checks
+from asyncsim.base import checks, files
 from asyncsim.base.parts import choice, flag, handed_on, made, real, whole
 from asyncsim.policies._policy import Act, Forward, Policy, Replicates, Written, fingerprint, numbers
 from asyncsim.step.batch import Batch, Draws, Outputs
-from asyncsim.step.versions import View, Weights
+from asyncsim.step.versions import View, Weights, current
 
 if TYPE_CHECKING:
     from asyncsim.policies._language_network import Model
     from asyncsim.policies._language_sampling import Memory
     from asyncsim.policies._pretraining import Recipe
+
+
+REFERENCE = {"reference": "log_prob", "reference_log_probs": "log_probs"}
+"""Outputs of the reference, and what each of them is of the policy."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,7 @@ class CausalLM(Policy):
     has_critic: bool = False
     lora: Mapping[str, Any] | None = None
     truncate: str = "both"
+    reference: str | None = None
 
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
@@ -52,7 +59,8 @@ class CausalLM(Policy):
 
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
+        held = ("reference", "reference_log_probs") if self.reference is not None else ()
+        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs", *held)
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
@@ -218,24 +226,91 @@ class CausalLM(Policy):
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
 
         `log_probs` of the whole vocabulary are `[R, G, N, T, V]`. A token outside the nucleus has log-prob -inf and no
-        gradient.
+        gradient. Log-probs of the reference have none either, and are computed once for a batch.
         """
         from asyncsim.policies._language_scoring import forward, prepare
 
+        names = self.named(names)
+        live = tuple(name for name in names if name not in REFERENCE) or ("log_prob",)
         with torch.no_grad():
-            scoring = prepare(self, self.compute, self.scored_distribution, view, batch, self.named(names))
-            return forward(scoring, tuple(batch.action.shape))
+            scoring = prepare(self, self.compute, self.scored_distribution, view, batch, live)
+            passed = forward(scoring, tuple(batch.action.shape))
+            return Forward(
+                passed.outputs | self._referred(batch, [n for n in names if n in REFERENCE]), passed.pullback
+            )
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """|sum_t w_t grad log pi(a_t|...)|^2 of each sample, `[R, G, N]`, by a backward pass a sample."""
         from asyncsim.policies._language_scoring import prepare, score_norm
 
-        shape, scoring = (
-            batch.action.shape,
-            prepare(self, self.compute, self.scored_distribution, view, batch, ("log_prob",)),
-        )
+        shape = batch.action.shape
+        scoring = prepare(self, self.compute, self.scored_distribution, view, batch, ("log_prob",))
         rows = weight.expand(shape).reshape(-1, shape[3])[:, : scoring.action.shape[1]]
         return score_norm(scoring, rows.to(scoring.flat.dtype)).reshape(shape[:3])
+
+    def _referred(self, batch: Batch, names: Iterable[str]) -> Outputs:
+        """Log-probs of a batch at the initial weights; the batch keeps them for later updates on it."""
+        from asyncsim.policies._language_scoring import prepare, widened
+
+        for name in names:
+            if name not in batch.behavior:
+                flat = self._start.to(batch.mask.device).expand(len(batch.action), -1)
+                view, law = current({"parameters": flat}), self.scored_distribution
+                scoring = prepare(self, self.compute, law, view, batch, (REFERENCE[name],))
+                batch.behavior[name] = widened(scoring.values()[REFERENCE[name]], tuple(batch.action.shape))
+        return {name: batch.behavior[name] for name in names}
+
+    @cached_property
+    def _start(self) -> Tensor:
+        """The weights as they were loaded, `[1, P]`."""
+        return self.initial(1)
+
+    def greedy(self) -> CausalLM:
+        """The same policy that always takes the likeliest token."""
+        twin = dataclasses.replace(self, temperature=1.0, top_p=1.0, top_k=1)
+        # What is loaded is the same.
+        twin.__dict__["_loaded"] = self._loaded
+        return twin
+
+    def as_module(self, parameters: Tensor) -> nn.Module:
+        """The network with trained weights `[P]` in place of the loaded ones, float32, without a value head."""
+        from asyncsim.policies import _hub
+        from asyncsim.policies._language_network import CRITIC, adapted, merged
+
+        if self.recipe is None:
+            network = _hub.load(self.name, torch.float32)[0]
+            if self.lora is not None:
+                adapted(network, self.lora)
+        else:
+            network = copy.deepcopy(self.model.network)
+            network._modules.pop(CRITIC, None)
+        own = dict(network.named_parameters())
+        parts = parameters.float().split([shape.numel() for _, shape in self.model.trained])
+        for (name, shape), part in zip(self.model.trained, parts, strict=True):
+            if name in own:
+                own[name].data.copy_(part.reshape(shape))
+        return network if self.lora is None else merged(network)
+
+    def export(self, parameters: Tensor, folder: files.Where) -> None:
+        """Weights, configuration and tokenizer as `save_pretrained` writes them, in a new or empty folder."""
+        from asyncsim.policies import _hub
+        from asyncsim.policies._pretraining import scratch
+
+        if self.recipe is not None:
+            super().export(parameters, folder)
+        path = files.named("folder", folder).expanduser().absolute()
+        free = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+        checks.require(free, "folder", str(path), "new or empty", "give another folder")
+        network: Any = self.as_module(parameters)
+        fresh = scratch(path.parent)
+        try:
+            with _hub.quiet(_hub.library()):
+                network.save_pretrained(fresh.path)
+                self.tokenizer.tokenizer.save_pretrained(fresh.path)
+            os.chmod(fresh.path, 0o755)
+            os.replace(fresh.path, path)
+        finally:
+            fresh.remove()
 
     def describe(self) -> dict[str, Any]:
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
@@ -244,6 +319,7 @@ class CausalLM(Policy):
         chosen |= {} if self.lora is None else {"lora": {**self.lora}, "trained_parameters": self.size}
         chosen |= {"truncate": self.truncate} if self.truncate != "both" else {}
         chosen |= {} if self.decode == "auto" else {"decode": self.decode}
+        chosen |= {"reference": self.reference} if self.reference is not None else {}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -297,7 +373,8 @@ _TOP_P = real(
 @made(
     "textbook",
     "a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats, `[R, G, N, T]`. A "
-    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`. Where a part asks for it "
+    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`, a reference `reference`, its "
+    "log-prob of the token in nats, and `reference_log_probs` of the vocabulary. Where a part asks for it "
     "there is `log_probs` of the vocabulary, `[R, G, N, T, V]`",
     "settings outside these ranges",
 )
@@ -357,6 +434,9 @@ def causal_lm(
         "trainer scores the whole softmax, as most trainers do, which counts as mismatch",
         remedy="say who truncates",
     ),
+    reference: str | None = choice(
+        "start", words="which policy KL penalties and TBA hold close: the one that training starts from"
+    ).but(None, optional=True),
 ) -> CausalLM:
     """A causal language model that is sampled with a key-value cache and trained whole, in its last layers or adapters.
 
@@ -379,7 +459,7 @@ def causal_lm(
     remedy = "leave decode out, or use cache='reread'"
     checks.require(decode != "fixed" or cache == "reread", "decode", decode, "packed where caches are kept", remedy)
     parts = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, decode, distributions, critic)
-    return CausalLM(model, temperature, top_p, top_k, *parts, _adapters(lora, train_layers), truncate)
+    return CausalLM(model, temperature, top_p, top_k, *parts, _adapters(lora, train_layers), truncate, reference)
 
 
 def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:

@@ -348,6 +348,9 @@ def _first(shape: tuple[int, ...]) -> Tensor:
 
 def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn, t: int, active: Tensor) -> None:
     task, going = sampler.task, turn.going & active
+    if task.watches:
+        assert trajectories.action is not None
+        going = going & task.goes_on(trajectories.action[..., : t + 1])
     last = t + 1 == task.horizon
     # Fill mask and state ahead.
     if not last:
