@@ -213,12 +213,13 @@ class Prompts:
 
 
 def alike(table: Tensor) -> tuple[Tensor, Tensor]:
-    """The first of each kind of row of a table, int64 `[b]` ascending, and which of these every row equals, `[B]`.
+    """The first of each kind of row of a table or list, int64 `[b]` ascending, and which of these every row equals.
 
     >>> [part.tolist() for part in alike(torch.tensor([[7, 1], [3, 2], [7, 1], [3, 1]]))]
     [[0, 1, 3], [0, 1, 0, 2]]
     """
-    kinds, kind = torch.unique(table, dim=0, return_inverse=True)
+    # Of single numbers torch asks in one sort, of rows one by one.
+    kinds, kind = torch.unique(table, dim=0 if table.ndim > 1 else None, return_inverse=True)
     row = torch.arange(len(kind))
     first = torch.full((len(kinds),), len(kind)).scatter_reduce_(0, kind, row, "amin")
     first, order = first.sort()

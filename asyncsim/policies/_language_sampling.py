@@ -63,10 +63,16 @@ def choose(log_prob: Tensor, uniform: Tensor, which: Tensor | None = None) -> Te
     times the total stays below the total, so some edge lies above it.
     """
     edges = log_prob.double().exp().cumsum(-1)
-    edges = edges if which is None else edges[which]
+    edges = edges if which is None else picked(edges, which)
     token = torch.searchsorted(edges, (uniform * edges[:, -1]).unsqueeze(1), right=True).squeeze(1)
     # Weights that have diverged give NaN, above which there is no edge.
     return token.clamp(max=log_prob.shape[1] - 1)
+
+
+def picked(table: Tensor, which: Tensor) -> Tensor:
+    """Rows int64 `[B]` of a table `[b, V]`, which is not copied where these are all of its rows in order."""
+    same = len(which) == len(table) and torch.equal(which, torch.arange(len(which)))
+    return table if same else table[which]
 
 
 class Lane:
@@ -167,7 +173,8 @@ class Lane:
         """Read the last token of some rows, once for those that stay alike."""
         assert self.cache is not None
         t = actions.shape[1]
-        first, which = alike(torch.stack([self.place[rows], actions[rows, t - 1]], 1))
+        last = actions[rows, t - 1]
+        first, which = alike(self.place[rows] * (last.max() + 1) + last)
         leaders = rows[first]
         self._seat(rows, which, leaders)
         places, everyone = self.place[leaders], len(leaders) == len(self.rows)
@@ -176,7 +183,7 @@ class Lane:
         ids, place = actions[self.rows, t - 1 :], (prompts.length + t - 1).unsqueeze(1)
         logits = read(self._live, ids, place, prompts.occupied(t)[:, None, None], self.cache, 1)[:, 0]
         self.upto[rows] = t
-        return logits[places], which
+        return picked(logits, places), which
 
     def _seat(self, rows: Tensor, which: Tensor, leaders: Tensor) -> None:
         """Give each kind of row a place of its own, before the columns of its leader are written.
@@ -187,13 +194,14 @@ class Lane:
         places = self.place[leaders]
         others = self.place >= 0
         others[rows] = False
-        if len(torch.unique(places)) < len(places) or 4 * len(places) <= 3 * len(self.rows):
+        taken = torch.zeros(len(self.rows), dtype=torch.bool).index_fill_(0, places, True)
+        if int(taken.sum()) < len(places) or 4 * len(places) <= 3 * len(self.rows):
             self.leave(others.nonzero()[:, 0])
             self.cache, self.rows = self.cache.select(places), leaders
             self.place[rows] = which
             return
         # Rows that are not read on lose a place whose columns go on without them.
-        self.leave((others & torch.isin(self.place, places)).nonzero()[:, 0])
+        self.leave((others & taken[self.place.clamp(min=0)]).nonzero()[:, 0])
         self.place[rows] = places[which]
         self.rows[places] = leaders
 
@@ -304,7 +312,9 @@ def draw(policy: Any, view: View, memory: Memory, draws: Draws, token: int, acti
     model, whole = policy.model, policy.distributions
     shape = active.shape
     uniform, active = draws.uniform(token, 0).reshape(-1), active.reshape(-1)
-    owner = owners(view, (*shape, 1)).reshape(-1)
+    # Where all rows read the same weights there is nothing to look up.
+    same = view.single and shape[0] == 1
+    owner = torch.full(active.shape, int(view.slot.flat[0])) if same else owners(view, (*shape, 1)).reshape(-1)
     action = torch.zeros_like(owner)
     log_prob = torch.zeros(owner.shape, dtype=view.weights["parameters"].dtype)
     stale, value = torch.zeros_like(log_prob), torch.zeros_like(log_prob)
