@@ -241,6 +241,8 @@ def pretended(same=True):
         stack.enter_context(mock.patch.object(torch.cuda, "is_available", lambda: True))
         stack.enter_context(mock.patch.object(torch.cuda, "get_device_name", lambda *_: "in name only"))
         stack.enter_context(mock.patch.object(torch.cuda, "mem_get_info", lambda *_: (FREE_BYTES, FREE_BYTES)))
+        for name in ("memory_reserved", "memory_allocated"):
+            stack.enter_context(mock.patch.object(torch.cuda, name, lambda *_: 0))
         stack.enter_context(Operations(ledger))
         stack.enter_context(Names(ledger))
         yield ledger
