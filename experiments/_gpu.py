@@ -105,7 +105,7 @@ def _left(
         except ImportError as error:
             missing[name] = str(error)
             continue
-        listed = module.QUICK if quick else getattr(module, "GPU", None)
+        listed: Any = module.QUICK if quick else getattr(module, "GPU", None)
         checks.require(bool(listed), f"{name}.GPU", listed, "a list of settings", "choose an experiment with GPU")
         for each in listed:
             setting = {**each, "device": device}

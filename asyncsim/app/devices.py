@@ -16,21 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim import chain, methods, policies, schedules, tasks, updates
 from asyncsim.base import checks
 from asyncsim.base.manifest import manifest
-from asyncsim.methods.regression import reinforce
 from asyncsim.policies._language_network import FORMATS
-from asyncsim.policies.causal_lm import CausalLM, causal_lm
+from asyncsim.policies.causal_lm import CausalLM
 from asyncsim.running.callbacks import Recorded
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
 from asyncsim.sampling.rollouts import Sampler, generate
-from asyncsim.schedules.imposed import fixed
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch
-from asyncsim.tasks.texts import arithmetic
-from asyncsim.updates._link import chain
-from asyncsim.updates.steps import adam, clip_norm, sgd
 
 BOUNDS = {"log-probs, nats": 1e-4, "gradient, relative": 1e-3, "greedy tokens, share": 0.0, "resumed run": 0.0}
 """Largest deviation that counts as rounding in float32; what is discrete has to be equal."""
@@ -52,19 +48,19 @@ class Size:
         """A character model of random weights, the same on every machine, cold enough for tokens to differ."""
         heads = max(1, self.width // 64)
         shape = {"width": self.width, "layers": self.layers, "heads": heads, "hidden": 4 * self.width, "steps": 0}
-        return causal_lm("char", recipe=shape, **{"temperature": 0.25, **settings})
+        return policies.causal_lm("char", recipe=shape, **{"temperature": 0.25, **settings})
 
-    def spec(self, device: str, updates: int, **changes: Any) -> Spec:
-        """A run on sums of two digits, one version behind."""
+    def spec(self, device: str, length: int, **changes: Any) -> Spec:
+        """A run of `length` updates on sums of two digits, one version behind."""
         settings: dict[str, Any] = {
-            "task": arithmetic(digits=2, prompts=self.groups, horizon=self.horizon),
-            "system": fixed(1, groups_per_batch=self.groups),
-            "method": reinforce(),
-            "update": chain(clip_norm(1.0), adam(1e-4)),
+            "task": tasks.arithmetic(digits=2, prompts=self.groups, horizon=self.horizon),
+            "system": schedules.fixed(1, groups_per_batch=self.groups),
+            "method": methods.reinforce(),
+            "update": chain(updates.clip_norm(1.0), updates.adam(1e-4)),
             "policy": self.policy(),
             "diagnostics": ["batch_return"],
         }
-        sizes = {"samples_per_group": self.samples, "updates": updates, "replicates": 1}
+        sizes = {"samples_per_group": self.samples, "updates": length, "replicates": 1}
         return Spec(**{**settings, **sizes, "device": device, **changes})
 
 
@@ -103,7 +99,7 @@ def driver() -> str | None:
 
 def drawn(policy: CausalLM, size: Size, device: str) -> tuple[Tensor, Tensor, Tensor]:
     """Prompts, tokens int64 `[1, G, N, T]` and their mask, drawn on a device."""
-    task = arithmetic(digits=2, prompts=size.groups, horizon=size.horizon)
+    task = tasks.arithmetic(digits=2, prompts=size.groups, horizon=size.horizon)
     ids = np.arange(size.groups * size.samples).reshape(1, size.groups, size.samples)
     with torch.no_grad(), versions.on(device):
         sampler = Sampler(task.fit(policy), policy, size.samples, 0, np.arange(1), np.zeros(1, dtype=np.int64))
@@ -169,8 +165,8 @@ def formats(device: str, size: Size) -> Iterator[dict[str, Any]]:
                 policy = size.policy(sampler=sampler, compute=compute)
                 changes = {
                     "policy": policy,
-                    "system": fixed(0, groups_per_batch=size.groups),
-                    "update": chain(sgd(0.0)),
+                    "system": schedules.fixed(0, groups_per_batch=size.groups),
+                    "update": chain(updates.sgd(0.0)),
                     "diagnostics": MISMATCH,
                 }
                 trace = run(size.spec(device, 1, **changes), 0, False)

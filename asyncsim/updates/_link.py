@@ -200,10 +200,11 @@ def in_one(
     arrays in ten kernels.
     """
     step, counts = torch.zeros_like(g), count[:, 0].float()
-    rows = [list(each.unbind(0)) for each in (step, g, first, second)]
+    steps, gradients, firsts, seconds, numbers = (list(x.unbind(0)) for x in (step, g, first, second, counts))
     # A step is where parameters at 0 move to. Theirs descends; to maximize it would turn the moments as well.
     knobs: dict[str, Any] = {"lr": -lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": 0.0}
-    functional.adam(*rows, [], list(counts.unbind(0)), amsgrad=False, maximize=False, fused=True, **knobs)
+    knobs |= {"amsgrad": False, "maximize": False, "fused": True}
+    functional.adam(steps, gradients, firsts, seconds, [], numbers, **knobs)
     return step
 
 
