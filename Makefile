@@ -15,6 +15,10 @@ DOCS := $(VENV)/.installed-docs
 WRITERS := cluster,tensorboard,xarray
 SERVER := 'moto[s3]' flask flask-cors
 WORKERS ?= 2
+# What a card is asked, for how many seconds, and where its rows go.
+BUDGET ?= 540
+OUT ?= build/gpu
+DEVICE ?= cuda
 # An older processor: other kernels of OpenBLAS, torch and NumPy, and numba's code for any x86.
 OLDER := OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic
 OLDER += NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR"
@@ -25,7 +29,7 @@ EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := demo
-.PHONY: demo everything test test-rows test-older try test-long mutants lint types stubs figures notebooks docs bench llm cluster clean
+.PHONY: demo everything test test-rows test-older try test-long mutants lint types stubs figures notebooks docs bench gpu llm cluster clean
 
 # What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
@@ -119,6 +123,10 @@ notebooks: $(DEV)  ## the notebooks and the solutions of their exercises, run ag
 
 bench: $(BENCH)  ## writes build/bench.json and benchmarks/README.md, in ten minutes
 	$(BIN)/python -m benchmarks --page
+
+# With the Python that is there: nothing is installed, since a card may be there for minutes only.
+gpu:  ## a card against the CPU, then every experiment with settings for one: make gpu PYTHON=python3 BUDGET=540 OUT=dir
+	PYTHONPATH=. $(PYTHON) -m experiments --gpu --out $(OUT) --budget $(BUDGET) --device $(DEVICE) $(if $(QUICK),--quick)
 
 llm: $(LLM)  ## what language models beside the character model need, and one of 135 million parameters
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from asyncsim.app import wording
-from asyncsim.base import workers
+from asyncsim.base import checks, workers
 from asyncsim.base.checks import InputError, RunError
 from experiments import _carried, _store
 
@@ -34,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--workers", type=int, metavar="N", help="worker processes for settings (default: one a core; 1: this process)"
     )
-    parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the networks run")
+    parser.add_argument("--device", metavar="cpu|cuda", help="where networks run (default: cpu; cuda for --gpu)")
+    parser.add_argument("--gpu", action="store_true", help="settings for a card, small ones first, with --out; resumes")
+    parser.add_argument("--budget", type=float, default=540.0, metavar="S", help="when --gpu ends (default: 540)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the rows; of several, DIR/NAME for each")
     parser.add_argument(
         "--carry",
@@ -44,11 +46,17 @@ def main(arguments: list[str] | None = None) -> int:
         help="committed rows count for rewritten code, whose quick rows in AFTER are those in BEFORE to the bit",
     )
     options = parser.parse_args(arguments)
-    if not (options.list or options.names or options.all):
+    if not (options.list or options.names or options.all or options.gpu):
         parser.error("give the name of an experiment or of a paper, --all or --list")
     try:
         if options.list:
             _list()
+        elif options.gpu:
+            from experiments import _gpu
+
+            checks.require(options.out is not None, "--out", None, "given with --gpu", "name a folder for these rows")
+            names = [name for asked in options.names for name in _store.questions(asked)] or _gpu.with_settings()
+            _gpu.carry_out(names, options.out, options.budget, options.device or "cuda", options.quick)
         elif options.carry:
             before, after = options.carry
             for asked in options.names:
@@ -83,7 +91,7 @@ def _make(options: argparse.Namespace) -> None:
     folders = [options.out and (options.out if alone else options.out / name) for name in names]
     changes = wording.settings(options.changes)
     plans = [
-        _store.plan(name, options.quick, options.resume, out, options.device, changes, options.other_code)
+        _store.plan(name, options.quick, options.resume, out, options.device or "cpu", changes, options.other_code)
         for name, out in zip(names, folders, strict=True)
     ]
     total = sum(len(each.left) for each in plans)

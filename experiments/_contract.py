@@ -16,7 +16,9 @@ from asyncsim.base.plugins import summaries
 from asyncsim.base.records import plain
 
 HERE = Path(__file__).resolve().parent
-MACHINERY = frozenset({"__init__", "_carried", "_contract", "_gallery", "_looks", "_pipeline", "_source", "_store"})
+MACHINERY = frozenset(
+    {"__init__", "_carried", "_contract", "_gallery", "_gpu", "_looks", "_pipeline", "_source", "_store"}
+)
 """Modules that store, draw and print what others compute."""
 
 

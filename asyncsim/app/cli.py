@@ -1,10 +1,10 @@
-"""The command line: list, run, compare, sweep, results, verify, timeline, log, conformance, diagnose.
+"""The command line: list, run, compare, sweep, results, verify, timeline, log, conformance, diagnose, device.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
     0    all well
     1    a claim is violated (or a planted defect not caught), a loss or controller deviates, a unit of a sweep failed,
-         a finding on telemetry differs
+         a finding on telemetry differs, a device differs from the CPU
     2    bad input: one line names field, value, bound and remedy
     3    nothing is violated, but a claim or a comparison is undecided, or the point of a claim is outside
     4    an output could not be written; the others are
@@ -430,6 +430,26 @@ def diagnose(o: Options) -> int:
     o.files.write("html", lambda path: diagnosing.write(found, path))
     print(found)
     return o.files.status(int(found.counts["differs"] > 0))
+
+
+@command(
+    app,
+    "where quick json",
+    where=argument(str, ..., "cpu or cuda."),
+    quick=Row(bool, False, "A tiny model, in seconds: whether all of it runs."),
+)
+def device(o: Options) -> int:
+    """Compare a device with the CPU on a language model, in a minute.
+
+    Log-probs, gradients, greedy tokens and resumed runs have to agree (else status 1). Then the mismatch of samplers in
+    each number format, tokens a second, updates a minute, and the peak of memory.
+    """
+    from asyncsim.app import devices
+
+    found = devices.check(o.where, devices.QUICK if o.quick else None)
+    o.files.json(found)
+    print("\n".join(devices.lines(found)))
+    return o.files.status(int(not found["holds"]))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

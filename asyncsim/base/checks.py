@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base.memory import free
+from asyncsim.base.memory import free, free_on
 
 LARGEST = 2**31 - 1
 """Largest count that versions and batches, which are int32, can hold."""
@@ -139,29 +139,32 @@ def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: s
     return int(base**exponent)
 
 
-def memory(parts: Mapping[str, tuple[int, str]]) -> None:
+def memory(parts: Mapping[str, tuple[int, str]], device: str = "cpu") -> None:
     """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory.
 
-    That is what the machine, its control group and the limits of the process leave, or `ASYNCSIM_MEMORY`.
+    That is what the machine, its control group and the limits of the process leave, or the device, or
+    `ASYNCSIM_MEMORY`.
     """
     total = sum(size for size, _ in parts.values())
-    if not fits(total):
-        most, whose = available()
+    if not fits(total, device):
+        most, whose = available(device)
         name, (size, lower) = max(parts.items(), key=lambda part: part[1][0])
         largest = f"at most {most} ({most / (1 << 30):.1f} GiB, {whose}) with all other arrays of the run"
         raise InputError(f"bytes of {name}", size, largest, f"lower {lower}, or set {MEMORY} (as 32GiB)")
 
 
-def fits(size: float) -> bool:
+def fits(size: float, device: str = "cpu") -> bool:
     """Whether the arrays of a run may take so many bytes; for few nobody looks, which takes a millisecond."""
     few = size <= FEW and size_of(MEMORY) is None
-    return few or size <= available()[0]
+    return few or size <= available(device)[0]
 
 
-def available() -> tuple[int, str]:
+def available(device: str = "cpu") -> tuple[int, str]:
     """Bytes that the arrays of one run may take, and in words what bounds them."""
     override = size_of(MEMORY)
-    return free() if override is None else (override, f"as {MEMORY} says")
+    if override is None:
+        return free() if device == "cpu" else free_on(device)
+    return override, f"as {MEMORY} says"
 
 
 def size_of(variable: str) -> int | None:

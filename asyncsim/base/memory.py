@@ -34,6 +34,15 @@ def free(root: str | os.PathLike[str] = "/") -> Free:
     return min(limits, default=Free(ASSUMED, "assumed, as this machine does not say"))
 
 
+def free_on(device: str) -> Free:
+    """What a device leaves, counting what this process has taken from its driver and not yet used."""
+    import torch
+
+    left, _ = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return Free(left + unused, f"free on the {device} device")
+
+
 def _machine(root: Path) -> Iterator[Free]:
     for line in _lines(root / "proc/meminfo"):
         if line.startswith("MemAvailable:"):

@@ -35,6 +35,8 @@ ELEMENTS = 1 << 22
 """Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
 WIDE = 6
 """Numbers that a batch holds for each action of each token where a part reads whole distributions."""
+SCHEDULE = "schedule versions [M, B, G, N, T]"
+"""Name of a run's largest array outside of tensors."""
 ARRAYS = 10
 """Numbers of 8 bytes that a batch holds for each token at one time."""
 
@@ -190,7 +192,11 @@ class Spec:
         price = self.price(metrics)
         # Of shared parameters a version keeps the table as well.
         kept = max(policy.size, getattr(policy, "cells", 0))
-        checks.memory(self._arrays(kept, metrics) | price.arrays())
+        # Schedules are the host's, whatever the device of tensors.
+        arrays = self._arrays(kept, metrics) | price.arrays()
+        hosted = {name: each for name, each in arrays.items() if self.device == "cpu" or name == SCHEDULE}
+        checks.memory(hosted)
+        checks.memory({name: each for name, each in arrays.items() if name not in hosted}, self.device)
         _price.check(price)
         # What parts read of the policy, and knobs of one number per replicate.
         require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
@@ -318,7 +324,7 @@ class Spec:
         }
         if not isinstance(system, records.Schedule):
             M = R if system.coupled else min(self.realizations or system.realizations(R), R)
-            sizes["schedule versions [M, B, G, N, T]"] = (
+            sizes[SCHEDULE] = (
                 (8 + 5 * M * (T if system.mode in ("keep", "reprefill") else 1)) * batches * group,
                 f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
             )

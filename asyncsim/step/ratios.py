@@ -226,7 +226,7 @@ def cosine(first: Tensor, second: Tensor) -> Tensor:
 def _pieces(vector: Tensor) -> tuple[Tensor, ...]:
     """A vector `[R, P]`, of large models in parts: in float64 the whole would take the memory of Adam's state."""
     size = vector.shape[-1]
-    return (vector,) if size <= LARGE else vector.split(max(LARGE, size // 16), dim=-1)
+    return (vector,) if size <= LARGE else vector.split(max(LARGE // 8, size // 16), dim=-1)
 
 
 def _square_over(first: Tensor, second: Tensor) -> Tensor:

@@ -129,15 +129,19 @@ def advance(
     the update at which it stopped (-1: never).
     """
     moved = parameters + step.to(parameters.dtype)
-    if moved.shape[1] > LARGE or moved.device.type != "cpu":
+    elsewhere = moved.device.type != "cpu"
+    if elsewhere or moved.shape[1] > LARGE:
         inside = torch.linalg.vector_norm(moved, dim=-1) < limit
     else:
         inside = (moved * moved).sum(-1) < limit * limit
     if broken is not None:
         inside = inside & ~broken
     going = inside & (diverged < 0)
-    # A GPU would have to wait for the answer.
-    if surely(lambda: going.device.type == "cpu" and bool(going.all())):
+    if elsewhere:
+        # Whether all go on is not asked, since the host would have to wait for the answer.
+        diverged = diverged.masked_fill(~inside & (diverged < 0), update)
+        return torch.where(going.unsqueeze(-1), moved, parameters, out=moved), diverged
+    if surely(lambda: bool(going.all())):
         return moved, diverged
     diverged = torch.where(~inside & (diverged < 0), torch.as_tensor(update, device=diverged.device), diverged)
     return torch.where(going.unsqueeze(-1), moved, parameters), diverged
@@ -196,15 +200,16 @@ def in_one(
     arrays in ten kernels.
     """
     step, counts = torch.zeros_like(g), count[:, 0].float()
-    rows = [list(each.unbind(0)) for each in (step, g, first, second)]
-    knobs: dict[str, Any] = {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": 0.0}
-    # A step is where parameters at 0 move to.
-    functional.adam(*rows, [], list(counts.unbind(0)), amsgrad=False, maximize=True, fused=True, **knobs)
+    steps, gradients, firsts, seconds, numbers = (list(x.unbind(0)) for x in (step, g, first, second, counts))
+    # A step is where parameters at 0 move to. Theirs descends; to maximize it would turn the moments as well.
+    knobs: dict[str, Any] = {"lr": -lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": 0.0}
+    knobs |= {"amsgrad": False, "maximize": False, "fused": True}
+    functional.adam(steps, gradients, firsts, seconds, [], numbers, **knobs)
     return step
 
 
 def one_kernel(record: Record, *knobs: Any) -> bool:
-    """Whether `in_one` can make the step: off the CPU, one number for all replicates, no moment that is needed again."""
+    """Whether `in_one` can make the step: off the CPU, equal knobs for all replicates, no moment needed again."""
     return record.direction.device.type != "cpu" and record.spare and all(isinstance(each, float) for each in knobs)
 
 

@@ -4,6 +4,7 @@ A part is tried on the language model; one that this policy refuses, on a small 
 """
 
 import dataclasses
+import inspect
 from functools import cache
 
 import numpy as np
@@ -17,9 +18,14 @@ TINY = {"width": 16, "layers": 1, "heads": 2, "hidden": 16, "context": 64, "step
 """A character model of random weights."""
 
 
-def small(**settings):
-    """The language model."""
-    return sim.policies.causal_lm("char", recipe=TINY, **settings)
+DECODES = "decode" in inspect.signature(sim.policies.causal_lm).parameters
+"""Whether language models draw in another way off the CPU unless a knob says which."""
+
+
+def small(decode="packed", **settings):
+    """The language model, which draws in the same way on every device unless `decode` is "auto"."""
+    own = {"decode": decode} if DECODES else {}
+    return sim.policies.causal_lm("char", recipe=TINY, **own, **settings)
 
 
 def language(device="cpu", **changes):
@@ -193,6 +199,18 @@ SETTINGS = {
         for name in ("areal", "one_step_off", "synchronous", "in flight")
         for drawing in ("early", "late")
     },
+    **{
+        f"fixed shapes, {name}": talking({"decode": "fixed", **policy}, **changes)
+        for name, policy, changes in (
+            ("plain", {}, {}),
+            ("in flight", {}, {"system": in_flight}),
+            ("bfloat16", {"sampler": "bfloat16"}, {}),
+            ("critic", {"critic": True}, {"method": lambda: sim.methods.a2c()}),
+            ("two replicates", {}, {"replicates": 2}),
+            ("coupled", {}, {"system": coupled("in flight")}),
+        )
+        if DECODES
+    },
     "an environment": acting(),
     "an environment: episodes": acting(task=lambda: sim.tasks.gym("CartPole-v1", trajectory="episode", steps=6)),
     "an environment: tokens": acting(minibatches=2, cut="tokens", epochs=2, updates=4),
@@ -218,7 +236,7 @@ def run(spec, **options):
 
 
 def differences(one, other):
-    """Names of what differs between two traces, to the bit."""
-    pairs = {name: (one.metrics.get(name), other.metrics.get(name)) for name in {*one.metrics, *other.metrics}}
+    """Names of what differs between a run on the CPU and another, to the bit; a device may have mismatch to tell of."""
+    pairs = {name: (values, other.metrics.get(name)) for name, values in one.metrics.items()}
     pairs |= {name: (getattr(one, name), getattr(other, name)) for name in ("parameters", "diverged")}
     return sorted(name for name, pair in pairs.items() if not np.array_equal(*pair, equal_nan=True))

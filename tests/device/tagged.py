@@ -125,6 +125,7 @@ class Operations(TorchDispatchMode):
     def __init__(self, ledger):
         super().__init__()
         self.ledger = ledger
+        self.latest = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name, given = func._schema.name.split("::")[1], tensors((args, kwargs or {}))
@@ -137,9 +138,10 @@ class Operations(TorchDispatchMode):
             there = given[:1] if marked(given[0]) else []
         elif there:
             self._check(name, args, given)
-        elif not given and torch._C._current_graph_task_id() != -1:
+        elif not given and self.latest and torch._C._current_graph_task_id() != -1:
             there = [None]  # autograd makes zeros of its own, where the gradients are
         made = func(*args, **(kwargs or {}))
+        self.latest = bool(there) if given else self.latest
         if not there:
             return made
         if name not in FREE:
@@ -241,6 +243,9 @@ def pretended(same=True):
         stack.enter_context(mock.patch.object(torch.cuda, "is_available", lambda: True))
         stack.enter_context(mock.patch.object(torch.cuda, "get_device_name", lambda *_: "in name only"))
         stack.enter_context(mock.patch.object(torch.cuda, "mem_get_info", lambda *_: (FREE_BYTES, FREE_BYTES)))
+        for name in ("memory_reserved", "memory_allocated", "reset_peak_memory_stats"):
+            stack.enter_context(mock.patch.object(torch.cuda, name, lambda *_: 0))
+        stack.enter_context(mock.patch.object(torch.cuda, "max_memory_allocated", lambda *_: ledger.peak))
         stack.enter_context(Operations(ledger))
         stack.enter_context(Names(ledger))
         yield ledger
