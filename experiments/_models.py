@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +57,7 @@ def task(setting: Mapping[str, Any]) -> LanguageTask:
 
 
 def spec(setting: Mapping[str, Any], staleness: int, updates: int, diagnostics: Iterable[Any], **more: Any) -> sim.Spec:
-    """A run of the setting's model at constant staleness: GRPO with Adam behind a norm clip, unless `more` says else."""
+    """A run of the setting's model at constant staleness: GRPO with Adam behind a norm clip, unless `more` differs."""
     policy = sim.policies.causal_lm(
         setting["model"],
         sampler=setting.get("sampler", "float32"),
@@ -98,7 +97,7 @@ def methods() -> dict[str, Any]:
     gain = sim.advantages.group_std()
     return {
         "no correction": sim.methods.reinforce(gain),
-        "TIS": dataclasses.replace(sim.methods.truncated_is("sequence", cap=8.0), advantage=gain),
+        "TIS": sim.methods.truncated_is("sequence", cap=8.0, advantage=gain),
         "PPO clip": sim.methods.ppo_clip(advantage=gain),
         "M2PO": sim.methods.m2po_mask(advantage=gain),
         "GSPO": sim.methods.gspo(advantage=gain),

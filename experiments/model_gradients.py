@@ -53,7 +53,7 @@ _CHAR = {
     "groups": 16,
     "samples": 8,
     "replicates": 5,
-    "seed": 21,
+    "seed": 31,
 }
 SETTINGS = [{**_CHAR, "levels": (0, 1, 4, 16, 64)}, {**_CHAR, "behind": 8}, {**_CHAR, "behind": 64}]
 _FEW = {"recipe": _models.TINY, "groups": 2, "samples": 8, "replicates": 2, "updates": 8, "measured": 4, "batches": 3}
@@ -116,7 +116,9 @@ class Gradients:
         return {name: np.stack(values) for name, values in self.found.items()}
 
 
-def gathered(setting: dict[str, Any], start: np.ndarray, at: np.ndarray, names: Any, seed: int) -> dict[str, np.ndarray]:
+def gathered(
+    setting: dict[str, Any], start: np.ndarray, at: np.ndarray, names: Any, seed: int
+) -> dict[str, np.ndarray]:
     """Gradients `[K, P]` at weights `at` of batches that the weights `start` draw, by loss; ESS and variance `[K]`."""
     # Steps of this size change no bit of the weights.
     still = sim.chain(sim.updates.sgd(1e-30))
@@ -163,9 +165,7 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
         kept = Kept(tuple(updates - level for level in {0, *levels}))
         # The last update only looks at the weights that the ones before it made.
         diagnostics = ["gradient_cosine", kept]
-        spec = _models.spec(
-            setting, behind, updates + 1, diagnostics, replicates=1, method=METHODS["no correction"]
-        )
+        spec = _models.spec(setting, behind, updates + 1, diagnostics, replicates=1, method=METHODS["no correction"])
         trace = sim.run(spec, seed=seed, progress=False)
         weights = {name: values.T for name, values in trace.accumulated.items()}
         last = weights[str(updates)]

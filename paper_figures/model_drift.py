@@ -1,0 +1,90 @@
+"""How far one update moves the log-probs of tokens, against the learning rate, and how unequally."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import model_ratios
+from paper_figures import _models, _script, model_law
+
+EXPERIMENTS = ("model_ratios",)
+EQUAL = 0.279
+"""Share of the sum of squares in the largest 5 percent of equal normal draws."""
+
+
+def one(rows: Any) -> Any:
+    """Rows on sums, one update apart."""
+    return _script.pick(rows, task="sums", behind=1, staleness=1)
+
+
+def judged(rows: Any) -> list[tuple[str, Any, float]]:
+    """Means of `token` at other rates than the usual one, each with its prediction."""
+    found = []
+    for model in model_law.COLOR:
+        own = _models.means(one(rows), "rate", quantity="token", model=model)
+        runs = model_law.runs(rows, model)
+        if len(runs):
+            usual = float(runs.rate.iloc[0])
+            base = float(own[own.rate == usual].value.iloc[0])
+            for row in own.itertuples():
+                found.append((model, row, model_ratios.scaled(base, row.rate, usual)))
+    return found
+
+
+def others(rows: Any) -> list[tuple[str, Any, float]]:
+    """Of these, the ones that are predicted and no base."""
+    return [each for each in judged(rows) if each[1].rate != model_law.runs(rows, each[0]).rate.iloc[0]]
+
+
+def draw(rows: Any) -> Figure:
+    """Size on the left, inequality on the right."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+        names, measured, told = [], [], []
+        for model, color in model_law.COLOR.items():
+            points = [(row, value) for name, row, value in judged(rows) if name == model]
+            if points:
+                shade, mark = _style.COLORS[color], model_law.MARK[model]
+                own = _models.means(one(rows), "rate", quantity="token", model=model)
+                left.plot(own.rate, [value for _, value in points], **{**_style.PREDICTED, "color": shade})
+                label = _models.MODELS[model]
+                _models.points(left, own.rate, own, shade, linestyle="none", marker=mark, label=label)
+                shares = _models.means(one(rows), "rate", quantity="share", model=model)
+                measured.append(shares)
+                told += list(_models.means(one(rows), "rate", quantity="told", model=model).value)
+                names += [f"{label}\n{rate:.0e}".replace("e-0", "e−") for rate in shares.rate]
+        left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="mean square of a token's change (nats²)")
+        left.legend()
+        import pandas as pd
+
+        _models.bars(right, told, pd.concat(measured), names)
+        right.axhline(EQUAL, **_style.REFERENCE)
+        right.tick_params(axis="x", labelsize=7.0, rotation=0)
+        right.set(ylim=(0, 1.02), ylabel="share of the largest 5 % of tokens")
+        shares = pd.concat(measured)
+        holds = float(shares.low.min()) > EQUAL
+        words = "Few tokens carry most of an update"
+        figure.suptitle(_script.finding(holds, words, "How far one update moves tokens"), x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Predicted sizes and shares that are met; shares of the largest tokens."""
+    size = others(rows)
+    met = [_models.meets(row, value) for _, row, value in size]
+    found = {"size_met": f"{sum(met)} of {len(met)}", "equal": f"{100 * EQUAL:.0f} %"}
+    shares = _models.means(one(rows), "model", "rate", quantity="share")
+    told = _models.means(one(rows), "model", "rate", quantity="told")
+    near = [_models.meets(row, float(value)) for row, value in zip(shares.itertuples(), told.value, strict=True)]
+    found |= {"share_met": f"{sum(near)} of {len(near)}"}
+    found |= {"least": f"{100 * shares.value.min():.0f}", "most": f"{100 * shares.value.max():.0f} %"}
+    for model in model_law.COLOR:
+        own = [row.value for name, row, _ in judged(rows) if name == model]
+        found[f"{model}_token"] = f"{np.sqrt(own[len(own) // 2]):.3f}" if own else "none"
+    every = met + near
+    return found | {"word": _models.word(sum(every), len(every))}
