@@ -1,4 +1,4 @@
-"""How alike are consecutive gradients of a language model on stale data, and a stale batch's gradient and a fresh one's?
+"""How alike are a language model's consecutive gradients on stale data, and gradients of stale and fresh batches?
 
 REINFORCE with a leave-one-out baseline, Adam behind a norm clip, on sums, at constant staleness `behind`. Behind the
 run, at its last weights, `batches` fresh batches give the mean gradient's square m^2 (products of different batches)
@@ -13,7 +13,7 @@ and without ratios both are those of a fresh batch (`predicted`). A row is one o
 consecutive  mean cosine of consecutive gradients over the last `measured` updates; snr  m^2/e^2
 cosine       of one batch's gradient with the mean fresh one, its noise taken out; told_cosine  as predicted
 norm         root mean square of one batch's gradient over e; told_norm  as predicted
-mean_cosine  of the mean gradient of the batches with the mean fresh one, the noise of both taken out: 1 if unbiased
+along        product of the mean gradient of these batches and the mean fresh one over m^2: 1 if unbiased
 ess          of the sequence ratios of these batches, a mean; variance  of their logs, nats^2
 """
 
@@ -137,16 +137,11 @@ def products(first: np.ndarray, second: np.ndarray | None = None) -> float:
 def compared(stale: np.ndarray, reference: np.ndarray) -> dict[str, float]:
     """Cosines and norm of gradients beside those of a fresh reference, `[K, P]` both."""
     signal, energy = products(reference), float((reference**2).sum(1).mean())
-    own, size = products(stale), float((stale**2).sum(1).mean())
+    size = float((stale**2).sum(1).mean())
     inner = products(stale, reference)
     # A mean gradient that noise hides has no direction to compare with.
     length = math.sqrt(signal) if signal > 0 else math.nan
-    mean = math.sqrt(own) if own > 0 else math.nan
-    return {
-        "cosine": inner / (math.sqrt(size) * length),
-        "norm": math.sqrt(size / energy),
-        "mean_cosine": inner / (mean * length),
-    }
+    return {"cosine": inner / (math.sqrt(size) * length), "norm": math.sqrt(size / energy), "along": inner / length**2}
 
 
 def predicted(signal: float, energy: float, ess: float, corrected: bool) -> dict[str, float]:

@@ -1,9 +1,9 @@
 """What does staleness cost a language model at equal updates under five losses, and what do two of them mask?
 
-Adam at one `rate` for all behind a norm clip, a usual and a bold one, sums, constant `staleness`, one advantage (GRPO's): no correction, TIS
-(sequence ratio, cap 8), PPO's clip at 0.2, M2PO's mask at tau = 0.04, GSPO. `return` is that of the policy that is
-trained, on fresh samples, at the updates of column `update`. Set before the rows: a run S behind is at least as good as
-a fresh run of the same loss S updates ago, and no better than it now (`shifted`).
+Adam at one `rate` for all behind a norm clip, a usual and a bold one, sums, constant `staleness`, one advantage
+(GRPO's): no correction, TIS (sequence ratio, cap 8), PPO's clip at 0.2, M2PO's mask at tau = 0.04, GSPO. `return` is
+that of the policy that is trained, on fresh samples, at the updates of column `update`. Set before the rows: a run S
+behind is at least as good as a fresh run of the same loss S updates ago, and no better than it now (`shifted`).
 
 On every run, whatever its loss, at each eighth update: shares of the tokens with an advantage that PPO's clip (`clip`)
 and M2PO's mask (`masked`) would stop, and what they would be (`told_clip`, `told_masked`), if token t had a normal log

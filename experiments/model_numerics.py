@@ -16,6 +16,7 @@ ess        of the ratios of sequences
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -73,15 +74,21 @@ def metrics(prefixes: tuple[int, ...]) -> list[Metric]:
         own = tokens(step)
         return ((own**4).mean() / (own**2).mean() ** 2).reshape(1)
 
-    def first(step: Step, length: int) -> Tensor:
+    def first(length: int, step: Step) -> Tensor:
         return step.mismatch_log_ratio.double()[..., : length or None]
 
-    def summed(step: Step, length: int) -> Tensor:
-        own = first(step, length)
+    def whole(length: int, step: Step) -> Tensor:
+        return ratios.log_moments(first(length, step).sum(-1), step.step_mass)[1]
+
+    def ess(length: int, step: Step) -> Tensor:
+        return ratios.ess(first(length, step).sum(-1), step.step_mass)
+
+    def summed(length: int, step: Step) -> Tensor:
+        own = first(length, step)
         each = [ratios.log_moments(own[..., t], step.step_mass)[1] for t in range(own.shape[-1])]
         return torch.stack(each).sum(0)
 
-    found = {
+    found: dict[str, Any] = {
         "deviation": lambda step: (tokens(step) ** 2).mean().sqrt().reshape(1),
         "largest": lambda step: tokens(step).abs().max().reshape(1),
         "far": lambda step: (tokens(step).abs() > FAR).double().mean().reshape(1),
@@ -90,11 +97,9 @@ def metrics(prefixes: tuple[int, ...]) -> list[Metric]:
         "told": told,
     }
     for length in prefixes or (0,):
-        found |= {
-            f"variance {length}": lambda s, n=length: ratios.log_moments(first(s, n).sum(-1), s.step_mass)[1],
-            f"ess {length}": lambda s, n=length: ratios.ess(first(s, n).sum(-1), s.step_mass),
-            f"sum {length}": lambda s, n=length: summed(s, n),
-        }
+        found[f"variance {length}"] = partial(whole, length)
+        found[f"ess {length}"] = partial(ess, length)
+        found[f"sum {length}"] = partial(summed, length)
     return [Metric(name, measure, ("log_prob",)) for name, measure in found.items()]
 
 
@@ -107,11 +112,11 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of one model and format."""
     import asyncsim as sim
 
-    spec = _models.spec(setting, 0, 1, metrics(tuple(setting["prefixes"])))
-    trace = sim.run(spec, seed=setting["seed"], progress=False)
+    looked = metrics(tuple(setting["prefixes"]))
+    trace = sim.run(_models.spec(setting, 0, 1, looked), seed=setting["seed"], progress=False)
     shared = {**_models.place(setting, COLUMNS), "samples": setting["groups"] * setting["samples"]}
     rows = []
-    for metric in spec.diagnostics:
+    for metric in looked:
         quantity, _, tokens = metric.name.partition(" ")
         for seed, value in enumerate(trace[metric.name][0]):
             where = {"tokens": int(tokens) if tokens else 0, "seed": seed, "quantity": quantity}

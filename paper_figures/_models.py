@@ -17,20 +17,25 @@ WORDS = ((1.0, "reproduced"), (2 / 3, "mostly"), (1 / 3, "mixed"))
 MODELS = {"char": "characters", "smollm2": "SmolLM2"}
 
 
+def interval(values: Any) -> tuple[float, float]:
+    """Mean over replicates that have a value, and half of its 95 percent interval."""
+    known = values[np.isfinite(values)].to_numpy()
+    return _script.interval(known) if len(known) else (np.nan, np.nan)
+
+
 def means(rows: Any, *by: str, **place: Any) -> Any:
     """Mean over replicates with its 95 percent interval, a row for each distinct place of the columns `by`."""
     own = _script.pick(rows, **place)
     found = []
     for key, group in own.groupby(list(by), sort=True):
-        # What has no value in one replicate has none in the mean.
-        value, reach = _script.interval(group.value.to_numpy())
+        value, reach = interval(group.value)
         found.append({**dict(zip(by, key, strict=True)), "value": value, "low": value - reach, "high": value + reach})
     return pd.DataFrame(found, columns=[*by, "value", "low", "high"])
 
 
 def mean(rows: Any, **place: Any) -> Any:
     """The one mean at a place."""
-    value, reach = _script.interval(_script.pick(rows, **place).value.to_numpy())
+    value, reach = interval(_script.pick(rows, **place).value)
     return pd.Series({"value": value, "low": value - reach, "high": value + reach})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -60,8 +61,6 @@ def draw(rows: Any) -> Figure:
                 names += [f"{label}\n{rate:.0e}".replace("e-0", "e−") for rate in shares.rate]
         left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="mean square of a token's change (nats²)")
         left.legend()
-        import pandas as pd
-
         _models.bars(right, told, pd.concat(measured), names)
         right.axhline(EQUAL, **_style.REFERENCE)
         right.tick_params(axis="x", labelsize=7.0, rotation=0)

@@ -64,15 +64,13 @@ def draw(rows: Any) -> Figure:
                 told = _models.mean(own, quantity="told").value
                 second.plot([place + shift - 0.1, place + shift + 0.1], [told, told], **_style.PREDICTED)
             for model, task in present:
-                at = [each for each in lengths(rows) if each[:2] == (model, sampler)]
-                if task == "text" and at:
-                    own = _models.means(
-                        rows[rows.tokens > 0], "tokens", model=model, sampler=sampler, quantity="variance", task="text"
-                    )
+                at = [each for each in lengths(rows) if each[:2] == (model, sampler) and task == "text"]
+                if at:
+                    where: dict[str, Any] = {"model": model, "sampler": sampler, "quantity": "variance", "task": task}
+                    own = _models.means(rows[rows.tokens > 0], "tokens", **where)
                     _models.points(third, own.tokens, own, shade, linestyle="none", marker=MARK[sampler])
-                    third.plot(
-                        [each[2] for each in at], [each[4] for each in at], **{**_style.PREDICTED, "color": shade}
-                    )
+                    law = [each[4] for each in at]
+                    third.plot([each[2] for each in at], law, **{**_style.PREDICTED, "color": shade})
         for ax in (first, second):
             ax.set_xticks(range(len(present)), [CASES[case] for case in present])
             ax.set(xlim=(-0.5, len(present) - 0.5), yscale="log")

@@ -18,7 +18,7 @@ TOLD = ("no correction", "full IS")
 DRAWN = {
     "cosine": "cosine with mean fresh gradient",
     "norm": "norm over that of fresh",
-    "mean_cosine": "cosine of mean gradients",
+    "along": "mean gradient along the fresh one",
 }
 
 
@@ -34,10 +34,9 @@ def judged(rows: Any) -> list[tuple[str, str, int, Any, float]]:
         for staleness in sorted(set(own.staleness) - {0}):
             place = {"method": name, "staleness": staleness}
             for quantity in DRAWN:
-                told = (
-                    1.0 if quantity == "mean_cosine" else _models.mean(own, quantity=f"told_{quantity}", **place).value
-                )
-                found.append((name, quantity, int(staleness), _models.mean(own, quantity=quantity, **place), told))
+                told = f"told_{quantity}"
+                law = 1.0 if quantity == "along" else _models.mean(own, quantity=told, **place).value
+                found.append((name, quantity, int(staleness), _models.mean(own, quantity=quantity, **place), law))
     return found
 
 
@@ -49,10 +48,10 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
         shown = _models.means(own, "staleness", method=name, quantity=quantity)
         look: dict[str, Any] = {"linestyle": "none", "marker": MARK[name], "label": name}
         _models.points(ax, shown.staleness * 1.08 ** (place - 1), shown, shade, **look)
-        if name in TOLD and quantity != "mean_cosine":
+        if name in TOLD and quantity != "along":
             told = _models.means(own, "staleness", method=name, quantity=f"told_{quantity}")
             ax.plot(told.staleness, told.value, **{**_style.PREDICTED, "color": shade})
-    if quantity == "mean_cosine":
+    if quantity == "along":
         ax.axhline(1.0, **_style.PREDICTED)
     _models.levels(ax, sorted(own.staleness.unique()))
     ax.set(xlabel="staleness (updates)", ylabel=DRAWN[quantity])
@@ -61,7 +60,7 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
 def biased(rows: Any) -> bool:
     """Whether the mean gradient turns without ratios and does not with them, at the largest staleness."""
     last = max(level for _, _, level, _, _ in judged(rows))
-    found = {name: row for name, what, level, row, _ in judged(rows) if (what, level) == ("mean_cosine", last)}
+    found = {name: row for name, what, level, row, _ in judged(rows) if (what, level) == ("along", last)}
     return bool(found["no correction"].high < 0.9 and _models.meets(found["full IS"], 1.0))
 
 
@@ -86,10 +85,10 @@ def numbers(rows: Any) -> dict[str, str]:
     last = max(level for _, _, level, _, _ in every)
     found = {"staleness": f"{last}"}
     for name in TOLD:
-        met = [_models.meets(row, told) for loss, _, _, row, told in every if loss == name]
+        own = [_models.meets(row, told) for loss, _, _, row, told in every if loss == name]
         key = name.replace(" ", "_").lower()
-        found |= {f"{key}_met": f"{sum(met)} of {len(met)}", f"{key}_word": _models.word(sum(met), len(met))}
-        row = next(row for loss, what, s, row, _ in every if (loss, what, s) == (name, "mean_cosine", last))
+        found |= {f"{key}_met": f"{sum(own)} of {len(own)}", f"{key}_word": _models.word(sum(own), len(own))}
+        row = next(row for loss, what, s, row, _ in every if (loss, what, s) == (name, "along", last))
         found[f"{key}_cosine"] = _models.value(row)
     met = sum(_models.meets(row, told) for *_, row, told in every)
     return found | {"word": _models.word(met, len(every)), "met": f"{met} of {len(every)}"}
