@@ -46,16 +46,16 @@ _CHAR = {
     "rate": 2e-4,
     "behind": 0,
     "levels": (),
-    "updates": 128,
+    "updates": 112,
     "measured": 48,
-    "batches": 16,
+    "batches": 12,
     "prompts": 2048,
     "groups": 16,
     "samples": 8,
     "replicates": 5,
     "seed": 31,
 }
-SETTINGS = [{**_CHAR, "levels": (0, 1, 4, 16, 64)}, {**_CHAR, "behind": 8}, {**_CHAR, "behind": 64}]
+SETTINGS = [{**_CHAR, "levels": (1, 4, 16, 64)}, {**_CHAR, "behind": 8}, {**_CHAR, "behind": 64}]
 _FEW = {"recipe": _models.TINY, "groups": 2, "samples": 8, "replicates": 2, "updates": 8, "measured": 4, "batches": 3}
 QUICK = [{**_CHAR, **_FEW, "levels": (0, 2, 4)}, {**_CHAR, **_FEW, "behind": 4}]
 GPU = [

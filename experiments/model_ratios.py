@@ -42,7 +42,7 @@ TOP = 0.05
 _SUMS = {"task": "sums", "rate": 2e-4, "start": 32, "measured": 4, "levels": (), "prefixes": (), "window": 8}
 _CHAR = {**_SUMS, "model": "char", "groups": 16, "samples": 8, "replicates": 5, "seed": 41}
 _WORDS = {**_SUMS, "model": "smollm2", "layers": 1, "rate": 1e-4, "groups": 4, "samples": 8, "replicates": 5}
-_WORDS = {**_WORDS, "start": 18, "measured": 2, "window": 3, "seed": 43}
+_WORDS = {**_WORDS, "start": 16, "measured": 1, "window": 3, "seed": 43}
 _TEXT = {
     "model": "char",
     "task": "text",
@@ -51,8 +51,8 @@ _TEXT = {
     "rate": 4e-5,
     "behind": 16,
     "window": 16,
-    "start": 24,
-    "measured": 2,
+    "start": 18,
+    "measured": 1,
     "levels": (1, 2, 4, 8, 16),
     "prefixes": (8, 32, 128, 512),
     "groups": 4,
@@ -65,7 +65,6 @@ SETTINGS = [
     *({**_CHAR, "behind": 1, "rate": rate} for rate in (5e-5, 8e-4)),
     _TEXT,
     *({**_WORDS, "behind": level} for level in LEVELS),
-    {**_WORDS, "behind": 1, "rate": 1e-5, "window": 0},
 ]
 _FEW = {"recipe": _models.TINY, "groups": 2, "samples": 8, "replicates": 2, "start": 4, "measured": 2, "window": 4}
 QUICK = [
@@ -99,7 +98,7 @@ class Look:
 
     def fresh(self) -> Look:
         """One that has seen nothing."""
-        return Look(*self.settings)
+        return type(self)(*self.settings)
 
     def observe(self, step: Step) -> None:
         """Remember the weights; look at the batch when due."""

@@ -103,7 +103,7 @@ def numbers(rows: Any) -> dict[str, str]:
         "staleness": f"{max(e[2] for e in every)}",
     }
     for name, rate in (("usual", model_losses.USUAL), ("bold", model_losses.BOLD)):
-        for method in COLOR:
+        for method in [each for each in COLOR if any(one[:2] == (rate, each) for one in every)]:
             value, reach = lost(rows, rate, method)
             found[f"{method.replace(' ', '_').lower()}_{name}"] = f"{value:+.2f} ± {reach:.2f}".replace("-", "−")
     return found
