@@ -45,10 +45,15 @@ def meets(row: Any, told: float) -> bool:
     return bool(row.low - near <= told <= row.high + near)
 
 
-def word(met: int, levels: int) -> str:
-    """The verdict on so many met predictions: all, two thirds, one third, some, none."""
-    share = met / levels
-    return next((name for least, name in WORDS if share >= least), "mostly not" if met else "not reproduced")
+def word(kept: list[bool]) -> str:
+    """The verdict on statements of which some hold: all, two thirds, one third, some, none."""
+    share = sum(kept) / len(kept)
+    return next((name for least, name in WORDS if share >= least), "mostly not" if any(kept) else "not reproduced")
+
+
+def count(kept: list[bool]) -> str:
+    """How many hold, of how many."""
+    return f"{sum(kept)} of {len(kept)}"
 
 
 def points(ax: Axes, x: Any, own: Any, color: Any, **look: Any) -> Any:

@@ -41,6 +41,17 @@ def others(rows: Any) -> list[tuple[str, Any, float]]:
     return [each for each in judged(rows) if each[1].rate != model_law.runs(rows, each[0]).rate.iloc[0]]
 
 
+def shares(rows: Any) -> list[bool]:
+    """Whether the shares of the largest tokens are as predicted."""
+    found, told = (_models.means(one(rows), "model", "rate", quantity=name) for name in ("share", "told"))
+    return [_models.meets(row, float(value)) for row, value in zip(found.itertuples(), told.value, strict=True)]
+
+
+def kept(rows: Any) -> list[bool]:
+    """Whether sizes and shares are as predicted."""
+    return [_models.meets(row, value) for _, row, value in others(rows)] + shares(rows)
+
+
 def draw(rows: Any) -> Figure:
     """Size on the left, inequality on the right."""
     with _style.applied():
@@ -55,18 +66,17 @@ def draw(rows: Any) -> Figure:
                 left.plot(own.rate, [value for _, value in points], **{**_style.PREDICTED, "color": shade})
                 label = _models.MODELS[model]
                 _models.points(left, own.rate, own, shade, linestyle="none", marker=mark, label=label)
-                shares = _models.means(one(rows), "rate", quantity="share", model=model)
-                measured.append(shares)
+                largest = _models.means(one(rows), "rate", quantity="share", model=model)
+                measured.append(largest)
                 told += list(_models.means(one(rows), "rate", quantity="told", model=model).value)
-                names += [f"{label}\n{rate:.0e}".replace("e-0", "e−") for rate in shares.rate]
+                names += [f"{label}\n{rate:.0e}".replace("e-0", "e−") for rate in largest.rate]
         left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="mean square of a token's change (nats²)")
         left.legend()
         _models.bars(right, told, pd.concat(measured), names)
         right.axhline(EQUAL, **_style.REFERENCE)
         right.tick_params(axis="x", labelsize=7.0, rotation=0)
         right.set(ylim=(0, 1.02), ylabel="share of the largest 5 % of tokens")
-        shares = pd.concat(measured)
-        holds = float(shares.low.min()) > EQUAL
+        holds = float(pd.concat(measured).low.min()) > EQUAL
         words = "Few tokens carry most of an update"
         figure.suptitle(_script.finding(holds, words, "How far one update moves tokens"), x=0.01, ha="left")
     return figure
@@ -74,16 +84,11 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Predicted sizes and shares that are met; shares of the largest tokens."""
-    size = others(rows)
-    met = [_models.meets(row, value) for _, row, value in size]
-    found = {"size_met": f"{sum(met)} of {len(met)}", "equal": f"{100 * EQUAL:.0f} %"}
-    shares = _models.means(one(rows), "model", "rate", quantity="share")
-    told = _models.means(one(rows), "model", "rate", quantity="told")
-    near = [_models.meets(row, float(value)) for row, value in zip(shares.itertuples(), told.value, strict=True)]
-    found |= {"share_met": f"{sum(near)} of {len(near)}"}
-    found |= {"least": f"{100 * shares.value.min():.0f}", "most": f"{100 * shares.value.max():.0f} %"}
+    size = [_models.meets(row, value) for _, row, value in others(rows)]
+    found = {"size_met": _models.count(size), "share_met": _models.count(shares(rows)), "equal": f"{100 * EQUAL:.0f} %"}
+    measured = _models.means(one(rows), "model", "rate", quantity="share").value
+    found |= {"least": f"{100 * measured.min():.0f}", "most": f"{100 * measured.max():.0f} %"}
     for model in model_law.COLOR:
         own = [row.value for name, row, _ in judged(rows) if name == model]
         found[f"{model}_token"] = f"{np.sqrt(own[len(own) // 2]):.3f}" if own else "none"
-    every = met + near
-    return found | {"word": _models.word(sum(every), len(every))}
+    return found

@@ -36,6 +36,11 @@ def judged(rows: Any, quantity: str) -> Iterator[tuple[Any, float]]:
         yield row, told(rows, quantity, row.staleness, row.tokens)
 
 
+def kept(rows: Any) -> list[bool]:
+    """Whether variances, ESS and tails are as predicted."""
+    return [_models.meets(*each) for quantity in DRAWN for each in judged(text(rows), quantity)]
+
+
 def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
     """One quantity against staleness, a line for each length, on its predictions."""
     lengths = sorted({*rows.tokens} - {0})
@@ -76,12 +81,9 @@ def numbers(rows: Any) -> dict[str, str]:
         "staleness": f"{staleness}",
         "drift": _models.value(_models.mean(own, quantity="drift")),
     }
-    every = []
     for quantity in DRAWN:
-        met = [_models.meets(row, value) for row, value in judged(own, quantity)]
-        found[f"{quantity}_met"] = f"{sum(met)} of {len(met)}"
+        found[f"{quantity}_met"] = _models.count([_models.meets(*each) for each in judged(own, quantity)])
         place = {"staleness": staleness, "tokens": tokens}
         found[quantity] = _models.value(_models.mean(own, quantity=quantity, **place))
         found[f"{quantity}_told"] = f"{told(own, quantity, **place):.2f}"
-        every += met
-    return found | {"word": _models.word(sum(every), len(every)), "met": f"{sum(every)} of {len(every)}"}
+    return found | {"met": _models.count(kept(rows))}

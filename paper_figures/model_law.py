@@ -41,6 +41,11 @@ def judged(rows: Any) -> list[tuple[str, int, str, Any, float]]:
     return found
 
 
+def kept(rows: Any) -> list[bool]:
+    """Whether variances and ESS are as predicted."""
+    return [_models.meets(row, value) for *_, row, value in judged(rows)]
+
+
 def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
     """One quantity against staleness, of both models."""
     levels: set[int] = set()
@@ -68,9 +73,8 @@ def draw(rows: Any) -> Figure:
         left.set_yscale("log")
         left.set_ylabel("variance of log ratio")
         right.set(ylabel="ESS / answers", ylim=(0, 1.06))
-        met = [_models.meets(row, value) for *_, row, value in judged(rows)]
         words = "A law fitted at staleness 1 predicts 4 and 16"
-        title = _script.finding(all(met), words, "What staleness 1 predicts of larger ones")
+        title = _script.finding(all(kept(rows)), words, "What staleness 1 predicts of larger ones")
         handles, labels = left.get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles, labels, ncols=len(labels), title=title, **more)
@@ -80,8 +84,7 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Predictions met, and measured over predicted variance at the largest staleness."""
     every = judged(rows)
-    met = sum(_models.meets(row, value) for *_, row, value in every)
-    found = {"met": f"{met} of {len(every)}", "word": _models.word(met, len(every))}
+    found = {"met": _models.count(kept(rows))}
     for model in COLOR:
         own = runs(rows, model)
         last = [(row.value / value) for name, _, what, row, value in every if (name, what) == (model, "variance")]

@@ -24,6 +24,10 @@ FRESH = {
 """On fresh data the losses are two."""
 
 
+KEPT, RUINED = 0.03, 0.1
+"""Loss of return that counts as none, and as ruin."""
+
+
 def curves(rows: Any, rate: float, method: str, staleness: int) -> Any:
     """Returns of replicates over updates, `[updates, replicates]`, with the updates as index."""
     own = _script.pick(rows, rate=rate, method=method, staleness=staleness, quantity="return")
@@ -59,6 +63,18 @@ def lost(rows: Any, rate: float, method: str) -> tuple[float, float]:
     return max(every, key=lambda each: each[2])[3:5]
 
 
+def kept(rows: Any) -> list[bool]:
+    """M2PO keeps the return of fresh data at either rate; training without correction is ruined at the usual one."""
+    m2po = [lost(rows, rate, "M2PO") for rate in (model_losses.USUAL, model_losses.BOLD)]
+    plain = lost(rows, model_losses.USUAL, "no correction")
+    return [*(value + reach > -KEPT for value, reach in m2po), plain[0] + plain[1] < -RUINED]
+
+
+def _holds(rows: Any) -> bool:
+    usual, _, ruined = kept(rows)
+    return usual and ruined
+
+
 def draw(rows: Any) -> Figure:
     """Both rates."""
     every = judged(rows)
@@ -83,10 +99,8 @@ def draw(rows: Any) -> Figure:
                 title=f"rate {rate:.0e}".replace("e-0", "e−"),
             )
         axes[0].set_ylabel("trained return less that on fresh data")
-        plain, mask = lost(rows, model_losses.USUAL, "no correction"), lost(rows, model_losses.USUAL, "M2PO")
-        holds = plain[0] + plain[1] < -0.1 and mask[0] + mask[1] > -0.03
         words = "Stale data ruin training without ratios; M2PO keeps it at the usual rate"
-        title = _script.finding(holds, words, "Returns that staleness costs five losses")
+        title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
         figure.legend(handles, labels, ncols=5, title=title, columnspacing=1.0, handletextpad=0.3, **more)
@@ -96,12 +110,7 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """What the largest staleness costs each loss at either rate, and how many differences the law holds for."""
     every = judged(rows)
-    met = sum(each[5] for each in every)
-    found = {
-        "met": f"{met} of {len(every)}",
-        "word": _models.word(met, len(every)),
-        "staleness": f"{max(e[2] for e in every)}",
-    }
+    found = {"met": _models.count([each[5] for each in every]), "staleness": f"{max(each[2] for each in every)}"}
     for name, rate in (("usual", model_losses.USUAL), ("bold", model_losses.BOLD)):
         for method in [each for each in COLOR if any(one[:2] == (rate, each) for one in every)]:
             value, reach = lost(rows, rate, method)

@@ -34,10 +34,10 @@ def judged(rows: Any) -> list[tuple[str, str, int, Any, float]]:
     return found
 
 
-def fewer(rows: Any) -> bool:
-    """Whether the mask stops less than the clip at every level, intervals apart."""
+def kept(rows: Any) -> list[bool]:
+    """Whether the mask stops less than the clip on the same run, intervals apart."""
     found = {(run, quantity, s): row for run, quantity, s, row, _ in judged(rows)}
-    return all(row.high < found[run, "clip", s].low for (run, what, s), row in found.items() if what == "masked")
+    return [bool(row.high < found[run, "clip", s].low) for (run, what, s), row in found.items() if what == "masked"]
 
 
 def draw(rows: Any) -> Figure:
@@ -62,7 +62,7 @@ def draw(rows: Any) -> Figure:
         words = "M2PO's mask stops fewer tokens than PPO's clip"
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
-        title = _script.finding(fewer(rows), words, "Tokens that a clip and a mask stop")
+        title = _script.finding(all(kept(rows)), words, "Tokens that a clip and a mask stop")
         figure.legend(handles, labels, ncols=2, title=title, **more)
     return figure
 
@@ -70,8 +70,8 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Shares at the largest staleness on M2PO's own run, their ratio, and predictions that are met."""
     every = judged(rows)
-    met = sum(_models.meets(row, told) for *_, row, told in every)
-    found = {"met": f"{met} of {len(every)}", "word": _models.word(met, len(every)), "fewer": str(fewer(rows))}
+    met = [_models.meets(row, told) for *_, row, told in every]
+    found = {"met": _models.count(met), "word": _models.word(met), "fewer": _models.count(kept(rows))}
     last = max(s for _, _, s, _, _ in every)
     for run, quantity, staleness, row, told in every:
         if (run, staleness) == ("M2PO", last):

@@ -39,6 +39,11 @@ def lengths(rows: Any) -> list[tuple[str, str, int, Any, float]]:
     return found
 
 
+def kept(rows: Any) -> list[bool]:
+    """Whether tails and growth are as predicted."""
+    return [_models.meets(row, told) for *_, row, told in [*tails(rows), *lengths(rows)]]
+
+
 def heavy(rows: Any) -> bool:
     """Whether every tail of tokens is heavier than a normal one."""
     return all(row.low > 3.0 for *_, row, _ in tails(rows))
@@ -89,14 +94,11 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Size of the noise on either model, and predictions that are met."""
-    tail = [_models.meets(row, told) for *_, row, told in tails(rows)]
-    growth = [_models.meets(row, told) for *_, row, told in lengths(rows)]
-    found = {"tail_met": f"{sum(tail)} of {len(tail)}", "growth_met": f"{sum(growth)} of {len(growth)}"}
+    tail, growth = ([_models.meets(row, told) for *_, row, told in made(rows)] for made in (tails, lengths))
+    found = {"tail_met": _models.count(tail), "growth_met": _models.count(growth)}
     for model in ("char", "smollm2"):
         for sampler in COLOR:
             own = _script.pick(rows, model=model, sampler=sampler, quantity="deviation", task="text")
             found[f"{model}_{sampler}"] = f"{own.value.mean():.4f}" if len(own) else "none"
     kurtosis = [row.value for *_, row, _ in tails(rows)]
-    every = tail + growth
-    found |= {"least": f"{min(kurtosis):.1f}", "most": f"{max(kurtosis):.1f}"}
-    return found | {"word": _models.word(sum(every), len(every))}
+    return found | {"least": f"{min(kurtosis):.1f}", "most": f"{max(kurtosis):.1f}"}

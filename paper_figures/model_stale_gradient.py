@@ -40,6 +40,11 @@ def judged(rows: Any) -> list[tuple[str, str, int, Any, float]]:
     return found
 
 
+def kept(rows: Any) -> list[bool]:
+    """Whether cosines, norms and projections are as predicted."""
+    return [_models.meets(row, told) for *_, row, told in judged(rows)]
+
+
 def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
     """One quantity against staleness, of every loss."""
     own = levels(rows)
@@ -87,8 +92,7 @@ def numbers(rows: Any) -> dict[str, str]:
     for name in TOLD:
         own = [_models.meets(row, told) for loss, _, _, row, told in every if loss == name]
         key = name.replace(" ", "_").lower()
-        found |= {f"{key}_met": f"{sum(own)} of {len(own)}", f"{key}_word": _models.word(sum(own), len(own))}
+        found |= {f"{key}_met": _models.count(own), f"{key}_word": _models.word(own)}
         row = next(row for loss, what, s, row, _ in every if (loss, what, s) == (name, "along", last))
         found[f"{key}_cosine"] = _models.value(row)
-    met = sum(_models.meets(row, told) for *_, row, told in every)
-    return found | {"word": _models.word(met, len(every)), "met": f"{met} of {len(every)}"}
+    return found | {"met": _models.count(kept(rows))}
