@@ -55,7 +55,7 @@ _FEW = {"recipe": _models.TINY, "groups": 2, "samples": 4, "replicates": 2, "upd
 QUICK = [
     *({**_CHAR, **_FEW, "staleness": 0, "method": name} for name in _FRESH),
     *({**_CHAR, **_FEW, "staleness": 4, "method": name} for name in METHODS),
-    *({**_CHAR, **_FEW, "rate": BOLD, "staleness": 4, "method": name} for name in ("no correction", "GSPO")),
+    *({**_CHAR, **_FEW, "rate": BOLD, "staleness": 4, "method": name} for name in ("no correction", "M2PO", "GSPO")),
     *({**_CHAR, **_FEW, "rate": BOLD, "staleness": 0, "method": name} for name in _FRESH),
 ]
 _LARGE = {"model": "smollm2", "rate": 1e-5, "groups": 16, "samples": 16, "micro_batch": 64}

@@ -15,12 +15,10 @@ def figure(name):
 
 
 @pytest.mark.parametrize(
-    "kept, word",
-    [([True] * 3, "reproduced"), ([True, True, False], "mostly"), ([True, False], "mixed"), ([False], "not reproduced")],
+    "held, word", [(6, "reproduced"), (4, "mostly"), (2, "mixed"), (1, "mostly not"), (0, "not reproduced")]
 )
-def test_words_follow_the_share(kept, word):
-    assert _models.word(kept) == word
-    assert _models.word([True, False, False, False]) == "mostly not"
+def test_words_follow_the_share(held, word):
+    assert _models.word([place < held for place in range(6)]) == word
 
 
 @pytest.mark.committed
