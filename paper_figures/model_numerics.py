@@ -83,6 +83,8 @@ def draw(rows: Any) -> Figure:
         first.set_ylabel("deviation of a token (nats)")
         second.set_ylabel("kurtosis of tokens")
         second.axhline(3.0, **_style.REFERENCE)
+        second.set_yticks([3, 5, 10, 20, 40], ["3", "5", "10", "20", "40"])
+        second.minorticks_off()
         third.set(xscale="log", yscale="log", xlabel="tokens", ylabel="variance of sequences (nats²)")
         words = "Rounding adds noise with heavy tails at equal weights"
         title = _script.finding(heavy(rows), words, "A sampler's rounding at equal weights")
