@@ -42,6 +42,7 @@ NAMES = {
     "run": "asyncsim.running.running",
     "Interrupted": "asyncsim.running.running",
     "callbacks": "asyncsim.running.callbacks",
+    "evaluate": "asyncsim.running.evaluating",
     "compare": "asyncsim.comparing",
     "power": "asyncsim.comparing",
     "predict": "asyncsim.diagnosing",

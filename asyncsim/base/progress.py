@@ -47,6 +47,14 @@ class Progress:
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=steps)
 
+    def beat(self, words: str) -> None:
+        """Hear what is under way while no step is done: shown beside the bar, or in a line where one is due."""
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], description=f"{self.what} ({words})")
+        elif self.spoken and time.monotonic() - self.last >= SECONDS:
+            self.last = time.monotonic()
+            print(f"asyncsim: {words}, {self.last - self.start:.0f} s in all", file=sys.stderr, flush=True)
+
     def add(self, steps: int = 1) -> None:
         """So many steps more are done."""
         self.done += steps

@@ -24,6 +24,8 @@ from asyncsim.base.manifest import version_of
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 INSTALLED = {"site-packages", "dist-packages"}
 """Folders of packages that are installed: nobody writes there while a sweep is planned."""
+MARKS = ("config.json", "state.json", "dataset_dict.json")
+"""What a folder with a model, or with data that `datasets` saved, has."""
 
 
 def code_of(written: Any, *roots: str) -> dict[str, Any]:
@@ -124,12 +126,13 @@ def _parts_of(text: str) -> set[str]:
 
 
 def _data(text: str) -> Iterator[Path]:
-    """Files of data that a text names: a table, @table:column*factor, logs by a pattern, or those of a model."""
+    """Files of data that a text names: a table, @table:column*factor, logs by a pattern, those of a model or data set."""
     bare = text.removeprefix("@")
     for place in (bare, bare.rpartition(":")[0], bare.rpartition("*")[0]):
-        if "." in place or os.sep in place or os.path.isfile(os.path.join(place, "config.json")):
+        marked = any(os.path.isfile(os.path.join(place, name)) for name in MARKS)
+        if "." in place or os.sep in place or marked:
             for path in map(Path, [place] if os.path.exists(place) else sorted(glob(place))):
-                every = sorted(path.iterdir()) if path.is_dir() else [path]
+                every = sorted(path.rglob("*") if marked else path.iterdir()) if path.is_dir() else [path]
                 yield from (each for each in every if each.is_file() and each.suffix != ".py")
 
 

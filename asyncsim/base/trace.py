@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import checks, feeds, files, notation, records, showing, uncertainty
+from asyncsim.base import calls, checks, feeds, files, notation, outside, plugins, records, showing, uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -251,6 +251,23 @@ class Trace:
         columns = ["mean", "standard_error", "low", "high", "replicates", "independent"]
         return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
 
+    def texts(self) -> pd.DataFrame:
+        """Samples of what was asked and answered, where `diagnostics.texts` was recorded: a row for each.
+
+        Columns: `update`, `replicate`, `prompt`, `response`, `reward`, `staleness` (versions) and `ended`.
+        """
+        import pandas as pd
+
+        arrays = {name[6:]: values for name, values in self.accumulated.items() if name.startswith("texts/")}
+        remedy = 'record them with Spec(diagnostics=["default", "texts"])'
+        checks.require(bool(arrays), "texts", "not recorded", "recorded", remedy)
+        shape = arrays["update"].shape
+        arrays["replicate"] = np.broadcast_to(np.arange(shape[-1]), shape)
+        names = ("update", "replicate", "prompt", "response", "reward", "staleness", "ended")
+        table = pd.DataFrame({name: arrays[name].ravel() for name in names})
+        table = table[table["update"].notna()].astype({"update": int, "ended": bool})
+        return table.sort_values(["update", "replicate"], kind="stable", ignore_index=True)
+
     def to_xarray(self) -> xarray.Dataset:
         """The trace as an `xarray.Dataset`, arrays with names for their axes.
 
@@ -283,6 +300,55 @@ class Trace:
         }
         described = {key: json.dumps(records.plain(value)) for key, value in self.header.items()}
         return xarray.Dataset(variables, coordinates, described)
+
+    def policy(self, given: Any = None, trust: Sequence[str] = ()) -> Any:
+        """The policy that was trained, made again as the run made it, or the one that is `given`.
+
+        Raises `InputError` that names what is missing: the call that made it, its model, the model's weights as they
+        were, or the parameters. Code of one's own runs where `trust` lists it (my.py:name).
+        """
+        rows = self.header.get("policy")
+        if given is None:
+            remedy = "hand over the policy of the run: policy=spec.trained_policy"
+            checks.require(rows is not None, "trace.header policy", None, "the call that made it", remedy)
+            with outside.trusting(trust):
+                given = calls.read("policy", rows, plugins.function)
+        wanted = self.header.get("manifest", {}).get("weights")
+        if wanted is not None:
+            field, remedy = f"weights of {getattr(given, 'name', 'the model')}", "put its files back as they were"
+            checks.require(given.frozen == wanted, field, given.frozen, f"{wanted}, as in the run", remedy)
+        size = self.parameters.shape[1]
+        remedy = "give the policy of the run, and a trace that has kept its parameters"
+        checks.require(given.size == size, "parameters of the trace", size, f"{given.size}, of the policy", remedy)
+        return given
+
+    def module(self, replicate: int = 0, policy: Any = None, trust: Sequence[str] = ()) -> Any:
+        """The trained network of a replicate as a `torch.nn.Module`; `policy` and `trust` as in `policy`.
+
+        A perceptron maps observations `[n, D]` to logits or means `[n, A]` (with a critic also to values), a language
+        model is the network of `transformers`. Raises `InputError` for a policy that is no network.
+        """
+        made = self.policy(policy, trust)
+        return made.as_module(self._row(replicate))
+
+    def export(
+        self, folder: str | os.PathLike[str], replicate: int = 0, policy: Any = None, trust: Sequence[str] = ()
+    ) -> None:
+        """Write the trained language model of a replicate by `save_pretrained`: weights, configuration, tokenizer.
+
+        `transformers` and engines load the folder, and so does `policies.causal_lm(folder)`. Raises `InputError` for
+        another policy, a folder that is not empty, and what `policy` misses.
+        """
+        made = self.policy(policy, trust)
+        made.export(self._row(replicate), folder)
+
+    def _row(self, replicate: int) -> Any:
+        """The parameters of a replicate as a tensor `[P]`."""
+        import torch
+
+        checks.integer("replicate", replicate, 0, "give the number of a replicate", self.replicates - 1)
+        flat = torch.from_numpy(self.parameters[replicate].copy())
+        return flat.to(getattr(torch, self.header["spec"]["dtype"]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one compressed file, atomically."""

@@ -155,8 +155,10 @@ class Question:
         site = site or Site(1)
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
         with Progress("replicates", total, progress) as shown:
+            site.hears = lambda share: shown.beat(f"tuning, {share:.0%} of the updates under way")
             best = self._tune(specs, site)
             ready = {name: set_knob(specs[name], arm.knob, arm.chosen, FIRST) for name, arm in best.items() if arm.knob}
+            site.hears = lambda share: shown.beat(f"comparing, {share:.0%} of the updates under way")
             return self._decide({**specs, **ready}, best, shown, site)
 
     def _tune(self, specs: Mapping[str, Spec], site: Site) -> dict[str, Tuned]:

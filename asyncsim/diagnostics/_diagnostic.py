@@ -21,8 +21,8 @@ from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.step.step import Step
 
 SUBJECTS = ("step", "batch", "policy")
-Hear = Callable[[int, dict[str, np.ndarray]], None]
-"""Called behind every recorded update with its number and its metrics, name to float64 `[R]`."""
+Hear = Callable[[int, dict[str, np.ndarray], Any], None]
+"""Called behind every recorded update with its number, its metrics, name to float64 `[R]`, and parameters `[R, P]`."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Accumulator(Protocol):
 
 
 def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Accumulator]]:
-    """Metrics and accumulators of a spec: "default", "none", or a sequence of names and values."""
+    """Metrics and accumulators of a spec: "default", "none", or names and values, "default" among them or not."""
     load = functools.partial(plugins.load, "asyncsim.diagnostics", kind="diagnostics")
     # Take the defaults that the policy can compute, without samples of their own.
     if isinstance(names, str) and names in ("default", "none"):
@@ -185,7 +185,9 @@ def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Ac
         usual = [each for each in usual if each.name != TRAINED or getattr(task, "solved", False)]
         return [each for each in usual if set(each.outputs) <= set(policy.outputs)], []
     items = (names,) if isinstance(names, str) else names
-    values: list[Any] = [load(item)() if isinstance(item, str) else item for item in items]
+    usual = chosen("default", policy, task)[0] if "default" in [x for x in items if isinstance(x, str)] else []
+    more = [item for item in items if not isinstance(item, str) or item != "default"]
+    values: list[Any] = usual + [load(item)() if isinstance(item, str) else item for item in more]
     for value in values:
         fits, bound = hasattr(value, "outputs") and hasattr(value, "name"), "names or values of sim.diagnostics"
         checks.require(fits, "diagnostics", value, bound, "see `asyncsim list diagnostics`")
@@ -245,7 +247,8 @@ class Recorder:
         self.rows = {m.name: Column(self.room) for m in self.metrics}
         self.updates: list[int] = []
         self.alive = torch.ones(replicates, dtype=torch.bool)
-        self.previous = torch.full((replicates, spec.trained_policy.size), math.nan, dtype=torch.float64)
+        # No gradient yet: as wide as one, but no memory.
+        self.previous = torch.full((replicates, 1), math.nan, dtype=torch.float64).expand(-1, spec.trained_policy.size)
 
     def observe(self, step: Step, statistics: dict[str, Tensor], diverged: Tensor) -> None:
         """Record one update, with the numbers `[R]` that the chain reports; `diverged` is -1 for those that go on."""
@@ -253,7 +256,8 @@ class Recorder:
             self._record(step, statistics, diverged < 0)
         if self.hear is not None and step.update % self.every == 0:
             # Copies: what a listener does with them must not reach the trace.
-            self.hear(step.update, {name: rows.last().cpu().numpy().copy() for name, rows in self.rows.items()})
+            numbers = {name: rows.last().cpu().numpy().copy() for name, rows in self.rows.items()}
+            self.hear(step.update, numbers, getattr(step, "parameters", None))
 
     def _record(self, step: Step, statistics: dict[str, Tensor], alive: Tensor) -> None:
         self.alive, step.previous, step.fresh = alive, self.previous, self.fresh
@@ -313,7 +317,8 @@ class Recorder:
                     raise
                 continue
             # What a frozen replicate repeats is no measurement.
-            gathered |= {name: np.where(self.alive.cpu().numpy(), x, np.nan) for name, x in arrays.items()}
+            alive = self.alive.cpu().numpy()
+            gathered |= {name: np.where(alive, x, "" if x.dtype.kind == "U" else np.nan) for name, x in arrays.items()}
         return metrics, gathered
 
 

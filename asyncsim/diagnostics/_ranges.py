@@ -19,11 +19,12 @@ ANY: Range = (-math.inf, math.inf)
 _LINKS = {
     "align_invalid align_projected align_skipped ess_step_broken ess_step_ess gono_beta1 skip_nonfinite_skipped": SHARE,
     "align_cosine gono_cosine": COSINE,
-    "ess_step_scale lr_by_lag_scale norm_before_clip random_scale scale staleness_step_scale": POSITIVE,
+    "ess_step_scale lr_by_lag_scale lr_schedule_scale norm_before_clip random_scale scale staleness_step_scale": POSITIVE,
     "ess_step_log_mean": ANY,
 }
 _METHODS = {
     "*_dropped bapo_share kept_sequences kept_tokens normalization_broken p3o_ess unknown_staleness": SHARE,
+    "outside_nucleus": SHARE,
     "*_nonfinite bapo_high bapo_low group_mass sat_gate weight_before_normalization": POSITIVE,
     "*_penalty *_theta": ANY,
 }

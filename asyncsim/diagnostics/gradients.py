@@ -19,7 +19,7 @@ def gradient_norm(step: Step) -> Tensor:
     |g| = sqrt(sum_p g_p^2) over all parameters. Blind to the direction, and to how much of the length is sampling
     noise.
     """
-    return step.gradient.double().norm(dim=-1)
+    return ratios.norm(step.gradient)
 
 
 @metric("a pure number in [-1, 1]", COSINE, "as a precursor of collapse 2603.01501", default=True, subject="policy")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from asyncsim.base.parts import number
 from asyncsim.diagnostics._diagnostic import READS, metric
-from asyncsim.diagnostics._levels import LEVEL, OF, advantages, token_share, weights_of
+from asyncsim.diagnostics._levels import LEVEL, OF, advantages, over_tokens, token_share, weights_of
 from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
@@ -160,7 +160,7 @@ def m2_all(step: Step) -> Tensor:
     M2 = E l^2 with l_it = log pi/mu, over the tokens of the step by mass; delta^2 + delta^4/4 for normal policies delta
     standard deviations apart. Blind to signs, and to products along a sequence.
     """
-    return (token_share(step) * step.log_ratio**2).sum((1, 2, 3))
+    return over_tokens(step, step.log_ratio**2)
 
 
 @metric("in nats squared, 0 where H is empty", POSITIVE, "2510.01161", READS)
@@ -174,9 +174,11 @@ def m2_harmful(step: Step) -> Tensor:
     share = token_share(step)
     mass = torch.where(advantages(step) * log_ratio > 0, share, torch.zeros_like(share))
     total = mass.sum((1, 2, 3))
-    moment = (mass * log_ratio**2).sum((1, 2, 3)) / torch.where(total > 0, total, torch.ones_like(total))
+    # A token without mass may be impossible: 0 times infinity is NaN.
+    squares = torch.where(mass > 0, mass * log_ratio**2, torch.zeros_like(mass)).sum((1, 2, 3))
+    moment = squares / torch.where(total > 0, total, torch.ones_like(total))
     # A log ratio that is NaN is neither: it must not pass as harmless.
-    broken = (share * log_ratio).sum((1, 2, 3))
+    broken = torch.where(share > 0, share * log_ratio, torch.zeros_like(share)).sum((1, 2, 3))
     return torch.where(torch.isnan(broken), broken, moment)
 
 

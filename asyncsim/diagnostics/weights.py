@@ -28,10 +28,11 @@ def ess(step: Step, of: str = "sequence") -> Tensor:
 
     ESS/n = (E w)^2 / E w^2
 
-    It is 1 iff the ratios are equal. Blind to a common factor of the ratios (`mean_weight` sees it) and, once it is
-    near 1/n, to how much worse the truth is.
+    It is 1 iff the ratios are equal, and 0 where every ratio is 0. Blind to a common factor of the ratios
+    (`mean_weight` sees it) and, once it is near 1/n, to how much worse the truth is.
     """
-    return ratios.ess(*weights_of(step, of)[:2])
+    log_weight, mass, _ = weights_of(step, of)
+    return _nought(ratios.ess(log_weight, mass), log_weight, mass, of)
 
 
 ess_token = ess(
@@ -148,9 +149,10 @@ def max_weight_share(step: Step, of: str = "sequence") -> Tensor:
 
     share = max w / (n E w)
 
-    Blind to all samples but the largest, and to a common factor.
+    It is 0 where every ratio is 0. Blind to all samples but the largest, and to a common factor.
     """
-    return ratios.max_weight_share(*weights_of(step, of))
+    log_weight, mass, size = weights_of(step, of)
+    return _nought(ratios.max_weight_share(log_weight, mass, size), log_weight, mass, of)
 
 
 max_applied_share = max_weight_share(
@@ -243,3 +245,8 @@ def pareto_k(step: Step) -> Tensor:
 def _of_samples(step: Step, statistic: Tensor) -> Tensor:
     """A statistic of order, NaN where entries are cells of counts or of an enumeration and no samples."""
     return statistic if step.batch.single else full_like(statistic, math.nan)
+
+
+def _nought(value: Tensor, log_weight: Tensor, mass: Tensor, of: str) -> Tensor:
+    """A statistic that is 0 where no sample is possible under the current policy; of applied weights it stays NaN."""
+    return value if of == "applied" else value.masked_fill(ratios.nothing(log_weight, mass), 0.0)

@@ -39,8 +39,8 @@ def surely(shortcut: Callable[[], bool]) -> bool:
 
 
 def none(flag: Tensor) -> bool:
-    """Whether a flag is False everywhere, so that a shortcut gives the same; as `surely`."""
-    return surely(lambda: not bool(flag.any()))
+    """Whether a flag is False everywhere, so that a shortcut gives the same; as `surely`. A GPU would have to wait."""
+    return surely(lambda: flag.device.type == "cpu" and not bool(flag.any()))
 
 
 def recording() -> Tape | None:

@@ -321,20 +321,30 @@ def evaluate(
 
 
 def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], parts: int) -> Forward:
-    """`policy.forward` on `parts` micro-batches of about equal size, cut between groups, or between samples of one."""
+    """`policy.forward` on `parts` micro-batches of about equal size, cut between groups, or between samples of one.
+
+    What a micro-batch needs for its pullback is computed again there: a pass holds no more than one of them.
+    """
     axis, edges = _cuts(batch, parts)
     spans = list(pairwise(edges))
-    done = [policy.forward(_view(view, axis, *span), _part(batch, axis, *span), names) for span in spans]
-    outputs = {name: torch.cat([piece.outputs[name] for piece in done], axis) for name in names}
+
+    def passed(low: int, high: int) -> Forward:
+        return policy.forward(_view(view, axis, low, high), _part(batch, axis, low, high), names)
+
+    done = [passed(*span).outputs for span in spans]
+    outputs = {name: torch.cat([each[name] for each in done], axis) for name in names}
 
     def pullback(cotangents: Outputs) -> Tensor:
         shape = batch.action.shape[:4]
         whole = {name: each.expand(*shape, *each.shape[4:]) for name, each in cotangents.items()}
-        pulled = [
-            piece.pullback({name: each.narrow(axis, low, high - low) for name, each in whole.items()})
-            for piece, (low, high) in zip(done, spans, strict=True)
-        ]
-        return torch.stack(pulled).sum(0)
+
+        def pulled(low: int, high: int) -> Tensor:
+            return passed(low, high).pullback({name: x.narrow(axis, low, high - low) for name, x in whole.items()})
+
+        total = pulled(*spans[0]).clone()
+        for span in spans[1:]:
+            total += pulled(*span)
+        return total
 
     return Forward(outputs, pullback)
 

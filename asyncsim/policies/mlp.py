@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.policies._mlp_network import (
+    Perceptron,
     HEADS,
     SAMPLER,
     Evaluation,
@@ -179,6 +180,10 @@ class Mlp(Networked):
         ):
             part.copy_(torch.where(known, new.to(out.dtype), part))
         return out
+
+    def as_module(self, parameters: Tensor) -> nn.Module:
+        """Observations `[n, D]` to logits or means `[n, A]`, with a critic also values `[n]`; see `Perceptron`."""
+        return Perceptron(self.layout, parameters, self.by_action)
 
     def describe(self) -> dict[str, Any]:
         names = ("observation", "actions", "head", "hidden", "critic", "normalize", "log_std", "gain")

@@ -105,11 +105,14 @@ class Block:
             batches_per_publish=spec.system.batches_per_publish,
             progress=after,
         )
-        at = run_block(plan, at)
+        # The loop alone holds where it begins: parameters and states would else stay for the whole run.
+        begin = [at]
+        del at
+        at = run_block(plan, begin.pop())
         made = at.batch * spec.passes
         metrics, accumulated = self.recorder.results(whole=made == spec.updates)
         schedule = self.feed.record() if self.coupled else None
-        parameters, diverged = at.parameters.double().cpu().numpy(), at.diverged.cpu().numpy()
+        parameters, diverged = at.parameters.cpu().numpy(), at.diverged.cpu().numpy()
         return Part(metrics, accumulated, self.recorder.axes, parameters, diverged, schedule, made)
 
 

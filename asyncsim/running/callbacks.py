@@ -17,6 +17,7 @@ import numpy as np
 
 from asyncsim.base import checks, files
 from asyncsim.base.notation import TRAINED
+from asyncsim.running.evaluating import Evaluated, measured
 
 PERIOD = 0.1
 """Seconds between two pictures of the live line on a terminal."""
@@ -31,6 +32,7 @@ class Recorded:
     `update`: its number, from 0, as in `trace.updates`; `updates`: how many the run makes on every block. `block`: the
     number of the block, from 0, of `blocks`, which run one after another; `replicates` int `[R]`: global numbers of its
     replicates. `metrics`: name to float64 `[R]`, a row of the trace: NaN where missing; empty with diagnostics="none".
+    `parameters`: a tensor `[R, P]`, those that the update was made from, and the `policy` that they belong to.
     """
 
     update: int
@@ -39,6 +41,8 @@ class Recorded:
     blocks: int
     replicates: np.ndarray
     metrics: dict[str, np.ndarray]
+    parameters: Any = field(default=None, repr=False)
+    policy: Any = field(default=None, repr=False)
 
     def summary(self) -> dict[str, float]:
         """Mean and quartiles over replicates: "ess/mean", "ess/lower", "ess/upper".
@@ -189,6 +193,40 @@ def trackio(**init: Any) -> Tracker:
     Source: this package.
     """
     return Tracker(_package("trackio"), init)
+
+
+@dataclass
+class Evaluating:
+    """Evaluations in the course of a run; see `evaluate`. `results`: update, block and what `sim.evaluate` returns."""
+
+    task: Any
+    every: int
+    settings: dict[str, Any]
+    results: list[tuple[int, int, Evaluated]] = field(default_factory=list)
+
+    def __call__(self, recorded: Recorded) -> None:
+        """Evaluate where an update is due, and say so in a line on stderr."""
+        if recorded.update % self.every:
+            return
+        found = measured(recorded.policy, recorded.parameters, self.task, **self.settings)
+        self.results.append((recorded.update, recorded.block, found))
+        _show(f"asyncsim: update {recorded.update} of {recorded.updates}, {found}\n")
+
+
+def evaluate(task: Any, every: int = 10, samples: int = 1, greedy: bool = False, seed: int = 0) -> Evaluating:
+    """Mean reward on a task, held-out data for example, in the course of a run.
+
+    Arguments: `task`, whose prompts are all asked; `every`, recorded updates whose number it divides, the first (0,
+    before training) among them; `samples`, `greedy` and `seed` as in `sim.evaluate`. Returns a callback of `sim.run`;
+    its `results` has the update, the block and what `sim.evaluate` returns, each. Raises `InputError` for a task that
+    does not fit the policy. Source: this package.
+
+    >>> import asyncsim as sim
+    >>> evaluate(sim.tasks.softmax_bandit(), every=5).every
+    5
+    """
+    checks.integer("every", every, 1, "give a number of updates")
+    return Evaluating(task, every, {"samples": samples, "greedy": greedy, "seed": seed})
 
 
 def live(metric: str | None = None) -> Live:

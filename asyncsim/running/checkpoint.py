@@ -166,9 +166,10 @@ class Saved(NamedTuple):
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
         mine, code = identified(spec)[1:]
         for name in sorted({*mine, *self.identity}):
+            field = f"spec.{name}{_place(spec, name)}"
             ours, theirs = (json.dumps(each.get(name), sort_keys=True) for each in (mine, self.identity))
             bound = f"{checks.clipped(theirs, 120)}, as in {self.path}"
-            checks.require(ours == theirs, f"spec.{name}", mine.get(name), bound, remedy)
+            checks.require(ours == theirs, field, mine.get(name), bound, remedy)
         changed = [] if other_code else spec_code.changed(self.code, code)
         remedy = "use that code, begin anew, or go on with other code by --other-code (other_code=True)"
         checks.require(not changed, "resume", str(self.path), f"of this code ({', '.join(changed)} changed)", remedy)
@@ -203,11 +204,19 @@ def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[
     """
     rows: dict[str, Any] | None = None
     frozen = {"weights": getattr(spec.trained_policy, "frozen", None)}
+    if digest := getattr(spec.task, "digest", ""):
+        frozen["data"] = digest
     if np.size(spec.initial) <= LARGE:
         with contextlib.suppress(checks.InputError, TypeError, ValueError):
             rows = json.loads(json.dumps(spec.to_dict()))
     code = spec_code.code_of(spec_code.Live(spec) if rows is None else rows, "asyncsim.running.running")
     return rows, (described(spec) if rows is None else rows) | frozen, code
+
+
+def _place(spec: Spec, name: str) -> str:
+    """Where weights or data lie whose contents are another, behind the name of what differs."""
+    told = {"weights": getattr(spec.trained_policy, "name", ""), "data": getattr(spec.task, "data", "")}
+    return f" ({told[name]})" if told.get(name) else ""
 
 
 def described(spec: Spec) -> dict[str, Any]:

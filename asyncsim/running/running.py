@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
@@ -183,6 +184,7 @@ class Training:
         self.table, self.watch = Table(received), Watch(site)
         self.helpers: Helpers | None = None
         self.pieces: list[Piece] = []
+        self.made = 0
 
     def run(self) -> None:
         """Train until nothing is left, a signal ends it, or something fails, which is raised."""
@@ -222,6 +224,7 @@ class Training:
         for number in range(len(self.jobs)):
             table.left += self._blocks(number, start if number == 0 else 0, self.site.ready)
         self.places = [first for (_, first) in table.parts] + [piece.start for piece in table.left]
+        self.pieces_of = [piece.job for piece in table.left]
         if self.bar is not None:
             trained = sum(len(part.parameters) for part in table.parts.values())
             self.bar.begin(self.bar.total * trained // self.jobs[0].shared.spec.replicates)
@@ -284,13 +287,13 @@ class Training:
         """What the recorder of a block calls: the listener with a record of this block."""
         if not self.callbacks:
             return None
-        updates = self.jobs[0].shared.spec.updates
+        spec = self.jobs[0].shared.spec
         block, of = self.places.index(piece.start), len(self.places)
         numbers = np.arange(piece.start, piece.stop)
         numbers.flags.writeable = False
 
-        def hear(update: int, metrics: dict[str, np.ndarray]) -> None:
-            recorded = Recorded(update, updates, block, of, numbers, metrics)
+        def hear(update: int, metrics: dict[str, np.ndarray], parameters: Any) -> None:
+            recorded = Recorded(update, spec.updates, block, of, numbers, metrics, parameters, spec.trained_policy)
             for callback in self.callbacks:
                 callback(recorded)
 
@@ -305,17 +308,27 @@ class Training:
             self._look()
         elif self.bar is not None:
             self.bar.add(self.jobs[piece.job].shared.spec.passes)
+        else:
+            self.made += self.jobs[piece.job].shared.spec.passes
+            self._beat(self.made / sum(self.jobs[each].shared.spec.updates for each in self.pieces_of))
 
     def _look(self) -> None:
         """Show what all have done together, and tell them when to stop."""
         assert self.helpers is not None
         if self.table.stopped:
             self.helpers.board[-1] = 1
-        if self.bar is not None:
-            share = self.helpers.share(self.pieces, self.jobs[0].shared.spec.updates)
+        share = self.helpers.share(self.pieces, self.jobs[0].shared.spec.updates)
+        if self.bar is None:
+            self._beat(share)
+        else:
             more = int(self.bar.total * share) - self.bar.done
             if more > 0:
                 self.bar.add(more)
+
+    def _beat(self, share: float) -> None:
+        """Tell whoever asked for these runs how far they are together."""
+        if self.site.hears is not None:
+            self.site.hears(share)
 
     def _waiting(self) -> bool:
         """Whether somebody trains elsewhere, or has given a block back."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, manifest, records
+from asyncsim.base import calls, checks, manifest, records
 from asyncsim.base.feeds import EagerFeed, head
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _ranges
 from asyncsim.running.spec import Spec
 from asyncsim.running.updating import Part
+from asyncsim.step.step import OUTSIDE
 
 
 class Shared(NamedTuple):
@@ -141,6 +143,10 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
     header: dict[str, Any] = {"spec": spec.describe(), "manifest": manifest.manifest(seed=seed, device=spec.device)}
     if (frozen := getattr(spec.trained_policy, "frozen", None)) is not None:
         header["manifest"]["weights"] = frozen
+    if digest := getattr(spec.task, "digest", ""):
+        header["manifest"]["data"] = digest
+    with suppress(checks.InputError):  # one that no file can hold
+        header["policy"] = calls.written("policy", spec.trained_policy)
     sizes = [len(part.parameters) for part in parts]
     R = sum(sizes)
     if by is not None:
@@ -158,6 +164,11 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
             text = f"{name.removesuffix('_skipped')}: {share:.0%} of the recorded updates were skipped"
             remedy = "the policy stood still there: change its settings, or mend what makes it skip"
             warnings.warn(checks.RunWarning(f"{text}; {remedy}"), stacklevel=2)
+    outside = np.nan_to_num(metrics.get(OUTSIDE, np.zeros(1)))
+    if outside.any():
+        text = f"{outside.mean():.2%} of the trained tokens, {outside.max():.2%} at most, were outside the nucleus"
+        remedy = "the trainer gives them the ratio 0: truncate='sampler' scores the whole softmax"
+        warnings.warn(checks.RunWarning(f"{text} of the current policy ({OUTSIDE}); {remedy}"), stacklevel=2)
     if longest.axes:
         header["axes"] = longest.axes
     return Trace(
@@ -189,7 +200,10 @@ def _pad(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
     """The array with as many rows as that of another block; rows that a stopped block has not reached are missing."""
     if values is not None and values.shape[:-1] == like.shape[:-1]:
         return values
-    rows = np.full((*like.shape[:-1], size), math.nan)
+    text = like.dtype.kind == "U"
+    rows = np.full((*like.shape[:-1], size), "" if text else math.nan)
+    if text:
+        rows = rows.astype(like.dtype if values is None else np.result_type(like, values))
     if values is not None:
         rows[: len(values)] = values
     return rows

@@ -39,8 +39,11 @@ BYTES = 512 << 20
 class Site:
     """This process and the workers beside it, which stay from one run to the next until the site is closed.
 
-    `asked`: how many processes train, this one included; None: one a core, once that pays.
+    `asked`: how many processes train, this one included; None: one a core, once that pays. `hears`: called with the
+    share of the updates under way that is made.
     """
+
+    hears: Callable[[float], None] | None = None
 
     def __init__(self, asked: int | None) -> None:
         if asked is not None:

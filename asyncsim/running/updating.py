@@ -14,7 +14,7 @@ from asyncsim.methods._method import Method, evaluate
 from asyncsim.policies._policy import Policy
 from asyncsim.step.batch import Batch
 from asyncsim.step.minibatches import Cuts, Minibatch
-from asyncsim.step.step import Carried, Step
+from asyncsim.step.step import OUTSIDE, Carried, Step
 from asyncsim.step.versions import Weights
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain, Record, advance
@@ -112,6 +112,8 @@ class Updater:
         step = evaluate(method, self.task, self.policy, weights, batch, start, self.also, self.micro_batches)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, self.updates_per_version
         step.parameters, step.whole = parameters, whole
+        if self.policy.truncates:
+            step.statistics[OUTSIDE] = step.outside
         nobody = torch.zeros(parameters.shape[0], dtype=torch.bool)
         record, states = self.update.apply(Record(step.gradient, nobody, step, step.reported), states)
         parameters, diverged = advance(parameters, record.direction, diverged, when.update, self.limit, batch.broken)

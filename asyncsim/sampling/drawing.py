@@ -5,7 +5,7 @@ All give the same bits for a policy that computes rows independently; they diffe
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
-from asyncsim.sampling.rollouts import SAMPLING, Sampler, Trajectories, generate, rolled_out
+from asyncsim.sampling.rollouts import SAMPLING, Asked, Sampler, Trajectories, generate, generate_each, rolled_out
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch
 from asyncsim.step.step import Step
-from asyncsim.step.versions import Store, Weights, current, tensor
+from asyncsim.step.versions import Store, Weights, current
 
 
 class Late:
@@ -86,13 +86,13 @@ class Early:
     def publish(self, version: int, weights: Weights) -> None:
         """Draw every token of this version, in every later batch."""
         view, schedule = current(self.sampler.installed(version, weights)), self.feed.schedule
-        for batch in self.due.pop(version, []):
-            ids = np.asarray(schedule.trajectory[:, batch])
+        batches, asked = self.due.pop(version, []), []
+        for batch in batches:
             tokens = schedule.version[:, batch][self.sampler.realization] == version
-            shape = (*tokens.shape[:3], self.sampler.task.horizon)
-            where = tensor(np.broadcast_to(tokens, shape).copy())
-            prompt, draws = self.sampler.prompts(ids), self.sampler.draws(ids)
-            self.pending[batch] = generate(self.sampler, view, draws, prompt, self.pending.get(batch), where)
+            where = np.broadcast_to(tokens, (*tokens.shape[:3], self.sampler.task.horizon)).copy()
+            asked.append(Asked(np.asarray(schedule.trajectory[:, batch]), self.pending.get(batch), where))
+        if asked:
+            self.pending |= zip(batches, generate_each(self.sampler, view, asked, 1), strict=True)
 
     def take(self, batch: int, train_version: int) -> Batch:
         """The data of a batch, all of it drawn before."""
@@ -149,10 +149,9 @@ class Ahead:
         for m in np.unique(realization):
             members = np.flatnonzero(realization == m)
             fresh = np.array([k for k in members if (m, trajectory[k]) not in self.drawn], dtype=np.int64)
-            if len(fresh):
-                self._draw(int(m), trajectory[fresh], token_version[fresh], None)
-            for k in np.setdiff1d(members, fresh):
-                self._draw(int(m), trajectory[k : k + 1], token_version[k : k + 1], self.drawn[m, trajectory[k]])
+            # Fresh ones are drawn together, those in flight each by itself.
+            parts = ([fresh] if len(fresh) else []) + [np.array([k]) for k in np.setdiff1d(members, fresh)]
+            self._draw(int(m), [(trajectory[part], token_version[part]) for part in parts])
             for k in members:
                 group, n, _ = self.drawn[m, trajectory[k]]
                 tokens[k] = float(group.mask[0, 0, n].sum())
@@ -175,29 +174,38 @@ class Ahead:
         groups = [Trajectories.unpacked(group, self.sampler.policy) for group in tree["groups"]]
         self.drawn = {(m, i): (groups[place], n, version) for m, i, place, n, version in tree["drawn"]}
 
-    def _draw(self, m: int, ids: np.ndarray, version: np.ndarray, before: _Drawn | None) -> None:
-        """Trajectories of one realization; what was drawn before is kept up to the first token of another version."""
+    def _draw(self, m: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Trajectories of one realization, ids `[k]` and versions `[k, T]` of each part.
+
+        What was drawn before is kept up to the first token of another version.
+        """
         one = replace(self.sampler, replicates=self.sampler.replicates[m : m + 1], realization=np.zeros(1, int))
-        trajectory = ids.reshape(1, 1, -1)
-        changed, trajectories = np.ones(version.shape, dtype=bool), None
+        due: list[_Due] = []
         # Find the tokens to draw anew.
-        if before is not None:
-            changed = np.maximum.accumulate(version != before[2], axis=1)
-            if not changed.any():
-                # The same call again: after a restart, or an install behind the last token.
-                return
-            trajectories = self._single(before)
-            # Tokens behind the first one drawn anew are masked: the response may now end earlier.
-            trajectories.mask[..., int(changed.argmax()) + 1 :] = 0.0
+        for ids, version in parts:
+            before, changed, drawn = self.drawn.get((m, int(ids[0]))), np.ones(version.shape, dtype=bool), None
+            if before is not None:
+                changed = np.maximum.accumulate(version != before[2], axis=1)
+                if not changed.any():
+                    # The same call again: after a restart, or an install behind the last token.
+                    continue
+                drawn = self._single(before)
+                # Tokens behind the first one drawn anew are masked: the response may now end earlier.
+                drawn.mask[..., int(changed.argmax()) + 1 :] = 0.0
+            due.append(_Due(ids, version, changed, drawn))
         # Draw them, version by version.
-        for v in np.unique(version[changed]):
-            where = tensor((changed & (version == v))[None, None])
-            view = current({name: w[m : m + 1] for name, w in self.store.kept[int(v)].items()})
-            trajectories = generate(one, view, one.draws(trajectory), one.prompts(trajectory), trajectories, where)
+        for v in sorted({int(v) for each in due for v in np.unique(each.version[each.changed])}):
+            wanted = [(each, (each.changed & (each.version == v))[None, None]) for each in due]
+            wanted = [(each, where) for each, where in wanted if where.any()]
+            view = current({name: w[m : m + 1] for name, w in self.store.kept[v].items()})
+            asked = [Asked(each.ids.reshape(1, 1, -1), each.drawn, where) for each, where in wanted]
+            for (each, _), drawn in zip(wanted, generate_each(one, view, asked, 2), strict=True):
+                each.drawn = drawn
         # Store each trajectory.
-        if trajectories is not None:
-            for n, i in enumerate(ids.tolist()):
-                self.drawn[m, i] = (trajectories, n, version[n : n + 1].copy())
+        for each in due:
+            assert each.drawn is not None
+            for n, i in enumerate(each.ids.tolist()):
+                self.drawn[m, i] = (each.drawn, n, each.version[n : n + 1].copy())
 
     def _single(self, drawn: _Drawn) -> Trajectories:
         """One trajectory out of those that were drawn together, with its own memory."""
@@ -211,6 +219,16 @@ class Ahead:
         memory, inserted = self.sampler.policy.recall(group.memory, n), own(group.inserted)
         columns = own(group.state), own(group.action), own(group.mask)
         return Trajectories(*columns, outputs, memory=memory, inserted=inserted)
+
+
+@dataclass
+class _Due:
+    """Trajectories `ids` `[k]` with the versions of their tokens, which of them are drawn anew, and what is there."""
+
+    ids: np.ndarray
+    version: np.ndarray
+    changed: np.ndarray
+    drawn: Trajectories | None
 
 
 _Drawn = tuple[Trajectories, int, np.ndarray]

@@ -6,10 +6,10 @@ The same trajectory comes out whenever it is drawn, because every draw is keyed 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from asyncsim.base import checks, plugins, rng
 from asyncsim.fusing.tape import none, recording
-from asyncsim.policies._policy import Act, Keys, Moves, Policy
+from asyncsim.policies._policy import Act, Keys, Moves, Policy, Written
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights, tensor
 from asyncsim.tasks._task import Outcomes, Task, Turn
@@ -89,6 +89,10 @@ class Sampler:
     def moves(self) -> Moves | None:
         """How trajectories go on, where task and policy do nothing but what the package's own do."""
         return self.task.moves if plugins.own(self.task) and plugins.own(self.policy) else None
+
+    def at_once(self, view: View) -> bool:
+        """Whether the policy draws all tokens without asking the task in between."""
+        return self.task.stops is not None and self.policy.writes(view.weights)
 
     @cached_property
     def told(self) -> tuple[Tensor, Tensor]:
@@ -212,6 +216,8 @@ def generate(
             if sampler.policy.mismatched:
                 drawn.outputs |= sampler.policy.compared(view, sampler.unrewarded(view, drawn))
             return drawn
+    if sampler.at_once(view):
+        return _written(sampler, view, draws, task.observe(world), before, where)
     trajectories = before or _begin(sampler, world, prompt)
     silent = False
     for t in range(task.horizon):
@@ -245,6 +251,62 @@ def generate(
     return trajectories
 
 
+def _written(
+    sampler: Sampler, view: View, draws: Draws, seen: Tensor, before: Trajectories | None, where: Tensor | None
+) -> Trajectories:
+    """Trajectories whose tokens the policy draws without asking the task in between."""
+    old = before or _blank(sampler, seen)
+    columns, stops = Written(old.action, old.mask, old.outputs), sampler.task.stops
+    assert stops is not None
+    drawn = Trajectories(old.state, *sampler.policy.write(view, seen, draws, stops, columns, where))
+    _complete(sampler, drawn, view, where, False)
+    return drawn
+
+
+def _blank(sampler: Sampler, seen: Tensor) -> Trajectories:
+    """Columns of which nothing is drawn yet."""
+    mask = _first((*seen.shape[:3], sampler.task.horizon))
+    return Trajectories(seen.unsqueeze(3), torch.zeros_like(mask, dtype=torch.int64), mask)
+
+
+class Asked(NamedTuple):
+    """Trajectories int64 `[M, G, N]`, what is drawn of them (None: nothing), and which tokens to draw now."""
+
+    ids: np.ndarray
+    before: Trajectories | None
+    where: np.ndarray
+
+
+def generate_each(sampler: Sampler, view: View, asked: Sequence[Asked], axis: int) -> list[Trajectories]:
+    """What `generate` makes of each from one view; where a policy draws all tokens at once, in one pass.
+
+    They differ in the groups (axis 1) or in the samples (axis 2) that they have.
+    """
+    if not sampler.at_once(view):
+        return [
+            generate(sampler, view, sampler.draws(ids), sampler.prompts(ids), before, tensor(where))
+            for ids, before, where in asked
+        ]
+    ids, where = (np.concatenate(arrays, axis) for arrays in zip(*((e.ids, e.where) for e in asked), strict=True))
+    prompt, draws, sizes = sampler.prompts(ids), sampler.draws(ids), [each.ids.shape[axis] for each in asked]
+    seen = sampler.task.observe(sampler.task.begin(prompt, draws)).split(sizes, axis)
+    parts = [each.before or _blank(sampler, some) for each, some in zip(asked, seen, strict=True)]
+    # Put them side by side; outputs that some do not have yet are 0 there.
+    names = dict.fromkeys(name for part in parts for name in part.outputs)
+    like = {name: next(part.outputs[name] for part in parts if name in part.outputs) for name in names}
+    outputs = {
+        name: torch.cat([p.outputs.get(name, x.new_zeros(*p.mask.shape, *x.shape[4:])) for p in parts], axis)
+        for name, x in like.items()
+    }
+    columns = [torch.cat([getattr(part, name) for part in parts], axis) for name in ("state", "action", "mask")]
+    drawn = generate(sampler, view, draws, prompt, Trajectories(*columns, outputs), tensor(where))
+    # Take them apart again.
+    assert drawn.action is not None
+    split = {name: value.split(sizes, axis) for name, value in drawn.outputs.items()}
+    back = zip(*(x.split(sizes, axis) for x in (drawn.state, drawn.action, drawn.mask)), strict=True)
+    return [Trajectories(*each, {name: parts[n] for name, parts in split.items()}) for n, each in enumerate(back)]
+
+
 def _replied(
     sampler: Sampler, trajectories: Trajectories, view: View, world: Any, draws: Draws, t: int, active: Tensor | None
 ) -> Act:
@@ -266,9 +328,7 @@ def _replied(
 def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
     """Empty columns with the first token's state and mask."""
     task, seen = sampler.task, sampler.task.observe(world)
-    mask = (torch.ones if task.horizon == 1 else torch.zeros)((*prompt.shape, task.horizon), dtype=torch.float64)
-    if task.horizon > 1:
-        mask[..., 0] = 1.0
+    mask = _first((*prompt.shape, task.horizon))
     state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
     # The first token is always there, so one-token trajectories have nothing to mask.
     trajectories = Trajectories(state, None, mask, full=True if task.horizon == 1 else None)
@@ -278,8 +338,19 @@ def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
     return trajectories
 
 
+def _first(shape: tuple[int, ...]) -> Tensor:
+    """The mask `[R, G, N, T]` in front of the first token."""
+    mask = (torch.ones if shape[-1] == 1 else torch.zeros)(shape, dtype=torch.float64)
+    if shape[-1] > 1:
+        mask[..., 0] = 1.0
+    return mask
+
+
 def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn, t: int, active: Tensor) -> None:
     task, going = sampler.task, turn.going & active
+    if task.watches:
+        assert trajectories.action is not None
+        going = going & task.goes_on(trajectories.action[..., : t + 1])
     last = t + 1 == task.horizon
     # Fill mask and state ahead.
     if not last:

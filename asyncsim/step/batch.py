@@ -59,6 +59,17 @@ class Draws:
             pair = self.blocks[token, draw // 2] = self._block(token, draw // 2)
         return pair[draw % 2]
 
+    def uniforms(self, tokens: int) -> Tensor:
+        """Draw 0 of the first tokens at once, float64 `[R, G, N, T]`."""
+        from asyncsim.base import rng_compiled
+
+        M, G, N = self.trajectory.shape
+        both = np.empty((2, tokens, len(self.replicates), G * N))
+        keys = (*self.stream.key, self.replicates, self.realization, self.trajectory.reshape(M, G * N))
+        for token in range(tokens):
+            rng_compiled.fill_block(*keys, token, 0, both[0, token], both[1, token])
+        return tensor(np.moveaxis(both[0], 0, 2).reshape(len(self.replicates), G, N, tokens))
+
     def seeds(self, token: int) -> np.ndarray:
         """Seeds in [0, 2^31) for libraries that take one, int64 `[R, G, N]`; NumPy's old generator takes no more."""
         return (self._block(token, 0)[0].cpu().numpy() * 2.0**31).astype(np.int64)

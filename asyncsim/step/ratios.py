@@ -12,6 +12,8 @@ from torch import Tensor
 
 LOG_LIMIT = 20.0
 """Largest log ratio that is exponentiated for *use* in a gradient; statistics are never limited."""
+LARGE = 1 << 20
+"""Parameters from which on a model is large: arrays as long as its gradient are gone through in pieces."""
 _SUMMED = 1e-12
 """Relative error of a sum of masses: nineteen of twenty are 0.95 of them."""
 
@@ -49,6 +51,12 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
     scaled, _ = _scale(log_weight, mass)
     flat_mass = _flat(mass)
     return _square_over((flat_mass * scaled).sum(-1), (flat_mass * scaled * scaled).sum(-1))
+
+
+def nothing(log_weight: Tensor, mass: Tensor) -> Tensor:
+    """Whether every weight that has a mass is 0, bool `[R]`: then a ratio of weights has no denominator."""
+    present = _flat(mass) > 0
+    return present.any(-1) & ((_flat(log_weight) == -math.inf) | ~present).all(-1)
 
 
 def mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
@@ -91,11 +99,13 @@ def max_weight_share(log_weight: Tensor, mass: Tensor, samples: Tensor | float |
 
 
 def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the log weight under the mass, each `[R]`."""
+    """Mean and variance of the log weight under the mass, each `[R]`; a weight of 0 makes them -inf and inf."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     flat = torch.where(flat_mass > 0, flat, torch.zeros((), dtype=flat.dtype))
-    mean = (flat_mass * flat).sum(-1)
-    return mean, (flat_mass * (flat - mean.unsqueeze(-1)) ** 2).sum(-1)
+    lost = (flat == -math.inf).any(-1) & ~torch.isnan(flat).any(-1) & (flat < math.inf).all(-1)
+    mean = torch.where(flat_mass > 0, flat_mass * flat, flat).sum(-1)
+    variance = (flat_mass * (flat - mean.unsqueeze(-1)) ** 2).sum(-1)
+    return mean, torch.where(lost, torch.full((), math.inf, dtype=variance.dtype), variance)
 
 
 def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
@@ -132,12 +142,14 @@ def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
 
 
 def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
-    """ESS over the mass along one axis, any shape; NaN where there is no mass or a weight is not finite."""
+    """ESS over the mass along one axis, any shape; 0 for weights of 0, NaN without mass or beside NaN or inf."""
     present = mass > 0
     log_weight = torch.where(present, log_weight.double(), torch.full((), -math.inf, dtype=torch.float64))
     shift = log_weight.amax(dim, keepdim=True)
-    scaled = torch.exp(log_weight - torch.where(shift == -math.inf, torch.zeros_like(shift), shift))
-    return _square_over((mass * scaled).sum(dim), (mass * scaled * scaled).sum(dim) * mass.sum(dim))
+    lost = shift == -math.inf
+    scaled = torch.exp(log_weight - torch.where(lost, torch.zeros_like(shift), shift))
+    value = _square_over((mass * scaled).sum(dim), (mass * scaled * scaled).sum(dim) * mass.sum(dim))
+    return torch.where(lost.squeeze(dim) & present.any(dim), torch.zeros_like(value), value)
 
 
 def tail(log_weight: Tensor, mass: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,8 +175,9 @@ def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     m, top, largest = tail(log_weight, mass)
     if top.shape[-1] <= 2:
         return torch.full(m.shape[:1], math.nan, dtype=torch.float64)
-    mean = torch.where(largest, top, torch.zeros_like(top)).sum(-1) / m[:, 0]
-    exponent = 1.0 / (mean - top.gather(-1, m)[:, 0])
+    mean, least = torch.where(largest, top, torch.zeros_like(top)).sum(-1) / m[:, 0], top.gather(-1, m)[:, 0]
+    # Weights of 0 are equal as well.
+    exponent = 1.0 / torch.where(mean == least, torch.zeros_like(mean), mean - least)
     return torch.where(m[:, 0] < 2, torch.full_like(exponent, math.nan), exponent)
 
 
@@ -195,12 +208,25 @@ def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     return torch.where((m[:, 0] >= 5) & (quarter[:, 0] > 0), shrunk, torch.full_like(shrunk, math.nan))
 
 
+def norm(vector: Tensor) -> Tensor:
+    """Euclidean norm of one vector per replicate, `[R]`, accumulated in float64."""
+    pieces = [each.double().norm(dim=-1) for each in _pieces(vector)]
+    return pieces[0] if len(pieces) == 1 else torch.stack(pieces, -1).norm(dim=-1)
+
+
 def cosine(first: Tensor, second: Tensor) -> Tensor:
     """Cosine between two vectors per replicate, `[R]`; NaN (invalid, never 0) where either is zero or not finite."""
-    first, second = first.double(), second.double()
-    inner = (first * second).sum(-1)
-    lengths = first.norm(dim=-1) * second.norm(dim=-1)
+    pairs = zip(_pieces(first), _pieces(second), strict=True)
+    parts = [(one.double() * other.double()).sum(-1) for one, other in pairs]
+    inner = parts[0] if len(parts) == 1 else torch.stack(parts, -1).sum(-1)
+    lengths = norm(first) * norm(second)
     return torch.where(lengths > 0, inner / lengths, torch.full((), math.nan, dtype=torch.float64))
+
+
+def _pieces(vector: Tensor) -> tuple[Tensor, ...]:
+    """A vector `[R, P]`, of large models in parts: in float64 the whole would take the memory of Adam's state."""
+    size = vector.shape[-1]
+    return (vector,) if size <= LARGE else vector.split(max(LARGE, size // 16), dim=-1)
 
 
 def _square_over(first: Tensor, second: Tensor) -> Tensor:

@@ -17,6 +17,9 @@ from asyncsim.step import ratios, versions
 from asyncsim.step.batch import Batch, Outputs
 from asyncsim.step.versions import View, Weights
 
+OUTSIDE = "outside_nucleus"
+"""Name in the trace of the share of tokens that the current policy cannot draw."""
+
 
 @dataclass(frozen=True)
 class Carried:
@@ -204,8 +207,15 @@ class Step:
 
     @cached_property
     def drift(self) -> Tensor:
-        """log u = log pi - log pi_prox of each token, `[R, G, N, T]`: what changed since the batch's first update."""
-        return self._between(self.current["log_prob"], self.proximal["log_prob"])
+        """log u = log pi - log pi_prox of each token, `[R, G, N, T]`: what changed since the batch's first update.
+
+        A token outside the nucleus of pi_prox has no ratio: 0, also where pi can draw it again.
+        """
+        now, then = self.current["log_prob"], self.proximal["log_prob"]
+        if self.policy is not None and not self.policy.truncates:
+            return self._between(now, then)
+        gap = ratios.log_ratio(now, then, self.mask)
+        return torch.where(gap == math.inf, torch.zeros_like(gap), gap)
 
     @cached_property
     def behavior_log_ratio(self) -> Tensor:
@@ -234,7 +244,16 @@ class Step:
 
     @property
     def _scored(self) -> Tensor:
-        return self.behavior.get("scored_log_prob", self.behavior["log_prob"])
+        scored = self.behavior.get("scored_log_prob")
+        if scored is None:
+            return self.behavior["log_prob"]
+        # What the trainer could not draw at the behavior weights is mismatch alone: staleness has no part in it.
+        return torch.where(scored == -math.inf, self.current["log_prob"], scored)
+
+    @property
+    def outside(self) -> Tensor:
+        """Share of generated tokens, by mass, that the current policy cannot draw (log pi = -inf), `[R]`."""
+        return self.token_mean((self.current["log_prob"] == -math.inf).to(self.mask.dtype))
 
     def _between(self, above: Tensor, below: Tensor) -> Tensor:
         gap = above - below

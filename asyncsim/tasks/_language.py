@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,14 @@ PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)
 
 Bound = TypeVar("Bound", bound="LanguageTask")
 Problem = TypeVar("Problem")
+
+
+class Answer(NamedTuple):
+    """What was answered: the ids with the token that stops it, its text without, and whether it ended."""
+
+    ids: tuple[int, ...]
+    text: str
+    ended: bool
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,12 @@ class LanguageTask(Task):
     @property
     def prompts(self) -> int:  # type: ignore[override]
         return len(self.texts)
+
+    @property
+    def stops(self) -> tuple[int, ...] | None:  # type: ignore[override]
+        """Ids that end an answer; None where a class of somebody's own says otherwise how it goes on."""
+        plain = type(self).step is LanguageTask.step and not (self.tools or self.pays)
+        return self._stops() if plain else None
 
     def score(self, prompt: int, text: str) -> float:
         """What an ended answer to a prompt earns: 1 where it is the right text to the letter, else 0."""
@@ -83,7 +97,7 @@ class LanguageTask(Task):
         paired = 0 < self.prompts == len(self.answers)
         bound = "as many as there are answers, and at least one"
         checks.require(paired, "texts", self.prompts, bound, f"there are {len(self.answers)} answers")
-        encoded = [tokenizer.encode(text) for text in self.texts]
+        encoded = self.encoded(tokenizer)
         longest, shortest = (pick(range(self.prompts), key=lambda q: len(encoded[q])) for pick in (max, min))
         tokens = len(encoded[shortest])
         checks.require(tokens > 0, f"tokens of prompt {shortest}", tokens, "at least 1", "give every prompt a text")
@@ -94,11 +108,20 @@ class LanguageTask(Task):
             f"at most {context}, the context of the model",
             "give shorter prompts, fewer shots or a shorter horizon, or a model with a longer context",
         )
-        lengths = [len(tokenizer.encode(self.spoken(q) + "\n")) for q in range(self.prompts)]
-        worst = max(range(self.prompts), key=lambda q: lengths[q])
-        least = f"at least {lengths[worst]}, tokens of the right answer to prompt {worst}"
-        checks.require(lengths[worst] <= self.horizon, "horizon", self.horizon, least, "raise the horizon")
+        lengths = self.needed(tokenizer)
+        worst = max(range(len(lengths)), key=lambda q: lengths[q], default=0)
+        longest_answer = lengths[worst] if lengths else 0
+        least = f"at least {longest_answer}, tokens of the right answer to prompt {worst}"
+        checks.require(longest_answer <= self.horizon, "horizon", self.horizon, least, "raise the horizon")
         return replace(self, tokenizer=tokenizer, ids=padded(encoded))
+
+    def encoded(self, tokenizer: Any) -> list[list[int]]:
+        """Ids of every prompt."""
+        return [tokenizer.encode(text) for text in self.texts]
+
+    def needed(self, tokenizer: Any) -> list[int]:
+        """Tokens of the right answer to every prompt with what stops it; none where the task does not know."""
+        return [len(tokenizer.encode(self.spoken(q) + "\n")) for q in range(self.prompts)]
 
     def begin(self, prompt: Tensor, draws: Draws, carried: Any = None) -> Tensor:
         """Ids of each sample's prompt, int64 `[R, G, N, L]`."""
@@ -113,14 +136,22 @@ class LanguageTask(Task):
 
         The trajectory says which prompt it asks: two prompts of one text may have different answers.
         """
-        stops, asked = set(self._stops()), draws.asked[draws.realization].ravel().tolist()
-        lengths = mask.sum(-1).long().reshape(-1).tolist()
-        rows = zip(asked, action.reshape(-1, action.shape[-1]).tolist(), lengths, strict=True)
-        rewards = [
-            self._paid(prompt, self._text(answer[:length])) if answer[length - 1] in stops else 0.0
-            for prompt, answer, length in rows
-        ]
+        asked = draws.asked[draws.realization].ravel().tolist()
+        rewards = self.rewards(asked, self.read(action, mask))
         return torch.tensor(rewards, dtype=mask.dtype, device=mask.device).reshape(mask.shape[:3])
+
+    def read(self, action: Tensor, mask: Tensor) -> list[Answer]:
+        """The answers in tokens int64 `[R, G, N, T]`, one behind another; each ends with its last masked token."""
+        T = action.shape[-1]
+        lengths = (torch.arange(1, T + 1) * (mask > 0)).amax(-1).reshape(-1).tolist()
+        rows = [tuple(row[:length]) for row, length in zip(action.reshape(-1, T).tolist(), lengths, strict=True)]
+        return [Answer(ids, self._text(ids), self._ended(ids)) for ids in rows]
+
+    def rewards(self, prompts: Sequence[int], answers: Sequence[Answer]) -> list[float]:
+        """What answers to prompts earn: their score, 0 where one has not ended."""
+        pairs = zip(prompts, answers, strict=True)
+        return [reward_of(f"score of an answer to prompt {q}", self.score(q, a.text)) if a.ended else 0.0
+                for q, a in pairs]  # fmt: skip
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
         """Refused: there are too many texts."""
@@ -136,12 +167,6 @@ class LanguageTask(Task):
         first = {"first_prompt": self.texts[0], "first_answer": self.answers[0]}
         return {**super().describe(), **first, **{f"task_{name}": getattr(self, name) for name in own}}
 
-    def _paid(self, prompt: int, text: str) -> float:
-        """The score of an answer, refused by name where it is no number."""
-        score: Any = self.score(prompt, text)
-        number = float(score) if isinstance(score, (bool, np.bool_)) else score
-        return checks.real(f"score of an answer to prompt {prompt}", number, "return a number from `score`")
-
     def _stops(self) -> tuple[int, ...]:
         """Ids that stop an answer."""
         return tuple(sorted({*self.tokenizer.newline, *self.tokenizer.end}))
@@ -149,6 +174,16 @@ class LanguageTask(Task):
     def _text(self, ids: Iterable[int]) -> str:
         """The text of an answer, up to its line break."""
         return str(self.tokenizer.decode(ids)).partition("\n")[0]
+
+    def _ended(self, ids: Sequence[int]) -> bool:
+        """Whether the last token of an answer stops it."""
+        return bool(ids) and ids[-1] in self._stops()
+
+
+def reward_of(what: str, score: Any, remedy: str = "return a number from `score`") -> float:
+    """A reward as a number; `what` is no number is refused by name."""
+    number = float(score) if isinstance(score, (bool, np.bool_)) else score
+    return checks.real(what, number, remedy)
 
 
 def padded(encoded: Sequence[Sequence[int]]) -> np.ndarray:

@@ -63,9 +63,10 @@ class Task:
     cost that much; `pays`: whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`:
     whether what the policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one
     before it in its slot stopped; `tools`: whether the environment writes some tokens of a trajectory itself, so
-    that `reply` says which; `moving`: whether rewards depend on the current weights; `earnings`: least and
+    that `reply` says which; `watches`: whether `goes_on` ends trajectories by several tokens; `moving`: whether rewards depend on the current weights; `earnings`: least and
     largest return; `optimum`: the best expected return, NaN where it is unknown. `solved`: whether `expected` has the
-    return of a policy for a few percent of an update. `moves`: how trajectories go on. `header`: what `describe` names.
+    return of a policy for a few percent of an update. `moves`: how trajectories go on. `stops`: ids that end one, where
+    nothing but the last token does so. `header`: what `describe` names.
     """
 
     horizon: int
@@ -77,11 +78,13 @@ class Task:
     still = False
     segments = False
     tools = False
+    watches = False
     moving = False
     earnings = (-math.inf, math.inf)
     optimum = math.nan
     solved = False
     moves: Moves | None = None
+    stops: tuple[int, ...] | None = None
     header: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -136,6 +139,10 @@ class Task:
     def step(self, world: Any, action: Tensor, token: int, draws: Any) -> Turn:
         """What an action leads to."""
         return Turn(world, torch.ones(world.shape, dtype=torch.bool))
+
+    def goes_on(self, written: Tensor) -> Tensor:
+        """Whether trajectories with the tokens `written` `[R, G, N, t]` go on, bool `[R, G, N]`; see `watches`."""
+        return torch.ones(written.shape[:3], dtype=torch.bool)
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Any) -> Tensor:
         """What a trajectory has earned, by all its tokens (`mask` is 1 on the environment's too)."""

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim import adam as functional
 
 from asyncsim.base import checks, parts
 from asyncsim.base.parts import T
 from asyncsim.fusing.tape import none, surely
+from asyncsim.step.ratios import LARGE
 from asyncsim.step.step import Step
 
 NOTHING = "no links: the gradient itself is added, learning rate 1"
 """What the header of a run says of the empty chain."""
-LARGE, PIECE = 1 << 20, 1 << 17
-"""Parameters from which on a model is updated in pieces of so many: whole arrays beside it would not fit the cache."""
+PIECE = 1 << 17
+"""Parameters of a large model that a CPU updates together: whole arrays beside it would not fit the cache."""
 State = dict[str, Tensor]
 """State of a link: named tensors with the replicate axis first."""
 
@@ -32,13 +34,15 @@ class Record:
 
     `direction` `[R, P]`, ascent; `skip` bool `[R]`, replicates whose update is skipped (it still counts and publishes);
     `step`, what the method made of the batch; `statistics`, named numbers `[R]` that links report. A link replaces
-    tensors of the record, it does not change them in place.
+    tensors of the record, it does not change them in place. `spare`: nobody needs the link's own state of before, so
+    that a link on a large model may write over it.
     """
 
     direction: Tensor
     skip: Tensor
     step: Step
     statistics: dict[str, Tensor] = field(default_factory=dict)
+    spare: bool = False
 
 
 class Link(Protocol):
@@ -81,6 +85,7 @@ class Chain:
         following, nobody = [], record.skip
         for link, state in zip(self.links, states, strict=True):
             skipped, direction = record.skip, record.direction
+            record.spare = skipped is nobody
             record, fresh = link.apply(record, state)
             if skipped is not nobody and not none(skipped):
                 if hasattr(link, "lost"):
@@ -124,11 +129,15 @@ def advance(
     the update at which it stopped (-1: never).
     """
     moved = parameters + step.to(parameters.dtype)
-    inside = (moved * moved).sum(-1) < limit * limit
+    if moved.shape[1] > LARGE or moved.device.type != "cpu":
+        inside = torch.linalg.vector_norm(moved, dim=-1) < limit
+    else:
+        inside = (moved * moved).sum(-1) < limit * limit
     if broken is not None:
         inside = inside & ~broken
     going = inside & (diverged < 0)
-    if surely(lambda: bool(going.all())):
+    # A GPU would have to wait for the answer.
+    if surely(lambda: going.device.type == "cpu" and bool(going.all())):
         return moved, diverged
     diverged = torch.where(~inside & (diverged < 0), torch.as_tensor(update, device=diverged.device), diverged)
     return torch.where(going.unsqueeze(-1), moved, parameters), diverged
@@ -136,7 +145,7 @@ def advance(
 
 def norm(direction: Tensor) -> Tensor:
     """Euclidean norm over all parameters, `[R, 1]`, accumulated in float64."""
-    if direction.shape[1] > LARGE:
+    if direction.shape[1] > LARGE and direction.device.type == "cpu":
         return norm(torch.cat([norm(piece.double()) for piece in direction.split(PIECE, dim=1)], 1)).to(direction.dtype)
     return torch.linalg.vector_norm(direction, dim=-1, keepdim=True, dtype=torch.float64).to(direction.dtype)
 
@@ -152,19 +161,51 @@ def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tens
 
 
 def moved(
-    g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor, size: Tensor, scale: Tensor, eps: float
+    g: Tensor,
+    first: Tensor,
+    second: Tensor,
+    beta1: Tensor,
+    beta2: Tensor,
+    size: Tensor,
+    scale: Tensor,
+    eps: float,
+    spare: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The step of `adam_step` and the moments it is made of; of large models piece by piece, with the same bits."""
-    if g.shape[1] <= LARGE:
+    """The step of `adam_step` and the moments it is made of.
+
+    Of large models piece by piece on a CPU, with the same bits; where `spare`, into the moments of before.
+    """
+    if g.shape[1] <= LARGE or g.device.type != "cpu":
         first, second = moments(g, first, second, beta1, beta2)
         return adam_step(first, second, size, scale, eps), first, second
-    whole = torch.empty_like(g), torch.empty_like(g), torch.empty_like(g)
+    whole = torch.empty_like(g), *((first, second) if spare else (torch.empty_like(g), torch.empty_like(g)))
     for begin in range(0, g.shape[1], PIECE):
         part = slice(begin, begin + PIECE)
         made = moved(g[:, part], first[:, part], second[:, part], beta1, beta2, size, scale, eps)
         for array, numbers in zip(whole, made, strict=True):
             array[:, part] = numbers
     return whole
+
+
+def in_one(
+    g: Tensor, first: Tensor, second: Tensor, count: Tensor, lr: float, beta1: float, beta2: float, eps: float
+) -> Tensor:
+    """The step of `adam_step` by torch's own kernel, which goes over all arrays once, into the moments of before.
+
+    The same formula up to rounding; `count` `[R, 1]` of updates before this one. A GPU would else read and write the
+    arrays in ten kernels.
+    """
+    step, counts = torch.zeros_like(g), count[:, 0].float()
+    rows = [list(each.unbind(0)) for each in (step, g, first, second)]
+    knobs: dict[str, Any] = {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": 0.0}
+    # A step is where parameters at 0 move to.
+    functional.adam(*rows, [], list(counts.unbind(0)), amsgrad=False, maximize=True, fused=True, **knobs)
+    return step
+
+
+def one_kernel(record: Record, *knobs: Any) -> bool:
+    """Whether `in_one` can make the step: off the CPU, one number for all replicates, no moment that is needed again."""
+    return record.direction.device.type != "cpu" and record.spare and all(isinstance(each, float) for each in knobs)
 
 
 def adam_step(first: Tensor, second: Tensor, size: Tensor, scale: Tensor, eps: float) -> Tensor:

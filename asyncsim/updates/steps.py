@@ -79,12 +79,16 @@ class adam:
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
         g = record.direction
+        if self.eps > 0.0 and _link.one_kernel(record, self.lr, self.beta1, self.beta2):
+            knobs = (self.lr, self.beta1, self.beta2, self.eps)
+            record.direction = _link.in_one(g, state["first"], state["second"], state["count"], *knobs)
+            return record, {**state, "count": state["count"] + 1.0}
         count = state["count"] + 1.0
         zero = torch.zeros_like(count)
         lr, beta1, beta2 = zero + self.lr, zero + self.beta1, zero + self.beta2
         size, scale = lr / (1.0 - beta1**count), 1.0 / (1.0 - beta2**count)
         record.direction, first, second = _link.moved(
-            g, state["first"], state["second"], beta1, beta2, size, scale, self.eps
+            g, state["first"], state["second"], beta1, beta2, size, scale, self.eps, record.spare
         )
         return record, {"first": first, "second": second, "count": count}
 

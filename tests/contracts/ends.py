@@ -1,12 +1,15 @@
 """Both ends of the range of metrics, on batches made by hand: name -> (low, its value, high, its value)."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 
 import asyncsim as sim
-from tests.contracts.measuring import FROZEN, cached, measure, on
+from asyncsim.tasks._language import Answer
+from tests.contracts.laboratory import case, make
+from tests.contracts.measuring import FROZEN, _step, cached, measure, on, told
 
 
 def flat(level, N=5, T=1):
@@ -49,6 +52,22 @@ def turned(name, own):
     T = len(own)
     mask = torch.tensor(own, dtype=torch.float64).expand(1, 1, 5, T)
     return on(name, flat(0.3, T=T), mask=mask)
+
+
+def rewarded(name, rewards):
+    """Groups of five samples with these rewards."""
+    reward = torch.tensor(rewards, dtype=torch.float64).expand(2, 2, 5)
+    return told(name, case(), reward=reward)
+
+
+def answered(name, ended):
+    """Responses of which every one or none has ended."""
+    step = _step(case(), sim.methods.reinforce(sim.advantages.none()))
+    step.task = SimpleNamespace(read=lambda action, mask: [Answer((), "", ended)] * mask[..., 0].numel())
+    return make("diagnostics", name).measure(step).numpy()
+
+
+SOLVED, UNSOLVED, MIXED_REWARDS = [1.0] * 5, [0.0] * 5, [0.0, 1.0, 1.0, 0.0, 1.0]
 
 
 def pareto_shape(weights):
@@ -129,6 +148,11 @@ ENDS = {
     "staleness_span": ends_of_ages([(OLD, 0.0), (MIXED, 4.0)]),
     "staleness_max": ends_of_ages([(FRESH, 0.0), ([[7, 7], [2, 7]], 5.0)]),
     "mixed_versions": ends_of_ages([(OLD, 0.0), (MIXED, 1.0)]),
+    "response_length": lambda n: (on(n, flat(0.0, T=1)), 1.0, on(n, flat(0.0, T=6)), 6.0),
+    "truncated": lambda n: (answered(n, True), 0.0, answered(n, False), 1.0),
+    "solved_groups": lambda n: (rewarded(n, MIXED_REWARDS), 0.0, rewarded(n, SOLVED), 1.0),
+    "unsolved_groups": lambda n: (rewarded(n, MIXED_REWARDS), 0.0, rewarded(n, UNSOLVED), 1.0),
+    "mixed_groups": lambda n: (rewarded(n, SOLVED), 0.0, rewarded(n, MIXED_REWARDS), 1.0),
     # A token and a reply by turns; a reply in front of all.
     "turns": lambda n: (turned(n, [0.0, 0.0, 1.0, 1.0]), 1.0, turned(n, [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), 3.0),
     "cache_stale": lambda n: (cached(n, 0.0, 0.0), 0.0, cached(n, 0.0, 1.0), 1.0),

@@ -21,6 +21,7 @@ from asyncsim.step.step import Step, given
 from asyncsim.tasks.gym import Gym
 
 EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3, "observation": 3, "actions": 3}
+EXAMPLES["data"] = str(Path(__file__).with_name("questions.jsonl"))
 EXAMPLES["features"] = [[1.0, 0.0], [0.5, -1.0]]
 """A value for every argument that a plug-in requires; a new one takes its place here."""
 
@@ -33,6 +34,7 @@ SMALL = {
     ("tasks", "gym"): {"steps": 12},
     ("tasks", "lqr"): {"state_cost": 0.1, "action_cost": 0.1},
     ("tasks", "arithmetic"): {"digits": 1, "prompts": 4},
+    ("tasks", "text"): {"horizon": 8},
     ("tasks", "calculator"): {"digits": 1, "prompts": 4},
     ("tasks", "reasoning"): {
         "prompts": 4,

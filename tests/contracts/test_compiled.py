@@ -23,7 +23,7 @@ ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"random_scale", "gym", "qua
 """Parts whose updates run on tensors."""
 PAID = {"cliff_walking", "frozen_lake", "lqr", "mdp"}
 """Tasks that pay by token: their batches are drawn on tensors."""
-SLOW = {"arithmetic", "calculator", "reasoning"}
+SLOW = {"arithmetic", "calculator", "reasoning", "text"}
 PARTS = [(kind, name) for kind, name in EVERY if kind != "policies" and name not in SLOW]
 TINY = 1e-12
 """A gradient that is zero but for rounding has no direction."""

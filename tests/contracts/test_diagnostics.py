@@ -102,11 +102,15 @@ ENDS = {
     "late_share": lambda n: (waiting(n, 0.0), 0.0, waiting(n, 1.0), 1.0),
     "lost_share": lambda n: (waiting(n, 0.0), 0.0, waiting(n, 1.0), 1.0),
     "autocorrelogram": None,
+    "texts": None,
     **ends.ENDS,
 }
 
-ELSEWHERE = {"exact_cosine", "gradient_cosine", "ess_mismatch", "late_share", "lost_share"}
-"""Bounded metrics of gradients, of a sampler that rounds, of late rewards: batches of log ratios do not move them."""
+ELSEWHERE = {"exact_cosine", "gradient_cosine", "ess_mismatch", "late_share", "lost_share", "truncated"}
+ELSEWHERE |= {"solved_groups", "unsolved_groups", "mixed_groups"}
+"""Bounded metrics of gradients, of a sampler that rounds, of rewards and ends: batches of log ratios do not move them."""
+GATHERED = {"autocorrelogram", "texts"}
+"""What is gathered over a run, and is no metric."""
 
 
 def bounded(name):
@@ -186,7 +190,7 @@ def test_ess_reaches_one_sample_of_many():
 
 
 @pytest.mark.parametrize(
-    ("name", "default"), [(n, make("diagnostics", n).default) for n in names("diagnostics") if n != "autocorrelogram"]
+    ("name", "default"), [(n, make("diagnostics", n).default) for n in names("diagnostics") if n not in GATHERED]
 )
 def test_default_diagnostics_need_no_enumeration(name, default):
     metric = make("diagnostics", name)

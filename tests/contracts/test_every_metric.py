@@ -12,8 +12,8 @@ METRICS = [n for n in names("diagnostics") if isinstance(make("diagnostics", n),
 MADE = {n: make("diagnostics", n) for n in METRICS}
 PLAIN = [n for n in METRICS if not MADE[n].enumerates and set(MADE[n].outputs) <= {"log_prob"}]
 """Metrics of a batch and its log-probs; those that enumerate have tests of their own."""
-BY_PLACE = {"ess_frames"}
-"""Compares the samples of a group, token by token: another grouping is another question."""
+BY_PLACE = {"ess_frames", "solved_groups", "unsolved_groups", "mixed_groups"}
+"""What compares the samples of a group: another grouping is another question."""
 METHOD = sim.methods.ppo_clip(advantage=sim.advantages.offset(0.4), aggregator="sequence_sum")
 
 

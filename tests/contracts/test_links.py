@@ -29,6 +29,7 @@ def apply(chain, directions, skip=None, ages=None, signals=None):
     states, steps, records = chain.init(torch.zeros_like(directions[0])), [], []
     for t, direction in enumerate(directions):
         given = signals[t] if signals else signal()
+        given.parameters = torch.zeros_like(direction)
         if ages is not None:
             # One update makes one version and each replicate has its own realization, so the age is a gap of versions.
             age = np.array(ages[t])

@@ -47,3 +47,5 @@ CASES = {
     "opo left out": _truncated(sim.advantages.opo(leave_one_out=True)),
     "group_std unbiased": _truncated(sim.advantages.group_std(unbiased=True)),
 }
+
+MAKE = {("updates", "lr_schedule"): {"warmup": 2, "decay": "linear", "updates": 4}}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from tests.device import marked, pretended
+from tests.device.tagged import marked, pretended
 
 TINY = {"width": 16, "layers": 1, "heads": 2, "hidden": 16, "context": 64, "steps": 0}
 

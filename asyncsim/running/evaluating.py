@@ -1,0 +1,159 @@
+"""`evaluate`: what a trained policy earns on a task, such as held-out data, and what it writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks, files, uncertainty
+from asyncsim.base.trace import Trace
+from asyncsim.running import checkpoint
+from asyncsim.sampling.rollouts import Sampler, rolled_out
+from asyncsim.step import versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TOGETHER = 64
+"""Trajectories that are drawn side by side."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Rewards float64 `[R, Q, N]` of replicates, prompts and samples; their `mean`, and what was written.
+
+    `low` and `high`: 95 percent interval of the mean over what `unit` says, NaN where there is one of it. `texts`: a
+    row for each answer of a language task, with `replicate`, `prompt` (its number), `question`, `response`, `tokens`,
+    `ended` and `reward`. `header`: the task in words, samples, greedy and seed.
+    """
+
+    rewards: np.ndarray
+    mean: float
+    low: float
+    high: float
+    unit: str
+    texts: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    header: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        how = "greedy" if self.header.get("greedy") else "sampled"
+        between = "no interval" if math.isnan(self.low) else f"95 % interval {self.low:.4g} to {self.high:.4g}"
+        return f"mean reward {self.mean:.4g} ({between}) over {self.unit}, {how}"
+
+    def table(self) -> pd.DataFrame:
+        """The texts as a table, a row for each answer."""
+        import pandas as pd
+
+        return pd.DataFrame(self.texts)
+
+
+def evaluate(
+    trained: Trace | files.Where,
+    task: Any,
+    samples: int = 1,
+    greedy: bool = False,
+    seed: int = 0,
+    policy: Any = None,
+    trust: Sequence[str] = (),
+    device: str = "cpu",
+) -> Evaluated:
+    """Mean reward of a trained policy on a task, each of whose prompts is asked, and the answers of a language model.
+
+    Arguments: `trained`, a trace, or the path of a saved trace or of a checkpoint. `task`: what is asked. `samples` per
+    prompt, N. `greedy`: always the likeliest token (language models). `seed` of the draws, which are not those of any
+    run. `policy`: that of the run, where the trace or its file cannot name it. `trust`: code of one's own that the file
+    may name. `device`: "cpu" or "cuda".
+
+    Returns `Evaluated`; its interval is over prompts, of a task with one prompt over replicates, of one replicate over
+    samples. Raises `InputError` for a task that does not fit, and that names what of the model is missing.
+
+    >>> import asyncsim as sim
+    >>> task = sim.tasks.softmax_bandit()
+    >>> spec = sim.Spec(task, sim.schedules.fixed(1), sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)),
+    ...                 updates=20, replicates=2)
+    >>> found = evaluate(sim.run(spec), task, samples=50)
+    >>> found.rewards.shape, found.low < found.mean < found.high
+    ((2, 1, 50), True)
+    """
+    checks.integer("samples", samples, 1, "give samples per prompt")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
+    if not isinstance(trained, Trace):
+        path = files.named("trained", trained)
+        if files.kind_of(path) == "checkpoint":
+            return measured(*_reached(checkpoint.read(path), policy, trust), task, samples, greedy, seed, device)
+        trained = Trace.load(path)
+    policy = trained.policy(policy, trust)
+    return measured(policy, torch.from_numpy(trained.parameters), task, samples, greedy, seed, device)
+
+
+def _reached(saved: checkpoint.Saved, policy: Any, trust: Sequence[str]) -> tuple[Any, Tensor]:
+    """Policy and parameters `[R, P]` of a checkpoint, those of finished blocks and of the one under way."""
+    policy = saved.remade(trust).trained_policy if policy is None else policy
+    rows = [torch.as_tensor(part.parameters).double() for part in saved.parts]
+    rows += [saved.standing["parameters"].double().cpu()] if saved.standing is not None else []
+    remedy = "go on with the run until its next checkpoint"
+    checks.require(bool(rows), "trained", str(saved.path), "a checkpoint behind a first batch", remedy)
+    return policy, torch.cat(rows)
+
+
+def measured(
+    policy: Any,
+    parameters: Tensor,
+    task: Any,
+    samples: int = 1,
+    greedy: bool = False,
+    seed: int = 0,
+    device: str | None = None,
+) -> Evaluated:
+    """The same of a policy and parameters `[R, P]`; on their own device unless another is given."""
+    if greedy:
+        remedy = "evaluate samples, or a language model"
+        checks.require(hasattr(policy, "greedy"), "greedy", True, "False for this policy", remedy)
+        policy = policy.greedy()
+    fitted = task.fit(task.adapted(policy))
+    where = device or parameters.device.type
+    with torch.no_grad(), versions.threads(policy.threads), versions.on(where):
+        rows = parameters.to(where, getattr(torch, policy.precision))
+        parts = [_asked(policy, fitted.whole, row[None], r, samples, seed) for r, row in enumerate(rows)]
+    rewards = np.stack([reward for reward, _ in parts])
+    R, Q, N = rewards.shape
+    means, unit = (rewards.mean((0, 2)), f"{Q} prompts") if Q > 1 else (rewards[0, 0], f"{N} samples")
+    means, unit = (rewards.mean((1, 2)), f"{R} replicates") if Q == 1 and R > 1 else (means, unit)
+    low = high = math.nan
+    if len(means) > 1:
+        estimate = uncertainty.between(means)
+        half = uncertainty.critical(0.05, estimate.freedom) * estimate.error
+        low, high = estimate.value - half, estimate.value + half
+    header = {"task": fitted.describe(), "samples": samples, "greedy": greedy, "seed": seed}
+    return Evaluated(
+        rewards, float(means.mean()), low, high, unit, [row for _, texts in parts for row in texts], header
+    )
+
+
+def _asked(
+    policy: Any, task: Any, parameters: Tensor, replicate: int, samples: int, seed: int
+) -> tuple[np.ndarray, list[dict[str, Any]]]:
+    """Rewards `[Q, N]` and texts of one replicate, some prompts after the others."""
+    # Keys of its own: no draw of a run is drawn again.
+    own = int(np.random.SeedSequence([seed, TOGETHER]).generate_state(1, np.uint64)[0] >> 1)
+    sampler = Sampler(task, policy, samples, own, np.array([replicate]), np.zeros(1, dtype=np.int64))
+    view = versions.current(sampler.installed(0, policy.prepare(parameters)))
+    rewards, texts, step = [], list[dict[str, Any]](), max(1, TOGETHER // samples)
+    for first in range(0, task.prompts, step):
+        asked = np.arange(first, min(first + step, task.prompts))
+        ids = (asked[:, None] * samples + np.arange(samples))[None]
+        drawn, reward = rolled_out(sampler, view, sampler.draws(ids), sampler.prompts(ids))
+        rewards.append(reward[0].double().cpu().numpy())
+        if hasattr(task, "read"):
+            answers = task.read(drawn.action, drawn.mask)
+            for number, answer, paid in zip(np.repeat(asked, samples), answers, reward.flatten().tolist(), strict=True):
+                about = {"replicate": replicate, "prompt": int(number), "question": task.texts[number]}
+                about |= {"response": answer.text, "tokens": len(answer.ids), "ended": answer.ended}
+                texts.append(about | {"reward": paid})
+    return np.concatenate(rewards), texts

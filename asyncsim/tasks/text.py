@@ -1,0 +1,241 @@
+"""Questions of one's own data for a language model: prompts from a file, rewards from a function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from asyncsim.base import checks, outside
+from asyncsim.base.parts import choice, flag, handed_on, made, whole
+from asyncsim.tasks import _rows
+from asyncsim.tasks._language import PARTS, Answer, LanguageTask, chosen, reward_of
+
+_TEMPLATES = ("chat",)
+_OWN = ("prompts", "completions", "completion_ids", "ended")
+"""What a reward may ask for beside the columns of the data."""
+
+
+@dataclass(frozen=True)
+class Text(LanguageTask):
+    """Rows of a user's data; see `text`."""
+
+    data: str = ""
+    rule: Any = "exact"
+    stop: str | None = None
+    template: str | None = None
+    bos: bool = False
+    part: str = "all"
+    digest: str = ""
+    asked: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    columns: Any = field(default=None, compare=False, repr=False)
+    marker: Any = field(default=None, compare=False, repr=False)
+
+    speaker: ClassVar[str] = "smollm2"
+
+    @property
+    def watches(self) -> bool:  # type: ignore[override]
+        """Whether the stop may be spread over several tokens."""
+        return self.stop is not None and len(self.stop.encode()) > 1
+
+    def encoded(self, tokenizer: Any) -> list[list[int]]:
+        """Ids of every prompt, with the chat template and the token of the beginning where these are asked for."""
+        if self.template is None:
+            rows = [tokenizer.encode(text) for text in self.texts]
+        else:
+            remedy = "use a model whose tokenizer has a chat template, or template=None"
+            checks.require(hasattr(tokenizer, "chat"), "template", self.template, "known to the model", remedy)
+            rows = [tokenizer.chat(_messages(each)) for each in self.asked]
+        if self.bos:
+            first = getattr(tokenizer, "bos", None)
+            remedy = "leave bos out: the model has no such token"
+            checks.require(first is not None, "bos", True, "False for this model", remedy)
+            rows = [row if row[:1] == [first] else [first, *row] for row in rows]
+        return rows
+
+    def needed(self, tokenizer: Any) -> list[int]:
+        """Tokens of the right answers with what stops them; nothing where a function says what is right."""
+        bound, remedy = "given for a model without a token that ends a text", "give stop, as stop='\\n'"
+        checks.require(self.stop is not None or bool(_ends(tokenizer)), "stop", self.stop, bound, remedy)
+        if self.marker is not None:
+            return []
+        # The token that ends a text is no text.
+        return [len(tokenizer.encode(text + (self.stop or ""))) + (self.stop is None) for text in self.answers]
+
+    def goes_on(self, written: Tensor) -> Tensor:
+        """Whether the stop is missing in what was `written`, int64 `[R, G, N, t]`: bool `[R, G, N]`."""
+        going = torch.ones(written.shape[:3], dtype=torch.bool)
+        # Only a token with the last character of the stop can complete it.
+        for at in torch.isin(written[..., -1], torch.tensor(self._last)).nonzero().tolist():
+            going[tuple(at)] = str(self.stop) not in self.tokenizer.decode(written[tuple(at)].tolist())
+        return going
+
+    def rewards(self, prompts: Sequence[int], answers: Sequence[Answer]) -> list[float]:
+        """What the answers to prompts earn: by the function, or 1 for the right text of an ended answer, else 0."""
+        if self.marker is None:
+            pairs = zip(prompts, answers, strict=True)
+            return [float(each.ended and each.text.strip() == self.answers[q]) for q, each in pairs]
+        own = {
+            "prompts": [self.texts[q] for q in prompts],
+            "completions": [each.text for each in answers],
+            "completion_ids": [list(each.ids) for each in answers],
+            "ended": [each.ended for each in answers],
+        }
+        every = own | {name: [values[q] for q in prompts] for name, values in self.columns.items()}
+        given = self.marker(**{name: every[name] for name in _asked(self.marker, list(every))})
+        name, remedy = _name(self.rule), "return a list with one number for each of `completions`"
+        listed = hasattr(given, "__len__") and not isinstance(given, (str, bytes, dict))
+        count = len(given) if listed else 1
+        checks.require(listed and count == len(answers), f"rewards of {name}", given, f"{len(answers)} numbers", remedy)
+        values = given.tolist() if hasattr(given, "tolist") else given
+        return [
+            reward_of(f"{name}, of an answer to prompt {q}", x, remedy) for q, x in zip(prompts, values, strict=True)
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """Header of a run; the data by its digest."""
+        return {**super().describe(), "task_rule": _name(self.rule)}
+
+    @cached_property
+    def _last(self) -> list[int]:
+        last = str(self.stop)[-1]
+        # A character of several bytes may come in pieces, which decode to a replacement.
+        return [*_holding(self.tokenizer, last), *([] if last.isascii() else _holding(self.tokenizer, "\ufffd"))]
+
+    @cached_property
+    def _stopping(self) -> tuple[int, ...]:
+        single = _holding(self.tokenizer, self.stop) if self.stop is not None and not self.watches else ()
+        return tuple(sorted({*_ends(self.tokenizer), *single}))
+
+    def _stops(self) -> tuple[int, ...]:
+        return self._stopping
+
+    def _text(self, ids: Any) -> str:
+        text = str(self.tokenizer.decode(ids))
+        return text if self.stop is None else text.partition(self.stop)[0]
+
+    def _ended(self, ids: Sequence[int]) -> bool:
+        return super()._ended(ids) or (self.watches and str(self.stop) in self.tokenizer.decode(ids))
+
+
+@made(
+    "this package; rewards take the arguments of those of TRL",
+    "a task for `policies.causal_lm`, SmolLM2 unless a spec names another",
+    "missing files, columns or rows, empty prompts, and settings outside these ranges",
+)
+def text(
+    data: str = handed_on(..., "a .jsonl or .parquet file, or a folder saved by `datasets`"),
+    prompt: str = handed_on("prompt", 'name of the column that is asked, or a format such as "Q: {question}\\nA:"'),
+    answer: str | None = handed_on(None, 'name of the column with the right answer (None: "answer" for "exact")'),
+    reward: Any = handed_on(
+        "exact",
+        '"exact" (1 for the right answer, white space around it aside, else 0), a function, or its place as my.py:name',
+    ),
+    stop: str | None = handed_on(None, "text that ends an answer beside the model's own end (None: nothing else)"),
+    template: str | None = choice(
+        *_TEMPLATES, words="that the prompt is a message, or a list of messages, in the model's chat format"
+    ).but(None, optional=True),
+    horizon: int = whole(64, "T, tokens of the longest answer", 1, checks.LARGEST, remedy="give at least one token"),
+    bos: bool = flag("the token that begins a text stands in front of every prompt"),
+    prompts: int | None = handed_on(None, "Q, how many rows are asked (None: all)"),
+    part: str = choice(*PARTS, words="every row, or each second one: two halves that share none"),
+    split: str | None = handed_on(None, "name of the split, for a folder with several"),
+) -> Text:
+    """Questions of one's own data, for a language model.
+
+    Row q of the data is prompt q. An answer ends with the model's own end of text, or behind `stop`, which is no part
+    of it; it may have several lines. A reward function is called once per batch, by keywords, with those of these lists
+    that it names, one entry per answer: `prompts`, `completions` (texts), `completion_ids`, `ended` (whether the answer
+    ended within the horizon), and every column of the data by its name. It returns one number per answer. "exact" pays
+    nothing for an answer that did not end.
+
+    >>> import json, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "sums.jsonl"
+    >>> _ = path.write_text(json.dumps({"question": "1+2=", "answer": 3}))
+    >>> def close(completions, answer):
+    ...     return [1.0 if text.strip() == str(right) else 0.0 for text, right in zip(completions, answer)]
+    >>> task = text(str(path), prompt="Sum: {question}", reward=close, stop="\\n", horizon=8)
+    >>> task.texts, task.rewards([0], [Answer((), "3", True)])
+    (('Sum: 1+2=',), [1.0])
+    """
+    columns, digest = _rows.read(data, split)
+    where = str(data)
+    reserved = sorted({*columns} & {*_OWN})
+    checks.require(not reserved, f"columns of {where}", ", ".join(reserved), "other names", "rename these columns")
+    asked = _rows.filled(columns, prompt, where)
+    for row, each in enumerate(asked):
+        field, remedy = (
+            f"prompt of row {row} of {where}",
+            "give every row a text" + (" or a list of messages" if template else ""),
+        )
+        bound = "a text that is not empty"
+        usable = isinstance(each, str) or (template is not None and _is_chat(each))
+        checks.require(usable and bool(_words(each).strip()), field, each, bound, remedy)
+    rows = chosen(range(len(asked)), len(range(len(asked))[PARTS[part]]) if prompts is None else prompts, part)
+    exact = isinstance(reward, str) and reward == "exact"
+    right = _rows.column(columns, answer or "answer", "answer", where) if exact or answer else [""] * len(asked)
+    for row in rows if exact else ():
+        told = isinstance(right[row], (str, int, float)) and bool(str(right[row]).strip())
+        field, remedy = f"answer of row {row} of {where}", "give every row an answer, or a reward function"
+        checks.require(told, field, right[row], "a text or a number", remedy)
+    marker = None if exact else _marker(reward, [*_OWN, *columns])
+    if stop is not None:
+        checks.require(isinstance(stop, str) and bool(stop), "stop", stop, "a text", "give stop='\\n', or leave it out")
+    texts, answers = ([str(each[row]) for row in rows] for each in ([_words(x) for x in asked], right))
+    kept = {name: [values[row] for row in rows] for name, values in columns.items()}
+    about = (where, reward, stop, template, bos, part, digest, tuple(asked[row] for row in rows), kept, marker)
+    return Text(tuple(texts), tuple(each.strip() for each in answers), horizon, None, None, *about)
+
+
+def _marker(reward: Any, known: list[str]) -> Callable[..., Any]:
+    """The function of a reward; refuses one that asks for what the data does not have."""
+    function = outside.loaded(reward, "reward") if isinstance(reward, str) else reward
+    bound, remedy = "'exact', a function, or its place as my.py:name", "write def f(completions, **columns)"
+    checks.require(callable(function), "reward", reward, bound, remedy)
+    _asked(function, known)
+    return function
+
+
+def _asked(function: Callable[..., Any], known: list[str]) -> list[str]:
+    """Names of the lists that a reward asks for."""
+    own = inspect.signature(function).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in own):
+        return known
+    for each in own:
+        optional = each.default is not each.empty or each.kind is each.VAR_POSITIONAL
+        remedy = f"name its arguments among {', '.join(known)}"
+        checks.require(each.name in known or optional, f"argument of {_name(function)}", each.name, "known", remedy)
+    return [each.name for each in own if each.name in known]
+
+
+def _name(reward: Any) -> str:
+    return reward if isinstance(reward, str) else str(getattr(reward, "__name__", type(reward).__name__))
+
+
+def _is_chat(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(x, dict) and "content" in x for x in value)
+
+
+def _messages(asked: Any) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+
+
+def _words(asked: Any) -> str:
+    """The text of a prompt: of messages that of the last one."""
+    return str(asked[-1]["content"]) if _is_chat(asked) else str(asked)
+
+
+def _ends(tokenizer: Any) -> Sequence[int]:
+    """Ids that end an answer by themselves."""
+    eos: Sequence[int] = getattr(tokenizer, "eos", tokenizer.end)
+    return eos
+
+
+def _holding(tokenizer: Any, text: str) -> list[int]:
+    """Ids whose own text holds this one."""
+    return [i for i in range(tokenizer.size) if text in tokenizer.decode([i])]

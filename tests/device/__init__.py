@@ -1,0 +1,1 @@
+"""Runs on a device that exists in name only."""
