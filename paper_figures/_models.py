@@ -1,0 +1,85 @@
+"""What the figures on language models share: means of replicates with intervals, verdicts by one rule, numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from asyncsim.plotting import _style
+from paper_figures import _script
+
+NEAR = 0.1
+"""An interval meets a prediction that it contains to within a tenth of it."""
+WORDS = ((1.0, "reproduced"), (2 / 3, "mostly"), (1 / 3, "mixed"))
+MODELS = {"char": "characters", "smollm2": "SmolLM2"}
+
+
+def interval(values: Any) -> tuple[float, float]:
+    """Mean over replicates that have a value, and half of its 95 percent interval."""
+    known = values[np.isfinite(values)].to_numpy()
+    return _script.interval(known) if len(known) else (np.nan, np.nan)
+
+
+def means(rows: Any, *by: str, **place: Any) -> Any:
+    """Mean over replicates with its 95 percent interval, a row for each distinct place of the columns `by`."""
+    own = _script.pick(rows, **place)
+    found = []
+    for key, group in own.groupby(list(by), sort=True):
+        value, reach = interval(group.value)
+        found.append({**dict(zip(by, key, strict=True)), "value": value, "low": value - reach, "high": value + reach})
+    return pd.DataFrame(found, columns=[*by, "value", "low", "high"])
+
+
+def mean(rows: Any, **place: Any) -> Any:
+    """The one mean at a place."""
+    value, reach = interval(_script.pick(rows, **place).value)
+    return pd.Series({"value": value, "low": value - reach, "high": value + reach})
+
+
+def meets(row: Any, told: float) -> bool:
+    """Whether an interval contains a prediction to within a tenth of it."""
+    near = NEAR * abs(told)
+    return bool(row.low - near <= told <= row.high + near)
+
+
+def word(kept: list[bool]) -> str:
+    """The verdict on statements of which some hold: all, two thirds, one third, some, none."""
+    share = sum(kept) / len(kept)
+    return next((name for least, name in WORDS if share >= least), "mostly not" if any(kept) else "not reproduced")
+
+
+def count(kept: list[bool]) -> str:
+    """How many hold, of how many."""
+    return f"{sum(kept)} of {len(kept)}"
+
+
+def points(ax: Axes, x: Any, own: Any, color: Any, **look: Any) -> Any:
+    """Means with their intervals at these places, joined by a thin line."""
+    reach = [own.value - own.low, own.high - own.value]
+    style = {**_style.MEASURED, "linestyle": "solid", "linewidth": 0.7, "color": color, **look}
+    return ax.errorbar(np.asarray(x, dtype=float), own.value, yerr=reach, **style)
+
+
+def bars(ax: Axes, told: Any, measured: Any, names: Any) -> None:
+    """Measured means with intervals, a place each, and their predictions as dashes."""
+    places = np.arange(len(names))
+    points(ax, places, measured, _style.COLORS["measured"], linestyle="none")
+    for place, value in zip(places, told, strict=True):
+        ax.plot([place - 0.3, place + 0.3], [value, value], **_style.PREDICTED)
+    ax.set_xticks(places, names)
+    ax.set_xlim(-0.6, len(names) - 0.4)
+
+
+def value(row: Any, digits: int = 2) -> str:
+    """A mean with half of its interval."""
+    return f"{row.value:.{digits}f} ± {(row.high - row.low) / 2:.{digits}f}".replace("-", "−")
+
+
+def levels(ax: Axes, places: Any) -> None:
+    """Ticks at levels of staleness on an axis of logarithms; 0 is no place of it."""
+    ax.set_xscale("symlog", base=2, linthresh=1) if 0 in set(places) else ax.set_xscale("log", base=2)
+    ax.set_xticks(list(places), [f"{place:g}" for place in places])
+    ax.minorticks_off()

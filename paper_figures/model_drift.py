@@ -1,0 +1,94 @@
+"""How far one update moves the log-probs of tokens, against the learning rate, and how unequally."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import model_ratios
+from paper_figures import _models, _script, model_law
+
+EXPERIMENTS = ("model_ratios",)
+EQUAL = 0.279
+"""Share of the sum of squares in the largest 5 percent of equal normal draws."""
+
+
+def one(rows: Any) -> Any:
+    """Rows on sums, one update apart."""
+    return _script.pick(rows, task="sums", behind=1, staleness=1)
+
+
+def judged(rows: Any) -> list[tuple[str, Any, float]]:
+    """Means of `token` at other rates than the usual one, each with its prediction."""
+    found = []
+    for model in model_law.COLOR:
+        own = _models.means(one(rows), "rate", quantity="token", model=model)
+        runs = model_law.runs(rows, model)
+        if len(runs):
+            usual = float(runs.rate.iloc[0])
+            base = float(own[own.rate == usual].value.iloc[0])
+            for row in own.itertuples():
+                found.append((model, row, model_ratios.scaled(base, row.rate, usual)))
+    return found
+
+
+def others(rows: Any) -> list[tuple[str, Any, float]]:
+    """Of these, the ones that are predicted and no base."""
+    return [each for each in judged(rows) if each[1].rate != model_law.runs(rows, each[0]).rate.iloc[0]]
+
+
+def shares(rows: Any) -> list[bool]:
+    """Whether the shares of the largest tokens are as predicted."""
+    found, told = (_models.means(one(rows), "model", "rate", quantity=name) for name in ("share", "told"))
+    return [_models.meets(row, float(value)) for row, value in zip(found.itertuples(), told.value, strict=True)]
+
+
+def kept(rows: Any) -> list[bool]:
+    """Whether sizes and shares are as predicted."""
+    return [_models.meets(row, value) for _, row, value in others(rows)] + shares(rows)
+
+
+def draw(rows: Any) -> Figure:
+    """Size on the left, inequality on the right."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+        names, measured, told = [], [], []
+        for model, color in model_law.COLOR.items():
+            points = [(row, value) for name, row, value in judged(rows) if name == model]
+            if points:
+                shade, mark = _style.COLORS[color], model_law.MARK[model]
+                own = _models.means(one(rows), "rate", quantity="token", model=model)
+                left.plot(own.rate, [value for _, value in points], **{**_style.PREDICTED, "color": shade})
+                label = _models.MODELS[model]
+                _models.points(left, own.rate, own, shade, linestyle="none", marker=mark, label=label)
+                largest = _models.means(one(rows), "rate", quantity="share", model=model)
+                measured.append(largest)
+                told += list(_models.means(one(rows), "rate", quantity="told", model=model).value)
+                names += [f"{label}\n{rate:.0e}".replace("e-0", "e−") for rate in largest.rate]
+        left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="mean square of a token's change (nats²)")
+        left.legend()
+        _models.bars(right, told, pd.concat(measured), names)
+        right.axhline(EQUAL, **_style.REFERENCE)
+        right.tick_params(axis="x", labelsize=7.0, rotation=0)
+        right.set(ylim=(0, 1.02), ylabel="share of the largest 5 % of tokens")
+        holds = float(pd.concat(measured).low.min()) > EQUAL
+        words = "Few tokens carry most of an update"
+        figure.suptitle(_script.finding(holds, words, "How far one update moves tokens"), x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Predicted sizes and shares that are met; shares of the largest tokens."""
+    size = [_models.meets(row, value) for _, row, value in others(rows)]
+    found = {"size_met": _models.count(size), "share_met": _models.count(shares(rows)), "equal": f"{100 * EQUAL:.0f} %"}
+    measured = _models.means(one(rows), "model", "rate", quantity="share").value
+    found |= {"least": f"{100 * measured.min():.0f}", "most": f"{100 * measured.max():.0f} %"}
+    for model in model_law.COLOR:
+        own = [row.value for name, row, _ in judged(rows) if name == model]
+        found[f"{model}_token"] = f"{np.sqrt(own[len(own) // 2]):.3f}" if own else "none"
+    return found

@@ -1,0 +1,93 @@
+"""The law fitted at staleness 1 beside runs at 4 and 16: variance and ESS of answers to sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import model_ratios
+from paper_figures import _models, _script
+
+EXPERIMENTS = ("model_ratios",)
+COLOR = {"char": "measured", "smollm2": "contrast"}
+MARK = {"char": "o", "smollm2": "s"}
+
+
+def runs(rows: Any, model: str) -> Any:
+    """Rows on sums of a model at the rate at which it runs at several levels of staleness."""
+    own = _script.pick(rows, task="sums", model=model)
+    return own[own.rate == own[own.behind > 1].rate.max()] if len(own) else own
+
+
+def told(own: Any, staleness: int) -> dict[str, float]:
+    """What the run at staleness 1 predicts of another."""
+    one = _models.mean(own, quantity="sum", staleness=1, tokens=0).value
+    drift = _models.mean(own, quantity="drift", staleness=1).value
+    return model_ratios.predicted(one, drift, staleness)
+
+
+def judged(rows: Any) -> list[tuple[str, int, str, Any, float]]:
+    """Model, staleness, quantity, measured mean and prediction beyond staleness 1."""
+    found = []
+    for model in COLOR:
+        own = runs(rows, model)
+        for staleness in sorted(set(own.staleness) - {1}):
+            for quantity, value in told(own, staleness).items():
+                row = _models.mean(own, quantity=quantity, staleness=staleness, tokens=0)
+                found.append((model, int(staleness), quantity, row, value))
+    return found
+
+
+def kept(rows: Any) -> list[bool]:
+    """Whether variances and ESS are as predicted."""
+    return [_models.meets(row, value) for *_, row, value in judged(rows)]
+
+
+def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
+    """One quantity against staleness, of both models."""
+    levels: set[int] = set()
+    for model in COLOR:
+        own = runs(rows, model)
+        if len(own):
+            at = sorted(own.staleness.unique())
+            levels |= set(at)
+            color = _style.COLORS[COLOR[model]]
+            shown = _models.means(own, "staleness", quantity=quantity, tokens=0)
+            ax.plot(at, [told(own, s)[quantity] for s in at], **{**_style.PREDICTED, "color": color})
+            label = _models.MODELS[model]
+            _models.points(ax, shown.staleness, shown, color, linestyle="none", marker=MARK[model], label=label)
+    _models.levels(ax, sorted(levels))
+    ax.set_xlabel("staleness (updates)")
+
+
+def draw(rows: Any) -> Figure:
+    """Variance and ESS."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        left, right = figure.subplots(1, 2)
+        draw_one(left, rows, "variance")
+        draw_one(right, rows, "ess")
+        left.set_yscale("log")
+        left.set_ylabel("variance of log ratio")
+        right.set(ylabel="ESS / answers", ylim=(0, 1.06))
+        words = "A law fitted at staleness 1 predicts 4 and 16"
+        title = _script.finding(all(kept(rows)), words, "What staleness 1 predicts of larger ones")
+        handles, labels = left.get_legend_handles_labels()
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        figure.legend(handles, labels, ncols=len(labels), title=title, **more)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Predictions met, and measured over predicted variance at the largest staleness."""
+    every = judged(rows)
+    found = {"met": _models.count(kept(rows))}
+    for model in COLOR:
+        own = runs(rows, model)
+        last = [(row.value / value) for name, _, what, row, value in every if (name, what) == (model, "variance")]
+        drift = _models.value(_models.mean(own, quantity="drift", staleness=1)) if len(own) else "none"
+        found |= {f"{model}_times": f"{last[-1]:.2f}" if last else "none", f"{model}_drift": drift}
+    return found

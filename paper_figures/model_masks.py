@@ -1,0 +1,79 @@
+"""Shares of tokens that PPO's clip and M2PO's mask stop on the same data, against staleness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import model_losses
+from paper_figures import _models, _script
+
+EXPERIMENTS = ("model_losses",)
+COLOR = {"clip": "stale", "masked": "controlled"}
+MARK = {"clip": "o", "masked": "^"}
+LABEL = {"clip": "PPO clip", "masked": "M2PO mask"}
+RUNS = ("PPO clip", "M2PO")
+
+
+def usual(rows: Any) -> Any:
+    """Rows at the usual rate, means over runs alone."""
+    return rows[(rows.rate == model_losses.USUAL) & (rows["update"] == -1)]
+
+
+def judged(rows: Any) -> list[tuple[str, str, int, Any, float]]:
+    """Run, quantity, staleness, mean and prediction of every share on stale data."""
+    own, found = usual(rows), []
+    for run in RUNS:
+        for quantity in COLOR:
+            for staleness in sorted(set(own.staleness) - {0}):
+                place = {"method": run, "staleness": staleness}
+                told = _models.mean(own, quantity=f"told_{quantity}", **place).value
+                found.append((run, quantity, int(staleness), _models.mean(own, quantity=quantity, **place), told))
+    return found
+
+
+def kept(rows: Any) -> list[bool]:
+    """Whether the mask stops less than the clip on the same run, intervals apart."""
+    found = {(run, quantity, s): row for run, quantity, s, row, _ in judged(rows)}
+    return [bool(row.high < found[run, "clip", s].low) for (run, what, s), row in found.items() if what == "masked"]
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for either loss that is trained."""
+    own = usual(rows)
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        axes = figure.subplots(1, 2, sharey=True)
+        levels = sorted(own.staleness.unique())
+        for ax, run in zip(axes, RUNS, strict=True):
+            for quantity, color in COLOR.items():
+                shade = _style.COLORS[color]
+                shown = _models.means(own, "staleness", method=run, quantity=quantity)
+                told = _models.means(own, "staleness", method=run, quantity=f"told_{quantity}")
+                ax.plot(told.staleness, 100 * told.value, **{**_style.PREDICTED, "color": shade})
+                percent = shown.assign(value=100 * shown.value, low=100 * shown.low, high=100 * shown.high)
+                look: dict[str, Any] = {"linestyle": "none", "marker": MARK[quantity], "label": LABEL[quantity]}
+                _models.points(ax, shown.staleness, percent, shade, **look)
+            _models.levels(ax, levels)
+            ax.set(xlabel="staleness (updates)", title=f"trained by {run}")
+        axes[0].set_ylabel("tokens that are stopped (%)")
+        words = "M2PO's mask stops fewer tokens than PPO's clip"
+        handles, labels = axes[0].get_legend_handles_labels()
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        title = _script.finding(all(kept(rows)), words, "Tokens that a clip and a mask stop")
+        figure.legend(handles, labels, ncols=2, title=title, **more)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Shares at the largest staleness on M2PO's own run, their ratio, and predictions that are met."""
+    every = judged(rows)
+    met = [_models.meets(row, told) for *_, row, told in every]
+    found = {"met": _models.count(met), "word": _models.word(met), "fewer": _models.count(kept(rows))}
+    last = max(s for _, _, s, _, _ in every)
+    for run, quantity, staleness, row, told in every:
+        if (run, staleness) == ("M2PO", last):
+            found |= {quantity: f"{100 * row.value:.1f} %", f"{quantity}_told": f"{100 * told:.1f} %"}
+    return found | {"staleness": f"{last}"}
