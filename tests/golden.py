@@ -26,7 +26,9 @@ LISTED = (
     *("tasks", "policies", "systems", "schedules", "methods", "advantages", "factors", "penalties", "updates"),
     *("rewards", "diagnostics", "claims", "papers", "logs"),
 )
-COMMANDS = ("run", "list", "compare", "sweep", "verify", "timeline", "log", "diagnose", "conformance", "results")
+COMMANDS = (
+    *("run", "list", "compare", "sweep", "verify", "timeline", "log", "diagnose", "conformance", "device", "results"),
+)
 FIELDS = {"advantages": "advantage", "factors": "factors", "penalties": "penalties"}
 BAD = (-1, 2.5, math.nan, "word", None, (1, -2))
 """Tried in place of every argument."""

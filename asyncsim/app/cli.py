@@ -439,10 +439,10 @@ def diagnose(o: Options) -> int:
     quick=Row(bool, False, "A tiny model, in seconds: whether all of it runs."),
 )
 def device(o: Options) -> int:
-    """Compare a device with the CPU on a language model, in a minute.
+    """Compare a device with the CPU, in a minute.
 
-    Log-probs, gradients, greedy tokens and resumed runs have to agree (else status 1). Then the mismatch of samplers in
-    each number format, tokens a second, updates a minute, and the peak of memory.
+    On a language model: log-probs, gradients, greedy tokens and resumed runs have to agree, else the status is 1. Then
+    the mismatch of samplers in each number format, tokens a second, updates a minute, and the peak of memory.
     """
     from asyncsim.app import devices
 
