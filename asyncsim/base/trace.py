@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import (
-    calls,
-    checks,
-    feeds,
-    files,
-    notation,
-    outside,
-    plugins,
-    records,
-    showing,
-    uncertainty,
-)
+from asyncsim.base import calls, checks, feeds, files, notation, outside, plugins, records, showing, uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -197,7 +197,9 @@ class CausalLM(Policy):
         live = tuple(name for name in names if name not in REFERENCE) or ("log_prob",)
         with torch.no_grad():
             passed = forward(prepare(self, self.compute, view, batch, live), tuple(batch.action.shape))
-            return Forward(passed.outputs | self._referred(batch, [n for n in names if n in REFERENCE]), passed.pullback)
+            return Forward(
+                passed.outputs | self._referred(batch, [n for n in names if n in REFERENCE]), passed.pullback
+            )
 
     def _referred(self, batch: Batch, names: Iterable[str]) -> Outputs:
         """Log-probs of a batch at the initial weights; the batch keeps them for later updates on it."""

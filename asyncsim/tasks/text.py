@@ -93,7 +93,9 @@ class Text(LanguageTask):
         count = len(given) if listed else 1
         checks.require(listed and count == len(answers), f"rewards of {name}", given, f"{len(answers)} numbers", remedy)
         values = given.tolist() if hasattr(given, "tolist") else given
-        return [reward_of(f"{name}, of an answer to prompt {q}", x, remedy) for q, x in zip(prompts, values, strict=True)]
+        return [
+            reward_of(f"{name}, of an answer to prompt {q}", x, remedy) for q, x in zip(prompts, values, strict=True)
+        ]
 
     def describe(self) -> dict[str, Any]:
         """Header of a run; the data by its digest."""
@@ -167,8 +169,9 @@ def text(
     checks.require(not reserved, f"columns of {where}", ", ".join(reserved), "other names", "rename these columns")
     asked = _rows.filled(columns, prompt, where)
     for row, each in enumerate(asked):
-        field, remedy = f"prompt of row {row} of {where}", "give every row a text" + (
-            " or a list of messages" if template else ""
+        field, remedy = (
+            f"prompt of row {row} of {where}",
+            "give every row a text" + (" or a list of messages" if template else ""),
         )
         bound = "a text that is not empty"
         usable = isinstance(each, str) or (template is not None and _is_chat(each))
