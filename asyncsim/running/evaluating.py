@@ -69,8 +69,8 @@ def evaluate(
 
     Arguments: `trained`, a trace, or the path of a saved trace or of a checkpoint. `task`: what is asked. `samples` per
     prompt, N. `greedy`: always the likeliest token (language models). `seed` of the draws, which are not those of any
-    run. `policy`: that of the run, where the trace or its file cannot name it (default: the task's own). `trust`: code of one's own that the file
-    may name. `device`: "cpu" or "cuda".
+    run. `policy`: that of the run, where the trace or its file cannot name it (default: the task's own). `trust`: code
+    of one's own that the file may name. `device`: "cpu" or "cuda".
 
     Returns `Evaluated`; its interval is over prompts, of a task with one prompt over replicates, of one replicate over
     samples. Raises `InputError` for a task that does not fit, and that names what of the model is missing.

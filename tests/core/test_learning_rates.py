@@ -126,5 +126,6 @@ def test_texts_are_rows_of_a_table(tmp_path):
 
 def test_texts_of_frozen_replicates_are_left_out():
     spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(),
-                    sim.chain(sim.updates.sgd((0.1, 1e200))), updates=3, replicates=2, diagnostics=["texts"])  # fmt: skip
+                    sim.chain(sim.updates.sgd((0.1, 1e200))), updates=3, replicates=2,
+                    diagnostics=["texts"])  # fmt: skip
     assert sim.run(spec).texts()["replicate"].unique().tolist() == [0]

@@ -303,8 +303,8 @@ def test_reference_log_probs_are_those_of_the_loaded_weights():
     assert (passed.outputs["reference"] - passed.outputs["log_prob"]).abs().max() > 0.1
     # A later update on the same batch asks the network no second time.
     policy.__dict__["_start"] = None
-    assert torch.equal(policy.forward(versions.current({"parameters": flat}), batch, ("reference",)).outputs["reference"],
-                       there["log_prob"])  # fmt: skip
+    later = policy.forward(versions.current({"parameters": flat}), batch, ("reference",)).outputs
+    assert torch.equal(later["reference"], there["log_prob"])
 
 
 def test_penalties_hold_a_model_close_to_its_start():
