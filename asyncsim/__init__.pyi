@@ -41,6 +41,7 @@ from asyncsim.diagnosing import predict as predict
 from asyncsim.plotting import plot as plot
 from asyncsim.plotting import points as points
 from asyncsim.running import callbacks as callbacks
+from asyncsim.running.evaluating import evaluate as evaluate
 from asyncsim.running.running import Interrupted as Interrupted
 from asyncsim.running.running import run as run
 from asyncsim.running.spec import Spec as Spec

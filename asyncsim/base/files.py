@@ -360,11 +360,11 @@ def load_arrays(path: Where, kind: str, remedy: str | None = None) -> tuple[dict
 
 def kind_of(path: Where) -> str:
     """What `save_arrays` wrote into a file: the kind that its header says."""
-    with decoding(path, "saved file", "give the path of a saved trace or of a checkpoint"):
-        with zipfile.ZipFile(path) as archive:
-            entry = archive.getinfo("__header__.npy")
-            Budget(path).fit(TEXT * entry.file_size)
-            return str(json.loads(_array(archive, entry).tobytes().decode())["kind"])
+    remedy = "give the path of a saved trace or of a checkpoint"
+    with decoding(path, "saved file", remedy), zipfile.ZipFile(path) as archive:
+        entry = archive.getinfo("__header__.npy")
+        Budget(path).fit(TEXT * entry.file_size)
+        return str(json.loads(_array(archive, entry).tobytes().decode())["kind"])
 
 
 def packed_arrays(path: Where, what: str, remedy: str, text: str = "", field: str = "path") -> dict[str, np.ndarray]:

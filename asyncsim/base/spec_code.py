@@ -126,7 +126,7 @@ def _parts_of(text: str) -> set[str]:
 
 
 def _data(text: str) -> Iterator[Path]:
-    """Files of data that a text names: a table, @table:column*factor, logs by a pattern, those of a model or data set."""
+    """Files of data that a text names: a table, @table:column*factor, logs by a pattern, those of a model or data."""
     bare = text.removeprefix("@")
     for place in (bare, bare.rpartition(":")[0], bare.rpartition("*")[0]):
         marked = any(os.path.isfile(os.path.join(place, name)) for name in MARKS)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.diagnostics.answers import texts as texts
 from asyncsim.diagnostics.autocorrelogram import autocorrelogram as autocorrelogram
 
 applied_mean: Metric
@@ -70,6 +71,7 @@ max_applied_share: Metric
 max_weight_share: Metric
 mean_weight: Metric
 mismatch_variance: Metric
+mixed_groups: Metric
 mixed_versions: Metric
 pareto_k: Metric
 
@@ -82,6 +84,11 @@ def ratio_below(bound: float = 0.5, level: Literal["sequence", "token"] = "seque
 def ratio_sd(level: Literal["sequence", "token"] = "sequence") -> Metric:
     """Standard deviation of the untruncated ratios of the step."""
 
+response_length: Metric
+
+def solved_groups(at: float = 1.0) -> Metric:
+    """Share of the groups of the batch all of whose samples are solved."""
+
 staleness: Metric
 staleness_head: Metric
 staleness_max: Metric
@@ -92,7 +99,12 @@ staleness_variance: Metric
 tail_index: Metric
 token_ratio_mean: Metric
 trained_return: Metric
+truncated: Metric
 turns: Metric
+
+def unsolved_groups(at: float = 1.0) -> Metric:
+    """Share of the groups of the batch none of whose samples is solved."""
+
 update_staleness: Metric
 variance: Metric
 zero_loss_sequences: Metric

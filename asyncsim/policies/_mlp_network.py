@@ -213,6 +213,10 @@ class Perceptron(nn.Module):
     Maps observations `[n, D]`, not yet normalized, to logits or means `[n, A]`, with a critic also to values `[n]`.
     """
 
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
     def __init__(self, layout: Layout, parameters: Tensor, by_action: bool) -> None:
         super().__init__()
         flat = parameters.detach().unsqueeze(0)

@@ -373,16 +373,17 @@ _TOP_P = real(
 @made(
     "textbook",
     "a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats, `[R, G, N, T]`. A "
-    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`, a reference `reference`, its "
-    "log-prob of the token in nats, and `reference_log_probs` of the vocabulary. Where a part asks for it "
-    "there is `log_probs` of the vocabulary, `[R, G, N, T, V]`",
+    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`. A "
+    "reference adds `reference`, its log-prob of the token in nats, and `reference_log_probs` of the vocabulary. Where "
+    "a part asks for it there is `log_probs` of the vocabulary, `[R, G, N, T, V]`",
     "settings outside these ranges",
 )
 def causal_lm(
     model: str = handed_on(
         "char",
         '"char" (a transformer of 0.9 million weights, pretrained once on two-digit addition and kept on disk), '
-        '"smollm2", or the folder or hub name of a model for `transformers`',
+        '"smollm2" (SmolLM2-135M-Instruct, whose 4-bit weights are made float32), or the folder or hub name of a model '
+        "for `transformers`",
     ),
     temperature: float = _TEMPERATURE,
     top_p: float = _TOP_P,

@@ -20,8 +20,10 @@ from asyncsim.step import versions
 if TYPE_CHECKING:
     import pandas as pd
 
-TOGETHER = 64
+STEP = 64
 """Trajectories that are drawn side by side."""
+KEYS = 64
+"""What keys evaluations apart from runs of the same seed."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ def evaluate(
 
     Arguments: `trained`, a trace, or the path of a saved trace or of a checkpoint. `task`: what is asked. `samples` per
     prompt, N. `greedy`: always the likeliest token (language models). `seed` of the draws, which are not those of any
-    run. `policy`: that of the run, where the trace or its file cannot name it. `trust`: code of one's own that the file
-    may name. `device`: "cpu" or "cuda".
+    run. `policy`: that of the run, where the trace or its file cannot name it (default: the task's own). `trust`: code
+    of one's own that the file may name. `device`: "cpu" or "cuda".
 
     Returns `Evaluated`; its interval is over prompts, of a task with one prompt over replicates, of one replicate over
     samples. Raises `InputError` for a task that does not fit, and that names what of the model is missing.
@@ -88,6 +90,8 @@ def evaluate(
         if files.kind_of(path) == "checkpoint":
             return measured(*_reached(checkpoint.read(path), policy, trust), task, samples, greedy, seed, device)
         trained = Trace.load(path)
+    if policy is None and trained.header.get("policy") is None:
+        policy = task.policy()
     policy = trained.policy(policy, trust)
     return measured(policy, torch.from_numpy(trained.parameters), task, samples, greedy, seed, device)
 
@@ -141,10 +145,10 @@ def _asked(
 ) -> tuple[np.ndarray, list[dict[str, Any]]]:
     """Rewards `[Q, N]` and texts of one replicate, some prompts after the others."""
     # Keys of its own: no draw of a run is drawn again.
-    own = int(np.random.SeedSequence([seed, TOGETHER]).generate_state(1, np.uint64)[0] >> 1)
+    own = int(np.random.SeedSequence([seed, KEYS]).generate_state(1, np.uint64)[0] >> 1)
     sampler = Sampler(task, policy, samples, own, np.array([replicate]), np.zeros(1, dtype=np.int64))
     view = versions.current(sampler.installed(0, policy.prepare(parameters)))
-    rewards, texts, step = [], list[dict[str, Any]](), max(1, TOGETHER // samples)
+    rewards, texts, step = [], list[dict[str, Any]](), max(1, STEP // samples)
     for first in range(0, task.prompts, step):
         asked = np.arange(first, min(first + step, task.prompts))
         ids = (asked[:, None] * samples + np.arange(samples))[None]

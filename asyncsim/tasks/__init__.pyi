@@ -11,6 +11,7 @@ from asyncsim.tasks.gym import gym as gym
 from asyncsim.tasks.processes import cliff_walking as cliff_walking
 from asyncsim.tasks.processes import frozen_lake as frozen_lake
 from asyncsim.tasks.processes import mdp as mdp
+from asyncsim.tasks.text import text as text
 from asyncsim.tasks.texts import arithmetic as arithmetic
 from asyncsim.tasks.texts import calculator as calculator
 from asyncsim.tasks.texts import reasoning as reasoning

@@ -62,11 +62,12 @@ class Task:
     `listed`: how many outcomes of a prompt it lists, and `closed`: whether `exact` needs none of them, for metrics that
     cost that much; `pays`: whether `step` gives every token its reward, else `earn` gives the trajectory's; `still`:
     whether what the policy reads stays the same over tokens; `segments`: whether a trajectory goes on where the one
-    before it in its slot stopped; `tools`: whether the environment writes some tokens of a trajectory itself, so
-    that `reply` says which; `watches`: whether `goes_on` ends trajectories by several tokens; `moving`: whether rewards depend on the current weights; `earnings`: least and
-    largest return; `optimum`: the best expected return, NaN where it is unknown. `solved`: whether `expected` has the
-    return of a policy for a few percent of an update. `moves`: how trajectories go on. `stops`: ids that end one, where
-    nothing but the last token does so. `header`: what `describe` names.
+    before it in its slot stopped; `tools`: whether the environment writes some tokens of a trajectory itself, so that
+    `reply` says which; `watches`: whether `goes_on` ends trajectories by several tokens; `moving`: whether rewards
+    depend on the current weights; `earnings`: least and largest return; `optimum`: the best expected return, NaN where
+    it is unknown. `solved`: whether `expected` has the return of a policy for a few percent of an update. `moves`: how
+    trajectories go on. `stops`: ids that end one, where nothing but the last token does so. `header`: what `describe`
+    names.
     """
 
     horizon: int

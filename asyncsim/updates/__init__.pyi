@@ -8,6 +8,11 @@ from asyncsim.updates._link import Link
 def adam(lr: Number, beta1: Number = 0.9, beta2: Number = 0.999, eps: float = 1e-08) -> Link:
     """Adam: first over root of second moment, bias-corrected, times the learning rate."""
 
+def adamw(
+    lr: Number, weight_decay: Number = 0.01, beta1: Number = 0.9, beta2: Number = 0.999, eps: float = 1e-08
+) -> Link:
+    """Adam with decoupled weight decay: the parameters shrink beside Adam's step."""
+
 def align(
     low: Number = 0.05,
     high: Number = 1.0,
@@ -44,6 +49,14 @@ def gono(
 
 def lr_by_lag() -> Link:
     """Divide the learning rate by the largest staleness of the run so far."""
+
+def lr_schedule(
+    warmup: int = 0,
+    decay: Literal["constant", "linear", "cosine"] = "constant",
+    updates: int | None = None,
+    floor: Number = 0.0,
+) -> Link:
+    """Warm-up and decay of the learning rate: a factor on the step that depends on the number of the update."""
 
 def momentum(beta: Number) -> Link:
     """Heavy-ball momentum without dampening."""

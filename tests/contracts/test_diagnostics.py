@@ -108,7 +108,7 @@ ENDS = {
 
 ELSEWHERE = {"exact_cosine", "gradient_cosine", "ess_mismatch", "late_share", "lost_share", "truncated"}
 ELSEWHERE |= {"solved_groups", "unsolved_groups", "mixed_groups"}
-"""Bounded metrics of gradients, of a sampler that rounds, of rewards and ends: batches of log ratios do not move them."""
+"""Bounded metrics of gradients, of a sampler that rounds, of rewards, of ends: log ratios do not move them."""
 GATHERED = {"autocorrelogram", "texts"}
 """What is gathered over a run, and is no metric."""
 

@@ -9,7 +9,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.policies import _language_network as networks
-from tests.device import pretended
+from tests.device.tagged import pretended
 from tests.language.test_causal_lm import SHAPE, batch_of, drawn, ids, policy, view_of
 
 CUDA = torch.device("cuda")
