@@ -109,7 +109,7 @@ class CausalLM(Policy):
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
         """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed."""
         flat = self.model.flat().to(torch.get_default_device(), dtype)
-        return flat.unsqueeze(0).repeat(count(replicates), 1)
+        return flat.unsqueeze(0).expand(count(replicates), -1).contiguous()
 
     def remember(self, seen: Tensor) -> Memory:
         """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
