@@ -32,6 +32,8 @@ FORM = "asyncsim_form"
 CRITIC = "asyncsim_critic"
 """Name of the value head inside a network."""
 
+LARGE = 1 << 24
+"""Weights from which on a network does not keep those that it was loaded with."""
 _OPERANDS = {"mm": (0, 2), "bmm": (0, 2), "addmm": (1, 3), "baddbmm": (1, 3)} | {
     f"_scaled_dot_product_flash_attention_for_cpu{suffix}": (0, count) for suffix, count in (("", 3), ("_backward", 4))
 }
@@ -160,7 +162,8 @@ class Model:
 
     `shape` is a network of the right shape; `load` gives the one with weights, which is called once, when they are
     needed; `train_layers` is how many of the last blocks are trained (None: everything). With `critic` there is a value
-    head as well, always trained.
+    head as well, always trained. With `again` weights can be loaded again: a large network that is trained whole lets
+    them go once they were read, since only the flat vector is used from then on.
     """
 
     shape: nn.Module
@@ -168,6 +171,8 @@ class Model:
     train_layers: int | None = None
     frozen: dict[tuple[str, torch.device], nn.Module] = field(default_factory=dict)
     critic: bool = False
+    again: bool = False
+    gone: bool = False
 
     def __post_init__(self) -> None:
         if self.critic:
@@ -226,8 +231,18 @@ class Model:
 
     def flat(self) -> Tensor:
         """Trained weights as they were loaded, float32 `[P]`."""
+        if self.gone:
+            del self.network
         weights = dict(self.network.named_parameters())
-        return torch.cat([weights[name].detach().float().reshape(-1) for name, _ in self.trained])
+        flat = torch.cat([weights[name].detach().float().reshape(-1) for name, _ in self.trained])
+        self.gone = self.again and self.train_layers is None and self.size > LARGE
+        if self.gone:
+            _ = self.parts  # asked while there are weights
+            nothing = {name: weight.new_zeros(()).expand(weight.shape) for name, weight in weights.items()}
+            empty = {id(weights[name]): nn.Parameter(x, requires_grad=False) for name, x in nothing.items()}
+            self.shape = self.network = substituted(self.network, empty)
+            self.frozen.clear()
+        return flat
 
     def bound(self, flat: Tensor, form: str, live: bool = False) -> tuple[nn.Module, list[nn.Parameter]]:
         """A network that computes with the weights `[P]` in a number format, and these weights one by one.

@@ -235,8 +235,17 @@ class CausalLM(Policy):
         from asyncsim.policies import _hub
 
         network, tokenizer, context, header = _hub.load(self.name, torch.float32)
-        model = Model(network, lambda: network, self.train_layers, critic=self.has_critic)
-        return model, tokenizer, context, header
+        first = [network]
+
+        def load() -> Any:
+            if first:
+                return first.pop()
+            network, *_, found = _hub.load(self.name, torch.float32)
+            same, remedy = found == header, "make the policy anew, which reads the files as they are now"
+            checks.require(same, "model", self.name, "unchanged since it was first read", remedy)
+            return network
+
+        return Model(network, load, self.train_layers, critic=self.has_critic, again=True), tokenizer, context, header
 
     def _log_prob(self, form: str, law: Any, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in a number format under a distribution, each text read once, `[R, G, N, T]`."""
