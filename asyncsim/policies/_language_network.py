@@ -33,7 +33,8 @@ CRITIC = "asyncsim_critic"
 """Name of the value head inside a network."""
 
 LARGE = 1 << 24
-"""Weights from which on a network does not keep those that it was loaded with."""
+"""Weights above which a network that is trained whole does not keep those that it was loaded with."""
+
 _OPERANDS = {"mm": (0, 2), "bmm": (0, 2), "addmm": (1, 3), "baddbmm": (1, 3)} | {
     f"_scaled_dot_product_flash_attention_for_cpu{suffix}": (0, count) for suffix, count in (("", 3), ("_backward", 4))
 }
@@ -232,7 +233,7 @@ class Model:
     def flat(self) -> Tensor:
         """Trained weights as they were loaded, float32 `[P]`."""
         if self.gone:
-            del self.network
+            self.__dict__.pop("network", None)
         weights = dict(self.network.named_parameters())
         flat = torch.cat([weights[name].detach().float().reshape(-1) for name, _ in self.trained])
         self.gone = self.again and self.train_layers is None and self.size > LARGE

@@ -295,7 +295,9 @@ def causal_lm(
     train_layers: int | None = handed_on(
         None, "how many of the last blocks are trained, with the final norm (None: every weight)"
     ),
-    micro_batch: int | None = handed_on(None, "most sequences in one pass of the trainer (None: all)"),
+    micro_batch: int | None = handed_on(
+        None, "most sequences in one pass of the trainer, of which one is in memory at a time (None: all)"
+    ),
     recipe: Mapping[str, Any] | None = handed_on(
         None, 'fields of the "char" model\'s shape and pretraining (`steps=0`: random weights)'
     ),
