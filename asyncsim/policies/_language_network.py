@@ -35,6 +35,9 @@ CRITIC = "asyncsim_critic"
 
 ADAPTER = "lora_"
 """What names of the weights of adapters hold."""
+LARGE = 1 << 24
+"""Weights above which a network that is trained whole does not keep those that it was loaded with."""
+
 _OPERANDS = {"mm": (0, 2), "bmm": (0, 2), "addmm": (1, 3), "baddbmm": (1, 3)} | {
     f"_scaled_dot_product_flash_attention_for_cpu{suffix}": (0, count) for suffix, count in (("", 3), ("_backward", 4))
 }
@@ -164,7 +167,8 @@ class Model:
     `shape` is a network of the right shape; `load` gives the one with weights, which is called once, when they are
     needed; `train_layers` is how many of the last blocks are trained (None: everything). With `lora`, fields of
     `peft.LoraConfig`, adapters are trained and nothing else. With `critic` there is a value head as well, always
-    trained.
+    trained. With `again` weights can be loaded again: a large network that is trained whole lets them go once they were
+    read, since only the flat vector is used from then on.
     """
 
     shape: nn.Module
@@ -173,6 +177,8 @@ class Model:
     frozen: dict[tuple[str, torch.device], nn.Module] = field(default_factory=dict)
     critic: bool = False
     lora: Mapping[str, Any] | None = None
+    again: bool = False
+    gone: bool = False
 
     def __post_init__(self) -> None:
         self._extend(self.shape)
@@ -237,8 +243,18 @@ class Model:
 
     def flat(self) -> Tensor:
         """Trained weights as they were loaded, float32 `[P]`."""
+        if self.gone:
+            self.__dict__.pop("network", None)
         weights = dict(self.network.named_parameters())
-        return torch.cat([weights[name].detach().float().reshape(-1) for name, _ in self.trained])
+        flat = torch.cat([weights[name].detach().float().reshape(-1) for name, _ in self.trained])
+        self.gone = self.again and len(self.trained) == len(weights) and self.size > LARGE
+        if self.gone:
+            _ = self.parts  # asked while there are weights
+            nothing = {name: weight.new_zeros(()).expand(weight.shape) for name, weight in weights.items()}
+            empty = {id(weights[name]): nn.Parameter(x, requires_grad=False) for name, x in nothing.items()}
+            self.shape = self.network = substituted(self.network, empty)
+            self.frozen.clear()
+        return flat
 
     def loaded(self) -> list[tuple[str, Tensor]]:
         """Every weight by name but those of adapters."""

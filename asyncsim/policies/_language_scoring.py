@@ -169,6 +169,7 @@ class Scoring:
                 live = part.detach().requires_grad_()
                 told = self.told(live, said, flat, graph.network)
             _backward(told, {name: each[begin:end] for name, each in flat.items()}, [live, *graph.leaves], False)
+            assert live.grad is not None
             gradient.flatten(0, 1)[begin:end] = live.grad
         return gradient
 

@@ -123,7 +123,10 @@ class CausalLM(Policy):
         Of adapters every replicate draws its own A, and B is 0.
         """
         seeds = [int(np.random.SeedSequence([seed, int(each)]).generate_state(1)[0]) for each in numbers(replicates)]
-        return torch.stack([self.model.drawn(each) for each in seeds]).to(torch.get_default_device(), dtype)
+        rows = [self.model.drawn(each) for each in (seeds if self.lora is not None else seeds[:1])]
+        # Weights of one replicate are large, and not copied.
+        flat = (rows[0].unsqueeze(0) if len(rows) == 1 else torch.stack(rows)).to(torch.get_default_device(), dtype)
+        return flat.expand(len(seeds), -1).contiguous()
 
     def remember(self, seen: Tensor) -> Memory:
         """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
@@ -352,7 +355,17 @@ class CausalLM(Policy):
         from asyncsim.policies import _hub
 
         network, tokenizer, context, header = _hub.load(self.name, torch.float32)
-        model = Model(network, lambda: network, self.train_layers, critic=self.has_critic, lora=self.lora)
+        first = [network]
+
+        def load() -> Any:
+            if first:
+                return first.pop()
+            network, *_, found = _hub.load(self.name, torch.float32)
+            same, remedy = found == header, "make the policy anew, which reads the files as they are now"
+            checks.require(same, "model", self.name, "unchanged since it was first read", remedy)
+            return network
+
+        model = Model(network, load, self.train_layers, critic=self.has_critic, lora=self.lora, again=True)
         return model, tokenizer, context, header
 
     def _log_prob(self, form: str, law: Any, view: View, batch: Batch) -> Tensor:
@@ -405,7 +418,9 @@ def causal_lm(
     train_layers: int | None = handed_on(
         None, "how many of the last blocks are trained, with the final norm (None: every weight)"
     ),
-    micro_batch: int | None = handed_on(None, "most sequences in one pass of the trainer (None: all)"),
+    micro_batch: int | None = handed_on(
+        None, "most sequences in one pass of the trainer, of which one is in memory at a time (None: all)"
+    ),
     recipe: Mapping[str, Any] | None = handed_on(
         None, 'fields of the "char" model\'s shape and pretraining (`steps=0`: random weights)'
     ),

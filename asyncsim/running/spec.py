@@ -90,10 +90,11 @@ class Spec:
         each so many updates. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the
         parameters: "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates
         computed together (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda"
-        (networks only). micro_batches: passes in which the policy computes a step; sums are over the whole step
-        whatever their number. compiled: whether updates run as one machine program (default: tables, from 1000 updates
-        on, up to 131,072 numbers of a replicate in an operation); the same result to rounding. rewards: which of them
-        arrive too late, and what becomes of their samples (`sim.rewards`; default: all are there in time).
+        (networks only). micro_batches: passes in which the policy computes a step, of which one is in memory at a time
+        (each is made again for its gradient); sums are over the whole step whatever their number. compiled: whether
+        updates run as one machine program (default: tables, from 1000 updates on, up to 131,072 numbers of a replicate
+        in an operation); the same result to rounding. rewards: which of them arrive too late, and what becomes of their
+        samples (`sim.rewards`; default: all are there in time).
 
     Raises `InputError` when the parts do not fit together, before anything is run.
     """

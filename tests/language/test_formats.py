@@ -94,6 +94,52 @@ def test_attention_rounds_its_operands():
         networks._OPERANDS.update(known)
 
 
+# A trainer in bfloat16.
+
+
+def leaf_gradients(made, view, batch, cotangent):
+    """The gradient `[P]` of each sample alone, in bfloat16 as the network gives it."""
+    rows = []
+    for n in range(batch.action.shape[2]):
+        seen, action = batch.state[:, :, n : n + 1, 0], batch.action[:, :, n : n + 1]
+        forward = made.forward(view, batch_of(seen, action), ("log_prob",))
+        rows.append(forward.pullback({"log_prob": cotangent[:, :, n : n + 1]})[0])
+    return torch.stack(rows)
+
+
+def test_pieces_are_added_in_float32():
+    """Bit for bit the float32 sum of the pieces' gradients in bfloat16; planted: a sum in bfloat16."""
+    made = policy(exact=False, compute="bfloat16", micro_batch=1)
+    flat, seen = made.initial(1) * 4, ids(made, ("12+34=",))[:, :, :1].repeat(1, 1, 8, 1)
+    view = view_of(made, flat)
+    action = torch.randint(1, 49, (*seen.shape[:3], 4), generator=torch.Generator().manual_seed(0))
+    batch = batch_of(seen, action)
+    cotangent = torch.randn(action.shape, generator=torch.Generator().manual_seed(1))
+    pieces = leaf_gradients(made, view, batch, cotangent)
+    assert torch.equal(pieces, pieces.bfloat16().float()), "each piece has bfloat16 numbers"
+    expected, planted = torch.zeros_like(pieces[0]), torch.zeros_like(pieces[0]).bfloat16()
+    for piece in pieces:
+        expected += piece
+        planted += piece.bfloat16()
+    found = made.forward(view, batch, ("log_prob",)).pullback({"log_prob": cotangent})[0]
+    assert found.dtype == torch.float32 and torch.equal(found, expected)
+    assert not torch.equal(found, planted.float()) and not torch.equal(found, found.bfloat16().float())
+
+
+def test_the_weights_that_are_trained_are_float32():
+    """Steps far below the spacing of bfloat16 add up; planted: weights kept in bfloat16, which do not move at all."""
+    run = spec(sampler="bfloat16", compute="bfloat16").replace(updates=20)
+    begun = 4 * run.trained_policy.initial(1)[0].double().numpy()
+    trace = sim.run(run.replace(initial=begun, update=sim.chain(sim.updates.adam(1e-6))))
+    moved = trace.parameters[0] - begun
+    assert 1e-5 < np.abs(moved).max() < 3e-5
+    whole = torch.from_numpy(begun).bfloat16()
+    stuck, far = whole, whole.abs() > 0.01
+    for _ in range(20):
+        stuck = stuck + (torch.from_numpy(moved) / 20).bfloat16()
+    assert torch.equal(stuck[far], whole[far]) and bool(far.any())
+
+
 # The switch of a GPU.
 
 

@@ -164,6 +164,26 @@ def test_chunks_change_nothing(settings, monkeypatch):
     assert found[0][1].abs().max() > 1e-2
 
 
+def test_chunks_of_a_bfloat16_head_are_added_in_float32(monkeypatch):
+    """Planted: one backward pass over all of them, which adds in the type of the weights."""
+    made = made_of(network_of("Llama"), monkeypatch, compute="bfloat16", sampler="bfloat16")
+    flat, seen = made.initial(1), ids(made, SHARED)
+    view = view_of(made, flat)
+    batch = batch_of(seen, torch.randint(1, V, (*seen.shape[:3], T), generator=torch.Generator().manual_seed(1)))
+    cotangent = {"log_prob": torch.randn(batch.action.shape, generator=torch.Generator().manual_seed(2))}
+    found = []
+    for above in (0, 1 << 40):
+        in_chunks(monkeypatch, above=above)
+        head = made.forward(view, batch, ("log_prob",)).pullback(cotangent)[0, -V * SHAPE["hidden_size"] :]
+        found.append(head)
+    assert made.model.trained[-1][0] == "lm_head.weight"
+    assert not torch.equal(found[0], found[0].bfloat16().float())
+    assert torch.equal(found[1], found[1].bfloat16().float())
+    exact = made_of(network_of("Llama"), monkeypatch)
+    right = exact.forward(view, batch, ("log_prob",)).pullback(cotangent)[0, -V * SHAPE["hidden_size"] :]
+    assert (found[0] - right).norm() < 0.02 * right.norm()
+
+
 def widest(made, view, batch, names):
     """Most numbers in one tensor that has the vocabulary as its last axis, forward and backward."""
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -276,6 +276,50 @@ def test_only_the_norm_behind_the_blocks_is_trained():
     assert names == ["blocks.1.norm.weight", "blocks.1.norm.bias", "norm.weight", "norm.bias"]
 
 
+# Memory.
+
+
+@pytest.mark.parametrize("critic", [False, True])
+def test_a_large_network_lets_its_loaded_weights_go(copy, monkeypatch, critic):
+    """They are read again for another run; planted: a network that keeps them for nobody."""
+    import weakref
+
+    from asyncsim.policies import _language_network
+
+    kept = sim.policies.causal_lm(str(copy), critic=critic)
+    flat = kept.initial(1)
+    bits = flat.clone()
+    seen, said, log_prob = spoken_by(kept, "12+3=", 3)
+    monkeypatch.setattr(_language_network, "LARGE", 0)
+    made = sim.policies.causal_lm(str(copy), critic=critic)
+    held = weakref.WeakSet(weight for weight in made.model.network.parameters())
+    planted = weakref.WeakSet(weight for weight in kept.model.network.parameters())
+    for _ in range(2):
+        assert torch.equal(made.initial(1), bits)
+        again = spoken_by(made, "12+3=", 3)
+        assert len(held) == 0 and all(
+            torch.equal(one, two) for one, two in zip(again, (seen, said, log_prob), strict=True)
+        )
+        assert sum(x.untyped_storage().nbytes() for x in made.model.network.parameters()) < 16 * len(made.model.trained)
+    assert len(planted) > 0 and made.model.parts and made.size == kept.size
+    assert made.describe() == kept.describe() and made.frozen == kept.frozen
+    config = (copy / "config.json").read_text()
+    (copy / "config.json").write_text(config.replace('"max_position_embeddings": 48', '"max_position_embeddings": 47'))
+    for _ in range(2):
+        caught = refused("unchanged since it was first read", made.initial, 1)
+    assert "make the policy anew" in caught.remedy
+
+
+def test_only_what_is_trained_whole_is_let_go(copy, monkeypatch):
+    from asyncsim.policies import _language_network
+
+    monkeypatch.setattr(_language_network, "LARGE", 0)
+    made = sim.policies.causal_lm(str(copy), train_layers=1)
+    before = made.model.network
+    made.initial(1)
+    assert made.model.network is before and not made.model.gone
+
+
 # What cannot be read.
 
 
