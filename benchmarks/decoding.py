@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._record import Benchmark
 
-SHAPES = {
+SHAPES: dict[str, dict[str, Any]] = {
     "deep": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 30, "num_attention_heads": 2},
     "wide": {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 6, "num_attention_heads": 8},
 }
@@ -64,7 +64,12 @@ def made(shape: str, decode: str) -> tuple[Any, Any, Any]:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="<0>")), eos_token="<1>", pad_token="<0>"
     )
-    options = {"num_key_value_heads": 1, "max_position_embeddings": 128, "vocab_size": VOCABULARY, "eos_token_id": 1}
+    options: dict[str, Any] = {
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 128,
+        "vocab_size": VOCABULARY,
+        "eos_token_id": 1,
+    }
     network: Any = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SHAPES[shape], **options)).eval()
     with tempfile.TemporaryDirectory() as folder:
         network.save_pretrained(folder)
@@ -118,7 +123,7 @@ def theirs(case: Case) -> float:
 
 def benchmark(what: str, target: float, *case: Any) -> Benchmark:
     """Both sides of a case."""
-    sides = (functools.partial(side, Case(*case)) for side in (ours, theirs))
+    sides = functools.partial(ours, Case(*case)), functools.partial(theirs, Case(*case))
     return Benchmark(*sides, "tokens/s", f"{what}, against `generate` of transformers", target, "transformers")
 
 

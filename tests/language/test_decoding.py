@@ -19,6 +19,7 @@ from asyncsim.policies import _language_prompts as prompts
 from asyncsim.policies import _language_sampling as sampling
 from asyncsim.policies._policy import Written
 from asyncsim.tasks._language import LanguageTask
+from tests.core.test_checkpoints import Killed, killer
 from tests.language import test_causal_lm as plain
 from tests.language.talkative import talkative
 from tests.language.test_causal_lm import SHARED, SURE, TEXTS, N, T, draws_of, ids, view_of, weights
@@ -303,14 +304,19 @@ MODULES = (decoding, sampling, prompts)
 """Where texts go through the network."""
 
 
-def run(decode, system, **changes):
-    """The trace of a run in which weights move, and its passes through the network with each update."""
+def spec_of(decode, system, **changes):
+    """A run in which weights move."""
     policy = sim.policies.causal_lm("char", recipe=plain.SHAPE, decode=decode)
-    passed, update = [], sim.chain(sim.updates.sgd(1.0))
-    spec = sim.Spec(
+    return sim.Spec(
         task=Talk(TEXTS, ("1",) * len(TEXTS), 12), policy=policy, system=system, method=sim.methods.reinforce(),
-        update=update, samples_per_group=4, updates=5, replicates=1, diagnostics=("batch_return", "entropy"), **changes,
+        update=sim.chain(sim.updates.sgd(1.0)), samples_per_group=4, updates=5,
+        replicates=1, diagnostics=("batch_return", "entropy"), **changes,
     )  # fmt: skip
+
+
+def run(decode, system, **changes):
+    """Its trace, and its passes through the network with each update."""
+    spec, passed = spec_of(decode, system, **changes), []
     with pytest.MonkeyPatch.context() as patch:
         for module in MODULES:
             patch.setattr(module, "read", lambda *args: passed.append(0) or networks.read(*args))
@@ -343,6 +349,16 @@ def test_a_run_is_the_same_either_way(system, drawing):
     if drawing is None:
         # All that a version draws is one pass for each token, whatever the number of batches and samples in flight.
         assert after < before
+
+
+def test_a_run_goes_on_from_a_checkpoint(tmp_path):
+    """Responses in flight keep no caches: they are read again."""
+    spec = spec_of("fixed", sim.schedules.coupled(areal(train_time=2.0)))
+    whole, path = sim.run(spec, progress=False), tmp_path / "c.npz"
+    with pytest.raises(Killed):
+        sim.run(spec, checkpoint=path, checkpoint_every="1 update", callback=killer(2), progress=False)
+    again = sim.run(spec, resume=path, progress=False)
+    np.testing.assert_array_equal(again.parameters, whole.parameters)
 
 
 def test_where_it_is_chosen():
