@@ -461,7 +461,8 @@ def causal_lm(
     `outside_nucleus` of the trace is their share. Prompts are ids `[R, G, N, L]` padded with -1 on the left. With
     `lora` pi is of W + (alpha / r) B A in place of W. Whole distributions, the log-probs of all tokens, are for parts
     that compare them where no weights are kept. A value head is a linear map of the states that the logits are made
-    from, 0 at first, whose loss trains the network too.
+    from, 0 at first, whose loss trains the network too. Where tools write tokens, caches are kept or a task has a
+    `step` of its own, tokens are drawn one by one (packed) on every device.
 
     >>> policy = causal_lm("char", recipe={"width": 32, "layers": 2, "steps": 0})
     >>> policy.size, policy.tokenizer.encode("1+2=")

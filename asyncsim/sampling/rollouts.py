@@ -298,13 +298,16 @@ def generate_each(sampler: Sampler, view: View, asked: Sequence[Asked], axis: in
         name: torch.cat([p.outputs.get(name, x.new_zeros(*p.mask.shape, *x.shape[4:])) for p in parts], axis)
         for name, x in like.items()
     }
-    columns = [torch.cat([getattr(part, name) for part in parts], axis) for name in ("state", "action", "mask")]
-    drawn = generate(sampler, view, draws, prompt, Trajectories(*columns, outputs), tensor(where))
+    state, action, mask = (torch.cat([getattr(p, name) for p in parts], axis) for name in ("state", "action", "mask"))
+    drawn = generate(sampler, view, draws, prompt, Trajectories(state, action, mask, outputs), tensor(where))
     # Take them apart again.
     assert drawn.action is not None
     split = {name: value.split(sizes, axis) for name, value in drawn.outputs.items()}
-    back = zip(*(x.split(sizes, axis) for x in (drawn.state, drawn.action, drawn.mask)), strict=True)
-    return [Trajectories(*each, {name: parts[n] for name, parts in split.items()}) for n, each in enumerate(back)]
+    states, actions, masks = (x.split(sizes, axis) for x in (drawn.state, drawn.action, drawn.mask))
+    return [
+        Trajectories(states[n], actions[n], masks[n], {name: each[n] for name, each in split.items()})
+        for n in range(len(asked))
+    ]
 
 
 def _replied(
