@@ -181,6 +181,9 @@ SETTINGS = {
     "initial": talking(initial=lambda: 2.0 * small().initial(1)[0].numpy()),
     "double": talking({"sampler": "float64", "compute": "float64"}, dtype="float64"),
     "a rate per replicate": talking(replicates=2, update=lambda: sim.chain(sim.updates.adam((1e-3, 1e-2)))),
+    "a limit per replicate": talking(
+        replicates=2, update=lambda: sim.chain(sim.updates.clip_norm((0.1, 1.0)), sim.updates.sgd(0.1))
+    ),
     "a cap per replicate": talking(replicates=2, method=lambda: sim.methods.truncated_is(cap=(1.5, 2.0))),
     "calculator": talking(task=lambda: make("tasks", "calculator"), method=lambda: sim.methods.grpo()),
     **{f"sampler {form}": talking({"sampler": form}) for form in ("bfloat16", "int8", "float64")},
