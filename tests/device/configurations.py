@@ -226,8 +226,7 @@ SETTINGS = {
     "a module: ppo": acting(module, method=lambda: sim.methods.ppo_clip()),
     **{
         f"an environment: {name}": acting(method=lambda name=name: make("methods", name))
-        for name in names("methods")
-        if f"methods {name}" not in NOWHERE and name not in ("acer", "retrace")
+        for name in ("a2c", "ppo_clip", "p3o", "truncated_is", "vtrace")
     },
 }
 """Further runs by name, as functions of the device."""
