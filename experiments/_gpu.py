@@ -58,7 +58,8 @@ def carry_out(
                 _device(report, device, quick, say)
             whole, first = clock(), True
             for name, setting in left[:]:
-                pace = max((row["seconds"] / row["size"] for row in kept["settings"] if row["size"]), default=0.0)
+                known = [row for row in kept["settings"] if row["experiment"] == name] or kept["settings"]
+                pace = sum(row["seconds"] for row in known) / max(1.0, sum(row["size"] for row in known))
                 # What no budget is long enough for is tried at least when it comes first.
                 if clock() + (0.0 if first else pace * _size(setting)) > end:
                     break

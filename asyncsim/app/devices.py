@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim import chain, methods, policies, schedules, tasks, updates
+from asyncsim import methods, policies, schedules, tasks, updates
 from asyncsim.base import checks
 from asyncsim.base.manifest import manifest
 from asyncsim.policies._language_network import FORMATS
@@ -27,6 +27,7 @@ from asyncsim.running.spec import Spec
 from asyncsim.sampling.rollouts import Sampler, generate
 from asyncsim.step import versions
 from asyncsim.step.batch import Batch
+from asyncsim.updates._link import chain
 
 BOUNDS = {"log-probs, nats": 1e-4, "gradient, relative": 1e-3, "greedy tokens, share": 0.0, "resumed run": 0.0}
 """Largest deviation that counts as rounding in float32; what is discrete has to be equal."""

@@ -107,7 +107,7 @@ class clip_norm(Stateless):
         record.statistics["norm_before_clip"] = length[:, 0]
         # A zero direction gives limit / 0 = inf, clamped to 1. A plain number is made a tensor because torch divides it
         # by way of a reciprocal, rounded twice: one limit for all would differ from the same limit for each.
-        limit = torch.zeros_like(length) + self.limit
+        limit = (torch.zeros_like(length) + self.limit).to(length.dtype)
         record.direction = record.direction * torch.clamp(limit / length, max=1.0)
         return record, state
 

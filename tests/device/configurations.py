@@ -181,6 +181,9 @@ SETTINGS = {
     "initial": talking(initial=lambda: 2.0 * small().initial(1)[0].numpy()),
     "double": talking({"sampler": "float64", "compute": "float64"}, dtype="float64"),
     "a rate per replicate": talking(replicates=2, update=lambda: sim.chain(sim.updates.adam((1e-3, 1e-2)))),
+    "a limit per replicate": talking(
+        replicates=2, update=lambda: sim.chain(sim.updates.clip_norm((0.1, 1.0)), sim.updates.sgd(0.1))
+    ),
     "a cap per replicate": talking(replicates=2, method=lambda: sim.methods.truncated_is(cap=(1.5, 2.0))),
     "calculator": talking(task=lambda: make("tasks", "calculator"), method=lambda: sim.methods.grpo()),
     **{f"sampler {form}": talking({"sampler": form}) for form in ("bfloat16", "int8", "float64")},
@@ -223,8 +226,7 @@ SETTINGS = {
     "a module: ppo": acting(module, method=lambda: sim.methods.ppo_clip()),
     **{
         f"an environment: {name}": acting(method=lambda name=name: make("methods", name))
-        for name in names("methods")
-        if f"methods {name}" not in NOWHERE and name not in ("acer", "retrace")
+        for name in ("a2c", "ppo_clip", "p3o", "truncated_is", "vtrace")
     },
 }
 """Further runs by name, as functions of the device."""
