@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from asyncsim.policies._pretraining import Recipe
 
 
-REFERENCE = {"reference": "log_prob", "reference_log_probs": "log_probs"}
+_REFERENCE = {"reference": "log_prob", "reference_log_probs": "log_probs"}
 """Outputs of the reference, and what each of them is of the policy."""
 
 
@@ -194,11 +194,11 @@ class CausalLM(Policy):
         from asyncsim.policies._language_scoring import forward, prepare
 
         names = self.named(names)
-        live = tuple(name for name in names if name not in REFERENCE) or ("log_prob",)
+        live = tuple(name for name in names if name not in _REFERENCE) or ("log_prob",)
         with torch.no_grad():
             passed = forward(prepare(self, self.compute, view, batch, live), tuple(batch.action.shape))
             return Forward(
-                passed.outputs | self._referred(batch, [n for n in names if n in REFERENCE]), passed.pullback
+                passed.outputs | self._referred(batch, [n for n in names if n in _REFERENCE]), passed.pullback
             )
 
     def _referred(self, batch: Batch, names: Iterable[str]) -> Outputs:
@@ -208,8 +208,8 @@ class CausalLM(Policy):
         for name in names:
             if name not in batch.behavior:
                 flat = self._start.to(batch.mask.device).expand(len(batch.action), -1)
-                scoring = prepare(self, self.compute, current({"parameters": flat}), batch, (REFERENCE[name],))
-                batch.behavior[name] = widened(scoring.values()[REFERENCE[name]], tuple(batch.action.shape))
+                scoring = prepare(self, self.compute, current({"parameters": flat}), batch, (_REFERENCE[name],))
+                batch.behavior[name] = widened(scoring.values()[_REFERENCE[name]], tuple(batch.action.shape))
         return {name: batch.behavior[name] for name in names}
 
     @cached_property
