@@ -21,7 +21,7 @@ MACHINERY = frozenset(
     for name in (
         *("base.digests", "base.files", "base.manifest", "base.outside", "base.progress"),
         *("base.showing", "base.spec_code", "base.stopping", "base.store", "base.workers"),
-        *("running.callbacks", "running.checkpoint"),
+        *("running.callbacks", "running.checkpoint", "running.evaluating"),
     )
 )
 """Modules that keep, hand on and show what others compute: a change in them changes no number."""

@@ -328,8 +328,7 @@ class Trace:
         A perceptron maps observations `[n, D]` to logits or means `[n, A]` (with a critic also to values), a language
         model is the network of `transformers`. Raises `InputError` for a policy that is no network.
         """
-        made = self.policy(policy, trust)
-        return made.as_module(self._row(replicate))
+        return self.policy(policy, trust).as_module(self._row(replicate))
 
     def export(
         self, folder: str | os.PathLike[str], replicate: int = 0, policy: Any = None, trust: Sequence[str] = ()
@@ -339,8 +338,7 @@ class Trace:
         `transformers` and engines load the folder, and so does `policies.causal_lm(folder)`. Raises `InputError` for
         another policy, a folder that is not empty, and what `policy` misses.
         """
-        made = self.policy(policy, trust)
-        made.export(self._row(replicate), folder)
+        self.policy(policy, trust).export(self._row(replicate), folder)
 
     def _row(self, replicate: int) -> Any:
         """The parameters of a replicate as a tensor `[P]`."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from asyncsim.policies._pretraining import Recipe
 
 
-REFERENCE = {"reference": "log_prob", "reference_log_probs": "log_probs"}
+_REFERENCE = {"reference": "log_prob", "reference_log_probs": "log_probs"}
 """Outputs of the reference, and what each of them is of the policy."""
 
 
@@ -234,12 +234,12 @@ class CausalLM(Policy):
         from asyncsim.policies._language_scoring import forward, prepare
 
         names = self.named(names)
-        live = tuple(name for name in names if name not in REFERENCE) or ("log_prob",)
+        live = tuple(name for name in names if name not in _REFERENCE) or ("log_prob",)
         with torch.no_grad():
             scoring = prepare(self, self.compute, self.scored_distribution, view, batch, live)
             passed = forward(scoring, tuple(batch.action.shape))
             return Forward(
-                passed.outputs | self._referred(batch, [n for n in names if n in REFERENCE]), passed.pullback
+                passed.outputs | self._referred(batch, [n for n in names if n in _REFERENCE]), passed.pullback
             )
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
@@ -259,8 +259,8 @@ class CausalLM(Policy):
             if name not in batch.behavior:
                 flat = self._start.to(batch.mask.device).expand(len(batch.action), -1)
                 view, law = current({"parameters": flat}), self.scored_distribution
-                scoring = prepare(self, self.compute, law, view, batch, (REFERENCE[name],))
-                batch.behavior[name] = widened(scoring.values()[REFERENCE[name]], tuple(batch.action.shape))
+                scoring = prepare(self, self.compute, law, view, batch, (_REFERENCE[name],))
+                batch.behavior[name] = widened(scoring.values()[_REFERENCE[name]], tuple(batch.action.shape))
         return {name: batch.behavior[name] for name in names}
 
     @cached_property

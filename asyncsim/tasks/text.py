@@ -149,10 +149,10 @@ def text(
     """Questions of one's own data, for a language model.
 
     Row q of the data is prompt q. An answer ends with the model's own end of text, or behind `stop`, which is no part
-    of it; it may have several lines. A reward function is called once per batch, by keywords, with those of these lists
-    that it names, one entry per answer: `prompts`, `completions` (texts), `completion_ids`, `ended` (whether the answer
-    ended within the horizon), and every column of the data by its name. It returns one number per answer. "exact" pays
-    nothing for an answer that did not end.
+    of it; it may have several lines. A reward function is called once per batch and returns one number per answer. It
+    names the lists that it reads, each with one entry per answer. They are `prompts`, `completions` (texts),
+    `completion_ids`, `ended` (whether the answer ended within the horizon), and every column of the data by its name.
+    "exact" pays nothing for an answer that did not end.
 
     >>> import json, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "sums.jsonl"
@@ -160,8 +160,8 @@ def text(
     >>> def close(completions, answer):
     ...     return [1.0 if text.strip() == str(right) else 0.0 for text, right in zip(completions, answer)]
     >>> task = text(str(path), prompt="Sum: {question}", reward=close, stop="\\n", horizon=8)
-    >>> task.texts, task.rewards([0], [Answer((), "3", True)])
-    (('Sum: 1+2=',), [1.0])
+    >>> task.texts, task.answers, task.horizon
+    (('Sum: 1+2=',), ('',), 8)
     """
     columns, digest = _rows.read(data, split)
     where = str(data)

@@ -45,6 +45,21 @@ def test_a_short_run_says_nothing_and_nobody_hears_what_is_not_wanted(
     assert len(lines) == 16 and lines[-1].startswith("asyncsim: 100% of the updates")
 
 
+def test_a_comparison_says_what_is_under_way_before_its_first_look(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A round of a language model takes minutes, in which no replicate is done."""
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    arms = [spec().replace(system=sim.schedules.fixed(age), block=None) for age in (0, 1)]
+    sim.compare(*arms, smallest=0.5, metric="batch_return", tune=None, max_replicates=64, workers=1)
+    lines = capsys.readouterr().err.splitlines()
+    said = [line.split(",")[0] for line in lines if "updates under way" in line]
+    assert said[0] == "asyncsim: tuning" and said[-1] == "asyncsim: comparing"
+    assert len(said) == 4 * spec().updates, "one for every update of every training"
+    sim.compare(*arms, smallest=0.5, metric="batch_return", tune=None, max_replicates=64, workers=1, progress=False)
+    assert capsys.readouterr().err == ""
+
+
 def kernel(name: str) -> object:
     """A function to compile that says it stands in the given module."""
     import numba

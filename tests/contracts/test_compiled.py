@@ -64,7 +64,10 @@ def assert_equal(program, tensors, tolerance=1e-9):
             program.metrics[name][rows], values[rows], rtol=tolerance, atol=tolerance, err_msg=name
         )
     for name, values in tensors.accumulated.items():
-        np.testing.assert_allclose(program.accumulated[name], values, rtol=1e-7, atol=1e-9, err_msg=name)
+        if values.dtype.kind == "U":
+            np.testing.assert_array_equal(program.accumulated[name], values)
+        else:
+            np.testing.assert_allclose(program.accumulated[name], values, rtol=1e-7, atol=1e-9, err_msg=name)
     assert (program.diverged == tensors.diverged).all()
 
 
