@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.policies._mlp_network import (
-    Perceptron,
     HEADS,
     SAMPLER,
     Evaluation,
@@ -20,6 +19,7 @@ from asyncsim.policies._mlp_network import (
     Layout,
     Networked,
     Pass,
+    Perceptron,
     checked,
     log_softmax,
     merged,
