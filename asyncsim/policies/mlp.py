@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.policies._mlp_network import (
+    Perceptron,
     HEADS,
     SAMPLER,
     Evaluation,
@@ -19,7 +20,6 @@ from asyncsim.policies._mlp_network import (
     Layout,
     Networked,
     Pass,
-    Perceptron,
     checked,
     log_softmax,
     merged,
