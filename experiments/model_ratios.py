@@ -39,9 +39,9 @@ COLUMNS = ["model", "task", "rate", "behind", "staleness", "tokens", "samples", 
 LEVELS = (1, 4, 16)
 TOP = 0.05
 """Share of tokens that are the largest."""
-_SUMS = {"task": "sums", "rate": 2e-4, "start": 32, "measured": 4, "levels": (), "prefixes": (), "window": 8}
+_SUMS = {"task": "sums", "rate": 2e-4, "start": 24, "measured": 3, "levels": (), "prefixes": (), "window": 8}
 _CHAR = {**_SUMS, "model": "char", "groups": 16, "samples": 8, "replicates": 5, "seed": 41}
-_WORDS = {**_SUMS, "model": "smollm2", "layers": 1, "rate": 1e-4, "groups": 4, "samples": 8, "replicates": 5}
+_WORDS = {**_SUMS, "model": "smollm2", "layers": 1, "rate": 1e-4, "groups": 4, "samples": 4, "replicates": 5}
 _WORDS = {**_WORDS, "start": 16, "measured": 1, "window": 3, "seed": 43}
 _TEXT = {
     "model": "char",
