@@ -47,7 +47,7 @@ _FRESH = ("no correction", "TIS")
 SETTINGS = [
     *({**_CHAR, "staleness": 0, "method": name} for name in _FRESH),
     *({**_CHAR, "staleness": 64, "method": name} for name in METHODS),
-    *({**_CHAR, "staleness": 16, "method": name} for name in ("no correction", "PPO clip", "M2PO")),
+    *({**_CHAR, "staleness": 16, "method": name} for name in ("PPO clip", "M2PO")),
     *({**_CHAR, "rate": BOLD, "staleness": 64, "method": name} for name in ("no correction", "M2PO", "GSPO")),
     *({**_CHAR, "rate": BOLD, "staleness": 0, "method": name} for name in _FRESH),
 ]

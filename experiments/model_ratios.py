@@ -39,9 +39,9 @@ COLUMNS = ["model", "task", "rate", "behind", "staleness", "tokens", "samples", 
 LEVELS = (1, 4, 16)
 TOP = 0.05
 """Share of tokens that are the largest."""
-_SUMS = {"task": "sums", "rate": 2e-4, "start": 32, "measured": 4, "levels": (), "prefixes": (), "window": 8}
+_SUMS = {"task": "sums", "rate": 2e-4, "start": 24, "measured": 3, "levels": (), "prefixes": (), "window": 8}
 _CHAR = {**_SUMS, "model": "char", "groups": 16, "samples": 8, "replicates": 5, "seed": 41}
-_WORDS = {**_SUMS, "model": "smollm2", "layers": 1, "rate": 1e-4, "groups": 4, "samples": 8, "replicates": 5}
+_WORDS = {**_SUMS, "model": "smollm2", "layers": 1, "rate": 1e-4, "groups": 4, "samples": 4, "replicates": 5}
 _WORDS = {**_WORDS, "start": 16, "measured": 1, "window": 3, "seed": 43}
 _TEXT = {
     "model": "char",
@@ -64,7 +64,7 @@ SETTINGS = [
     *({**_CHAR, "behind": level} for level in LEVELS),
     *({**_CHAR, "behind": 1, "rate": rate} for rate in (5e-5, 8e-4)),
     _TEXT,
-    *({**_WORDS, "behind": level} for level in LEVELS),
+    *({**_WORDS, "behind": level} for level in (1, 16)),
 ]
 _FEW = {"recipe": _models.TINY, "groups": 2, "samples": 8, "replicates": 2, "start": 4, "measured": 2, "window": 4}
 QUICK = [
@@ -75,7 +75,7 @@ QUICK = [
 _LARGE = {"groups": 16, "samples": 16, "layers": None, "rate": 1e-5, "replicates": 5, "micro_batch": 32}
 GPU = [
     *_models.larger(SETTINGS[:3]),
-    *_models.larger(SETTINGS[6:9], **_LARGE),
+    *_models.larger(({**_WORDS, "behind": level} for level in LEVELS), **_LARGE),
     *_models.larger([_TEXT], model="smollm2", recipe=None, **{**_LARGE, "groups": 4, "micro_batch": 8}),
 ]
 

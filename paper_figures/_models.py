@@ -40,9 +40,9 @@ def mean(rows: Any, **place: Any) -> Any:
 
 
 def meets(row: Any, told: float) -> bool:
-    """Whether an interval contains a prediction to within a tenth of it."""
+    """Whether an interval contains a prediction to within a tenth of it; one wider than twice that says nothing."""
     near = NEAR * abs(told)
-    return bool(row.low - near <= told <= row.high + near)
+    return bool(row.low - near <= told <= row.high + near and row.high - row.low <= 2 * abs(told))
 
 
 def word(kept: list[bool]) -> str:

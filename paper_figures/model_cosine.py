@@ -48,7 +48,7 @@ def draw(rows: Any) -> Figure:
         ax.set_xticks(range(len(found)), [f"{level}" for level, _, _ in found])
         ax.set(xlim=(-0.5, len(found) - 0.5), xlabel="staleness of training (updates)")
         ax.set_ylabel("cosine of consecutive gradients")
-        ax.legend(loc="upper right")
+        ax.legend(loc="upper center")
         words = "Staleness does not make consecutive gradients more alike"
         ax.set_title(_script.finding(not any(kept(rows)), words, "Consecutive gradients against staleness"))
     return figure

@@ -70,7 +70,10 @@ def draw(rows: Any) -> Figure:
                 measured.append(largest)
                 told += list(_models.means(one(rows), "rate", quantity="told", model=model).value)
                 names += [f"{label}\n{rate:.0e}".replace("e-0", "e−") for rate in largest.rate]
-        left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="mean square of a token's change (nats²)")
+        left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="squared change of a token (nats²)")
+        rates = sorted(one(rows).rate.unique())
+        left.set_xticks(rates, [f"{rate:.0e}".replace("e-0", "e−") for rate in rates])
+        left.minorticks_off()
         left.legend()
         _models.bars(right, told, pd.concat(measured), names)
         right.axhline(EQUAL, **_style.REFERENCE)
@@ -78,7 +81,7 @@ def draw(rows: Any) -> Figure:
         right.set(ylim=(0, 1.02), ylabel="share of the largest 5 % of tokens")
         holds = float(pd.concat(measured).low.min()) > EQUAL
         words = "Few tokens carry most of an update"
-        figure.suptitle(_script.finding(holds, words, "How far one update moves tokens"), x=0.01, ha="left")
+        left.set_title(_script.finding(holds, words, "How far one update moves tokens"))
     return figure
 
 

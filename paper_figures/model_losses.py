@@ -25,7 +25,7 @@ FRESH = {
 
 
 KEPT, RUINED = 0.03, 0.1
-"""Loss of return that counts as none, and as ruin."""
+"""Loss of return that counts as none where a whole interval is above it, and as ruin where one is below it."""
 
 
 def curves(rows: Any, rate: float, method: str, staleness: int) -> Any:
@@ -67,7 +67,7 @@ def kept(rows: Any) -> list[bool]:
     """M2PO keeps the return of fresh data at either rate; training without correction is ruined at the usual one."""
     m2po = [lost(rows, rate, "M2PO") for rate in (model_losses.USUAL, model_losses.BOLD)]
     plain = lost(rows, model_losses.USUAL, "no correction")
-    return [*(value + reach > -KEPT for value, reach in m2po), plain[0] + plain[1] < -RUINED]
+    return [*(value - reach > -KEPT for value, reach in m2po), plain[0] + plain[1] < -RUINED]
 
 
 def _holds(rows: Any) -> bool:

@@ -11,8 +11,8 @@ from experiments import model_numerics
 from paper_figures import _models, _script
 
 EXPERIMENTS = ("model_numerics",)
-COLOR = {"bfloat16": "measured", "int8": "contrast"}
-MARK = {"bfloat16": "o", "int8": "s"}
+COLOR = {"bfloat16": "measured", "int8": "contrast", "tf32": "tuned"}
+MARK = {"bfloat16": "o", "int8": "s", "tf32": "^"}
 CASES = {
     ("char", "sums"): "characters,\nsums",
     ("char", "text"): "characters,\ntext",
@@ -55,7 +55,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.9)
         first, second, third = figure.subplots(1, 3)
         present = [case for case in CASES if len(_script.pick(rows, model=case[0], task=case[1]))]
-        for shift, (sampler, color) in zip((-0.12, 0.12), COLOR.items(), strict=True):
+        for shift, (sampler, color) in zip((-0.24, 0.0, 0.24), COLOR.items(), strict=True):
             shade = _style.COLORS[color]
             look: dict[str, Any] = {"linestyle": "none", "marker": MARK[sampler], "label": sampler}
             for place, (model, task) in enumerate(present):
@@ -90,7 +90,7 @@ def draw(rows: Any) -> Figure:
         title = _script.finding(heavy(rows), words, "A sampler's rounding at equal weights")
         handles, labels = first.get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
-        figure.legend(handles, labels, ncols=2, title=title, **more)
+        figure.legend(handles, labels, ncols=3, title=title, **more)
     return figure
 
 

@@ -15,11 +15,7 @@ COLOR = {"no correction": "stale", "full IS": "controlled", "PPO clip": "partial
 MARK = {"no correction": "o", "full IS": "^", "PPO clip": "D"}
 TOLD = ("no correction", "full IS")
 """Losses with a prediction."""
-DRAWN = {
-    "cosine": "cosine with mean fresh gradient",
-    "norm": "norm over that of fresh",
-    "along": "mean gradient along the fresh one",
-}
+DRAWN = {"cosine": "cosine with fresh mean", "norm": "norm / fresh norm", "along": "mean along fresh mean"}
 
 
 def levels(rows: Any) -> Any:
@@ -60,6 +56,8 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
         ax.axhline(1.0, **_style.PREDICTED)
     _models.levels(ax, sorted(own.staleness.unique()))
     ax.set(xlabel="staleness (updates)", ylabel=DRAWN[quantity])
+    if quantity == "norm":
+        ax.set_yscale("log")
 
 
 def biased(rows: Any) -> bool:

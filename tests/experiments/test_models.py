@@ -2,10 +2,12 @@
 
 import importlib
 
+import numpy as np
 import pytest
 
 from experiments import _contract, _store
 from paper_figures import _gallery, _models, _pipeline
+from tests.device import tagged
 
 FIGURES = ("ess", "law", "drift", "numerics", "cosine", "stale_gradient", "losses", "masks")
 
@@ -37,3 +39,12 @@ def test_settings_for_a_gpu_are_of_the_same_kind():
         for setting in module.GPU:
             assert setting["device"] == "cuda" and set(setting) <= known | {"device", "micro_batch"}
             assert "cuda" in module.DEVICES
+
+
+@pytest.mark.parametrize("name", _contract.papers()["models"])
+def test_rows_on_a_device_in_name_only_are_those_of_the_cpu(name):
+    module = _contract.experiment(name)
+    setting = {**module.QUICK[1], "replicates": 1}
+    with tagged.pretended():
+        found = module.run({**setting, "device": "cuda"})
+    np.testing.assert_array_equal([row["value"] for row in found], [row["value"] for row in module.run(setting)])
