@@ -143,7 +143,7 @@ class LanguageTask(Task):
     def read(self, action: Tensor, mask: Tensor) -> list[Answer]:
         """The answers in tokens int64 `[R, G, N, T]`, one behind another; each ends with its last masked token."""
         T = action.shape[-1]
-        lengths = (torch.arange(1, T + 1) * (mask > 0)).amax(-1).reshape(-1).tolist()
+        lengths = (torch.arange(1, T + 1, device=mask.device) * (mask > 0)).amax(-1).reshape(-1).tolist()
         rows = [tuple(row[:length]) for row, length in zip(action.reshape(-1, T).tolist(), lengths, strict=True)]
         return [Answer(ids, self._text(ids), self._ended(ids)) for ids in rows]
 

@@ -339,7 +339,6 @@ REASONS = {
     "acer": "action_value",
     "retrace": "action_value",
     "gradient": "the quadratic goes with methods.gradient()",
-    "vcpo": "score norm",
 }
 """Methods that do not run on a model, and what their refusal says."""
 
