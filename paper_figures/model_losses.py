@@ -98,7 +98,7 @@ def draw(rows: Any) -> Figure:
                 xlabel="staleness (updates)",
                 title=f"rate {rate:.0e}".replace("e-0", "e−"),
             )
-        axes[0].set_ylabel("trained return less that on fresh data")
+        axes[0].set_ylabel("return less that on fresh data")
         words = "Stale data ruin training without ratios; M2PO keeps it at the usual rate"
         title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
         handles, labels = axes[0].get_legend_handles_labels()

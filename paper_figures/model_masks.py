@@ -46,6 +46,7 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.7)
         axes = figure.subplots(1, 2, sharey=True)
+        own = own[own.staleness > 0]
         levels = sorted(own.staleness.unique())
         for ax, run in zip(axes, RUNS, strict=True):
             for quantity, color in COLOR.items():
