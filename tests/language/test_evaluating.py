@@ -335,11 +335,7 @@ def test_without_a_reference_its_readers_say_how_to_have_one():
 
 # Methods.
 
-REASONS = {
-    "acer": "action_value",
-    "retrace": "action_value",
-    "gradient": "the quadratic goes with methods.gradient()",
-}
+REASONS = {"acer": "action_value", "retrace": "action_value", "gradient": "the quadratic goes with methods.gradient()"}
 """Methods that do not run on a model, and what their refusal says."""
 
 
