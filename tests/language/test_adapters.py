@@ -7,7 +7,8 @@ import torch
 import asyncsim as sim
 from asyncsim.policies import _language_scoring as scoring
 from asyncsim.tasks._language import LanguageTask
-from tests.language.test_causal_lm import SHAPE, batch_of, drawn, ids, plain_logits, rows_of, view_of
+from tests.language.test_causal_lm import SHAPE, T, batch_of, drawn, ids, plain_logits, rows_of, view_of
+from tests.language.test_decoding import at_once, one_by_one
 from tests.refusals import refused
 
 peft = pytest.importorskip("peft")
@@ -190,3 +191,35 @@ def test_a_norm_needs_the_rows_of_its_own_sample(case, monkeypatch):
     right, plain = made.score_norm(view, batch, weight), scoring.score_norm
     monkeypatch.setattr(scoring, "score_norm", lambda made, rows: plain(made, rows[:1].expand_as(rows)))
     assert not torch.allclose(made.score_norm(view, batch, weight), right)
+
+
+@pytest.mark.parametrize("settings", [{}, {"reference": "start"}, {"critic": True}], ids=str)
+def test_an_export_has_the_adapters_in_its_weights(llama, tmp_path, settings):
+    made = sim.policies.causal_lm(str(llama), lora=2, **settings)
+    flat = moved(made).float()
+    made.export(flat[0], tmp_path / "out")
+    network = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    text = torch.tensor([made.tokenizer.encode("12+3=")])
+    seen = text.reshape(1, 1, 1, -1)
+    action = torch.tensor([3, 5, 1]).reshape(1, 1, 1, 3)
+    found = made.forward(view_of(made, flat), batch_of(seen, action), ("log_prob",)).outputs["log_prob"][0, 0, 0]
+    logits = network(torch.cat([text, action[0, 0]], 1)).logits[0, text.shape[1] - 1 : -1]
+    torch.testing.assert_close(found, logits.log_softmax(-1).gather(1, action[0, 0].T)[:, 0], rtol=0, atol=1e-5)
+    plain = sim.policies.causal_lm(str(llama)).forward
+    start = sim.policies.causal_lm(str(llama)).initial(1)
+    loaded = plain(view_of(made, start), batch_of(seen, action), ("log_prob",)).outputs["log_prob"][0, 0, 0]
+    assert (loaded - found).abs().max() > 1e-3, "planted: weights without the adapters"
+
+
+def test_a_loop_of_fixed_shapes_draws_what_the_packed_one_does():
+    """Rows of two versions side by side."""
+    made = policy(decode="fixed")
+    seen = ids(made)
+    slot = np.zeros((seen.shape[1], seen.shape[2], T), dtype=np.int64)
+    slot[:, 1:] = 1
+    view = view_of(made, moved(made), moved(made, 1), slot=slot)
+    expected, found = one_by_one(made, view, seen), at_once(made, view, seen)
+    assert torch.equal(found.action * found.mask.long(), expected.action * expected.mask.long())
+    torch.testing.assert_close(found.outputs["log_prob"], expected.outputs["log_prob"], rtol=0, atol=1e-11)
+    alone = at_once(made, view_of(made, moved(made)), seen).outputs["log_prob"]
+    assert (alone - expected.outputs["log_prob"]).abs().max() > 1e-3, "planted: all rows read the first version"
