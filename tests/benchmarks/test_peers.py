@@ -1,5 +1,7 @@
 """Every peer does the same work as the product: a speed against a wrong program says nothing."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,26 @@ def test_a_language_model_says_the_same_by_both():
     assert torch.equal(generation.ours(top_k=1, tokens=6)[0], generation.theirs(sample=False, tokens=6)[0])
     said = [side(tokens=2)[0][:, 0] for side in (generation.ours, generation.theirs)]
     assert all(len(each.unique()) > 1 for each in said)
+
+
+def test_an_update_of_a_language_model_is_the_plain_loops():
+    """Adam's first step has the gradient's signs; those near 0 are rounding. Planted: advantages of another order."""
+    pytest.importorskip("transformers")
+    import torch
+
+    from asyncsim.running.updating import When
+    from benchmarks import decoding
+
+    updater, now, batch = decoding.update()
+    ids, network, _ = decoding.peer()
+    before = torch.cat([weight.detach().reshape(-1) for weight in network.parameters()])
+    decoding.plain()
+    theirs = torch.cat([weight.detach().reshape(-1) for weight in network.parameters()]) - before
+    assert ids.shape == (32, 72) and torch.equal(before, now.parameters[0])
+
+    def alike(given):
+        with torch.no_grad():
+            ours = updater(now, given, None, When(0, 0))[1].parameters[0] - before
+        return float(torch.nn.functional.cosine_similarity(ours, theirs, 0))
+
+    assert alike(batch) > 0.99 > 0.9 > alike(dataclasses.replace(batch, reward=batch.reward.flip(2)))
