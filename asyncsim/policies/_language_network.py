@@ -43,6 +43,12 @@ _OPERANDS = {"mm": (0, 2), "bmm": (0, 2), "addmm": (1, 3), "baddbmm": (1, 3)} | 
 }
 """Products of matrices as a CPU does them, and which of their arguments are multiplied: from, to."""
 
+FIELDS = (
+    *("r", "lora_alpha", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "rank_pattern"),
+    *("alpha_pattern", "use_rslora", "use_dora", "init_lora_weights", "lora_dropout"),
+)
+"""Settings of adapters: fields of `peft.LoraConfig` that train nothing else."""
+
 _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
 
@@ -449,13 +455,23 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
     head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
     maps = (nn.Linear, Conv1D)
     linear = [name for name, module in network.named_modules() if isinstance(module, maps) and module is not head]
+    for name in fields:
+        checks.one_of(
+            "field of lora", name, FIELDS, "only adapters beside linear maps are trained, and merged on export"
+        )
     try:
         config = peft.LoraConfig(**{"target_modules": linear, **fields})
         with fork_rng(devices=[]), torch.device("cpu"):
             peft.inject_adapter_in_model(config, network)
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         remedy = f"name fields of peft.LoraConfig ({' '.join(str(error).split())})"
         raise checks.InputError("lora", dict(fields), "what adapters can be made of", remedy) from error
+    # The head and tied embeddings are read in two places, of which an adapter would change one.
+    wrapped = [(name, each) for name, each in network.named_modules() if hasattr(each, "base_layer")]
+    wrong = [name for name, each in wrapped if each.base_layer is head or not isinstance(each.base_layer, maps)]
+    checks.require(
+        not wrong, "target_modules", ", ".join(wrong), "linear maps but the head", "name layers of the blocks"
+    )
 
 
 def merged(network: Any) -> nn.Module:

@@ -441,8 +441,9 @@ def causal_lm(
     critic: bool = flag("there is a value head"),
     lora: int | Mapping[str, Any] | None = handed_on(
         None,
-        "rank r of low-rank adapters beside every linear map, which alone are trained, or fields of `peft.LoraConfig` "
-        'as {"r": 8, "target_modules": ["q_proj", "v_proj"]} (None: the weights themselves are trained)',
+        "rank r of low-rank adapters beside every linear map but the head, which alone are trained (alpha is 8, as in "
+        '`peft`), or fields of `peft.LoraConfig` as {"r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj"]} '
+        "(None: the weights themselves are trained)",
     ),
     truncate: str = choice(
         *("both", "sampler"),
@@ -469,6 +470,7 @@ def causal_lm(
     (71360, [2, 11, 3, 15])
     """
     remedy = "name a model, as 'char' or 'smollm2', or the folder of one"
+    model = os.fspath(model) if isinstance(model, os.PathLike) else model
     checks.require(isinstance(model, str) and bool(model), "model", model, "a name or a folder", remedy)
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
@@ -487,6 +489,9 @@ def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:
     checks.require(train_layers is None, "train_layers", train_layers, "absent beside lora", remedy)
     fields = dict(lora) if isinstance(lora, Mapping) else {"r": lora}
     checks.integer("lora", fields.get("r", 8), 1, "give the rank of adapters, as lora=8", 1 << 16)
+    drawn = fields.get("init_lora_weights", True)
+    usual = isinstance(drawn, bool) or drawn == "gaussian"
+    checks.require(usual, "init_lora_weights", drawn, "True, False or 'gaussian'", "leave it out")
     still = not fields.get("lora_dropout")
     checks.require(
         still, "lora_dropout", fields.get("lora_dropout"), "0", "leave it out: a trained text is scored as sampled"

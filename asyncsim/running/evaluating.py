@@ -116,6 +116,14 @@ def measured(
     device: str | None = None,
 ) -> Evaluated:
     """The same of a policy and parameters `[R, P]`; on their own device unless another is given."""
+    usable = hasattr(task, "fit") and hasattr(task, "adapted")
+    checks.require(usable, "task", task, "a task", "write sim.tasks.NAME(...), as sim.tasks.text('test.jsonl', ...)")
+    spoken, asked = hasattr(policy, "tokenizer"), hasattr(task, "read")
+    kind = {True: "a language model", False: "no language model"}
+    bound, remedy = f"one for {kind[spoken]}, as the policy is", "evaluate on a task of the kind that it was trained on"
+    checks.require(spoken == asked, "task", type(task).__name__, bound, remedy)
+    here = device is None or device == "cpu" or torch.cuda.is_available()
+    checks.require(here, "device", device, "at hand: torch finds no CUDA device", "use device='cpu'")
     if greedy:
         remedy = "evaluate samples, or a language model"
         checks.require(hasattr(policy, "greedy"), "greedy", True, "False for this policy", remedy)

@@ -151,7 +151,13 @@ class Spec:
         bound = f"one of {', '.join(policy.devices)} for this policy"
         remedy = "leave device out, or use a policy that is a network"
         yield self.device in policy.devices, "device", self.device, bound, remedy
-        yield self.device != "cuda" or torch.cuda.is_available(), "device", "cuda", "at hand", "use device='cpu'"
+        yield (
+            self.device != "cuda" or torch.cuda.is_available(),
+            "device",
+            "cuda",
+            "at hand: torch finds no CUDA device",
+            "use device='cpu'",
+        )
         bound, remedy = "late for a task that pays by token", "its worlds cannot be taken up again; use drawing='late'"
         yield self.drawn == "late" or not task.pays, "drawing", "early", bound, remedy
         # Old keys and values need samples that go on under new weights, and a text that is read once.

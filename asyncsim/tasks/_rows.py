@@ -109,6 +109,8 @@ def filled(columns: Columns, form: str, data: Any) -> list[Any]:
     except ValueError as error:
         remedy = f"write {{name}} for a column, {{{{ for a bracket ({error})"
         raise checks.InputError("prompt", form, "a format of columns", remedy) from None
+    plain = all(not spec and not conversion for _, name, spec, conversion in pieces if name is not None)
+    checks.require(plain, "prompt", form, "a format of columns by name alone", "write {name}, without : and !")
     values = {name: column(columns, name, "prompt", data) for _, name, *_ in pieces if name is not None}
     count = len(next(iter(columns.values())))
     return ["".join(text + (str(values[name][q]) if name is not None else "") for text, name, *_ in pieces)

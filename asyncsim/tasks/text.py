@@ -171,7 +171,7 @@ def text(
     for row, each in enumerate(asked):
         field, remedy = (
             f"prompt of row {row} of {where}",
-            "give every row a text" + (" or a list of messages" if template else ""),
+            "give every row a text" + (" or a list of messages" if template else ", or template='chat' for messages"),
         )
         bound = "a text that is not empty"
         usable = isinstance(each, str) or (template is not None and _is_chat(each))
@@ -185,7 +185,13 @@ def text(
         checks.require(told, field, right[row], "a text or a number", remedy)
     marker = None if exact else _marker(reward, [*_OWN, *columns])
     if stop is not None:
-        checks.require(isinstance(stop, str) and bool(stop), "stop", stop, "a text", "give stop='\\n', or leave it out")
+        checks.require(
+            isinstance(stop, str) and bool(stop),
+            "stop",
+            stop,
+            "a text",
+            "give stop='\\n', or leave it out (on the command line: --set 'task.stop=\"\\n\"')",
+        )
     texts, answers = ([str(each[row]) for row in rows] for each in ([_words(x) for x in asked], right))
     kept = {name: [values[row] for row in rows] for name, values in columns.items()}
     about = (where, reward, stop, template, bos, part, digest, tuple(asked[row] for row in rows), kept, marker)

@@ -7,6 +7,7 @@ from tests.device.configurations import NOWHERE, SETTINGS, chosen, differences, 
 from tests.device.tagged import pretended
 
 
+@pytest.mark.rows
 @pytest.mark.parametrize("label", [label for label in parts() if label not in NOWHERE])
 def test_a_part_is_the_same_on_a_device(label):
     spec, plain = chosen(label)

@@ -173,7 +173,11 @@ def test_vcpo_trains_a_llama_by_versions_of_one_part_in_fifty(llama, tmp_path):
     ("settings", "words"),
     [
         ({"lora": 0}, "rank of adapters"),
-        ({"lora": {"r": 2, "rank": 3}}, "fields of peft.LoraConfig"),
+        ({"lora": {"r": 2, "rank": 3}}, "field of lora"),
+        ({"lora": {"r": 2, "modules_to_save": ["head"]}}, "field of lora"),
+        ({"lora": {"r": 2, "target_modules": ["embedding"]}}, "linear maps but the head"),
+        ({"lora": {"r": 2, "init_lora_weights": "pissa"}}, "init_lora_weights"),
+        ({"lora": {"r": 2, "rank_pattern": 3}}, "fields of peft.LoraConfig"),
         ({"lora": {"target_modules": ["nowhere"]}}, "nowhere"),
         ({"lora": {"lora_dropout": 0.1}}, "lora_dropout"),
         ({"lora": 2, "train_layers": 1}, "layers_to_transform"),
@@ -191,6 +195,11 @@ def test_a_norm_needs_the_rows_of_its_own_sample(case, monkeypatch):
     right, plain = made.score_norm(view, batch, weight), scoring.score_norm
     monkeypatch.setattr(scoring, "score_norm", lambda made, rows: plain(made, rows[:1].expand_as(rows)))
     assert not torch.allclose(made.score_norm(view, batch, weight), right)
+
+
+def test_the_head_has_no_adapter(llama):
+    fields = {"r": 2, "target_modules": ["lm_head", "q_proj"]}
+    refused("lm_head", lambda: sim.policies.causal_lm(str(llama), lora=fields).size)
 
 
 @pytest.mark.parametrize("settings", [{}, {"reference": "start"}, {"critic": True}], ids=str)
