@@ -102,7 +102,7 @@ def drawn(policy: CausalLM, size: Size, device: str) -> tuple[Tensor, Tensor, Te
     """Prompts, tokens int64 `[1, G, N, T]` and their mask, drawn on a device."""
     task = tasks.arithmetic(digits=2, prompts=size.groups, horizon=size.horizon)
     ids = np.arange(size.groups * size.samples).reshape(1, size.groups, size.samples)
-    with torch.no_grad(), versions.on(device):
+    with torch.no_grad(), versions.threads(policy.threads), versions.on(device):
         sampler = Sampler(task.fit(policy), policy, size.samples, 0, np.arange(1), np.zeros(1, dtype=np.int64))
         view = versions.current(policy.prepare(policy.initial(1)))
         made = generate(sampler, view, sampler.draws(ids), sampler.prompts(ids))
@@ -112,7 +112,7 @@ def drawn(policy: CausalLM, size: Size, device: str) -> tuple[Tensor, Tensor, Te
 
 def scored(policy: CausalLM, columns: tuple[Tensor, Tensor, Tensor], device: str) -> tuple[Tensor, Tensor]:
     """Log-probs of drawn tokens `[1, G, N, T]` and a gradient `[1, P]`, computed on a device."""
-    with torch.no_grad(), versions.on(device):
+    with torch.no_grad(), versions.threads(policy.threads), versions.on(device):
         state, action, mask = (each.to(device) for each in columns)
         nothing = torch.zeros(mask.shape[:3])
         batch = Batch.of_nobody(action, state, mask, nothing, nothing, mask.shape[2])
