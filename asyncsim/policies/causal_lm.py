@@ -209,7 +209,7 @@ class CausalLM(Policy):
 
     def score(self, view: View, batch: Batch) -> Tensor:
         """Log-probs of a batch in the trainer's numerics, `[R, G, N, T]`."""
-        return self._log_prob(self.compute, self.scored_distribution, view, batch)
+        return self._log_prob(self.compute, view, batch, self.scored_distribution)
 
     def compared(self, view: View, batch: Batch) -> Outputs:
         """Log-probs of the trainer, `scored_log_prob`; where caches are kept `reread_log_prob` as well.
@@ -221,7 +221,7 @@ class CausalLM(Policy):
         reread, stale = batch.behavior["log_prob"], (batch.behavior["stale_cache"] > 0) & (batch.mask > 0)
         if bool(stale.any()):
             there = dataclasses.replace(batch, mask=stale.to(batch.mask.dtype))
-            sampled = self._log_prob(self.sampler, self.distribution, view, there)
+            sampled = self._log_prob(self.sampler, view, there)
             reread = torch.where(stale, sampled, reread)
         return {"scored_log_prob": self.score(view, batch) if self.differs else reread, "reread_log_prob": reread}
 
@@ -368,12 +368,12 @@ class CausalLM(Policy):
         model = Model(network, load, self.train_layers, critic=self.has_critic, lora=self.lora, again=True)
         return model, tokenizer, context, header
 
-    def _log_prob(self, form: str, law: Any, view: View, batch: Batch) -> Tensor:
-        """Log-probs of a batch in a number format under a distribution, each text read once, `[R, G, N, T]`."""
+    def _log_prob(self, form: str, view: View, batch: Batch, law: Any = None) -> Tensor:
+        """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`; by default as it samples."""
         from asyncsim.policies._language_scoring import prepare, widened
 
         with torch.no_grad():
-            log_prob = prepare(self, form, law, view, batch, ("log_prob",)).values()["log_prob"]
+            log_prob = prepare(self, form, law or self.distribution, view, batch, ("log_prob",)).values()["log_prob"]
         return widened(log_prob, tuple(batch.action.shape))
 
 

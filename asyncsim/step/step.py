@@ -212,7 +212,7 @@ class Step:
         A token outside the nucleus of pi_prox has no ratio: 0, also where pi can draw it again.
         """
         now, then = self.current["log_prob"], self.proximal["log_prob"]
-        if self.policy is not None and not self.policy.truncates:
+        if self.policy is None or not self.policy.truncates:
             return self._between(now, then)
         gap = ratios.log_ratio(now, then, self.mask)
         return torch.where(gap == math.inf, torch.zeros_like(gap), gap)

@@ -116,7 +116,8 @@ def applied(name, step):
 def test_what_is_of_the_batch_is_named_and_counts_all():
     """Rewards decide which groups are dropped, so the mean reward of the rest would be that of a selection."""
     named = {n for n in METRICS if MADE[n].subject == "batch"}
-    assert named == {"batch_return", "episodes", "episode_return", "lost_share", "turns"}
+    answers = {"response_length", "truncated", "solved_groups", "unsolved_groups", "mixed_groups"}
+    assert named == {"batch_return", "episodes", "episode_return", "lost_share", "turns"} | answers
     trial, method = trial_with({1}, 3), METHODS["dapo"]
     for name in named:
         both = (MADE[name].at(step_of(trial, m)) for m in (method, method.replace(drop_equal=False)))

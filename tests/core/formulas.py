@@ -166,6 +166,16 @@ def sgd(lr):
     return lambda g, groups, age: lr * g
 
 
+def warm_up(updates):
+    made = [0]
+
+    def link(g, groups, age):
+        made[0] += 1
+        return g * min(1.0, made[0] / updates)
+
+    return link
+
+
 def momentum(beta):
     velocity = [0.0]
 

@@ -18,7 +18,7 @@ slip(231, "diagnostics", "tail index: threshold one order statistic too high", f
      "top.gather(-1, m)", "top.gather(-1, m - 1)",
      killer="contracts/test_ratios.py::test_tail_index_by_hand")  # fmt: skip
 slip(232, "diagnostics", "cosine over the square of one length", f"{R}:cosine",
-     "first.norm(dim=-1) * second.norm(dim=-1)", "first.norm(dim=-1) * first.norm(dim=-1)",
+     "norm(first) * norm(second)", "first.norm(dim=-1) * first.norm(dim=-1)",
      killer="contracts/test_ratios.py::test_cosine")  # fmt: skip
 slip(233, "diagnostics", "largest share: of the mean weight, not of the sum", f"{R}:max_weight_share",
      "scaled.max(-1).values / samples", "scaled.max(-1).values",
@@ -37,8 +37,8 @@ slip(237, "diagnostics", "parts of staleness and of mismatch swapped", f"{D}._le
      '"staleness": "staleness_log_ratio", "mismatch": "mismatch_log_ratio"',
      '"staleness": "mismatch_log_ratio", "mismatch": "staleness_log_ratio"',
      killer="contracts/test_diagnostics.py::test_both_ends[staleness_variance]")  # fmt: skip
-slip(238, "diagnostics", "gradient norm: root of the mean square", f"{D}.gradients:gradient_norm",
-     ".norm(dim=-1)", ".square().mean(-1).sqrt()",
+slip(238, "diagnostics", "gradient norm: root of the mean square", "asyncsim.step.ratios:norm",
+     "each.double().norm(dim=-1)", "each.double().square().mean(-1).sqrt()",
      killer="contracts/test_diagnostics.py::test_both_ends[gradient_norm]")  # fmt: skip
 slip(239, "diagnostics", "cosine to the last recorded gradient, not to the last one",
      f"{D}._diagnostic:Recorder._record",
