@@ -19,6 +19,8 @@ from experiments import _contract, _gpu
 from tests.device.configurations import small
 from tests.device.tagged import pretended
 
+pytestmark = pytest.mark.rows
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -9,6 +9,8 @@ import asyncsim as sim
 from tests.device.configurations import SETTINGS, differences, run
 from tests.device.tagged import pretended
 
+pytestmark = pytest.mark.rows
+
 
 @pytest.mark.parametrize("label", SETTINGS)
 @pytest.mark.filterwarnings("ignore::asyncsim.base.checks.ShortRunWarning")
