@@ -79,7 +79,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Sensitivity to beta", "text", "figure", "64 arms; fixed beta, no schedule; no instability at small ones",
-        "tba_frontier", "mostly", "return {tba_frontier:cheap} at 0.004, {tba_frontier:dear} at 0.4",
+        "tba_frontier", "mostly", "return {tba_frontier:at_smallest} at 0.004, {tba_frontier:at_largest} at 0.4",
         "smaller is better, unstable around 0.003",
     ),
     _item(

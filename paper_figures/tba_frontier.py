@@ -118,5 +118,5 @@ def numbers(rows: Any) -> dict[str, str]:
     for arm, key in tba.KEYS.items():
         found[f"{key}_gap"] = f"{gap(rows, arm, old, 1.0):.2f}"
         found[f"{key}_diverse"] = diverse(rows, arm, old)
-    cheap, dear = (points(rows, "TBA", old, "return").value.iloc[k] for k in (0, -1))
-    return found | {"cheap": f"{cheap:.2f}", "dear": f"{dear:.2f}"}
+    smallest, largest = (points(rows, "TBA", old, "return").value.iloc[k] for k in (0, -1))
+    return found | {"at_smallest": f"{smallest:.2f}", "at_largest": f"{largest:.2f}"}

@@ -77,7 +77,7 @@ def check(device: str | torch.device, size: Size | None = None) -> dict[str, Any
     """
     kind = device.type if isinstance(device, torch.device) else device.partition(":")[0]
     checks.one_of("device", kind, list(SIZES), "choose where to compute")
-    checks.require(kind == "cpu" or torch.cuda.is_available(), "device", kind, "at hand", "use device cpu")
+    checks.require(versions.at_hand(kind), "device", kind, versions.AT_HAND, "use device cpu")
     size = size or SIZES[kind]
     made = {key: value for key, value in manifest(device=kind).items() if key not in ("spec", "seed")}
     report = {"device": kind, "weights": size.policy().size, "driver": driver() if kind == "cuda" else None, **made}

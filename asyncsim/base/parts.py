@@ -61,9 +61,8 @@ class Knob:
         """The same with another usual value; `optional`: None is accepted."""
         if not optional:
             return dataclasses.replace(self, usual=usual)
-        return dataclasses.replace(
-            self, usual=usual, words=", ".join(filter(None, (self.words, "None for none"))), optional=True
-        )
+        words = ", ".join(filter(None, (self.words, "None for none")))
+        return dataclasses.replace(self, usual=usual, words=words, optional=True)
 
 
 def number(
@@ -113,7 +112,7 @@ def whole(
 def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
     """One of some words, the first unless another is `usual`; `words` say what is chosen, as in "say how it falls"."""
     named = [f'"{option}"' for option in options]
-    domain = f"{' or '.join([', '.join(named[:-1])] * (len(named) > 1) + named[-1:])}, {words}"
+    domain = f"{' or '.join(filter(None, (', '.join(named[:-1]), named[-1])))}, {words}"
 
     def check(name: str, value: Any) -> str:
         return checks.one_of(name, value, options, remedy or f"say {words}")

@@ -91,14 +91,14 @@ class Scoring:
             raw = teacher_forced(network, prompts.rows(first), action)
         if large:
             with torch.no_grad():
-                parts = [self.told(part, said, self.names, network) for part, said in self._chunks(raw, action)]
-            told = {name: torch.cat([part[name] for part in parts]).view_as(action) for name in self.names}
+                parts = [self.outputs(part, said, self.names, network) for part, said in self._chunks(raw, action)]
+            values = {name: torch.cat([part[name] for part in parts]).view_as(action) for name in self.names}
         else:
-            told = self.told(raw, action, self.names)
-        outputs = {name: self._laid_out(piece, value[which]) for name, value in told.items()}
+            values = self.outputs(raw, action, self.names)
+        outputs = {name: self._laid_out(piece, value[which]) for name, value in values.items()}
         return Graph(piece, outputs, leaves, network, raw if large else None, action, which)
 
-    def told(self, raw: Tensor, action: Tensor, names: Iterable[str], network: nn.Module | None = None) -> Outputs:
+    def outputs(self, raw: Tensor, action: Tensor, names: Iterable[str], network: nn.Module | None = None) -> Outputs:
         """Outputs by name of tokens `[...]` from logits `[..., V]`, or states `[..., W]` and their network.
 
         A critic's values stand behind both.
@@ -167,8 +167,8 @@ class Scoring:
             begin, end = end, end + len(said)
             with torch.enable_grad():
                 live = part.detach().requires_grad_()
-                told = self.told(live, said, flat, graph.network)
-            _backward(told, {name: each[begin:end] for name, each in flat.items()}, [live, *graph.leaves], False)
+                outputs = self.outputs(live, said, flat, graph.network)
+            _backward(outputs, {name: each[begin:end] for name, each in flat.items()}, [live, *graph.leaves], False)
             assert live.grad is not None
             gradient.flatten(0, 1)[begin:end] = live.grad
         return gradient

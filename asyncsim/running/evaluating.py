@@ -122,8 +122,8 @@ def measured(
     kind = {True: "a language model", False: "no language model"}
     bound, remedy = f"one for {kind[spoken]}, as the policy is", "evaluate on a task of the kind that it was trained on"
     checks.require(spoken == asked, "task", type(task).__name__, bound, remedy)
-    here = device is None or device == "cpu" or torch.cuda.is_available()
-    checks.require(here, "device", device, "at hand: torch finds no CUDA device", "use device='cpu'")
+    here = versions.at_hand(device or "cpu")
+    checks.require(here, "device", device, versions.AT_HAND, "use device='cpu'")
     if greedy:
         remedy = "evaluate samples, or a language model"
         checks.require(hasattr(policy, "greedy"), "greedy", True, "False for this policy", remedy)

@@ -184,7 +184,7 @@ class Training:
         self.table, self.watch = Table(received), Watch(site)
         self.helpers: Helpers | None = None
         self.pieces: list[Piece] = []
-        self.made = 0
+        self.made = self.due = 0
 
     def run(self) -> None:
         """Train until nothing is left, a signal ends it, or something fails, which is raised."""
@@ -224,7 +224,7 @@ class Training:
         for number in range(len(self.jobs)):
             table.left += self._blocks(number, start if number == 0 else 0, self.site.ready)
         self.places = [first for (_, first) in table.parts] + [piece.start for piece in table.left]
-        self.pieces_of = [piece.job for piece in table.left]
+        self.due = sum(self.jobs[piece.job].shared.spec.updates for piece in table.left)
         if self.bar is not None:
             trained = sum(len(part.parameters) for part in table.parts.values())
             self.bar.begin(self.bar.total * trained // self.jobs[0].shared.spec.replicates)
@@ -310,7 +310,7 @@ class Training:
             self.bar.add(self.jobs[piece.job].shared.spec.passes)
         else:
             self.made += self.jobs[piece.job].shared.spec.passes
-            self._beat(self.made / sum(self.jobs[each].shared.spec.updates for each in self.pieces_of))
+            self._beat(self.made / self.due)
 
     def _look(self) -> None:
         """Show what all have done together, and tell them when to stop."""

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 
 from asyncsim.base import calls, checks, feeds, files, knobs, outside, plugins, records, showing
 from asyncsim.base.notation import TRAINED
@@ -24,6 +23,7 @@ from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.sampling.drawing import DRAWING, Evaluation, evaluation
 from asyncsim.sampling.rollouts import SAMPLING
 from asyncsim.step.minibatches import CUTS, WHEN, cut_rules
+from asyncsim.step.versions import AT_HAND, at_hand
 from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 
@@ -151,13 +151,7 @@ class Spec:
         bound = f"one of {', '.join(policy.devices)} for this policy"
         remedy = "leave device out, or use a policy that is a network"
         yield self.device in policy.devices, "device", self.device, bound, remedy
-        yield (
-            self.device != "cuda" or torch.cuda.is_available(),
-            "device",
-            "cuda",
-            "at hand: torch finds no CUDA device",
-            "use device='cpu'",
-        )
+        yield at_hand(self.device), "device", self.device, AT_HAND, "use device='cpu'"
         bound, remedy = "late for a task that pays by token", "its worlds cannot be taken up again; use drawing='late'"
         yield self.drawn == "late" or not task.pays, "drawing", "early", bound, remedy
         # Old keys and values need samples that go on under new weights, and a text that is read once.

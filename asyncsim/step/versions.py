@@ -20,6 +20,15 @@ Weights = dict[str, Tensor]
 _DEVICES = ["cpu"]
 
 
+AT_HAND = "at hand: torch finds no CUDA device"
+"""What a device that is asked for has to be."""
+
+
+def at_hand(device: str) -> bool:
+    """Whether torch can compute there."""
+    return not device.startswith("cuda") or torch.cuda.is_available()
+
+
 @contextmanager
 def on(device: str) -> Iterator[None]:
     """New tensors on a device.

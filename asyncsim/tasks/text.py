@@ -185,13 +185,8 @@ def text(
         checks.require(told, field, right[row], "a text or a number", remedy)
     marker = None if exact else _marker(reward, [*_OWN, *columns])
     if stop is not None:
-        checks.require(
-            isinstance(stop, str) and bool(stop),
-            "stop",
-            stop,
-            "a text",
-            "give stop='\\n', or leave it out (on the command line: --set 'task.stop=\"\\n\"')",
-        )
+        remedy = "give stop='\\n', or leave it out (on the command line: --set 'task.stop=\"\\n\"')"
+        checks.require(isinstance(stop, str) and bool(stop), "stop", stop, "a text", remedy)
     texts, answers = ([str(each[row]) for row in rows] for each in ([_words(x) for x in asked], right))
     kept = {name: [values[row] for row in rows] for name, values in columns.items()}
     about = (where, reward, stop, template, bos, part, digest, tuple(asked[row] for row in rows), kept, marker)

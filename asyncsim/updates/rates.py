@@ -1,4 +1,4 @@
-"""Links for training a model as its recipes do: learning rates that change, and Adam with decoupled weight decay."""
+"""Learning rates that change in the course of a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, number, whole
-from asyncsim.updates import _link
 from asyncsim.updates._link import Record, State, link
-
-_FACTOR = number(0.9, "factor below 1", 0.0, 1.0 - 1e-12, remedy="give a factor below 1")
 
 
 @link("textbook", reports="lr_schedule_scale, a pure number")
@@ -54,34 +51,3 @@ class lr_schedule:
         record.statistics["lr_schedule_scale"] = factor[:, 0]
         record.direction = record.direction * factor.to(record.direction.dtype)
         return record, {"count": count + 1.0}
-
-
-@link("1711.05101, algorithm 2")
-class adamw:
-    """Adam with decoupled weight decay: the parameters shrink beside Adam's step.
-
-    step = lr (m_hat / (sqrt(v_hat) + eps) - weight_decay theta), moments as in `adam`. Every parameter decays, norms
-    and embeddings too. `lr_schedule` behind it scales the decay as well, as a learning rate would.
-    """
-
-    lr: Any = number(..., "learning rate in units of parameter per direction", 0.0, remedy="give a non-negative rate")
-    weight_decay: Any = number(0.01, "share of a parameter that is lost per update, per unit of lr", 0.0)
-    beta1: Any = _FACTOR
-    beta2: Any = _FACTOR.but(0.999)
-    eps: float = number(1e-8, "in units of the gradient", 0.0, varies=False, remedy="use a small non-negative number")
-
-    def init(self, parameters: Tensor) -> State:
-        zeros = torch.zeros_like(parameters)
-        count = torch.zeros((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device)
-        return {"first": zeros, "second": zeros.clone(), "count": count}
-
-    def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        g, theta = record.direction, record.step.parameters
-        count = state["count"] + 1.0
-        zero = torch.zeros_like(count)
-        lr, beta1, beta2 = zero + self.lr, zero + self.beta1, zero + self.beta2
-        size, scale = lr / (1.0 - beta1**count), 1.0 / (1.0 - beta2**count)
-        step, first, second = _link.moved(g, state["first"], state["second"], beta1, beta2, size, scale, self.eps)
-        shrink = lr * self.weight_decay
-        record.direction = step - shrink.to(step.dtype) * theta.to(step.dtype)
-        return record, {"first": first, "second": second, "count": count}

@@ -58,26 +58,22 @@ class momentum:
         return record, {"velocity": record.direction}
 
 
-@link("1412.6980, algorithm 1")
-class adam:
-    """Adam: first over root of second moment, bias-corrected, times the learning rate.
+class Moments:
+    """Adam's step, whose knobs a link declares."""
 
-    Adam with bias correction: step = lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). m <- beta1 m + (1 -
-    beta1) g, v <- beta2 v + (1 - beta2) g^2; t counts updates that were not skipped. A uniform factor on the gradient
-    before it is nearly without effect; put step controls behind it.
-    """
-
-    lr: Any = LR
-    beta1: Any = _factor(0.9)
-    beta2: Any = _factor(0.999)
-    eps: float = EPS
+    lr: Any
+    beta1: Any
+    beta2: Any
+    eps: float
 
     def init(self, parameters: Tensor) -> State:
+        """Moments `[R, P]` of 0, and a count `[R, 1]` of updates."""
         zeros = torch.zeros_like(parameters)
         count = torch.zeros((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device)
         return {"first": zeros, "second": zeros.clone(), "count": count}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        """The step in place of the direction, and the state behind it."""
         g = record.direction
         if self.eps > 0.0 and _link.one_kernel(record, self.lr, self.beta1, self.beta2):
             knobs = (self.lr, self.beta1, self.beta2, self.eps)
@@ -91,6 +87,42 @@ class adam:
             g, state["first"], state["second"], beta1, beta2, size, scale, self.eps, record.spare
         )
         return record, {"first": first, "second": second, "count": count}
+
+
+@link("1412.6980, algorithm 1")
+class adam(Moments):
+    """Adam: first over root of second moment, bias-corrected, times the learning rate.
+
+    Adam with bias correction: step = lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). m <- beta1 m + (1 -
+    beta1) g, v <- beta2 v + (1 - beta2) g^2; t counts updates that were not skipped. A uniform factor on the gradient
+    before it is nearly without effect; put step controls behind it.
+    """
+
+    lr: Any = LR
+    beta1: Any = _factor(0.9)
+    beta2: Any = _factor(0.999)
+    eps: float = EPS
+
+
+@link("1711.05101, algorithm 2")
+class adamw(Moments):
+    """Adam with decoupled weight decay: the parameters shrink beside Adam's step.
+
+    step = lr (m_hat / (sqrt(v_hat) + eps) - weight_decay theta), moments as in `adam`. Every parameter decays, norms
+    and embeddings too. `lr_schedule` behind it scales the decay as well, as a learning rate would.
+    """
+
+    lr: Any = LR
+    weight_decay: Any = number(0.01, "share of a parameter that is lost per update, per unit of lr", 0.0)
+    beta1: Any = _factor(0.9)
+    beta2: Any = _factor(0.999)
+    eps: float = EPS
+
+    def apply(self, record: Record, state: State) -> tuple[Record, State]:
+        record, state = Moments.apply(self, record, state)
+        step, shrink = record.direction, (torch.zeros_like(state["count"]) + self.lr) * self.weight_decay
+        record.direction = step - shrink.to(step.dtype) * record.step.parameters.to(step.dtype)
+        return record, state
 
 
 @link("textbook (1211.5063, algorithm 1)", reports="norm_before_clip")

@@ -17,16 +17,16 @@ LANGUAGE, LINKS = "tests/language/test_causal_lm.py", "tests/contracts/test_link
 
 def scored_with(change):
     """Scoring of a language model by another distribution than the sampler's."""
-    right = Scoring.told
+    right = Scoring.outputs
 
-    def told(self, *given):
+    def outputs(self, *given):
         law, self.law = self.law, change(self.law)
         try:
             return right(self, *given)
         finally:
             self.law = law
 
-    return [(Scoring, "told", told)]
+    return [(Scoring, "outputs", outputs)]
 
 
 @plant(19, "samplers", "log-probs of a nucleus against the full softmax", "TRL", SAMPLERS, settings={"top_p": 0.6})

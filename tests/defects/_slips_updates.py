@@ -7,7 +7,7 @@ U = "asyncsim.updates"
 slip(123, "links", "momentum: an average of directions, not a sum", f"{U}.steps:Momentum.apply",
      ' + record.direction\n', ' + (1.0 - self.beta) * record.direction\n',
      killer="contracts/test_links.py::test_momentum_is_torchs_momentum")  # fmt: skip
-slip(124, "links", "adam: bias correction of the first moment dropped", f"{U}.steps:Adam.apply",
+slip(124, "links", "adam: bias correction of the first moment dropped", f"{U}.steps:Moments.apply",
      "lr / (1.0 - beta1**count)", "lr",
      killer="contracts/test_links.py::test_adam_is_torchs_adam")  # fmt: skip
 slip(125, "links", "adam: eps inside the root", f"{U}._link:adam_step",
