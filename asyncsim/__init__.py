@@ -75,7 +75,15 @@ def __getattr__(name: str) -> Any:
     if name in PACKAGES:
         return importlib.import_module(f"asyncsim.{name}")
     if name not in NAMES:
-        raise AttributeError(f"asyncsim has no {name!r}; see dir(asyncsim)")
+        from asyncsim.base import checks, plugins
+
+        if name.startswith("_"):
+            raise AttributeError(name)
+        parts = {each: kind for kind in plugins.PARTS for each in plugins.summaries(f"asyncsim.{kind}")}
+        near = checks.near(name, [*parts, *PACKAGES, *NAMES])
+        place = ".".join(filter(None, ["sim", parts.get(near[0]), near[0]])) if near else ""
+        hint = f"did you mean {place}?" if near else "see dir(asyncsim)"
+        raise AttributeError(f"asyncsim has no {name!r}; {hint}")
     module = importlib.import_module(NAMES[name])
     return module if NAMES[name].endswith(f".{name}") else getattr(module, name)
 

@@ -51,6 +51,8 @@ DESCRIBES = {
     "policy": Row(str, None, "Instead of the task's; see `asyncsim list policies`.", of="policies"),
     "method": Row(str, "reinforce", "Estimator; see `asyncsim list methods`.", of="methods"),
     "advantage": Row(str, None, "Baseline; see `asyncsim list advantages`.", of="advantages"),
+    "penalty": Row(list[str], None, "Penalty; see `asyncsim list penalties`. Repeat.", of="penalties"),
+    "factor": Row(list[str], None, "Mask or weight; see `asyncsim list factors`. Repeat.", of="factors"),
     "staleness": Row(int, None, "Constant staleness in versions (a fixed schedule)."),
     "system": Row(str, None, "Instead of --staleness; see `asyncsim list systems`.", of="systems"),
     "coupled": Row(bool, False, "Lengths from the policy, not --system's distribution."),

@@ -1,16 +1,17 @@
 """The parser of the command line: commands from declared options, shell completion, complaints in our own form."""
 
-import difflib
+import contextlib
 import functools
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
 
-from asyncsim.app import commands, streams
-from asyncsim.app.options import KINDS, OPTIONS, STDOUT, Options, Row
+from asyncsim.app import commands, streams, wording
+from asyncsim.app.options import DESCRIBES, KINDS, OPTIONS, PARTS, STDOUT, Options, Row
 from asyncsim.base import checks, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
@@ -102,10 +103,23 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     context = getattr(error, "ctx", None)
     see = f"see `{context.command_path if context else 'asyncsim'} --help`"
     if kind == "NoSuchOption":
+        described = {"task", "method"} <= {each.name for each in context.command.params} if context else False
+        part, dot, key = error.option_name.lstrip("-").partition(".")
+        written = f"write --set {part}.{key}=VALUE" if dot else ""
+        if described and not dot:
+            words = {name: _value_of(f"--{name}", arguments) or DESCRIBES[name].default for name in PARTS}
+            words |= {"link": [w for o, w in itertools.pairwise(arguments) if o == "--link"]}
+            with contextlib.suppress(checks.InputError):
+                written = wording.placed(part.replace("-", "_"), words)
+        if written:
+            return checks.InputError("option", error.option_name, "an option of the command", written)
         remedy = f"did you mean {error.possibilities[0]}?" if error.possibilities else see
         return checks.InputError("option", error.option_name, "an option of the command", remedy)
     if kind == "MissingParameter":
-        return checks.InputError(parameter.name.replace("_", "-"), None, "given", see)
+        name, what = parameter.name.replace("_", "-"), getattr(parameter, "help", None)
+        option = parameter.param_type_name == "option"
+        remedy = f"add --{name} VALUE: {what[0].lower()}{what[1:].rstrip('.')}" if option and what else see
+        return checks.InputError(name, None, "given", remedy)
     if kind == "BadParameter":
         wanted = re.search(r"valid (\w+)", text)
         bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"
@@ -115,7 +129,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, see)
     unknown = re.match(r"No such command '(.*?)'", text)
     if unknown:
-        near = difflib.get_close_matches(unknown[1], known, n=1)
+        near = checks.near(unknown[1], known)
         remedy = f"did you mean {near[0]}?" if near else see
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim import claims, validation
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
 from asyncsim.claims import _claim
@@ -30,6 +30,7 @@ ALIKE = 1e-12
 """Standard error, of the value, below which all realizations say the same."""
 
 
+@calls.named
 def verify(
     claim: str | None = None,
     size: str = "quick",

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from asyncsim.systems._system import System
 
 
+FORM = "write for example task.arms=5"
+_ADDED = {"penalty": "penalties", "factor": "factors"}
+"""Options of what is added to a method, by the kind of each."""
+LISTS = ("link", *_ADDED)
+_KINDS = {"link": "updates", "method": "methods", "task": "tasks", "system": "systems", "policy": "policies", **_ADDED}
+
+
 def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """KEY=VALUE pairs; values are Python or JSON literals where they can be, else text."""
     values: dict[str, Any] = {}
@@ -77,7 +84,10 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     signature = inspect.signature(make)
     for key in arguments:
-        remedy = f"see `asyncsim list {kind} {name}`"
+        near = checks.near(key, signature.parameters)
+        remedy = f"did you mean {near[0]}?" if near else f"see `asyncsim list {kind} {name}`"
+        other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
+        remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
@@ -117,7 +127,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     grouped, parts = dict[str, dict[str, Any]](), {name: words[name] for name in PARTS}
     for key, given in settings(pairs).items():
         part, dot, argument = key.partition(".")
-        checks.require(bool(dot), "--set", key, "of the form PART.KEY=VALUE", "write for example task.arms=5")
+        if not dot:
+            raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or FORM)
         grouped.setdefault(part, {})[argument] = given
     named = parts["task"]
     if re.search(r"-v\d+$", named) and named.replace("-", "_") not in plugins.summaries("asyncsim.tasks"):
@@ -130,10 +141,19 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.")
     elif grouped.get("policy") and inspect.signature(task.policy).parameters:
         policy = task.policy(**grouped["policy"])
+    bound = "a task, which has a policy and outcomes"
+    checks.require(
+        hasattr(task, "policy"), "task", named, bound, "an environment runs as --task gym --set task.id=NAME"
+    )
     made = policy or task.policy()
+    # The name of an advantage, as behind --advantage.
+    chosen = grouped.get("method", {}).get("advantage")
+    if isinstance(chosen, str) and not parts["advantage"]:
+        parts["advantage"] = grouped["method"].pop("advantage")
     usual, replicates = _LANGUAGE if made.together == 1 else _NETWORKS if "cuda" in made.devices else _TABLES
     links = [name if ":" in name else name.replace("-", "_") for name in words["link"] or ()] or list(usual)
-    by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, links)
+    added = [name if ":" in name else name.replace("-", "_") for each in _ADDED for name in words.get(each) or ()]
+    by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, [*links, *added])
     sizes = {"samples_per_group" if name == "samples" else name: words[name] for name in SIZES if name in words}
     if sizes.get("replicates") is None:
         sizes["replicates"] = replicates
@@ -153,10 +173,44 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         task=task,
         policy=policy,
         system=_source(parts, words["staleness"], words["coupled"], by_part),
-        method=build("methods", parts["method"], method, "method."),
+        method=_with(build("methods", parts["method"], method, "method."), words, by_part),
         update=chain(*update),
         **sizes,
     )
+
+
+def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str, Any]]) -> Any:
+    """The method with the penalties and factors that are named, behind its own."""
+    for option, kind in _ADDED.items():
+        names = words.get(option) or ()
+        more = (build(kind, name, by_part.get(_called(name), {}), f"{_called(name)}.") for name in names)
+        method = method.replace(**{kind: (*getattr(method, kind), *more)}) if names else method
+    return method
+
+
+def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
+    """What to write for a word without a part: an option, a part to be added, or an argument of a part of this run."""
+    named = {name: [words[name]] if isinstance(words.get(name), str) else words.get(name) or [] for name in _KINDS}
+    named["link"] = named["link"] or list(_TABLES[0])
+    for part, names in named.items():
+        for name in names:
+            takes = inspect.signature(plugins.load(f"asyncsim.{_KINDS[part]}", name, part)).parameters
+            near = checks.near(key, takes, cutoff=0.8)
+            if near:
+                where = _called(name).replace("-", "_") if part in ("link", *_ADDED) else part
+                return f"write {'--set ' * (option == '--')}{where}.{near[0]}=VALUE"
+    kinds = ("updates", "penalties", "factors")
+    every = {name: kind for kind in kinds for name in plugins.summaries(f"asyncsim.{kind}")}
+    near = checks.near(key, [*DESCRIBES, *every], cutoff=0.8)
+    if not near:
+        return ""
+    if near[0] in DESCRIBES:
+        return f"write {option}{near[0].replace('_', '-')}{' ' if option == '--' else '='}VALUE"
+    part = next(part for part, kind in _KINDS.items() if kind == every[near[0]])
+    own, last = near[0].replace("_", "-"), f"{named['link'][-1]},".replace("_", "-") * (part == "link")
+    if option == "--":
+        return f"add {f'--link {last[:-1]} ' * bool(last)}--{part} {own} --set {near[0]}.KEY=VALUE"
+    return f"write {part}={last}{own} {near[0]}.KEY=VALUE"
 
 
 def of_words(pairs: Sequence[str], option: str) -> Spec:
@@ -168,12 +222,19 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
     own = {key: value for key, value in given.items() if "." not in key}
     known = [name for name in DESCRIBES if name not in ("set", "diagnostics")]
     for key in own:
-        checks.one_of(option, key, known, "name a part of the spec, or PART.KEY")
+        if key not in known:
+            chosen = {name: value for name, value in own.items() if name in PARTS}
+            remedy = placed(key, chosen | {name: _listed(own.get(name)) for name in LISTS}, "")
+            checks.one_of(option, key, known, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
     words |= {name: str(own[name]) if name in PARTS else own[name] for name in own}
     words |= {name: understood(own[name], None) for name in SIZES if name in own}
-    words["link"] = [word for word in str(own.get("link", "")).split(",") if word]
+    words |= {name: _listed(own.get(name)) for name in LISTS}
     return spec(words, [pair for pair in pairs if "." in pair.partition("=")[0]])
+
+
+def _listed(names: Any) -> list[str]:
+    return [word.strip() for word in str(names or "").split(",") if word.strip()]
 
 
 def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:

@@ -1,16 +1,17 @@
 """How a part was made: its function and the arguments, so that it can be written to a file and made again."""
 
 import copy
-import difflib
 import functools
 import inspect
 import os
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from asyncsim.base import checks
+
+Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 class Made(NamedTuple):
@@ -24,29 +25,65 @@ _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
 
+def bound(
+    name: str, signature: inspect.Signature, arguments: Any, settings: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """Arguments of a call by name; raises `CallError` with near names for those that the function does not take."""
+    try:
+        return signature.bind(*arguments, **settings)
+    except TypeError:
+        known = {n: p for n, p in signature.parameters.items() if n != "self"}
+    field, takes = f"{name} argument", f"it takes {', '.join(known) or 'nothing'}"
+    for each in settings:
+        if each not in known:
+            near = checks.near(each, known, cutoff=0.65)
+            raise checks.CallError(field, each, "one that it takes", f"did you mean {near[0]}?" if near else takes)
+    place = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    most = len(place) - (len(signature.parameters) - len(known))
+    given = {*place[: len(arguments)], *settings}
+    lacks = [n for n, p in known.items() if p.default is p.empty and n not in given and p.kind <= p.KEYWORD_ONLY]
+    lacks = [n for n in lacks if known[n].kind is not inspect.Parameter.VAR_POSITIONAL]
+    if lacks:
+        remedy = f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
+        raise checks.CallError(field, ", ".join(lacks), "given", remedy)
+    twice = next((n for n in place[: len(arguments)] if n in settings), None)
+    if twice is not None:
+        raise checks.CallError(field, twice, "given once", "leave it out, or name all arguments")
+    raise checks.CallError(f"{name} arguments", arguments[-1], f"named behind the first {most}", takes)
+
+
+def named(function: Called) -> Called:
+    """The same function, or class, whose calls with other arguments end in a `CallError` with near names."""
+    if isinstance(function, type):
+        function.__init__ = named(function.__init__)  # type: ignore[misc]
+        return function
+    name, signature = function.__qualname__.removesuffix(".__init__"), inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **settings: Any) -> Any:
+        bound(name, signature, arguments, settings)
+        return function(*arguments, **settings)
+
+    return call  # type: ignore[return-value]
+
+
 def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The same function, whose parts remember that it made them and with which arguments.
 
     The memory stands beside the part, so that a copy with changes does not have it.
     """
     signature = inspect.signature(make)
-    known = signature.parameters
 
     @functools.wraps(make)
     def made(*arguments: Any, **named: Any) -> Any:
-        unknown = () if any(p.kind is p.VAR_KEYWORD for p in known.values()) else [n for n in named if n not in known]
-        for each in unknown:
-            near = difflib.get_close_matches(each, known, n=1, cutoff=0.65)
-            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'nothing'}"
-            raise TypeError(f"{make.__name__}() got an unexpected keyword argument {each!r}; {hint}")
+        given = bound(make.__name__, signature, arguments, named).arguments
         part = make(*arguments, **named)
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
-            bound = signature.bind(*arguments, **named).arguments
             # What its owner may change later, as it is now.
             kept = {k: copy.deepcopy(x) if isinstance(x, (list, dict)) or hasattr(x, "tolist") else x
-                    for k, x in bound.items()}  # fmt: skip
+                    for k, x in given.items()}  # fmt: skip
             _MADE[key] = (reference, Made(name, kept))
         return part
 

@@ -21,6 +21,38 @@ FEW = 32 << 20
 """Bytes that a run may take without a look at what is free, 32 MiB."""
 UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
 """What K, M, G and T (and KiB, ...) stand for in a number of bytes."""
+CALLED = {
+    "lr": "rate rates learning_rate learning_rates step_size eta lrate",
+    "lr_schedule": "warmup rate_schedule lr_scheduler scheduler cosine decay learning_rate_schedule",
+    "penalty": "penalties kl_penalty",
+    "factor": "factors mask masks",
+    "ess": "ess_sequence ess_sequences ess_seq",
+    "ppo_clip": "ppo clip",
+    "low": "clip clip_low epsilon eps clip_eps clip_range cliprange cliprange_low eps_low",
+    "high": "clip_high eps_high cliprange_high",
+    "kl": "beta kl_coef kl_loss_coef",
+    "samples": "n group_size num_generations rollout_n samples_per_group samples_per_prompt",
+    "samples_per_group": "n samples group_size num_generations rollout_n samples_per_prompt",
+    "replicates": "seeds n_seeds num_seeds runs repeats",
+    "updates": "steps iterations num_updates num_steps n_updates max_steps total_steps",
+    "epochs": "ppo_epochs num_epochs n_epochs",
+    "task": "env environment",
+    "policy": "model network",
+    "method": "algo algorithm loss estimator methods",
+    "link": "optimizer optim links updater",
+    "update": "optimizer optim link links lr",
+    "advantage": "baseline adv advantages advantage_estimator",
+    "diagnostics": "metrics metric record",
+    "age_at_publish": "age_checks",
+    "staleness": "lag delay max_staleness off_policyness",
+    "arms": "actions",
+    "actions": "arms",
+    "smallest": "effect min_effect delta",
+    "grid": "over values",
+    "plot": "output out figure fig png",
+    "print_spec": "spec",
+}
+"""Names of ours, each with what else people call it."""
 GROUPED = re.compile(r"[-+\d_.eE]*\d_[-+\d_.eE]*")
 """A number with `_`: Python takes 1_0 for ten, and 0_1 for one."""
 
@@ -39,6 +71,10 @@ class InputError(ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process boundaries in sweeps; the default rebuild would pass the joined line as `field`.
         return type(self), (self.field, self.value, self.bound, self.remedy)
+
+
+class CallError(InputError, TypeError):
+    """Arguments that a function does not take, or that it lacks."""
 
 
 class RunWarning(UserWarning):
@@ -178,14 +214,31 @@ def size_of(variable: str) -> int | None:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
+def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike.
+
+    >>> near("gpro", ["gspo", "grpo"]), near("learning_rate", ["beta1", "lr"])
+    (['grpo'], ['lr'])
+    """
+    word = word.strip("-").lower().replace("-", "_")
+    alike = difflib.SequenceMatcher(b=word)
+    scores: dict[str, float] = {}
+    for name in names:
+        own = name.replace("-", "_")
+        alike.set_seq1(own)
+        begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
+        letters = 2.0 * (sorted(own) == sorted(word))
+        scores[name] = max(3.0 * (word in CALLED.get(own, "").split()), letters, begins, alike.ratio())
+    return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
+
+
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
     """`value` if it is among the allowed ones; of many, the message names those that are spelled alike."""
     allowed = list(allowed)
     # An array compares with every name, element by element.
     if getattr(value, "ndim", 0) > 0 or value not in allowed:
         names = [str(name) for name in allowed]
-        near = difflib.get_close_matches(str(value), names, n=6, cutoff=0.3)
-        some = f"{len(names)} names, {', '.join(near or names[:6])}, ..."
+        some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.3) or names[:6])}, ..."
         require(False, field, value, "one of " + (", ".join(names) if len(names) <= MANY else some), remedy)
     return value
 

@@ -286,6 +286,9 @@ def as_law(field: str, value: Any) -> Law:
     if isinstance(value, str) and not measured.is_number(value):
         remedy = "write a distribution as lognormal:1.0:0.8, or @lengths.csv:column for the numbers of a file"
         raise checks.InputError(field, value, "a positive number or the text of a distribution", remedy)
+    if isinstance(value, (list, tuple, dict, np.ndarray)):
+        remedy = "write empirical:3:5:8 (sim.empirical(numbers) in Python), or @lengths.csv:column for those of a file"
+        raise checks.InputError(field, value, "a positive number or a distribution", remedy)
     return constant(checks.real(field, value, "give a distribution or a positive number", 0.0, open_low=True))
 
 

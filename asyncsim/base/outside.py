@@ -87,9 +87,7 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
         # From the text, whose digest is stored: Python's cache takes an edit of equal length for none within a second.
         _imported(str(path), field, lambda: exec(compile(path.read_bytes(), str(path), "exec"), vars(part)))
     else:
-        # As with `python -m`: modules of the folder in which one stands are found.
-        if "" not in sys.path and str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
+        find_here()
         part = _imported(place, field, lambda: importlib.import_module(place))
     for step in name.split("."):
         known = [each for each in vars(part) if not each.startswith("_")] if hasattr(part, "__dict__") else []
@@ -97,6 +95,12 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
         checks.require(hasattr(part, step), field, target, f"a name in {place}", remedy)
         part = getattr(part, step)
     return part
+
+
+def find_here() -> None:
+    """As with `python -m`: modules of the folder in which one stands are found."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
 
 
 def registered(package: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from asyncsim.base import checks, knobs
+from asyncsim.base import calls, checks, knobs
 
 T = TypeVar("T")
 Made = TypeVar("Made", bound=Callable[..., Any])
@@ -186,14 +186,6 @@ def _field(knob: Knob, metadata: Mapping[str, Any]) -> Any:
     return field
 
 
-def bound(name: str, named: inspect.Signature, arguments: Any, settings: Any) -> inspect.BoundArguments:
-    """Arguments by name; raises `TypeError` with the name of the function for those that it does not take."""
-    try:
-        return named.bind(*arguments, **settings)
-    except TypeError as error:
-        raise TypeError(f"{name}() {error}") from None
-
-
 def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., Any], doc: str) -> Any:
     """The public function of a part: `make` with every argument, knobs checked; others have a plain usual value."""
     declares = {n: k for n, k in own.items() if isinstance(k, Knob)}
@@ -205,7 +197,7 @@ def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., An
     )
 
     def made(*arguments: Any, **settings: Any) -> Any:
-        every = usual | bound(name, named, arguments, settings).arguments
+        every = usual | calls.bound(name, named, arguments, settings).arguments
         return make(**every | {n: k.read(n, every[n]) for n, k in declares.items()})
 
     functools.update_wrapper(made, body, assigned=("__module__",), updated=())

@@ -8,7 +8,6 @@ factor or penalty is a few lines on a page.
 
 import ast
 import dataclasses
-import difflib
 import functools
 import importlib
 import importlib.util
@@ -115,12 +114,27 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known and snake in (others := outside.registered(package)):
         return _remembered(outside.loaded(others[snake], kind, installed=True), f"{package.rpartition('.')[2]}.{snake}")
     if snake not in known:
-        near = difflib.get_close_matches(snake, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"see `asyncsim list {package.rpartition('.')[2]}`"
-        checks.one_of(kind, name, known, hint)
+        checks.one_of(kind, name, known, _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`")
     home = _read_index(package)[snake][0]
     module = importlib.import_module(f"{package}.{home}")
     return vars(sys.modules[package]).get(snake, vars(module)[snake])
+
+
+def kinds_of(name: str) -> list[str]:
+    """Kinds of parts among which a name is.
+
+    >>> kinds_of("k3"), kinds_of("adam")
+    (['penalties'], ['updates'])
+    """
+    return [kind for kind in PARTS if name in summaries(f"asyncsim.{kind}")]
+
+
+def _hint(package: str, name: str) -> str:
+    """Where a name that a folder lacks is, else the nearest one; "" for neither."""
+    for kind in kinds_of(name):
+        return f"{name} is a {PARTS[kind]}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
+    near = checks.near(name, summaries(package))
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def function(name: str) -> Callable[..., Any]:
@@ -217,9 +231,9 @@ class Namespace(ModuleType):
         if name in self._beside:
             return self._offer(vars(importlib.import_module(f"{package}.{self._beside[name]}"))[name])
         if name not in summaries(package) and name not in outside.registered(package):
-            near = difflib.get_close_matches(name, summaries(package), n=1)
-            hint = f"did you mean {near[0]}? It" if near else "it"
-            raise AttributeError(f"{package} has no {name!r}; {hint} has {', '.join(summaries(package))}")
+            hint = _hint(package, name)
+            it = f"{hint} It" if hint else "it"
+            raise AttributeError(f"{package} has no {name!r}; {it} has {', '.join(summaries(package))}")
         return load(package, name, package.rpartition(".")[2])
 
     def __dir__(self) -> list[str]:

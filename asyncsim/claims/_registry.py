@@ -1,6 +1,5 @@
 """The claims by id: found by reading folder names, imported one at a time."""
 
-import difflib
 import importlib
 from functools import cache
 from pathlib import Path
@@ -28,7 +27,7 @@ def known(id: str) -> str:
     """
     key = str(id).replace("_", "-")
     if key not in claims():
-        near = difflib.get_close_matches(key, claims(), n=1, cutoff=0.4)
+        near = checks.near(key, claims(), 1, 0.4)
         hint = f"did you mean {near[0]}?" if near else "see `asyncsim list claims`"
         raise checks.InputError("claim", id, "the id of a claim, family/name", hint)
     return key

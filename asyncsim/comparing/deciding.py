@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from asyncsim.base import checks, notation
+from asyncsim.base import calls, checks, notation
 from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
@@ -31,6 +31,7 @@ FIRST = 64
 """Replicates of the first look; every further look doubles them."""
 
 
+@calls.named
 def compare(
     *arms: Any,
     smallest: float,
@@ -375,6 +376,7 @@ class Plan:
         )
 
 
+@calls.named
 def power(
     *arms: Any,
     effect: float,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.diagnosing import ages, gradients, mismatch, sizes
 from asyncsim.diagnosing.findings import HARMLESS, LEVEL, VERDICTS, Draft, Finding, missing, settle
 from asyncsim.diagnosing.telemetry import Setup, Telemetry, read
@@ -73,6 +73,7 @@ class Diagnosis:
         return "\n".join(lines)
 
 
+@calls.named
 def diagnose(
     telemetry: Any,
     *,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, files, notation, uncertainty
+from asyncsim.base import calls, checks, files, notation, uncertainty
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.records import Estimate
 from asyncsim.base.trace import Trace
@@ -66,6 +66,7 @@ class Prediction:
         return "\n".join([*lines, *([self.reason] if self.reason else [])])
 
 
+@calls.named
 def predict(
     runs: Any,
     signal: Any = "ess",

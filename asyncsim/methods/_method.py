@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.methods import _given
 from asyncsim.methods._weights import Weight
 from asyncsim.policies._policy import Forward, Policy
@@ -104,6 +104,7 @@ def masked(weight: Tensor, factor: Tensor) -> Tensor:
     return torch.where(factor == 0, torch.zeros((), dtype=weight.dtype, device=weight.device), weight * factor)
 
 
+@calls.named
 @dataclass(frozen=True)
 class Method:
     """Advantage, weight, aggregator; each part can be replaced (`dataclasses.replace`, or `method.replace`).

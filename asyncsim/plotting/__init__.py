@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from asyncsim.base import checks, records, trace
+from asyncsim.base import calls, checks, records, trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +24,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"asyncsim.plotting has no {name!r}")
 
 
+@calls.named
 def plot(
     value: trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary,
     path: str | os.PathLike[str] | None = None,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, files, uncertainty
+from asyncsim.base import calls, checks, files, uncertainty
 from asyncsim.base.trace import Trace
 from asyncsim.running import checkpoint
 from asyncsim.sampling.rollouts import Sampler, rolled_out
@@ -55,6 +55,7 @@ class Evaluated:
         return pd.DataFrame(self.texts)
 
 
+@calls.named
 def evaluate(
     trained: Trace | files.Where,
     task: Any,

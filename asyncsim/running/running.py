@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, files, memory, stopping
+from asyncsim.base import calls, checks, files, memory, stopping
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price
@@ -37,6 +37,7 @@ class Interrupted(stopping.Stopped):
         super().__init__(number, f" {far}" + ("" if trace is None else "; .trace has what was recorded"))
 
 
+@calls.named
 def run(
     spec: Spec | None = None,
     seed: int | None = None,

@@ -68,6 +68,7 @@ REQUIRED: dict[str, Any] = {
 """What checks fields without a usual value."""
 
 
+@calls.named
 @dataclass(frozen=True)
 @fields_of
 class Spec:

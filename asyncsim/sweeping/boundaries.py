@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.base.answers import Boundary
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
@@ -30,6 +30,7 @@ STAGE = 3
 EVENTS = ("collapse", "reached")
 
 
+@calls.named
 def boundary(
     spec: Spec,
     knob: str,

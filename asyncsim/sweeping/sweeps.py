@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from asyncsim.base import checks, files, stopping, workers
+from asyncsim.base import calls, checks, files, stopping, workers
 from asyncsim.base.answers import Sweep
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
@@ -46,6 +46,7 @@ SECONDS = 5.0
 REACHED = "check the address, or leave it out for a cluster on this machine"
 
 
+@calls.named
 def sweep(
     subject: Any,
     grid: Mapping[str, Any],

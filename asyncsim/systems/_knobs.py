@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from asyncsim.base import checks, parts, records
+from asyncsim.base import calls, checks, records
 from asyncsim.base.laws import as_law
 from asyncsim.base.parts import Knob, handed_on
 from asyncsim.systems._system import PLACES, System
@@ -103,7 +103,7 @@ def preset(
 
         @functools.wraps(function)
         def build(*arguments: Any, **named: Any) -> System:
-            bound = parts.bound(name, signature, arguments, named)
+            bound = calls.bound(name, signature, arguments, named)
             bound.apply_defaults()
             given = bound.arguments
             event = function(**{each: knob.read(each, given[each]) for each, knob in knobs.items()})

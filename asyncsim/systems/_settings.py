@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -280,7 +279,7 @@ def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
     """Refuse names that are no settings of the event model, with the nearest one."""
     settings = [each.name for each in fields(Settings) if each.name not in FIXED] + ["rate"]
     for name in model:
-        near = difflib.get_close_matches(name, settings, n=1, cutoff=0.6)
+        near = checks.near(name, settings)
         hint = f"did you mean {near[0]}? " if near else ""
         checks.one_of(field, name, settings, f"{hint}see the settings in asyncsim/systems/MODEL.md")
 

@@ -64,13 +64,15 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
     for text in outside.texts([id, settings]):
         if re.match(r"[A-Za-z_][\w.]*:", text):  # gymnasium imports what stands before the colon
             outside.permit(text, "id")
+            outside.find_here()
     time_limit = {} if limit is None else {"max_episode_steps": limit}
     try:
         return gymnasium.make(id, disable_env_checker=True, **time_limit, **settings)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise checks.InputError("id", id, "an environment whose packages are installed", _missing(error)) from error
+        raise checks.InputError("id", id, "an environment that can be imported", _missing(error)) from error
     except gymnasium.error.Error as error:
-        raise checks.InputError("id", id, "a registered environment", " ".join(str(error).split())) from None
+        remedy = f"{' '.join(str(error).split())} One of your own is module:{id}, the module that registers it in front"
+        raise checks.InputError("id", id, "a registered environment", remedy) from None
     except (TypeError, ValueError, LookupError, AssertionError, AttributeError) as error:
         remedy = f"mend them ({type(error).__name__}: {' '.join(str(error).split())})"
         raise checks.InputError("settings", settings, f"arguments that {id} takes", remedy) from error

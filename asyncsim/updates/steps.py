@@ -16,7 +16,8 @@ from asyncsim.step.versions import tensor
 from asyncsim.updates import _link
 from asyncsim.updates._link import Record, State, Stateless, link
 
-LR = number(..., "learning rate in units of parameter per direction", 0.0, remedy="give a non-negative learning rate")
+_RATE = "give a non-negative learning rate; a schedule is a link behind it, lr_schedule"
+LR = number(..., "learning rate in units of parameter per direction", 0.0, remedy=_RATE)
 EPS = number(1e-8, "in units of the gradient", 0.0, varies=False, remedy="use a small non-negative number")
 _POWERS = {"sqrt": 0.5, "linear": 1.0}
 _BELOW = 1.0 - 1e-12
