@@ -135,16 +135,14 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         # The id of a gymnasium environment: point to the task that runs it.
         raise checks.InputError("task", named, "a task of asyncsim", f"write --task gym --set task.id={named}")
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
+    remedy = "run an environment as --task gym --set task.id=NAME"
+    checks.require(hasattr(task, "policy"), "task", named, "a task, which has a policy", remedy)
     # None: the task's own as it is. Networks have no settings unless they are named.
     policy: Any = None
     if parts["policy"]:
         policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.")
     elif grouped.get("policy") and inspect.signature(task.policy).parameters:
         policy = task.policy(**grouped["policy"])
-    bound = "a task, which has a policy and outcomes"
-    checks.require(
-        hasattr(task, "policy"), "task", named, bound, "an environment runs as --task gym --set task.id=NAME"
-    )
     made = policy or task.policy()
     # The name of an advantage, as behind --advantage.
     chosen = grouped.get("method", {}).get("advantage")

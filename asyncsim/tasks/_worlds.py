@@ -69,7 +69,8 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
     try:
         return gymnasium.make(id, disable_env_checker=True, **time_limit, **settings)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise checks.InputError("id", id, "an environment that can be imported", _missing(error)) from error
+        remedy = f"write {id.replace('.py:', ':')}" if ".py:" in id else _missing(error)
+        raise checks.InputError("id", id, "an environment that can be imported", remedy) from error
     except gymnasium.error.Error as error:
         remedy = f"{' '.join(str(error).split())} One of your own is module:{id}, the module that registers it in front"
         raise checks.InputError("id", id, "a registered environment", remedy) from None

@@ -219,7 +219,7 @@ def test_a_preset_takes_no_setting_of_the_model_unasked():
             match=rf"^tba argument = '{name}': must be one that it takes; it takes groups_per_batch, .*, model$",
         ):
             built("tba", (4,), **{name: 1.0})
-    with pytest.raises(TypeError, match="'sync_intervall': must be .*; did you mean sync_interval"):
+    with pytest.raises(TypeError, match=r"'sync_intervall': must be .*; did you mean sync_interval"):
         built("tba", (4,), sync_intervall=2)
     with pytest.raises(TypeError, match=r"^tba argument = 'length': must be given; write tba\(length=...\)"):
         presets.tba(4, load=1.0)

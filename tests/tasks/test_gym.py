@@ -612,7 +612,7 @@ def test_a_task_travels_without_its_environments(id):
         ({"id": "CartPole-v9"}, "must be a registered environment; .*`v1`"),
         ({"id": "LunarLander-v1"}, "use `LunarLander-v3`"),
         ({"id": 3}, "id = 3: must be the id of an environment"),
-        ({"id": "no_such_module:Thing-v0"}, "must be an environment whose packages are installed; No module named"),
+        ({"id": "no_such_module:Thing-v0"}, "must be an environment that can be imported; No module named"),
         ({"id": NESTED}, r"observation space = Dict\(.*must be Box or Discrete; .*FlattenObservation"),
         ({"id": SEVERAL}, r"action space = MultiDiscrete\(.*must be Box or Discrete"),
         ({"id": "Blackjack-v1", "steps": 5}, "observation space = Tuple"),
