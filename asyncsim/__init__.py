@@ -6,8 +6,8 @@ its analytical prediction. Names below are loaded when they are first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+import importlib as _importlib
+from typing import Any as _Any
 
 __version__ = "0.2.0"
 
@@ -71,9 +71,9 @@ NAMES = {
 """Public names and the module that defines each."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in PACKAGES:
-        return importlib.import_module(f"asyncsim.{name}")
+        return _importlib.import_module(f"asyncsim.{name}")
     if name not in NAMES:
         from asyncsim.base import checks, plugins
 
@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:
         place = ".".join(filter(None, ["sim", parts.get(near[0]), near[0]])) if near else ""
         hint = f"did you mean {place}?" if near else "see dir(asyncsim)"
         raise AttributeError(f"asyncsim has no {name!r}; {hint}")
-    module = importlib.import_module(NAMES[name])
+    module = _importlib.import_module(NAMES[name])
     return module if NAMES[name].endswith(f".{name}") else getattr(module, name)
 
 

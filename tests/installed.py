@@ -15,7 +15,7 @@ COMMANDS = (
     "--version",
     "list",
     "list papers",
-    "run --method gspo --staleness 2 --link adam --set adam.lr=0.01 --updates 4 --replicates 2 --plot run.svg --json run.json",
+    "run --method gspo --staleness 2 --set sgd.lr=0.2 --updates 4 --replicates 2 --plot run.svg --json run.json",
     "verify ess/limit --report report.html",
 )
 

@@ -27,7 +27,7 @@ import typer
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
 from asyncsim.app.options import DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
 from asyncsim.app.parsing import command
-from asyncsim.base import checks, records, stopping
+from asyncsim.base import checks, plugins, records, stopping
 from asyncsim.base.store import TRASH, opened
 
 app = typer.Typer(
@@ -79,15 +79,17 @@ def list_names(o: Options) -> int:
     """
     kind = {"metrics": "diagnostics"}.get(o.kind or "", o.kind)
     about: Any
+    named = plugins.kinds_of((kind or "").replace("-", "_"))
+    remedy = f"write asyncsim list {named[0]} {kind}" if named else "choose what to list"
     if kind is None:
         about = commands.kinds()
         page = _lines(about)
     elif o.name is not None:
-        checks.one_of("kind", kind, KINDS, "choose what to list")
+        checks.one_of("kind", kind, KINDS, remedy)
         about = commands.described(kind, o.name)
         page = "\n\n".join(text for text in (about["signature"] or about["name"], about["doc"]) if text)
     else:
-        checks.one_of("kind", kind, KINDS, "choose what to list")
+        checks.one_of("kind", kind, KINDS, remedy)
         rows = commands.names(kind)
         about = rows if o.json is None else [row | commands.facts(kind, row["name"]) for row in rows]
         page = _lines(rows)
@@ -379,10 +381,10 @@ def read_log(o: Options) -> int:
     app,
     "target like metric set names adapter advantages_per strict allow hazards seed json",
     target=argument(str, ..., "Your code, file.py:name or module:name; trl, torchrl."),
-    like=Row(str, None, "The method or metric that it is to be (default: any)."),
+    like=Row(str, None, "The method or metric meant; see `asyncsim list like`."),
     metric=Row(bool, False, "It is a metric, such as an ESS: say which."),
     names=Row(list[str], None, "Your controller's name of a call, or none. Repeat.", "CALL=METHOD"),
-    adapter=Row(str, None, "Style of the loss: verl, areal, roll or openrlhf."),
+    adapter=Row(str, None, "Style of the loss; see `asyncsim list adapters`."),
     advantages_per=Row(str, None, "token or sequence (default: as the adapter says)."),
     strict=Row(bool, False, "Count hazards like bugs."),
     allow=Row(list[str], None, "A finding that does not count; repeat for more."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import math
 import re
@@ -36,6 +37,8 @@ def names(kind: str) -> list[dict[str, str]]:
         return [{"name": n, "summary": s} for n, s in (others | plugins.summaries(package)).items()]
     if kind == "logs":
         return logs.names()
+    if kind in ("adapters", "like"):
+        return [{"name": name, "summary": doc.splitlines()[0]} for name, (_, doc) in _conformance(kind).items()]
     from asyncsim import claims
 
     if kind == "papers":
@@ -47,11 +50,29 @@ def names(kind: str) -> list[dict[str, str]]:
     return rows
 
 
+def _conformance(kind: str) -> dict[str, tuple[str, str]]:
+    """Signature and docstring of styles of losses, or of what a metric may be meant to be, by name."""
+    from asyncsim.conformance import adapters, metrics
+
+    if kind == "like":
+        own = plugins.summaries("asyncsim.diagnostics")
+        told = dict[str, tuple[str, str]]()
+        for name in metrics.METRICS:
+            base = max((each for each in own if name.startswith(f"{each}_")), key=len, default="")
+            variant = f"{base or 'a number'}, but {name.removeprefix(base).replace('_', ' ').strip()}."
+            told[name] = "", f"{own.get(name, variant)}\n\nasyncsim conformance my.py:f --metric --like {name}"
+        return told
+    made = {**adapters.ADAPTERS, **adapters.INSTALLED}
+    return {name: (f"{name}{inspect.signature(make)}", inspect.getdoc(make) or "") for name, make in made.items()}
+
+
 def kinds() -> list[dict[str, str]]:
     """Name and summary of the kinds of things, read without importing them."""
     summaries = {
         "claims": "statements of the theory, each with a prediction and a measurement that can contradict it.",
         "papers": "sentences of papers, each with its status and the claims that are set against it.",
+        "adapters": "styles of losses for `asyncsim conformance --adapter`, and packages whose losses are checked.",
+        "like": "what a metric may be meant to be, for `asyncsim conformance --metric --like`; for losses see methods.",
         "logs": "trainers whose logs are read, what each writes, and what to paste where that is not enough.",
     }
     for kind in plugins.PARTS:
@@ -64,6 +85,11 @@ def described(kind: str, name: str) -> dict[str, Any]:
     """Everything about one thing of a kind: signature, arguments with their defaults (None: required), docstring."""
     if kind == "logs":
         return logs.described(name)
+    if kind in ("adapters", "like"):
+        known = {key.replace("_", "-"): (key, *each) for key, each in _conformance(kind).items()}
+        checks.one_of(kind, name.replace("_", "-"), known, f"see `asyncsim list {kind}`")
+        own, signature, doc = known[name.replace("_", "-")]
+        return {"name": own, "signature": signature, "arguments": [], "doc": doc}
     if kind == "papers":
         from asyncsim import claims
 

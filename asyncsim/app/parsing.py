@@ -106,14 +106,15 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         described = {"task", "method"} <= {each.name for each in context.command.params} if context else False
         part, dot, key = error.option_name.lstrip("-").partition(".")
         written = f"write --set {part}.{key}=VALUE" if dot else ""
-        if described and not dot:
+        near = checks.near(part, [each.lstrip("-") for each in error.possibilities or ()], cutoff=0.7)
+        if described and not dot and not near:
             words = {name: _value_of(f"--{name}", arguments) or DESCRIBES[name].default for name in PARTS}
             words |= {"link": [w for o, w in itertools.pairwise(arguments) if o == "--link"]}
             with contextlib.suppress(checks.InputError):
                 written = wording.placed(part.replace("-", "_"), words)
         if written:
             return checks.InputError("option", error.option_name, "an option of the command", written)
-        remedy = f"did you mean {error.possibilities[0]}?" if error.possibilities else see
+        remedy = f"did you mean --{near[0]}?" if near else see
         return checks.InputError("option", error.option_name, "an option of the command", remedy)
     if kind == "MissingParameter":
         name, what = parameter.name.replace("_", "-"), getattr(parameter, "help", None)

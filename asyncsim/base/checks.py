@@ -44,6 +44,7 @@ CALLED = {
     "advantage": "baseline adv advantages advantage_estimator",
     "diagnostics": "metrics metric record",
     "age_at_publish": "age_checks",
+    "max_head_offpolicyness": "max_staleness staleness lag staleness_limit",
     "staleness": "lag delay max_staleness off_policyness",
     "arms": "actions",
     "actions": "arms",
@@ -99,6 +100,13 @@ def shown(value: Any) -> str:
     except RecursionError:
         text = f"{type(value).__name__} nested too deeply to print"
     return clipped(text, 160)
+
+
+def extra(name: str, package: str = "") -> str:
+    """How what an extra needs is installed; no registry has this package."""
+    return (
+        f"in your clone of asyncsim run pip install '.[{name}]'{f', or anywhere pip install {package}' * bool(package)}"
+    )
 
 
 def clipped(text: str, most: int) -> str:

@@ -237,7 +237,7 @@ class Namespace(ModuleType):
         return load(package, name, package.rpartition(".")[2])
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *summaries(self.__name__), *self._beside})
+        return sorted({*summaries(self.__name__), *self._beside, *(n for n in vars(self) if n.startswith("__"))})
 
 
 def expose(package: str, beside: Mapping[str, str] | None = None) -> None:

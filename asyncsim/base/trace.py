@@ -275,13 +275,13 @@ class Trace:
         that its accumulator gives them (lag), else NAME_0, NAME_1; `parameters` (replicate, parameter); `diverged`
         (replicate). Coordinates: update, replicate, and along replicate realization and the knobs that differ.
         Attributes: the entries of the header as JSON text. The schedule is left out. Units are those of the metrics.
-        Raises `InputError` where xarray is absent: pip install 'asyncsim[xarray]'.
+        Raises `InputError` where xarray is absent.
         """
         try:
             import xarray
         except ImportError as error:
-            remedy = "pip install 'asyncsim[xarray]'"
-            raise checks.InputError("xarray", "absent", f"a package that is installed ({error})", remedy) from None
+            bound = f"a package that is installed ({error})"
+            raise checks.InputError("xarray", "absent", bound, checks.extra("xarray", "xarray")) from None
         axes = self.header.get("axes", {})
         variables: dict[str, Any] = {name: (("update", "replicate"), values) for name, values in self.metrics.items()}
         for name, values in self.accumulated.items():

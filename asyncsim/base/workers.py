@@ -92,8 +92,8 @@ def imported_ray() -> Any:
     try:
         import ray
     except ImportError:
-        remedy = "pip install 'asyncsim[cluster]'"
-        raise checks.InputError("backend", "ray", "used where ray is installed", remedy) from None
+        bound = "used where ray is installed"
+        raise checks.InputError("backend", "ray", bound, checks.extra("cluster", "ray")) from None
     return ray
 
 

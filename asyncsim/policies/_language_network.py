@@ -450,7 +450,7 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
         import peft
         from transformers.pytorch_utils import Conv1D
     except ImportError as error:
-        bound, remedy = "an installed package (it makes adapters)", "run `make llm`, or `pip install 'asyncsim[llm]'`"
+        bound, remedy = "an installed package (it makes adapters)", checks.extra("llm", "peft")
         raise checks.InputError("package", "peft", bound, remedy) from error
     head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
     maps = (nn.Linear, Conv1D)

@@ -168,7 +168,7 @@ def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
     """Mean and quartiles of each metric as scalars of TensorBoard, the number of the update as step.
 
     Arguments: `folder`, where the event file is written. Returns a callback of `sim.run`. Raises `InputError` where the
-    package is absent: pip install 'asyncsim[tensorboard]'. Source: this package.
+    package is absent: pip install tensorboard. Source: this package.
     """
     where = files.named("folder", folder)
     _package("tensorboard")
@@ -180,7 +180,7 @@ def wandb(**init: Any) -> Tracker:
 
     Arguments: those of `wandb.init` (project="...", mode="offline"). Returns a callback of `sim.run`; its run begins
     with the first record and ends with the run. Raises `InputError` where the package is absent: pip install
-    'asyncsim[wandb]'. Source: this package.
+    wandb. Source: this package.
     """
     return Tracker(_package("wandb"), init)
 
@@ -189,7 +189,7 @@ def trackio(**init: Any) -> Tracker:
     """Mean and quartiles of each metric as a run of trackio, over the column "update".
 
     Arguments: those of `trackio.init` (project="..."). Returns a callback of `sim.run`; its run begins with the first
-    record and ends with the run. Raises `InputError` where the package is absent: pip install 'asyncsim[trackio]'.
+    record and ends with the run. Raises `InputError` where the package is absent: pip install trackio.
     Source: this package.
     """
     return Tracker(_package("trackio"), init)
@@ -248,8 +248,8 @@ def _package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        remedy = f"pip install 'asyncsim[{name}]'"
-        raise checks.InputError("callback", name, f"a package that is installed ({error})", remedy) from None
+        bound = f"a package that is installed ({error})"
+        raise checks.InputError("callback", name, bound, checks.extra(name, name)) from None
 
 
 READY: dict[str, Callable[[str], Callback]] = {

@@ -304,7 +304,7 @@ def _dataset(name: str, size: int, seed: int, settings: Mapping[str, Any] | None
         from reasoning_gym.factory import DATASETS
     except ImportError as error:
         bound = "an installed package (it makes the problems)"
-        remedy = "run `make llm`, or `pip install 'asyncsim[llm]'`"
+        remedy = checks.extra("llm", "reasoning-gym")
         raise checks.InputError("package", "reasoning-gym", bound, remedy) from error
     checks.require(name in DATASETS, "dataset", name, "one that reasoning-gym registers", "chain_sum is a small one")
     # Problem i is drawn from the seed plus i, so neighboring seeds would ask nearly the same.

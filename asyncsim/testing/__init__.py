@@ -32,10 +32,10 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "hypothesis":
             raise
-        from asyncsim.base.checks import InputError
+        from asyncsim.base import checks
 
-        remedy = "run `pip install 'asyncsim[conformance]'`: hypothesis draws what strategies describe"
-        raise InputError("hypothesis", None, "installed", remedy) from error
+        remedy = f"{checks.extra('conformance', 'hypothesis')}: it draws what strategies describe"
+        raise checks.InputError("hypothesis", None, "installed", remedy) from error
     return getattr(module, name)
 
 

@@ -108,7 +108,7 @@ def test_trackers_get_the_numbers_of_the_trace(name, monkeypatch):
 @pytest.mark.parametrize("name", ["wandb", "trackio", "tensorboard"])
 def test_an_absent_package_names_its_extra(name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
-    caught = refused(rf"pip install 'asyncsim\[{name}\]'", callbacks.named, f"{name}:folder")
+    caught = refused(rf"pip install '.\[{name}\]'", callbacks.named, f"{name}:folder")
     assert "\n" not in str(caught)
 
 

@@ -65,5 +65,5 @@ def test_the_names_of_axes_travel_with_the_trace():
 
 def test_an_absent_package_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(sim.InputError, match=r"pip install 'asyncsim\[xarray\]'"):
+    with pytest.raises(sim.InputError, match=r"pip install '.\[xarray\]'"):
         trace().to_xarray()

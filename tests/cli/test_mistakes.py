@@ -1,0 +1,93 @@
+"""Mistakes that people made while they worked: each message names the field, the value, the bound and what to do."""
+
+import re
+import shlex
+
+import pytest
+
+import asyncsim as sim
+from asyncsim.app.cli import main
+from tests.refusals import refused
+
+BANDIT = sim.tasks.softmax_bandit()
+SPEC = sim.Spec(BANDIT, sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)))
+TWO = "compare method=grpo method=ppo-clip"
+AREAL = "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set load=1.5"
+
+# Of the command line: words, the field and value of the message, its remedy.
+TYPED = {
+    "the rate without its link": ("run --set rate=0.1", "--set = 'rate'", "write --set sgd.lr=VALUE"),
+    "of another link": ("run --link adam --set learning-rate=1", "--set = 'learning_rate'", "--set adam.lr=VALUE"),
+    "the rate as an option": ("run --lr 0.1", "option = '--lr'", "write --set sgd.lr=VALUE"),
+    "lr without its link": ("run --set lr=0.1", "--set = 'lr'", "write --set sgd.lr=VALUE"),
+    "the rate of an arm": (f"{TWO} --set lr=0.1 --smallest 0.1", "= 'lr'", "write sgd.lr=VALUE"),
+    "letters swapped": ("run --method gpro", "method = 'gpro'", "one of 53 names, grpo, "),
+    "no smallest effect": (TWO, "smallest = None: must be given", "add --smallest VALUE: smallest difference"),
+    "a list as length": (f"{AREAL} --set length=[3,5]", "length = [3, 5]", "write empirical:3:5:8"),
+    "an ESS of another name": ("run --diagnostics ess_sequence", "'ess_sequence'", "did you mean ess?"),
+    "a penalty as metric": ("run --diagnostics k3", "diagnostics = 'k3'", "k3 is a penalty: see `asyncsim list pen"),
+    "a penalty without its option": ("run --set penalty=k3", "--set = 'penalty'", "write --penalty VALUE"),
+    "penalties of a method": ("run --set method.penalties=k3", "argument = 'penalties'", "write --penalty NAME"),
+    "rates": ("run --set rates=0.1", "--set = 'rates'", "write --set sgd.lr=VALUE"),
+    "an environment of nowhere": ("run --task gym --set task.id=Lane-v0", "id = 'Lane-v0'", "is module:Lane-v0"),
+    "an environment as a task": ("run --task math:pi", "task = 'math:pi'", "--task gym --set task.id=NAME"),
+    "a schedule as a rate": (
+        "run --link adam --set adam.lr=cosine",
+        "lr = 'cosine'",
+        "a schedule is a link behind it, ",
+    ),
+    "a schedule as a setting": (
+        "run --set warmup=10",
+        "--set = 'warmup'",
+        "add --link sgd --link lr-schedule --set lr_s",
+    ),
+    "a schedule as a link": ("run --link adam --link warmup --set adam.lr=1", "'warmup'", "did you mean lr_schedule?"),
+    "a metric misspelt": (f"{TWO} --metric trained_retrn --smallest 0.1", "'trained_retrn'", "mean trained_return?"),
+    "a setting as an option": ("run --task.arms 3", "option = '--task.arms'", "write --set task.arms=VALUE"),
+    "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates VALUE"),
+    "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
+    "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
+}
+# In Python: the call, the field and value, the remedy.
+WRITTEN = {
+    "no smallest effect": (
+        lambda: sim.compare(SPEC, SPEC),
+        "compare argument = 'smallest'",
+        r"write compare\(smallest=",
+    ),
+    "another preset's word": (
+        lambda: sim.systems.areal(max_staleness=4),
+        "areal argument = 'max_staleness'",
+        "did you mean max_head_offpolicyness?",
+    ),
+    "a preset without its word": (
+        lambda: sim.systems.areal(4),
+        "'consumer_batch_size, length'",
+        r"consumer_batch_size=\.\.\.",
+    ),
+    "a list as length": (lambda: sim.systems.areal(4, 8, length=[3, 5], load=1), "length", r"sim.empirical\(numbers\)"),
+    "a word for penalties": (lambda: SPEC.method.replace(penalty=()), "Method argument = 'penalty'", "mean penalties?"),
+    "another's word for clip": (lambda: sim.methods.grpo(clip=0.2), "grpo argument = 'clip'", "did you mean low?"),
+    "a rate of a spec": (lambda: SPEC.replace(lr=0.1), "Spec argument = 'lr'", "did you mean update?"),
+    "seeds of a run": (lambda: sim.run(SPEC, sede=1), "run argument = 'sede'", "did you mean seed?"),
+    "a part twice": (lambda: sim.Spec(BANDIT, task=BANDIT), "Spec argument", "write Spec"),
+    "a word twice": (lambda: sim.updates.sgd(0.1, lr=0.2), "sgd argument = 'lr': must be given once", "leave it out"),
+    "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    words, field, remedy = TYPED[name]
+    with pytest.raises(SystemExit, match="2"):
+        main(shlex.split(words))
+    said = capsys.readouterr().err
+    assert said.startswith("asyncsim: ") and said.count("\n") == 1 and "must be " in said
+    assert field in said and remedy in said, said
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_call_says_what_to_write(name):
+    call, field, remedy = WRITTEN[name]
+    assert re.search(remedy, str(refused(field, call)))
