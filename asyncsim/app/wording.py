@@ -82,6 +82,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     `prefix` is what stands before an argument's name behind --set.
     """
     make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
+    checks.require(callable(make), plugins.PARTS[kind], name, "a function that makes one", "name such a function")
     signature = inspect.signature(make)
     for key in arguments:
         near = checks.near(key, signature.parameters)

@@ -44,7 +44,6 @@ CALLED = {
     "advantage": "baseline adv advantages advantage_estimator",
     "diagnostics": "metrics metric record",
     "age_at_publish": "age_checks",
-    "max_head_offpolicyness": "max_staleness staleness lag staleness_limit",
     "staleness": "lag delay max_staleness off_policyness",
     "arms": "actions",
     "actions": "arms",
@@ -54,6 +53,10 @@ CALLED = {
     "print_spec": "spec",
 }
 """Names of ours, each with what else people call it."""
+LIMIT = re.compile(
+    r"(max|target)_\w*(stale|off_?policy|lag|age)|stale\w*_(threshold|limit)|buffer_max_stale|staleness$"
+)
+"""What trainers call a limit of staleness."""
 GROUPED = re.compile(r"[-+\d_.eE]*\d_[-+\d_.eE]*")
 """A number with `_`: Python takes 1_0 for ten, and 0_1 for one."""
 
@@ -235,8 +238,9 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
         own = name.replace("-", "_")
         alike.set_seq1(own)
         begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
+        limits = 0.9 * bool(LIMIT.match(word) and LIMIT.match(own))
         letters = 2.0 * (sorted(own) == sorted(word))
-        scores[name] = max(3.0 * (word in CALLED.get(own, "").split()), letters, begins, alike.ratio())
+        scores[name] = max(3.0 * (word in CALLED.get(own, "").split()), letters, begins, limits, alike.ratio())
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
 
 

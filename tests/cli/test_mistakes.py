@@ -30,17 +30,9 @@ TYPED = {
     "penalties of a method": ("run --set method.penalties=k3", "argument = 'penalties'", "write --penalty NAME"),
     "rates": ("run --set rates=0.1", "--set = 'rates'", "write --set sgd.lr=VALUE"),
     "an environment of nowhere": ("run --task gym --set task.id=Lane-v0", "id = 'Lane-v0'", "is module:Lane-v0"),
-    "an environment as a task": ("run --task math:pi", "task = 'math:pi'", "--task gym --set task.id=NAME"),
-    "a schedule as a rate": (
-        "run --link adam --set adam.lr=cosine",
-        "lr = 'cosine'",
-        "a schedule is a link behind it, ",
-    ),
-    "a schedule as a setting": (
-        "run --set warmup=10",
-        "--set = 'warmup'",
-        "add --link sgd --link lr-schedule --set lr_s",
-    ),
+    "an environment as a task": ("run --task argparse:Namespace", "task = 'argparse", "--task gym --set task.id=NAME"),
+    "a schedule as a rate": ("run --link adam --set adam.lr=cosine", "lr = 'cosine'", "a schedule is a link behind it"),
+    "a schedule as a setting": ("run --set warmup=10", "--set = 'warmup'", "add --link sgd --link lr-schedule "),
     "a schedule as a link": ("run --link adam --link warmup --set adam.lr=1", "'warmup'", "did you mean lr_schedule?"),
     "a metric misspelt": (f"{TWO} --metric trained_retrn --smallest 0.1", "'trained_retrn'", "mean trained_return?"),
     "a setting as an option": ("run --task.arms 3", "option = '--task.arms'", "write --set task.arms=VALUE"),
@@ -59,6 +51,11 @@ WRITTEN = {
         lambda: sim.systems.areal(max_staleness=4),
         "areal argument = 'max_staleness'",
         "did you mean max_head_offpolicyness?",
+    ),
+    "another preset's limit": (
+        lambda: sim.systems.trl(max_off_policy_steps=4),
+        "trl argument = 'max_off_policy_steps'",
+        r"did you mean max_staleness\?",
     ),
     "a preset without its word": (
         lambda: sim.systems.areal(4),
