@@ -84,7 +84,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     checks.require(callable(make), plugins.PARTS[kind], name, "a function that makes one", "name such a function")
     signature = inspect.signature(make)
-    for key in arguments:
+    anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    for key in arguments if not anything else ():
         near = checks.near(key, signature.parameters)
         remedy = f"did you mean {near[0]}?" if near else f"see `asyncsim list {kind} {name}`"
         other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
@@ -95,7 +96,10 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     missing = [
         p.name
         for p in signature.parameters.values()
-        if p.default is p.empty and p.name not in arguments and p.kind is not p.VAR_POSITIONAL
+        if p.default is p.empty
+        and p.name not in arguments
+        and p.kind <= p.KEYWORD_ONLY
+        and p.kind is not p.VAR_POSITIONAL
     ]
     remedy = "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing)
     checks.require(not missing, f"{name} argument", ", ".join(missing), "given", remedy)

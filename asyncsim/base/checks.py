@@ -53,9 +53,7 @@ CALLED = {
     "print_spec": "spec",
 }
 """Names of ours, each with what else people call it."""
-LIMIT = re.compile(
-    r"(max|target)_\w*(stale|off_?policy|lag|age)|stale\w*_(threshold|limit)|buffer_max_stale|staleness$"
-)
+LIMIT = re.compile(r"(max|target)_\w*(stale|off_?policy|lag|age)|stale\w*_(threshold|limit)|buffer_max_|staleness$")
 """What trainers call a limit of staleness."""
 GROUPED = re.compile(r"[-+\d_.eE]*\d_[-+\d_.eE]*")
 """A number with `_`: Python takes 1_0 for ten, and 0_1 for one."""
