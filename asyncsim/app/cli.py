@@ -164,6 +164,7 @@ def compare(o: Options) -> int:
         *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
         *("max_replicates", "seed", "store", "workers"),
     )
+    checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", "write for example method=grpo method=cispo")
     specs = wording.specs_of(o.arms, o.set)
     shared = [word for word in o.set if not wording.of_task(word)]
     tasks = [wording.of_words([*shared, *wording.task_words(o.set, other)], "--also").task for other in o.also]

@@ -5,7 +5,7 @@ import functools
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
@@ -40,7 +40,7 @@ def command(
                 files = streams.Files(paths)
                 status = function(Options(**{**options, **lists}, given=_given(context), files=files))
             except (checks.InputError, checks.RunError) as error:
-                streams.complain(str(error))
+                streams.complain(_typed(str(error), rows))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)
@@ -56,6 +56,22 @@ def command(
         return function
 
     return add
+
+
+def _typed(message: str, known: Container[str]) -> str:
+    """A message in which settings of Python, such as updates=3, are the options that a command has.
+
+    >>> _typed("sampling = 'x': must be known; use sampling='counts', or cut=None", ["sampling", "cut"])
+    "sampling = 'x': must be known; use --sampling counts, or --cut none"
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name = {"samples_per_group": "samples"}.get(found[1], found[1])
+        value = "none" if found[2] == "None" else found[2].strip("'")
+        return f"--{name.replace('_', '-')} {value}" if name in known else found[0]
+
+    head, mark, remedy = message.rpartition("; ")
+    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.-]+'|\d+)(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:
@@ -107,7 +123,18 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         part, dot, key = error.option_name.lstrip("-").partition(".")
         written = f"write --set {part}.{key}=VALUE" if dot else ""
         near = checks.near(part, [each.lstrip("-") for each in error.possibilities or ()], cutoff=0.7)
-        if described and not dot and not near:
+        if checks.near(part, DESCRIBES, cutoff=3.0):
+            near = []
+        takes = {each.name: each.param_type_name for each in context.command.params} if context else {}
+        alone = [name for name in checks.near(part, takes) if takes[name] == "argument"]
+        if alone:
+            written = f"write its value alone, without --{part}"
+        elif {"set", "smallest"} <= set(takes) or {"set", "grid"} <= set(takes):
+            # Words of a spec stand behind --set there.
+            words = {name: DESCRIBES[name].default for name in PARTS}
+            word = "" if near else wording.placed(part.replace("-", "_"), words, "")
+            written = word.replace("write ", "write --set ")
+        elif described and not dot and not near:
             words = {name: _value_of(f"--{name}", arguments) or DESCRIBES[name].default for name in PARTS}
             words |= {"link": [w for o, w in itertools.pairwise(arguments) if o == "--link"]}
             with contextlib.suppress(checks.InputError):

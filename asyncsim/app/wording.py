@@ -34,7 +34,9 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", "write for example load=1.5")
+        kinds = plugins.kinds_of(pair.replace("-", "_"))
+        remedy = f"write {plugins.PARTS[kinds[0]]}={pair}" if kinds else "write for example load=1.5"
+        checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         key = key.strip().replace("-", "_")
         checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
         values[key] = value(text.strip())
@@ -96,10 +98,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     missing = [
         p.name
         for p in signature.parameters.values()
-        if p.default is p.empty
-        and p.name not in arguments
-        and p.kind <= p.KEYWORD_ONLY
-        and p.kind is not p.VAR_POSITIONAL
+        if p.default is p.empty and p.name not in arguments and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
     remedy = "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing)
     checks.require(not missing, f"{name} argument", ", ".join(missing), "given", remedy)
@@ -148,6 +147,11 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.")
     elif grouped.get("policy") and inspect.signature(task.policy).parameters:
         policy = task.policy(**grouped["policy"])
+    remedy = (
+        f"write --policy module --set policy.make={parts['policy']} --set policy.observation=D --set policy.actions=A"
+    )
+    bound = "a policy, not a module of torch alone"
+    checks.require(policy is None or hasattr(policy, "together"), "policy", parts["policy"], bound, remedy)
     made = policy or task.policy()
     # The name of an advantage, as behind --advantage.
     chosen = grouped.get("method", {}).get("advantage")
@@ -244,6 +248,9 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     """The spec of a file, which may name trusted places; options that describe another one are refused."""
     from asyncsim.running.spec import Spec
 
+    described = [name for name in given if name in DESCRIBES]
+    remedy = "separate several names by commas, without spaces"
+    checks.require(path.exists() or not described, "file", str(path), "an existing file, or left out", remedy)
     for name in given:
         option = "--" + name.replace("_", "-")
         checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")
@@ -269,6 +276,9 @@ def _check_parts(
         # Settings of the event model belong to a system.
         option = {"model": "system"}.get(part, part if part in parts else f"link {part}")
         remedy = f"add --{option}{' NAME' if option in parts else ''}" if unused else "name a part of the run"
+        # Of these the option stands in front, not the name.
+        chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
+        remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy
         checks.one_of("--set part", part, used, remedy)
     return by_part
 

@@ -37,6 +37,13 @@ CALLED = {
     "updates": "steps iterations num_updates num_steps n_updates max_steps total_steps",
     "epochs": "ppo_epochs num_epochs n_epochs",
     "task": "env environment",
+    "gym": "cartpole cartpole_v1 acrobot pendulum lunarlander mountaincar atari mujoco gymnasium",
+    "leave_one_out": "rloo loo",
+    "group_std": "grpo z_score",
+    "cuda": "gpu cuda:0",
+    "float32": "fp32 f32 float single",
+    "float64": "fp64 f64 double",
+    "end": "last final",
     "policy": "model network",
     "method": "algo algorithm loss estimator methods",
     "link": "optimizer optim links updater",
@@ -249,6 +256,8 @@ def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
     if getattr(value, "ndim", 0) > 0 or value not in allowed:
         names = [str(name) for name in allowed]
         some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.3) or names[:6])}, ..."
+        close = near(str(value), names, 1, 0.75)
+        remedy = f"did you mean {close[0]}? {remedy}" if close and "did you mean" not in remedy else remedy
         require(False, field, value, "one of " + (", ".join(names) if len(names) <= MANY else some), remedy)
     return value
 

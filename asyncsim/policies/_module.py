@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import checks, outside, plugins
 from asyncsim.base.parts import flag, handed_on, made, whole
 from asyncsim.policies._mlp_network import SAMPLER, Categorical, Networked, checked, merged, passes, rounded
 from asyncsim.policies._policy import Act, Forward, Replicates, fingerprint, numbers
@@ -188,7 +188,8 @@ def module(
     make: Any = handed_on(
         ...,
         "a function that makes the `nn.Module`, called once for each replicate with a seed of its own (a module "
-        "itself: all replicates start from its parameters); it maps observations `[n, D]` to logits `[n, A]`, or with "
+        "itself: all replicates start from its parameters; or the place of either, my.py:Net); "
+        "it maps observations `[n, D]` to logits `[n, A]`, or with "
         "`critic` to logits and values `[n]` or `[n, 1]`",
     ),
     observation: int = whole(..., "D", 1, checks.LARGEST, remedy="give the numbers of an observation"),
@@ -205,6 +206,8 @@ def module(
     >>> policy.size, policy.outputs
     (10, ('log_prob', 'entropy', 'log_probs'))
     """
+    if isinstance(make, str):
+        make = outside.loaded(make, "make")
     if isinstance(make, nn.Module):
         start = copy.deepcopy(make)  # its owner may train it later
         make = lambda: copy.deepcopy(start)  # noqa: E731 - a function of no name, as users write it

@@ -378,7 +378,8 @@ class Spec:
         """
         remedy = "write what Spec.to_dict gives, or `asyncsim run --print-spec` prints"
         checks.require(isinstance(rows, Mapping), "spec", type(rows).__name__, "a mapping", remedy)
-        checks.require(rows.get("format") == FORMAT, "spec format", rows.get("format"), str(FORMAT), remedy)
+        first = f'put "format": {FORMAT} into it; `asyncsim run --print-spec` prints a whole one'
+        checks.require(rows.get("format") == FORMAT, "spec format", rows.get("format"), str(FORMAT), first)
         fields = [field.name for field in dataclasses.fields(cls)]
         given = {name: value for name, value in rows.items() if name != "format"}
         for name in given:

@@ -220,7 +220,7 @@ SAYS = {
     "the sampling": (
         ["run", "--task", "gaussian-bandit", "--sampling", "enumerate"],
         "sampling = 'enumerate'",
-        "use sampling='monte_carlo'",
+        "use --sampling monte_carlo",
     ),
     "how to couple": (["run", "--schedule", "coupled"], "--schedule = 'coupled'", "--system NAME --coupled"),
     "how to use a part": (["run", "--set", "system.load=3"], "--set part = 'system'", "add --system NAME"),
