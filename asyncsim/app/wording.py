@@ -188,11 +188,11 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
 
 def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str, Any]]) -> Any:
     """The method with the penalties and factors that are named, behind its own."""
+    more = dict[str, list[Any]]()
     for option, kind in _ADDED.items():
-        names = words.get(option) or ()
-        more = (build(kind, name, by_part.get(_called(name), {}), f"{_called(name)}.") for name in names)
-        method = method.replace(**{kind: (*getattr(method, kind), *more)}) if names else method
-    return method
+        names = [(name, _called(name)) for name in words.get(option) or ()]
+        more[kind] = [build(kind, name, by_part.get(own.replace("-", "_"), {}), f"{own}.") for name, own in names]
+    return plugins.load("asyncsim.methods", "added", "method")(method, **more) if any(more.values()) else method
 
 
 def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:

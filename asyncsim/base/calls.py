@@ -81,13 +81,20 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
-            # What its owner may change later, as it is now.
-            kept = {k: copy.deepcopy(x) if isinstance(x, (list, dict)) or hasattr(x, "tolist") else x
-                    for k, x in given.items()}  # fmt: skip
+            kept = {k: _as_now(x) for k, x in given.items()}
             _MADE[key] = (reference, Made(name, kept))
         return part
 
     return made
+
+
+def _as_now(value: Any) -> Any:
+    """What its owner may change later, as it is now; parts inside it remember how they were made, copies would not."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_as_now, value))
+    if type(value) is dict:
+        return {key: _as_now(each) for key, each in value.items()}
+    return copy.deepcopy(value) if hasattr(value, "tolist") or isinstance(value, (list, dict)) else value
 
 
 def of(part: Any) -> Made | None:

@@ -1,7 +1,9 @@
 """Mistakes that people made while they worked: each message names the field, the value, the bound and what to do."""
 
+import json
 import re
 import shlex
+import sys
 
 import pytest
 
@@ -38,6 +40,24 @@ TYPED = {
     "a setting as an option": ("run --task.arms 3", "option = '--task.arms'", "write --set task.arms=VALUE"),
     "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates VALUE"),
     "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
+    "a name as a part": (
+        "run --method grpo --set grpo.low=1",
+        "part = 'grpo'",
+        "write method.KEY in place of grpo.KEY",
+    ),
+    "names with a space": ("run --diagnostics ess kl", "file = 'kl'", "separate several names by commas"),
+    "an arm without its word": ("compare grpo cispo --smallest 0.1", "arm grpo = 'grpo'", "write method=grpo"),
+    "a single arm": ("compare method=grpo --smallest 0.1", "arms = ['method=grpo']", "write for example method=grpo"),
+    "a word as an option": (f"{TWO} --smallest 0.1 --task gym", "option = '--task'", "write --set task=VALUE"),
+    "an option of Python": (f"{TWO} --smallest 0.1 --tune x", "tune = 'x'", "--tune none keeps the arms as they are"),
+    "what stands alone": ("verify --claim ess/limit", "option = '--claim'", "write its value alone"),
+    "an environment as a kind": ("run --task cartpole", "task = 'cartpole'", "did you mean gym?"),
+    "another word for a card": ("run --device gpu", "device = 'gpu'", "did you mean cuda?"),
+    "no module is a policy": (
+        "run --policy torch.nn:Identity",
+        "policy = 'torch.nn:I",
+        "--policy module --set policy.make=",
+    ),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -88,3 +108,65 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
 def test_a_call_says_what_to_write(name):
     call, field, remedy = WRITTEN[name]
     assert re.search(remedy, str(refused(field, call)))
+
+
+ENVIRONMENT = """
+import gymnasium, numpy, torch
+
+class Lane(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
+    def reset(self, *, seed=None, options=None):
+        self.left = 5
+        return numpy.zeros(3, numpy.float32), {}
+    def step(self, action):
+        self.left -= 1
+        return numpy.full(3, self.left / 5, numpy.float32), float(action), self.left == 0, False, {}
+
+gymnasium.register("Lane-v0", Lane, max_episode_steps=9)
+
+def net():
+    return torch.nn.Linear(3, 2)
+"""
+
+
+def ended(words, folder):
+    """Where the metrics of a run ended."""
+    with pytest.raises(SystemExit, match="0"):
+        main([*shlex.split(words), "--json", str(folder / "run.json")])
+    return json.loads((folder / "run.json").read_text())
+
+
+def test_an_environment_and_a_network_of_the_current_folder_run(tmp_path, monkeypatch):
+    """As an installed command finds them: Python was not told of the folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each != ""])
+    (tmp_path / "lanes.py").write_text(ENVIRONMENT)
+    words = "run --task gym --set task.id=lanes:Lane-v0 --policy module --set policy.make=lanes.py:net --updates 2"
+    found = ended(f"{words} --set policy.observation=3 --set policy.actions=2 --replicates 2 --samples 2", tmp_path)
+    assert 0 < found["final"]["batch_return"]["value"] < 5 and found["spec"]["policy"] == "module"
+    refused("make = .*a file that exists", sim.policies.module, "no.py:net", 3, 2)
+
+
+def test_penalties_and_factors_are_those_of_python(tmp_path):
+    """Beside them a run without: the words must not be read and dropped."""
+    words = "run --task token-bandit --staleness 2 --method truncated-is --updates 6 --replicates 2 --samples 8 "
+    added = "--penalty k3 --set k3.coefficient=2 --factor token-mask --set token_mask.high=1.01 --set sgd.lr=1 "
+    penalties, factors = [sim.penalties.k3(2.0)], [sim.factors.token_mask(high=1.01)]
+    method = sim.methods.added(sim.methods.truncated_is(), penalties, factors)
+    update = sim.chain(sim.updates.sgd(1.0))
+    spec = sim.Spec(
+        sim.tasks.token_bandit(), sim.schedules.fixed(2), method, update, samples_per_group=8, updates=6, replicates=2
+    )
+    assert sim.Spec.from_dict(json.loads(json.dumps(spec.to_dict()))).method == method
+    wanted = {name: sim.run(spec).final(name).value for name in ("trained_return", "ess")}
+    told = ended(words + added, tmp_path)["final"]
+    plain = ended(f"{words} --set sgd.lr=1", tmp_path)["final"]
+    assert {name: told[name]["value"] for name in wanted} == wanted
+    assert all(plain[name]["value"] != wanted[name] for name in wanted)
+
+
+def test_the_advantage_of_a_method_is_a_name(tmp_path):
+    """`none` was taken for nothing given, and so for the usual baseline."""
+    words = "run --updates 2 --replicates 2 --set method.advantage="
+    assert ended(f"{words}none", tmp_path)["spec"]["advantage"] == "none"
+    assert ended(f"{words}group_mean", tmp_path)["spec"]["advantage"] == "group_mean"
