@@ -4,7 +4,12 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
+import jedi
+
+import asyncsim as sim
+from asyncsim.base import plugins
 from docs import stubs
 from tests.architecture.source import PACKAGE, ROOT
 
@@ -16,6 +21,19 @@ sim.methods.truncated_is("token", cap=None, advantage=sim.advantages.offset(1), 
 sim.methods.reinforce().replace(factors=(sim.factors.token_mask(0, 2),), penalties=(sim.penalties.k3(to="behavior"),))
 sim.systems.areal(4, 32, length=sim.lognormal(1.0, 0.8), load=1.5).staleness(6, 1, 0)
 sim.Spec(sim.tasks.gym(), sim.systems.synchronous(), sim.methods.a2c(), sim.chain(), diagnostics=[sim.diagnostics.ess])
+print(sim.compare(spec, spec.replace(method=sim.methods.gspo()), smallest=0.01, over="end").row())
+sim.compare({"a": spec, "b": spec}, smallest=0.01, tasks=[sim.tasks.token_bandit(4, 8)], seed=3)
+trace.final("ess").value + trace.final("ess").error
+sim.Trace.load("run.npz").table().shape
+sim.plot(trace, "run.png")
+sim.sweep(lambda staleness: spec, {"staleness": [0, 4]}, replicates=8)
+sim.power(spec, effect=0.01)
+sim.predict(trace, "ess", lead=(0, 5)), sim.diagnose("telemetry.csv")
+sim.verify("ess/limit", at={"sigma": 1.0})
+sim.methods.added(sim.methods.grpo(), penalties=[sim.penalties.k3(0.01)])
+sim.systems.trl(64, max_staleness=4, length="lognormal:5:1", load=1.2, model={"rate": 30})
+sim.policies.module("my.py:net", observation=4, actions=2)
+sim.chain(sim.updates.adam(0.01), sim.updates.lr_schedule(warmup=10, decay="cosine", updates=100))
 """
 WRONG = """
 sim.methods.gpro()  # attr-defined
@@ -37,6 +55,17 @@ sim.updates.sgd()  # call-arg
 sim.updates.adam("fast")  # arg-type
 sim.tasks.softmax_bandit(arms=2.5)  # arg-type
 sim.systems.areal(4, 32)  # call-arg
+sim.systems.areal(max_staleness=4)  # call-arg
+sim.methods.grpo().replace(1)  # call-arg
+sim.comapre(spec, smallest=0.1)  # attr-defined
+sim.compare(spec, spec)  # call-arg
+sim.compare(spec, spec, smallest="small")  # arg-type
+trace.finl("ess")  # attr-defined
+trace.final("ess").mean  # attr-defined
+sim.Spec()  # call-arg
+sim.Spec(spec.task, spec.system, spec.method, sim.updates.adam(0.1))  # arg-type
+spec.updats  # attr-defined
+sim.methods.added(sim.methods.grpo(), penalty=())  # call-arg
 sim.systems.areal(4, 32, max_concurrent_rollouts="many", length=1.0, load=1.0)  # arg-type
 sim.systems.verl_separate_async(8, max_off_policy_strategy="stop", length=1.0)  # arg-type
 """
@@ -62,3 +91,29 @@ def test_mypy_refuses_every_wrong_call_and_no_right_one(tmp_path):
     found = {(int(line), code) for line, code in re.findall(r"calls\.py:(\d+): error: .*\[(.*)\]", said.stdout)}
     lines = enumerate(calls.read_text().splitlines(), 1)
     assert found == {(line, text.partition("  # ")[2]) for line, text in lines if "  # " in text}, said.stdout
+
+
+def test_an_editor_completes_names_and_arguments(tmp_path):
+    """Of text alone, as an editor reads it, and of living objects, as a notebook does."""
+    # Other folders of the checkout would be opened.
+    outside = [place for place in sys.path if place and not (ROOT in Path(place).parents and ".venv" not in place)]
+    project = jedi.Project(tmp_path, sys_path=[str(ROOT), *outside], smart_sys_path=False)
+
+    def names(text, live):
+        alone = jedi.Script(f"import asyncsim as sim\n{text}", project=project)
+        code = jedi.Interpreter(text, [{"sim": sim}], project=project) if live else alone
+        return {each.name for each in code.complete()}
+
+    for live in (False, True):
+        assert names("sim.", live) >= {*sim.NAMES, *sim.PACKAGES}
+        assert names("sim.systems.ar", live) == {"areal"}
+        assert names("sim.systems.areal(max_", live) == {"max_concurrent_rollouts=", "max_head_offpolicyness="}
+        assert names("sim.Spec(min", live) >= {"minibatches="} and names("sim.compare(small", live) == {"smallest="}
+    assert names("sim.run(sim.Spec()).fin", live=False) == {"final"}
+
+
+def test_dir_shows_public_names_alone():
+    assert dir(sim) == sorted({*sim.NAMES, *sim.PACKAGES})
+    for package in (getattr(sim, kind) for kind in plugins.PARTS):
+        shown = {name for name in dir(package) if not name.startswith("__")}
+        assert shown == {*plugins.summaries(package.__name__), *vars(package)["_beside"]}
