@@ -44,7 +44,8 @@ def names(kind: str) -> list[dict[str, str]]:
     for name, path in claims.claims().items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         rows.append({"name": name, "summary": docstring.splitlines()[0]})
-    return rows
+    others = outside.registered("asyncsim.claims")
+    return [*rows, *({"name": n, "summary": f"of another package, {value}."} for n, value in others.items())]
 
 
 def kinds() -> list[dict[str, str]]:
