@@ -323,7 +323,7 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
     else:
         sentences += [
             f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
-            f"`{_again(verdict, page)}`",
+            f"`{_again(verdict, page)}`"
         ]
     if not math.isnan(verdict.p) and id in claims.claims():
         sentences += [

@@ -124,7 +124,8 @@ def verify_one(
         remedy = "return {'mean': trace.final('ess')}, or sim.Estimate(value, error)"
         checks.require(fits, f"{claim.id}.measure", estimates, "a dict of sim.Estimate by quantity", remedy)
     predicted = [
-        {} if isinstance(each, Unmeasured) else claim.predict(point) for point, each in zip(points, measured, strict=True)
+        {} if isinstance(each, Unmeasured) else claim.predict(point)
+        for point, each in zip(points, measured, strict=True)
     ]
     if asked and not isinstance(first := measured[0], Unmeasured):
         measured = [_seen(first, predicted[0])]

@@ -43,7 +43,9 @@ def taken(subject: Any) -> str:
 def _take(subject: Any, id: str) -> str:
     """Keep a claim from outside, checked as far as it can be without measuring it; an instance is its own point."""
     home: Any = subject if isinstance(subject, type) else type(subject)
-    checks.require(issubclass(home, _claim.Claim), "claim", id, "a class of sim.claims.Claim", "inherit sim.claims.Claim")
+    checks.require(
+        issubclass(home, _claim.Claim), "claim", id, "a class of sim.claims.Claim", "inherit sim.claims.Claim"
+    )
     for name in ("predict", "measure"):
         written = getattr(home, name) is not getattr(_claim.Claim, name)
         checks.require(written, f"{id}.{name}", None, "a method", f"define {name}, see docs/conjecture.md")
