@@ -178,6 +178,7 @@ def run(spec: Spec, o: Options) -> int:
             ],
             "accumulated": trace.accumulated,
             "diverged": int((trace.diverged >= 0).sum()),
+            "why_diverged": trace.why_diverged(),
             "staleness": trace.staleness().tolist(),
         }
         o.files.json({**result, **header, "knobs": trace.header["settings"]})
@@ -241,6 +242,8 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
         print(f"  {'diverged replicates':{width}} {int((part.diverged >= 0).sum()):12d}")
+        if why := part.why_diverged():
+            print(f"  {why}")
     if len(ends) > SETTINGS:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 

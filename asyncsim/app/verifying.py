@@ -46,10 +46,11 @@ def verify(
     Arguments: `claim`, an id of `sim.claims.claims()`, or a conjecture of one's own: a class that inherits
     `sim.claims.Claim`, its instance (that point alone), or its place, my.py:MyClaim. Defects of such a claim are always
     planted; unless it has some and all are caught, it "holds, not tested" at best. `size`, "quick", or "full" (half the
-    effect, more points); `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and try the wrong formulas.
-    `at`: parameters that replace those of the trial's first point. Where the statement holds, but its trial or a limit
-    of the product cannot judge it, the verdict is "outside", and its reason names bound and remedy. `workers`:
-    processes among which claims are spread (default: one a core; few claims are measured in this process); verdicts do
+    effect, more points); `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and
+    try the wrong formulas. `at`: parameters that replace those of the trial's first point. Where the statement holds,
+    but its trial or a limit of the product cannot judge it, the verdict is "outside", and its reason names bound and
+    remedy. `workers`: processes among which claims are spread (default: one a core; few claims are measured in this
+    process); verdicts do
     not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown claim, or a point
     outside of the claim's domain, where nothing is stated.
 
