@@ -17,6 +17,7 @@ from asyncsim.app import evidence
 from asyncsim.base import records
 from asyncsim.base.notation import measurement
 from asyncsim.base.records import LOOSE, UNTESTED, Comparison, Verdict
+from asyncsim.claims import _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS
 
 TOGETHER = 0.01
@@ -325,15 +326,14 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
             f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
             f"`{_again(verdict, page)}`"
         ]
-    if not math.isnan(verdict.p) and id in claims.claims():
-        sentences += [
+        own = f"yours? Either predict of {id} is wrong, or its measure runs something else than you meant."
+        theory = [
             "theory? If it stays violated, compare predict(point) and cross_check(point) of "
             f"`sim.claims.claim({id!r})`.",
             f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what "
             "this trial notices.",
         ]
-    elif not math.isnan(verdict.p):
-        sentences.append(f"yours? Either predict of {id} is wrong, or its measure runs something else than you meant.")
+        sentences += [own] if _registry.own(id) else theory
     if id in claims.claims():
         trial = claims.trial(id)
         sentences.append(f"suspects? It goes through: {trial.through}. Its defects: {'; '.join(trial.defects)}.")

@@ -248,10 +248,8 @@ class Answer:
         alike = len({other.replicates for other in on.arms}) == 1
         over = "" if alike else f" of {arm.replicates} replicates"
         mean = f"mean {notation.number(arm.mean)}{over}, " if self.statistic in ("mean", "improvement") else ""
-        best, lost = (
-            "not tuned",
-            f", {arm.diverged} diverged ({arm.why.partition(' diverged ')[2]})" if arm.diverged else "",
-        )
+        best, why = "not tuned", arm.why.partition(" diverged ")[2]
+        lost = f", {arm.diverged} diverged ({why})" if arm.diverged else ""
         if arm.tuned.knob:
             low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
             best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
@@ -309,7 +307,8 @@ class Sweep:
 
         Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `diverged_at`,
         `replicates`. `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the
-        share that left the finite range, `diverged_at` the median update at which they did. `replicates` counts those with a value.
+        share that left the finite range, `diverged_at` the median update at which they did. `replicates` counts
+        those with a value.
         """  # fmt: skip
         import pandas as pd
 
@@ -369,7 +368,7 @@ def mean_of(row: Mapping[str, Any] | None) -> str:
     """A mean with half its interval, in words; an interval of nothing but rounding is 0."""
     if row is None:
         return "failed"
-    if row["diverged"] == 1.0:
+    if row.get("diverged") == 1.0:
         return f"all diverged, half by update {row['diverged_at']:.0f}"
     if row["replicates"] == 0:
         return "no value"

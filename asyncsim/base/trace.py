@@ -227,8 +227,8 @@ class Trace:
             grown = size > np.finfo(self.parameters.dtype).max ** GROWN
             what = f"their weights grew until they overflowed (to {size[grown].max(initial=0.0):.2g}): lower the rate"
             other = (
-                "one update was NaN, infinite or huge while weights were at most "
-                f"{size[~grown].max(initial=0.0):.2g}: look for a loss, ratio or reward that is not finite, or a huge rate"
+                f"one update was NaN, infinite or huge (weights at most {size[~grown].max(initial=0.0):.2g} before): "
+                "look for a loss, ratio or reward that is not finite, or a huge rate"
             )
             counts = ((int(grown.sum()), what), (int((~grown).sum()), other))
             text += "; " + "; ".join(f"in {count} {reason}" for count, reason in counts if count)
