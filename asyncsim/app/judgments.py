@@ -207,7 +207,7 @@ def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidenc
 
     grid = Table(box=None, pad_edge=False)
     for name in ("claim", "quantity", "prediction", "measured [interval]", "verdict", "seconds"):
-        grid.add_column(name, justify="right" if name in ("prediction", "seconds") else "left")
+        grid.add_column(name, justify="right" if name in ("prediction", "seconds") else "left", overflow="fold")
     if bets:
         grid.add_column("e", justify="right")
     defects = defects or any(v.defects for v in verdicts)
