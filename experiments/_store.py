@@ -242,6 +242,8 @@ def _trusted(
     found = _manifest(where)
     if found is None:
         raise checks.InputError("rows", where.name, "made before they are read", remedy)
+    whose, snake = found["spec"].get("experiment"), name.replace("-", "_")
+    checks.require(whose in (None, snake), f"rows in {where.name}", f"of experiment {whose}", f"of {snake}", remedy)
     settings = found["spec"].get("settings", []) if own else settings_of(module, quick)
     mine, theirs = digest(settings, module.COLUMNS), found["digest"]
     checks.require(theirs == mine, f"settings of the rows in {where.name}", theirs, f"{mine}, the experiment's", remedy)

@@ -47,7 +47,8 @@ def names(kind: str) -> list[dict[str, str]]:
     for name, path in claims.claims().items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         rows.append({"name": name, "summary": docstring.splitlines()[0]})
-    return rows
+    others = outside.registered("asyncsim.claims")
+    return [*rows, *({"name": n, "summary": f"of another package, {value}."} for n, value in others.items())]
 
 
 def _conformance(kind: str) -> dict[str, tuple[str, str]]:
@@ -203,6 +204,7 @@ def run(spec: Spec, o: Options) -> int:
             ],
             "accumulated": trace.accumulated,
             "diverged": int((trace.diverged >= 0).sum()),
+            "why_diverged": trace.why_diverged(),
             "staleness": trace.staleness().tolist(),
         }
         o.files.json({**result, **header, "knobs": trace.header["settings"]})
@@ -266,6 +268,8 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
         print(f"  {'diverged replicates':{width}} {int((part.diverged >= 0).sum()):12d}")
+        if why := part.why_diverged():
+            print(f"  {why}")
     if len(ends) > SETTINGS:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 

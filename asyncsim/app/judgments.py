@@ -16,7 +16,8 @@ from asyncsim import claims, validation
 from asyncsim.app import evidence
 from asyncsim.base import records
 from asyncsim.base.notation import measurement
-from asyncsim.base.records import LOOSE, Comparison, Verdict
+from asyncsim.base.records import LOOSE, UNTESTED, Comparison, Verdict
+from asyncsim.claims import _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS
 
 TOGETHER = 0.01
@@ -25,8 +26,11 @@ SLOWEST = 5
 """Claims whose seconds are named."""
 COVERAGE = "coverage.json"
 """Beside this file: small faults at places drawn by chance, and which claim sees each."""
-SUCCESSES = ("held", LOOSE)
-"""Verdicts that leave nothing to do; the second is that of a bound with a term that nothing attains."""
+SUCCESSES = ("held", LOOSE, UNTESTED)
+"""Verdicts that leave nothing to do; the second is that of a bound with a term that nothing attains.
+
+The third is that of a user's claim without defects that its measurement has caught.
+"""
 HELD, VIOLATED, INCONCLUSIVE = 0, 1, 3
 NAMED = 5
 """Claims that the advice names, at most."""
@@ -203,9 +207,10 @@ def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidenc
 
     grid = Table(box=None, pad_edge=False)
     for name in ("claim", "quantity", "prediction", "measured [interval]", "verdict", "seconds"):
-        grid.add_column(name, justify="right" if name in ("prediction", "seconds") else "left")
+        grid.add_column(name, justify="right" if name in ("prediction", "seconds") else "left", overflow="fold")
     if bets:
         grid.add_column("e", justify="right")
+    defects = defects or any(v.defects for v in verdicts)
     if defects:
         grid.add_column("planted defects")
     for v in verdicts:
@@ -229,15 +234,16 @@ def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidenc
 def lines(page: Page, defects: bool) -> list[str]:
     """How many claims have which verdict, what they cost, and the error rates of one and of all together."""
     verdicts = page.verdicts
-    held, loose = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
+    held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
     rates = f"false fail <= {FALSE_FAIL:g} each, false pass <= {FALSE_PASS:g}"
     beyond = page.summary["counts"]["outside"]
     others = f", {loose} hold without being tight" * bool(loose) + f", {beyond} outside" * bool(beyond)
+    others += f", {untested} hold without a test against defects" * bool(untested)
     line = f"{held} of {len(verdicts)} claims held{others} ({rates})"
-    if defects:
+    if defects or any(v.defects for v in verdicts):
         caught = sum(d["verdict"] == "violated" for v in verdicts for d in v.defects)
         line += f"; {caught} of {sum(len(v.defects) for v in verdicts)} planted defects turned their claim to violated"
-    loosest = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict == LOOSE]
+    loosest = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED)]
     return [line, *loosest, f"measured in {cost(page.summary)}", together(page)]
 
 
@@ -318,12 +324,16 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
     else:
         sentences += [
             f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
-            f"`{_again(verdict, page)}`",
+            f"`{_again(verdict, page)}`"
+        ]
+        own = f"yours? Either predict of {id} is wrong, or its measure runs something else than you meant."
+        theory = [
             "theory? If it stays violated, compare predict(point) and cross_check(point) of "
             f"`sim.claims.claim({id!r})`.",
             f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what "
             "this trial notices.",
         ]
+        sentences += [own] if _registry.own(id) else theory
     if id in claims.claims():
         trial = claims.trial(id)
         sentences.append(f"suspects? It goes through: {trial.through}. Its defects: {'; '.join(trial.defects)}.")

@@ -10,6 +10,7 @@ from asyncsim import claims
 from asyncsim.app import commands, judgments, reporting, streams, verifying
 from asyncsim.app.evidence import Ledger
 from asyncsim.base import checks, progress, records, stopping, workers
+from asyncsim.claims import _registry
 from asyncsim.claims._trial import SIZES
 
 EVIDENCE = Path("build/evidence.json")
@@ -44,11 +45,13 @@ def announced(*arguments: Any) -> records.Verdict:
 def verify(request: Request, report: Path | None, json_path: Path | None = None) -> tuple[dict[str, Any], int]:
     """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
-    ids = list(dict.fromkeys(claims.claim(name).id for name in request.claims)) or verifying.every_claim()
+    ids = list(dict.fromkeys(map(_registry.taken, request.claims))) or verifying.every_claim()
     ledger = None
     if request.size == LONG:
         # It asks at the trials' own points only.
         checks.require(request.at is None, "--at", request.at, f"left out beside --size {LONG}", "take --size full")
+        mine = [id for id in ids if _registry.own(id)]
+        checks.require(not mine, "--size", LONG, f"quick or full for {', '.join(mine)}", "take --size full and --seed")
         ledger = Ledger(request.evidence or EVIDENCE)
     else:
         path = request.evidence

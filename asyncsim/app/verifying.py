@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim import claims, validation
-from asyncsim.base import calls, checks
+from asyncsim.base import calls, checks, records
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
-from asyncsim.claims import _claim
+from asyncsim.claims import _claim, _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Plant, untouched
 
 EACH = 8
@@ -32,7 +32,7 @@ ALIKE = 1e-12
 
 @calls.named
 def verify(
-    claim: str | None = None,
+    claim: Any = None,
     size: str = "quick",
     defects: bool = False,
     seed: int = 0,
@@ -44,11 +44,14 @@ def verify(
     A true claim is called violated with probability at most 1e-3. One that is off by the trial's effect is called held
     with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities and expectations.
 
-    Arguments: `claim`, an id of `sim.claims.claims()`; `size`, "quick", or "full" (half the effect, more points);
-    `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and try the wrong formulas.
-    `at`: parameters that replace those of the trial's first point. Where the statement holds, but its trial or a limit
-    of the product cannot judge it, the verdict is "outside", and its reason names bound and remedy. `workers`:
-    processes among which claims are spread (default: one a core; few claims are measured in this process); verdicts do
+    Arguments: `claim`, an id of `sim.claims.claims()`, or a conjecture of one's own: a class that inherits
+    `sim.claims.Claim`, its instance (that point alone), or its place, my.py:MyClaim. Defects of such a claim are always
+    planted; unless it has some and all are caught, it "holds, not tested" at best. `size`, "quick", or "full" (half the
+    effect, more points); `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and
+    try the wrong formulas. `at`: parameters that replace those of the trial's first point. Where the statement holds,
+    but its trial or a limit of the product cannot judge it, the verdict is "outside", and its reason names bound and
+    remedy. `workers`: processes among which claims are spread (default: one a core; few claims are measured in this
+    process); verdicts do
     not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown claim, or a point
     outside of the claim's domain, where nothing is stated.
 
@@ -56,7 +59,7 @@ def verify(
     'held'
     """
     if claim is not None:
-        return verify_one(claim, size, defects, seed, at)
+        return verify_one(_registry.taken(claim), size, defects, seed, at)
     checks.require(at is None, "at", at, "used with one claim", "name the claim")
     return verify_many(every_claim(), size, defects, seed, workers=workers)
 
@@ -112,25 +115,34 @@ def verify_one(
     factor = SIZES[checks.one_of("size", size, SIZES, "choose how much to measure")]
     asked = at is not None
     points = (_point_at(claim, trial, at),) if at is not None else trial.at(size)
+    # A mistake in what a user wrote contradicts nothing, and catches no defect.
+    own = _registry.own(claim.id)
     start, effect = time.perf_counter(), SPARE[size] * factor * trial.effect
-    measured = [_measured(trial, point, effect, seed, untouched, asked) for point in points]
+    measured = [_measured(trial, point, effect, seed, untouched, asked or own) for point in points]
+    for estimates in measured:
+        fits = isinstance(estimates, Unmeasured) or (
+            isinstance(estimates, dict) and all(isinstance(each, Estimate) for each in estimates.values())
+        )
+        remedy = "return {'mean': trace.final('ess')}, or sim.Estimate(value, error)"
+        checks.require(fits, f"{claim.id}.measure", estimates, "a dict of sim.Estimate by quantity", remedy)
     predicted = [
-        {} if isinstance(own, Unmeasured) else claim.predict(point) for point, own in zip(points, measured, strict=True)
+        {} if isinstance(each, Unmeasured) else claim.predict(point)
+        for point, each in zip(points, measured, strict=True)
     ]
-    if asked and not isinstance(own := measured[0], Unmeasured):
-        measured = [_seen(own, predicted[0])]
+    if asked and not isinstance(first := measured[0], Unmeasured):
+        measured = [_seen(first, predicted[0])]
 
     def joined(points: Sequence[Point], found: Sequence[Measured], right: Sequence[Any], factor: float) -> Verdict:
         return validation.join(claim, points, found, right, factor * trial.effect, FALSE_FAIL, FALSE_PASS)
 
     verdict = joined(points, measured, predicted, factor)
-    if defects:
+    if defects or own:
         planted, wrong = [], []
         for each, (plant, point) in trial.planted().items():
             right = [claim.predict(point)]
             # Most mistakes are so large that a ninth of the samples shows them.
             for times in (COARSE, 1.0):
-                seen = _measured(trial, point, times * trial.effect, seed, plant)
+                seen = _measured(trial, point, times * trial.effect, seed, plant, own)
                 found = joined((point,), [seen], right, times)
                 if found.verdict == "violated":
                     break
@@ -139,7 +151,20 @@ def verify_one(
             found = joined(points, measured, [formula(point) for point in points], factor)
             wrong.append({"name": each, "verdict": found.verdict})
         verdict = dataclasses.replace(verdict, defects=tuple(planted), formula_defects=tuple(wrong))
+        if own and verdict.verdict in (records.LOOSE, "held"):
+            verdict = _tested(verdict)
     return dataclasses.replace(verdict, seconds=time.perf_counter() - start)
+
+
+def _tested(verdict: Verdict) -> Verdict:
+    """The verdict of a user's claim, which is no more than the defects that its measurement has caught."""
+    passed = [each["name"] for each in verdict.defects if each["verdict"] != "violated"]
+    if verdict.defects and not passed:
+        return verdict
+    what = f"planted and not caught: {', '.join(passed)}" if passed else "no defect was planted"
+    reason = f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake"
+    more = f"; {verdict.reason}" * (verdict.verdict == records.LOOSE)
+    return dataclasses.replace(verdict, verdict=records.UNTESTED, reason=reason + more)
 
 
 def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant, asked: bool = False) -> Measured:

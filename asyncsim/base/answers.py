@@ -126,6 +126,8 @@ class Arm:
     diverged: int
     curve: np.ndarray = field(repr=False, compare=False)
     """Mean of the metric over replicates, `[U/every]`."""
+    why: str = ""
+    """When and why replicates of the first run that lost some diverged."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,8 @@ class Answer:
         alike = len({other.replicates for other in on.arms}) == 1
         over = "" if alike else f" of {arm.replicates} replicates"
         mean = f"mean {notation.number(arm.mean)}{over}, " if self.statistic in ("mean", "improvement") else ""
-        best, lost = "not tuned", f", {arm.diverged} diverged" if arm.diverged else ""
+        best, why = "not tuned", arm.why.partition(" diverged ")[2]
+        lost = f", {arm.diverged} diverged ({why})" if arm.diverged else ""
         if arm.tuned.knob:
             low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
             best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
@@ -302,9 +305,10 @@ class Sweep:
     def table(self) -> pd.DataFrame:
         """One row per setting and metric.
 
-        Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `replicates`.
-        `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the share that left
-        the finite range. `replicates` counts those with a value.
+        Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `diverged_at`,
+        `replicates`. `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the
+        share that left the finite range, `diverged_at` the median update at which they did. `replicates` counts
+        those with a value.
         """  # fmt: skip
         import pandas as pd
 
@@ -362,8 +366,12 @@ def cell(value: Any) -> str:
 
 def mean_of(row: Mapping[str, Any] | None) -> str:
     """A mean with half its interval, in words; an interval of nothing but rounding is 0."""
-    if row is None or row["replicates"] == 0:
-        return "failed" if row is None else "no value"
+    if row is None:
+        return "failed"
+    if row.get("diverged") == 1.0:
+        return f"all diverged, half by update {row['diverged_at']:.0f}"
+    if row["replicates"] == 0:
+        return "no value"
     half = (row["high"] - row["low"]) / 2.0
     half = 0.0 if half <= 1e-12 * abs(row["mean"]) else half
     return notation.number(row["mean"]) + (f" +-{half:.2g}" if math.isfinite(half) else "")
@@ -375,6 +383,7 @@ def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any
     Replicates without a value (NaN) are left out of all but `diverged`; `replicates` counts the others.
     """
     share = 0.0 if diverged is None else float((diverged >= 0).mean())
+    at = float(np.median(diverged[diverged >= 0])) if diverged is not None and share else math.nan
     values = values[~np.isnan(values)]
     n, mean, error, half, median = len(values), math.nan, math.nan, math.nan, math.nan
     if n > 0:
@@ -384,7 +393,7 @@ def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any
             error = float(values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf
         half = uncertainty.critical(0.05, n - 1) * error if n > 1 else math.inf
     numbers = {"mean": mean, "standard_error": error, "low": mean - half, "high": mean + half, "median": median}
-    return {**numbers, "diverged": share, "replicates": n}
+    return {**numbers, "diverged": share, "diverged_at": at, "replicates": n}
 
 
 @dataclass(frozen=True)

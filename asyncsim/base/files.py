@@ -85,6 +85,10 @@ def writable(field: str, path: Where) -> Path:
         real = Path(os.path.realpath(path))
         above = next((parent for parent in real.parents if parent.exists()), real)
         room = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+        if room and status is None:
+            # Folders of the system, as /proc, grant what they then refuse.
+            with tempfile.TemporaryFile(dir=above):
+                pass
         # A file that is read-only for everybody stays as it is, even for an administrator.
         permission = status is not None and os.access(path, os.W_OK) and bool(status.st_mode & WRITES)
     except (OSError, ValueError) as error:

@@ -22,7 +22,9 @@ KINDS = ("identity", "expectation", "distribution", "bound", "exponent", "orderi
 STATUSES = ("exact", "asymptotic", "conditional", "paper's claim", "open")
 LOOSE = "holds, not tight"
 """Verdict of a bound that nothing exceeded, but that could be lower in some part without being contradicted."""
-VERDICTS = ("held", LOOSE, "violated", "inconclusive", "outside")
+UNTESTED = "holds, not tested"
+"""Verdict of a user's claim that would be held, were its measurement tested against planted defects."""
+VERDICTS = ("held", LOOSE, UNTESTED, "violated", "inconclusive", "outside")
 SHOWN = 6
 """Comparisons that a printed verdict shows."""
 LONGEST = 60
@@ -232,6 +234,7 @@ class Verdict:
             lines.append("  " + (f"at {place}: " if place else "") + str(row).removeprefix("held: "))
         remainder = len(self.points) - len(tightest)
         lines += [f"  and {remainder} comparisons of more margin"] if remainder else []
+        lines += [f"  {self.reason}"] if self.verdict == UNTESTED else []
         return "\n".join([*lines, *(f"  {part}" for part in self.terms if not part.tight)])
 
     def _repr_html_(self) -> str:

@@ -23,6 +23,10 @@ NAMED = 6
 LONGEST = 480
 """Signs of that form."""
 ARRAYS = ("updates", "parameters", "diverged", "realization")
+GROWN = 0.2
+"""Power of the largest number beyond which the weights of a replicate that diverged had grown."""
+BEFORE = ("gradient_norm", "ess", "max_ratio", "kl")
+"""Metrics that are told of replicates that diverged."""
 ENDS = 24
 """Rows that a notebook shows of it."""
 
@@ -191,8 +195,9 @@ class Trace:
         window = np.where(self.diverged >= 0, np.nan, self[name][-rows:])
         # A missing number inside the window (a cosine to a zero gradient, say) takes nothing from the others.
         count = np.isfinite(window).sum(axis=0)
+        why = self.why_diverged() or "record a metric that has a value there"
         estimate = self._mean(np.where(count > 0, np.nansum(window, axis=0) / np.maximum(count, 1), np.nan))
-        checks.require(estimate is not None, "metric", name, "finite in some replicate at the end", "all diverged")
+        checks.require(estimate is not None, "metric", name, "finite in some replicate at the end", why)
         assert estimate is not None
         return estimate
 
@@ -203,6 +208,39 @@ class Trace:
             single = values[finite]
             return records.Estimate(float(single[0]), error=math.inf, independent=False) if len(single) else None
         return uncertainty.between(values[finite], self.realization[finite], self.schedule.random)
+
+    def why_diverged(self) -> str:
+        """How many replicates diverged, at which updates and why, in words; empty where none did.
+
+        A frozen replicate keeps the weights before the update that left the finite range. They are very large where the
+        weights grew until they overflowed; else a single update was not finite, or too large. Beside that, medians of
+        the last gradient norm, ESS and ratio metrics that were recorded before.
+        """
+        lost = np.flatnonzero(self.diverged >= 0)
+        if not len(lost):
+            return ""
+        first, last = int(self.diverged[lost].min()), int(self.diverged[lost].max())
+        when = f"update {first}" if first == last else f"updates {first} to {last}"
+        text = f"{len(lost)} of {self.replicates} diverged at {when}"
+        if np.issubdtype(self.parameters.dtype, np.floating):
+            size = np.abs(self.parameters[lost]).max(axis=1, initial=0.0)
+            grown = size > np.finfo(self.parameters.dtype).max ** GROWN
+            what = f"their weights grew until they overflowed (to {size[grown].max(initial=0.0):.2g}): lower the rate"
+            other = (
+                f"one update was NaN, infinite or huge (weights at most {size[~grown].max(initial=0.0):.2g} before): "
+                "look for a loss, ratio or reward that is not finite, or a huge rate"
+            )
+            counts = ((int(grown.sum()), what), (int((~grown).sum()), other))
+            text += "; " + "; ".join(f"in {count} {reason}" for count, reason in counts if count)
+        before = self.updates[:, None] < self.diverged[lost]
+        shown = []
+        for name in [each for each in BEFORE if each in self.metrics]:
+            values = np.where(before & np.isfinite(self.metrics[name][:, lost]), self.metrics[name][:, lost], np.nan)
+            rows = np.isfinite(values)
+            at = len(rows) - 1 - rows[::-1].argmax(axis=0)
+            known = values[at, np.arange(len(lost))][rows.any(axis=0)]
+            shown += [f"{name} {np.median(known):.2g}"] if len(known) else []
+        return text + f" (last recorded before: {', '.join(shown)})" * bool(shown)
 
     def staleness(self) -> np.ndarray:
         """Share of trajectories at each head staleness 0, 1, ... versions, over all batches and realizations."""

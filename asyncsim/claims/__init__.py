@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from asyncsim.base.declared import Choice, Count, Flag, Integer, Positive, Real, Staleness, Vector
+from asyncsim.claims._claim import Claim
 from asyncsim.claims._papers import papers
 from asyncsim.claims._registry import claim, claims, trial
+from asyncsim.claims._trial import replaced
 
 if TYPE_CHECKING:
     from asyncsim.claims.staleness_rules._facts import PredictedStaleness
 
 __all__ = ["claim", "claims", "papers", "predicted_staleness", "trial"]
+__all__ += ["Choice", "Claim", "Count", "Flag", "Integer", "Positive", "Real", "Staleness", "Vector", "replaced"]
 
 
 def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:

@@ -39,18 +39,18 @@ class Claim(Declared):
     and the point at which the verdict must flip where that is not the first. So reading a claim loads no `lab`.
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = "expectation"
     status: ClassVar[str] = "exact"
-    source: ClassVar[str]
+    source: ClassVar[str] = "a user's conjecture"
     relative_to: ClassVar[str] = "value"
-    wrong: ClassVar[Mapping[str, Callable[[Any], Quantities]]]
+    wrong: ClassVar[Mapping[str, Callable[[Any], Quantities]]] = {}
     terms: ClassVar[Mapping[str, Callable[[Any, float], Quantities]]] = {}
     through: ClassVar[str] = "loop"
     effect: ClassVar[float] = 0.02
-    points: ClassVar[tuple[Point, ...]]
+    points: ClassVar[tuple[Point, ...]] = ()
     more: ClassVar[tuple[Point, ...]] = ()
     loose: ClassVar[frozenset[str]] = frozenset()
-    defects: ClassVar[Mapping[str, Callable[[], Plant | tuple[Plant, Point]]]]
+    defects: ClassVar[Mapping[str, Callable[[], Plant | tuple[Plant, Point]]]] = {}
 
     def predict(s) -> Quantities:
         """Quantities by name."""

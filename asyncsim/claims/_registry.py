@@ -3,8 +3,9 @@
 import importlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from asyncsim.base import checks, records
+from asyncsim.base import checks, outside, records
 from asyncsim.claims import _claim
 
 
@@ -20,12 +21,59 @@ def claims() -> dict[str, Path]:
     return {id: file for id, file in found.items() if file.parent.name != "lab"}
 
 
+_OWN: dict[str, type[_claim.Claim]] = {}
+"""Claims of users and of other packages by id."""
+
+
+def own(id: str) -> bool:
+    """Whether a claim comes from outside of this package."""
+    return id in _OWN
+
+
+def taken(subject: Any) -> str:
+    """The id of what a user puts on trial: an id or place, which is read anew, a class of a claim, or its instance."""
+    if isinstance(subject, (type, _claim.Claim)):
+        home = subject if isinstance(subject, type) else type(subject)
+        return _take(subject, f"{home.__module__}:{home.__qualname__}")
+    _OWN.pop(subject, None)
+    return known(subject)
+
+
+def _take(subject: Any, id: str) -> str:
+    """Keep a claim from outside, checked as far as it can be without measuring it; an instance is its own point."""
+    home: Any = subject if isinstance(subject, type) else type(subject)
+    checks.require(
+        issubclass(home, _claim.Claim), "claim", id, "a class of sim.claims.Claim", "inherit sim.claims.Claim"
+    )
+    for name in ("predict", "measure"):
+        written = getattr(home, name) is not getattr(_claim.Claim, name)
+        checks.require(written, f"{id}.{name}", None, "a method", f"define {name}, see docs/conjecture.md")
+    checks.one_of(f"{id}.kind", home.kind, records.KINDS, "say what kind of statement it is")
+    if not isinstance(subject, type):
+        words = {"points": (dict(vars(subject)),), "more": (), "__doc__": home.__doc__, "__module__": home.__module__}
+        home = type(home.__name__, (home,), words)
+    listed = isinstance(home.points, (tuple, list)) and len(home.points) > 0
+    checks.require(listed, f"{id}.points", home.points, "a tuple of points", "write points = ({'staleness': 4},)")
+    for point in (*home.points, *home.more):
+        predicted = home(point).predict()
+        fits = isinstance(predicted, dict) and len(predicted) > 0
+        checks.require(fits, f"{id}.predict", predicted, "a dict of numbers by name", "return {'mean': 4.0}")
+    _OWN[id] = home
+    return id
+
+
 def known(id: str) -> str:
     """The id of a claim; underscores in place of dashes are accepted.
 
+    Or where a user's claim is, my.py:MyClaim, or the name under which a package registers one (`asyncsim.claims`).
     Raises `InputError` naming the nearest id where there is none.
     """
-    key = str(id).replace("_", "-")
+    key, name = str(id).replace("_", "-"), str(id).replace("-", "_")
+    if id in _OWN:
+        return id
+    others = {} if key in claims() or ":" in str(id) else outside.registered(__package__)
+    if ":" in str(id) or name in others:
+        return _take(outside.loaded(others.get(name, id), "claim", installed=name in others), id)
     if key not in claims():
         near = checks.near(key, claims(), 1, 0.4)
         hint = f"did you mean {near[0]}?" if near else "see `asyncsim list claims`"
@@ -35,7 +83,7 @@ def known(id: str) -> str:
 
 @cache
 def class_of(key: str) -> type[_claim.Claim]:
-    """The class of a claim."""
+    """The class of a claim of the catalogue."""
     family, _, name = key.partition("/")
     home = importlib.import_module(f"{__package__}.{family}.{name.replace('-', '_')}")
     classes = (each for each in vars(home).values() if isinstance(each, type) and each.__module__ == home.__name__)
@@ -51,11 +99,13 @@ def claim(id: str) -> records.Claim:
     >>> claim("ess/clamp-floor").predict({"clamp": 2.0})["largest_inverse"]
     1.5625
     """
-    said: records.Claim = _stated(known(id))
+    key = known(id)
+    said: records.Claim = _claim.stated(_OWN[key], key) if key in _OWN else _stated(key)
     return said
 
 
 def trial(id: str) -> _claim.Claim:
     """How the claim of that id is measured; no point is read. Raises `InputError` when there is none."""
-    home = class_of(known(id))
+    key = known(id)
+    home = _OWN[key] if key in _OWN else class_of(key)
     return home.__new__(home)

@@ -275,7 +275,7 @@ class Seen:
     def __init__(self) -> None:
         self.parts: list[np.ndarray] = []
         self.curves: list[np.ndarray] = []
-        self.diverged = 0
+        self.diverged, self.why = 0, ""
 
     def add(self, trace: Trace, reading: Reading) -> None:
         """The replicates of one more run."""
@@ -283,6 +283,7 @@ class Seen:
         self.parts.append(reading.of(curve, trace))
         self.curves.append(curve)
         self.diverged += int((trace.diverged >= 0).sum())
+        self.why = self.why or trace.why_diverged()
 
     @property
     def numbers(self) -> np.ndarray:
@@ -303,6 +304,7 @@ class Seen:
             start=float(curve[0].mean()),
             diverged=self.diverged,
             curve=curve.mean(1),
+            why=self.why,
         )
 
 

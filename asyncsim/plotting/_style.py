@@ -31,6 +31,7 @@ COLORS: Mapping[str, str] = MappingProxyType(
         "muted": "#77808c",
         "held": "#1a7f4e",
         "holds, not tight": "#857000",
+        "holds, not tested": "#857000",
         "violated": "#c22f2f",
         "inconclusive": "#9a6b00",
         "outside": "#77808c",

@@ -172,6 +172,7 @@ def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
     """
     where = files.named("folder", folder)
     _package("tensorboard")
+    files.writable("folder", where / "events")
     return TensorBoard(str(where))
 
 

@@ -58,7 +58,10 @@ def boundary(
     values between them run as replicates of one run, doubled until the interval of each p leaves the share. It ends at
     high/low <= `ratio`, or where values between them stay undecided at `max_replicates`.
 
-    Arguments: `spec`; `knob`, such as "lr" or "sgd.lr"; `low`, `high`, values below and above every boundary; `along`,
+    Arguments: `spec`; `knob`, such as "lr" or "sgd.lr", or a setting that is no knob: "staleness", "system.load",
+    "task.horizon", of which every value is a run of its own; `low`, `high`, values below and above every boundary. Two
+    whole numbers of such a setting are bisected over whole numbers, down to two neighbors: the share is surely below
+    at the first and surely above at the second. `along`,
     a grid of structures as of `sweep`, such as {"staleness": [0, 4, 16]}; `metric`, `over` ("collapse" or "reached"),
     `target`, `better`, the event, as in `compare`; `share`; `ratio`; `error`, probability that a bracket misses its
     boundary; `claim`, a claim that predicts it, `at` its parameters that the grid does not have; `max_replicates` of a
@@ -80,7 +83,9 @@ def boundary(
     checks.one_of("over", over, EVENTS, "name an event; a boundary is where its share crosses a half")
     reading = Reading(metric, over, target, better)
     remedy = "give values below and above the boundary"
-    low = checks.real("low", low, remedy, 0.0, open_low=True)
+    rides = not (knob in grids.FIELDS or knob == "staleness" or knob.startswith(grids.STRUCTURES))
+    whole = not rides and all(isinstance(each, (int, np.integer)) for each in (low, high))
+    low = checks.real("low", low, remedy, 0.0, open_low=not whole)
     high = checks.real("high", high, remedy, low, open_low=True)
     checks.real("share", share, "give a share between 0 and 1", 0.0, 1.0, open_low=True)
     checks.require(share < 1.0, "share", share, "below 1", "give a share between 0 and 1")
@@ -91,10 +96,13 @@ def boundary(
     checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
     grid = grids.grid_of(spec, along) if along else grids.Grid({}, {}, lambda _: spec)
     checks.require(not grid.knobs, "along", sorted(grid.knobs), "structures", "sweep over a knob, or bound it")
-    search = Search(knob, reading, share, ratio, error, max_replicates, seed)
+    search = Search(knob, reading, share, ratio, error, max_replicates, seed, rides, whole)
     # A claim that does not fit is refused before any run.
     cells = list(grid.cells())
     refuse([reading], ((x.name, x.subject.replace(diagnostics=recorded(metric)[0])) for x in cells))
+    for cell in cells if not rides else []:
+        for end in (low, high):
+            search.at(cell.subject, end)
     beside = [{"predicted": predicted(claim, cell.setting, at or {})} if claim else {} for cell in cells]
     rows = []
     with Progress("boundaries", len(cells), progress) as shown:
@@ -115,11 +123,28 @@ class Search:
     error: float
     most: int
     seed: int
+    rides: bool = True
+    whole: bool = False
+
+    def at(self, spec: Spec, value: float) -> Spec:
+        """The spec at a value of a setting that does not ride."""
+        return grids.with_setting(spec, self.knob, round(value) if self.whole else float(value))
+
+    def narrow(self, low: float, high: float) -> bool:
+        """Whether a bracket is narrow enough: of whole numbers, neighbors."""
+        return high - low <= 1 if self.whole else high / low <= self.ratio
+
+    def inside(self, low: float, high: float) -> np.ndarray:
+        """Values between two ends that are tried next."""
+        if not self.whole:
+            return np.geomspace(low, high, INSIDE + 2)[1:-1]
+        values = np.unique(np.round(np.geomspace(low + 1.0, high + 1.0, INSIDE + 2)[1:-1] - 1.0))
+        return values[(values > low) & (values < high)]
 
     def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
         """The bracket at one structure."""
         spec = spec.replace(diagnostics=recorded(self.reading.metric)[0], block=None, realizations=None)
-        octaves = (math.log(high) - math.log(low)) / math.log(self.ratio)
+        octaves = high - low if self.whole else (math.log(high) - math.log(low)) / math.log(self.ratio)
         # Where values stay undecided, a round narrows less than its share.
         rounds = 2 + max(0, math.ceil(math.log(octaves) / math.log(INSIDE + 1.0)))
         level = self.error / (2 + INSIDE * rounds)
@@ -128,9 +153,9 @@ class Search:
             bound = f"{'below' if wanted < 0 else 'above'} the boundary at {grids.Cell(dict(setting), spec).name}"
             checks.require(side == wanted, name, value, bound, f"give a {'smaller' if wanted < 0 else 'larger'} value")
         for _ in range(rounds):
-            if high / low <= self.ratio:
+            if self.narrow(low, high):
                 break
-            values = np.geomspace(low, high, INSIDE + 2)[1:-1]
+            values = self.inside(low, high)
             sides, count = self._sides(spec, values, level)
             used += count
             before = (low, high)
@@ -139,7 +164,7 @@ class Search:
             high = min([high, *values[(sides > 0) & (values > low)].tolist()])
             if (low, high) == before:
                 break
-        return {**setting, "low": float(low), "high": float(high), "narrow": high / low <= self.ratio,
+        return {**setting, "low": float(low), "high": float(high), "narrow": self.narrow(low, high),
                 "replicates": used}  # fmt: skip
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
@@ -160,6 +185,10 @@ class Search:
 
     def _events(self, spec: Spec, values: np.ndarray, count: int, look: int) -> np.ndarray:
         """How many of so many fresh replicates of each value have the event."""
+        if not self.rides:
+            specs = [self.at(spec, value).replace(replicates=count) for value in values]
+            traces = [run(spread(each), seed_of(self.seed, STAGE, look), progress=False) for each in specs]
+            return np.array([self.reading.numbers(trace).sum() for trace in traces])
         every = tuple(float(value) for value in np.repeat(values, count))
         tried = set_knob(spec, knob_of(spec, self.knob, "knob", "the spec"), every, len(every))
         numbers = self.reading.numbers(run(spread(tried), seed_of(self.seed, STAGE, look), progress=False))

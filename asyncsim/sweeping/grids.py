@@ -22,6 +22,8 @@ REMEDY = "give at least one value for each name, such as {'staleness': [0, 4, 16
 OWN = ("replicates", "realizations", "diagnostics", "block")
 """Fields of a spec that a sweep sets itself, so that values of a grid would be shown and not run."""
 FIELDS = [field.name for field in dataclasses.fields(Spec)]
+STRUCTURES = ("task.", "system.", "schedule.", "model.", "policy.")
+"""Beginnings of names of arguments that are no knobs."""
 Scalar = bool | int | float | str | None
 _knob = partial(knob_of, field="grid", whose="the spec")
 
@@ -109,9 +111,9 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
             spec = with_setting(spec, name, chosen[name])
         return spec
 
-    parts = ("task.", "system.", "schedule.", "model.", "policy.")
     structure = {*FIELDS, "staleness"}
-    return arranged(values, build, [name for name in values if name not in structure and not name.startswith(parts)])
+    maybe = [name for name in values if name not in structure and not name.startswith(STRUCTURES)]
+    return arranged(values, build, maybe)
 
 
 def arranged(

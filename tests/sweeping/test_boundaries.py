@@ -121,3 +121,44 @@ def test_bad_input_is_refused_in_one_line(options, reason):
     with pytest.raises(InputError) as refused:
         sim.boundary(quadratic(updates=400), "lr", **given)
     assert reason in str(refused.value)
+
+
+def test_a_setting_that_is_no_knob_is_bisected_over_whole_numbers():
+    """A step of 0.5 is stable up to a staleness of 2: 2 sin(pi / 10) = 0.62, 2 sin(pi / 14) = 0.445."""
+    spec = quadratic().replace(update=sim.chain(sim.updates.sgd(0.5)), updates=300)
+    found = sim.boundary(spec, "system.staleness", low=0, high=12, max_replicates=16, error=0.5, **GROWN)
+    assert [(row["low"], row["high"], row["narrow"]) for row in found.rows] == [(2.0, 3.0, True)]
+    slower = spec.replace(update=sim.chain(sim.updates.sgd(0.4)))
+    other = sim.boundary(slower, "staleness", low=0, high=12, max_replicates=16, error=0.5, **GROWN)
+    assert other.rows[0]["low"] == 3.0
+    with pytest.raises(InputError, match=r"low = 3\.0: must be below the boundary"):
+        sim.boundary(spec, "staleness", low=3, high=12, max_replicates=16, error=0.5, **GROWN)
+    with pytest.raises(InputError, match="staleness, groups_per_batch"):
+        sim.boundary(spec, "system.stale", low=1, high=12, **GROWN)
+
+
+class Whole(Coin):
+    """Probability of the event at whole numbers: logistic, one half between 11 and 12."""
+
+    def _events(self, spec, values, count, look):
+        return self.generator.binomial(count, 1.0 / (1.0 + np.exp(11.5 - values))).astype(float)
+
+
+class WholeImpatient(Whole):
+    """The planted defect: whoever is above at one look is above."""
+
+    def _sides(self, spec, values, level):
+        return np.where(self._events(spec, values, 16, 0) > 8, 1, -1), 16
+
+
+def whole_misses(kind):
+    kind.generator = np.random.default_rng(11)
+    search = kind("staleness", Reading("batch_return", "collapse"), 0.5, 1.05, 0.05, 512, 0, False, True)
+    rows = [search.row(bandit(), {}, 0.0, 64.0) for _ in range(REPETITIONS)]
+    return sum(not row["low"] <= 11.5 <= row["high"] for row in rows), rows
+
+
+def test_brackets_of_whole_numbers_miss_at_the_stated_rate_at_most():
+    missed, rows = whole_misses(Whole)
+    assert missed <= MISSES and np.median([row["high"] - row["low"] for row in rows]) <= 3
+    assert whole_misses(WholeImpatient)[0] > MISSES
