@@ -221,6 +221,8 @@ def stamps(telemetry: Telemetry) -> Draft:
     """Whether the stamps are possible: none below 0, and none older than the run."""
     claim, question = "systems/mean-staleness-identity", "stamps of staleness"
     tokens, low, high = telemetry.tokens, telemetry.get("staleness_min"), telemetry.get("staleness_max")
+    # A mean lies between the two.
+    high = telemetry.get("staleness_mean") if high is None else high
     if tokens is not None and tokens.staleness is not None:
         staleness, step = tokens.staleness, tokens.step[tokens.row]
     elif high is not None:

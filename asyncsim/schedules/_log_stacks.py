@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from asyncsim.base import checks
@@ -219,11 +219,14 @@ def stack_of(name: str | None) -> Stack:
     return STACKS[key]
 
 
-def mapping_of(columns: Mapping[str, str] | str | None) -> dict[str, str]:
-    """Column names ours -> theirs, from a mapping or from text "ours=theirs,ours=theirs"."""
+def mapping_of(
+    columns: Mapping[str, str] | str | None,
+    known: Iterable[str] = COLUMNS,
+    remedy: str = "write columns='sample_id=THEIRS,train_version=THEIRS'",
+) -> dict[str, str]:
+    """Column names ours -> theirs, ours among the known ones, from a mapping or from text "ours=theirs,ours=theirs"."""
     if columns is None:
         return {}
-    remedy = "write columns='sample_id=THEIRS,train_version=THEIRS'"
     if isinstance(columns, str):
         pairs = [pair.partition("=") for pair in columns.split(",") if pair.strip()]
         whole = all(ours.strip() and theirs.strip() for ours, _, theirs in pairs)
@@ -231,6 +234,6 @@ def mapping_of(columns: Mapping[str, str] | str | None) -> dict[str, str]:
         columns = {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
     checks.require(isinstance(columns, Mapping), "columns", columns, "a mapping or text", remedy)
     for ours, theirs in columns.items():
-        checks.one_of("columns", ours, COLUMNS, remedy)
+        checks.one_of("columns", ours, known, remedy)
         checks.require(isinstance(theirs, str), f"columns[{ours}]", theirs, "the name of a column", remedy)
     return dict(columns)
