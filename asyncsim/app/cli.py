@@ -408,7 +408,7 @@ def conformance(o: Options) -> int:
     path=argument(Path, ..., ".csv, .jsonl or .parquet, a row a step or a token."),
     columns=Row(str, None, "What columns are: kl_k3=my/kl,reward=score."),
     run=Row(str, None, "The run, where a W&B chart's file has several."),
-    verbose=Row(bool, False, "Each question that stays open (-v)."),
+    verbose=Row(bool, False, "Show each question that stays open.", short="v"),
     tokens=Row(Path, None, "A second file, a row a token, of the same steps."),
     batch=Row(float, None, "Weights that the logged ESS counts."),
     staleness=Row(str, None, "Expected: 4, sawtooth, uniform, geometric or capped."),

@@ -77,12 +77,32 @@ def shown(
     """
     from asyncsim import diagnosing, plotting, schedules
 
-    replayed = schedules.replay(path, unknown="keep", **settings)
+    try:
+        replayed = schedules.replay(path, unknown="keep", **settings)
+    except checks.InputError as error:
+        if "sample_id" in error.field:
+            _refer(path)
+        raise
     if plot is not None:
         batches, _, samples = replayed.log.grid.shape
         plotting.plot(replayed.schedule(batches, samples, 1, 1, 0), plot)
     law = diagnosing.log_law(replayed.log, staleness)
     return replayed.log.report() | {"law": law.row()}, f"{replayed.log.text()}\n{_law(law)}"
+
+
+def _refer(path: Path) -> None:
+    """Refuse a file whose rows are steps or tokens, as `diagnose` reads it."""
+    from asyncsim.diagnosing import diagnose
+
+    try:
+        found = diagnose(path)
+    except checks.InputError:
+        return
+    # Rows of samples have rewards too.
+    if not set(found.columns) - {"step", "reward"}:
+        return
+    remedy = f"use `asyncsim diagnose {path}`, which reads averages and tokens of {found.steps} steps"
+    raise checks.InputError("path", str(path), "a log with a row a sample, which has versions", remedy)
 
 
 def _law(finding: Finding) -> str:

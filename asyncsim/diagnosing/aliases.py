@@ -2,8 +2,8 @@
 
 Sources are repository@commit:path. `UNVERIFIED` marks names that were not found in a source that could be opened.
 A quantity that is truncated, clamped or otherwise changed before it is averaged has a name of its own here, since no
-prediction for the plain one holds for it. Quantity `share` is any part of a whole, which lies in [0, 1]; `-` is a column
-that is known and has no prediction, with the reason in place of its scope.
+prediction for the plain one holds for it. Quantity `share` is any part of a whole, which lies in [0, 1]. Quantity `-`
+is of a column that is known and has no prediction, with the reason in place of its scope.
 """
 
 import difflib
@@ -22,7 +22,7 @@ BUCKETS = ("kl_k3/staleness_", "kl_k3_staleness_", "rl/k3/staleness_", "rl/k3/la
 
 
 class Alias(NamedTuple):
-    """A column of a trainer (`*` ends a beginning): quantity, what it is averaged over and its unit, source of the name."""
+    """A column (`*` ends a beginning): quantity, what it is averaged over and in which unit, source of the name."""
 
     column: str
     quantity: str
@@ -322,7 +322,7 @@ def near(column: str) -> list[str]:
 
 def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str]]:
     """The trainer that most of the columns are of, and its columns of quantities that are not among those one has."""
-    names = {plain(column) for column in columns}
+    names = {plain(column) for column in columns} - {each.column for each in STEPS if each.source == "asyncsim"}
     of = Counter(a.source.partition("@")[0] for a in STEPS if "@" in a.source and any(map(partial(_is, a), names)))
     trainer = max(of, key=lambda name: of[name], default="")
     lacking = dict[str, str]()

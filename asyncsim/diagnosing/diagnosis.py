@@ -39,6 +39,8 @@ QUESTIONS = (
 
 FIRST = ("impossible values", "largest effective sample size", "sign of k1", "stamps of staleness", "reward")
 """Questions whose findings come before others: with wrong numbers no other finding stands, and a fall costs the run."""
+FEW = 3
+"""Columns of one reason that are named on a screen."""
 ORDER = ("differs", "as predicted", "cannot tell")
 
 
@@ -91,11 +93,11 @@ class Diagnosis:
 
     def text(self, width: int = 100, verbose: bool = False) -> str:
         """The findings, the most important first, then the columns; open questions in one line unless `verbose`."""
-        lines = [f"{self.steps} steps: {', '.join(f'{count} {name}' for name, count in self.counts.items())}"]
+        lines = [f"{self.steps} steps: {', '.join(f'{self.counts[name]} {name}' for name in ORDER)}"]
 
         def add(text: str, depth: int = 0) -> None:
-            ends = {"initial_indent": "  " * depth, "subsequent_indent": "  " * (depth + 1)}
-            lines.extend(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False, **ends))
+            wrapped = textwrap.wrap(text, width - 2 * depth - 2, break_long_words=False, break_on_hyphens=False)
+            lines.extend("  " * (depth + (place > 0)) + line for place, line in enumerate(wrapped))
 
         left = [each for each in self.ordered if each.verdict == "cannot tell" and not verbose]
         for each in (each for each in self.ordered if each not in left):
@@ -105,19 +107,22 @@ class Diagnosis:
                 add(each.action, 1)
         if left:
             add(f"cannot tell: {len(left)} questions (-v has each). {self.missing}")
-        for title, told in self._columns():
+        for title, told in self._columns(verbose):
             lines.append(title)
-            for each in told:
-                add(each, 1)
+            for column in told:
+                add(column, 1)
         return "\n".join(lines)
 
-    def _columns(self) -> list[tuple[str, list[str]]]:
+    def _columns(self, verbose: bool) -> list[tuple[str, list[str]]]:
         """Columns read, known and not used (together where their reason is the same), and not known."""
         reasons: dict[str, list[str]] = {}
         for name, reason in self.refused.items():
             reasons.setdefault(reason, []).append(name)
         read = [f"{column}: {name.partition(' ')[0]}, of {scope}" for name, (column, scope) in self.columns.items()]
-        known = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+        known = []
+        for reason, names in reasons.items():
+            few = FEW if len(names) > FEW and not verbose else len(names)
+            known.append(f"{', '.join(names[:few])}{f' and {len(names) - few} more' * (few < len(names))}: {reason}")
         others = [f"{name} (near {' or '.join(near)})" if near else name for name, near in self.unknown.items()]
         say = "columns not known (say what one is with --columns kl_k3=NAME):"
         titles = ("columns read:", read), ("columns known, and not used:", known), (say, others)
@@ -154,8 +159,9 @@ def diagnose(
     "constant:4", "sawtooth", "uniform", "geometric" or "capped". `learning_rate` and `curvature`, positive: their
     product is a pure number. `momentum` in [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS.
     `floor`: variance in nats^2 that sampler and trainer may differ by on fresh tokens; the default is three times that
-    of bfloat16 noise on this package's character model. `columns`: what a column is where its name does not say so, ours
-    to theirs, as "kl_k3=my/kl". `run`: one run of a W&B chart's file. Stamps are judged by the log's own first step, whatever it is.
+    of bfloat16 noise on this package's character model. `columns`: what columns are where their names do not say so,
+    ours to theirs, as "kl_k3=my/kl". `run`: the run, where the file of a W&B chart has several. Stamps are judged by
+    the log's own first step, whatever it is.
     Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run that is
     steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
 

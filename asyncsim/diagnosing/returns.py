@@ -8,39 +8,60 @@ from asyncsim.diagnosing.findings import BATCHES, BY_DEFINITION, Draft, Saying, 
 from asyncsim.diagnosing.telemetry import Telemetry
 
 QUESTION = "reward"
-LAST = 6
-"""A part of the run in so many is compared with every earlier one of its length."""
+SIZE = BATCHES // 6
+"""Stretches of the last part of a run, which is compared with every earlier one of its length."""
+CLEAR = 6.0
+"""Standard errors by which another column must have moved to be named beside the reward."""
 
 
 def fall(telemetry: Telemetry) -> Draft | None:
     """Whether the mean reward of the last part is below that of some earlier part; None where no reward was logged.
 
-    Parts have b of B stretches of steps, whose noise is sigma^2 = mean (x_(k+1) - x_k)^2 / 2: a trend raises it. The
+    Parts are means of b stretches of steps, whose variance is mean (x_(k+1) - x_k)^2 / 2: a trend raises it. The
     p-value of the largest t is multiplied by the number of earlier parts.
     """
     series = telemetry.get("reward")
     if series is None:
         return None
-    known = np.flatnonzero(np.isfinite(series))
-    if len(known) < BATCHES:
-        text = f"A reward was logged in {len(known)} steps."
+    known = np.isfinite(series)
+    if known.sum() < BATCHES:
+        text = f"A reward was logged in {known.sum()} steps."
         return missing(QUESTION, BY_DEFINITION, text, f"Log it in {BATCHES} steps or more.")
-    stretches = np.array([part.mean() for part in np.array_split(series[known], BATCHES)])
-    size = BATCHES // LAST
-    parts = np.lib.stride_tricks.sliding_window_view(stretches, size).mean(axis=1)
-    before = parts[:-size]
-    error = float(np.sqrt(np.mean(np.diff(stretches) ** 2) / size))
+    parts, error = _parts(series[known])
+    before = parts[:-SIZE]
     best = int(before.argmax())
     drop = float(before[best] - parts[-1])
     # Squared differences of neighbors carry two thirds of the degrees of freedom of independent ones.
     freedom = (BATCHES - 1) * 2.0 / 3.0
-    p = 1.0 if drop <= 0.0 else min(1.0, len(before) * float(stats.t.sf(drop / max(error, 1e-300), freedom)))
-    steps = [each[-1] for each in np.array_split(telemetry.quantities["step"][known], BATCHES)]
-    words = f"The mean reward of the last sixth is {parts[-1]:.4g}; the best sixth had {before[best]:.4g}."
+    p = 1.0 if drop <= 0.0 else min(1.0, len(before) * float(stats.t.sf(drop / error, freedom)))
+    end = np.array_split(telemetry.quantities["step"][known], BATCHES)[best + SIZE - 1][-1]
+    words = f"The mean reward of the last sixth is {parts[-1]:.4g}; the best sixth had {before[best]:.4g}"
+    beside = _beside(telemetry, known, best)
+    since = f" Since then {', '.join(beside)}." if beside else ""
     return Draft(
         QUESTION, BY_DEFINITION,
-        Saying("no fall", words),
-        Saying("reward fell", f"{words[:-1]} and ended at step {steps[best + size - 1]:g}.",
-               "See what else changed from that step on: clipping, mismatch, entropy, lengths. Start again before it."),
+        Saying("no fall", f"{words}."),
+        Saying("reward fell", f"{words}, and ended at step {end:g}.{since}",
+               "Go back to a checkpoint before that step, and change what moved with the reward."),
         p, Estimate(drop, error, freedom), (-np.inf, 0.0), "reward",
     )  # fmt: skip
+
+
+def _parts(series: np.ndarray) -> tuple[np.ndarray, float]:
+    """Means of all parts, and the standard error of the difference of two that share no stretch."""
+    stretches = np.array([part.mean() for part in np.array_split(series, BATCHES)])
+    noise = float(np.sqrt(np.mean(np.diff(stretches) ** 2) / SIZE))
+    return np.lib.stride_tricks.sliding_window_view(stretches, SIZE).mean(axis=1), max(noise, 1e-300)
+
+
+def _beside(telemetry: Telemetry, known: np.ndarray, best: int) -> list[str]:
+    """Other columns that moved most from the best part to the last, in their standard errors."""
+    moved = {}
+    for name, column in telemetry.names.items():
+        series = telemetry.quantities[name][known]
+        if name not in ("step", QUESTION) and np.isfinite(series).all():
+            parts, error = _parts(series)
+            size = abs(float(parts[-1] - parts[best])) / error
+            if size > CLEAR:
+                moved[f"{column} went from {parts[best]:.3g} to {parts[-1]:.3g}"] = size
+    return sorted(moved, key=lambda text: -moved[text])[:3]

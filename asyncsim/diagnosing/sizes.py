@@ -294,8 +294,9 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
             continue
         worst = int(np.flatnonzero(known)[gap[known].argmin()])
         step = telemetry.quantities["step"][worst]
-        columns = ", ".join(telemetry.names.get(name, name) for name in order.needs)
-        words = Saying(order.cause, f"At step {step:g} {order.words} (column {columns}).", order.action)
+        cells = [f"{value[worst]:.4g}" for value in values if value is not None]
+        columns = ", ".join(map("{} = {}".format, [telemetry.names.get(n, n) for n in order.needs], cells))
+        words = Saying(order.cause, f"At step {step:g} {order.words} ({columns}).", order.action)
         least = Estimate(float(gap[worst]))
         broken.append(Draft("impossible values", order.claim, words, words, 0.0, least, (0.0, np.inf)))
     if asked and not broken:

@@ -84,16 +84,20 @@ class Telemetry:
 
 
 class Header(NamedTuple):
-    """What the columns of a table are: `used`, column to (quantity, scope); `refused` and `unknown` as `Telemetry`."""
+    """What the columns of a table are: `used`, column to (quantity, scope); `refused` and `unknown` as `Telemetry`.
+
+    `shown`: the names of columns without the run that W&B puts in front of them.
+    """
 
     used: dict[str, tuple[str, str]]
     refused: dict[str, str]
     unknown: dict[str, list[str]]
     tokens: bool
+    shown: dict[str, str]
 
     def names(self) -> dict[str, str]:
         """Column of every quantity."""
-        return {quantity: name for name, (quantity, _) in self.used.items()}
+        return {quantity: self.shown[name] for name, (quantity, _) in self.used.items()}
 
 
 def read(source: Any, tokens: Any, setup: Setup, columns: Any = None, run: str | None = None) -> Telemetry:
@@ -107,7 +111,7 @@ def read(source: Any, tokens: Any, setup: Setup, columns: Any = None, run: str |
     if head.tokens:
         checks.require(tokens is None, "tokens", "given twice", "given once", "the first table has tokens already")
         return Telemetry({}, _tokens(cells, names), setup, {}, names, head.unknown, head.refused)
-    found, second, more = _steps(cells, names, rows), None, Header({}, {}, {}, True)
+    found, second, more = _steps(cells, names, rows), None, Header({}, {}, {}, True, {})
     if tokens is not None:
         flat, more, _ = _columns("tokens", tokens, {}, run)
         second = _tokens(flat, more.names())
@@ -125,6 +129,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -
         checks.one_of(f"columns[{ours}]", theirs, names, "correct the name")
     runs = {name: name.rpartition(" - ")[0] for name in names if " - " in name}
     several = list(dict.fromkeys(runs.values()))
+    checks.require(run is None or bool(several), "run", run, "left out", "no column is named RUN - METRIC")
     if run is not None or len(several) > 1:
         checks.one_of("run", run, several, "name the run of which the columns are")
     bare = {name: name.removeprefix(f"{runs[name]} - ") if name in runs else name for name in names}
@@ -134,34 +139,41 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -
     known = [given[name][0] if name in given else table.get(aliases.plain(bare[name]), ("", ""))[0] for name in bare]
     of_tokens = bool({"sampler", "trainer"} & set(known))
     table = table if of_tokens else aliases.steps()
-    head, first = Header({}, {}, {}, of_tokens), dict[str, str]()
+    head, first = Header({}, {}, {}, of_tokens, bare), dict[str, str]()
     refused = head.refused
     for name in sorted(bare, key=lambda each: (each not in given, _rank(bare[each]))):
         metric = bare[name]
         meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))
         why = aliases.reason(metric)
         if metric.endswith(("__MIN", "__MAX")) and name not in given:
-            refused[name] = "the range of a column that W&B drew for several steps"
+            refused[metric] = "the range of a column that W&B drew for several steps"
         elif meaning is None and why is not None:
-            refused[name] = why
+            refused[metric] = why
         elif meaning is None:
-            head.unknown[name] = aliases.near(metric)
+            head.unknown[metric] = aliases.near(metric)
         elif meaning[0] not in first:
             first[meaning[0]], head.used[name] = name, meaning
         elif meaning[0] in CHOSEN or first[meaning[0]] in given:
-            refused[name] = f"{first[meaning[0]]} is taken for {meaning[0]}"
+            refused[metric] = f"{bare[first[meaning[0]]]} is taken for {meaning[0]}"
         else:
             both, remedy = f"{first[meaning[0]]} and {name}", f"name one: columns {meaning[0]}={name}"
             raise checks.InputError("columns", both, f"one column for {meaning[0]}", remedy)
-    refused |= {name: f"of run {runs[name]}" for name in names if name not in bare}
+    refused |= {name: "of another run" for name in names if name not in bare}
+    stacks = _log_stacks.STACKS.values()
+    stamps = {theirs for stack in stacks for ours in STAMPS for theirs in stack.columns.get(ours, ())}
+    if not set(first) - {"step", "reward"} and ({"sample_id", *STAMPS} | stamps) & set(names):
+        remedy = "use `asyncsim log`, which reads stamps of versions: a row of this file is a sample"
+        raise checks.InputError("columns", names, "of steps or tokens", remedy)
     if not set(first) - {"step"} and not refused:
         remedy = "rename one, as to ess, kl_k3 or trainer_log_prob, or say what it is: columns kl_k3=THEIRS"
-        if {"sample_id", "start_version", "train_version", "end_version", "versions"} & set(names):
-            remedy = "a row of this file is a sample: use `asyncsim log`, which reads stamps of versions"
         raise checks.InputError("columns", names, "at least one that is known", remedy)
     return head
 
 
+STAMPS = ("start_version", "end_version", "versions", "train_version")
+"""Columns of a log of samples."""
+SCORES = ("sampler", "trainer")
+"""Log-probs of a token."""
 CHOSEN = ("step", "reward")
 """Quantities of which a table may have several columns; the first in the table of names is taken."""
 
@@ -199,7 +211,7 @@ def _columns(
         places = _log_places.found(path, "")
         wanted = aliases.steps().keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
         table = _log_files.read(places, wanted, files.Budget(path))
-        if BOARD <= set(table.names) and not {"Value"} & set(mapping.values()):
+        if set(table.names) >= BOARD and not {"Value"} & set(mapping.values()):
             return _columns(field_name, _board(places), mapping, run)
         head = _header([name for name in table.names if name != _log_files.NUMBERED], mapping, run)
         if not head.used.keys() <= table.cells.keys():
@@ -212,7 +224,7 @@ def _columns(
             for name, column in table.cells.items()
         }  # fmt: skip
         for place in places:
-            _refuse_words(place.path, {name: given[name] for name in head.used})
+            _refuse_words(place.path, {name: given[name] for name in head.used}, head)
     return {quantity: given[name] for name, (quantity, _) in head.used.items()}, head, rows
 
 
@@ -243,16 +255,18 @@ def _listed(name: str, column: Any) -> Any:
     return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
-def _refuse_words(path: Path, cells: Mapping[str, Any]) -> None:
-    """A cell of a .csv file that holds nan, NULL or n/a reads as empty: find and refuse it."""
+def _refuse_words(path: Path, cells: Mapping[str, Any], head: Header) -> None:
+    """A cell of a .csv file that holds nan, NULL or n/a reads as empty: find and refuse it, except behind the mask."""
     empty = [name for name, column in cells.items() if isinstance(column, list) and None in column]
     if not empty or ".csv" not in path.suffixes:
         return
+    mask = next((name for name, (quantity, _) in head.used.items() if quantity == "mask"), "")
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, mode="rt", newline="", encoding="utf-8") as file:
         for number, row in enumerate(csv.DictReader(file), 1):
             for name in empty:
-                _refuse_cell(name, number, row.get(name) or None)
+                if not (head.used[name][0] in SCORES and row.get(mask, "1") in ("0", "0.0", "False", "false")):
+                    _refuse_cell(name, number, row.get(name) or None)
 
 
 def _refuse_cell(name: str, row: int, cell: Any) -> None:
@@ -267,13 +281,19 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
     checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
 
 
-def _numbers(name: str, cells: Any, rows: np.ndarray | None = None) -> np.ndarray:
-    """Numbers `[U]`, NaN where a cell is empty; `rows`: the table's row of each cell, where it is not its place."""
+def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.ndarray | None = None) -> np.ndarray:
+    """Numbers `[U]`, NaN where a cell is empty; `rows`: the table's row of each cell, where it is not its place.
+
+    `free`: cells that may hold anything.
+    """
     values = np.full(len(cells), np.nan)
     with suppress(TypeError, ValueError):
         array = np.asarray(cells, dtype=float)
         values = array if array.ndim == 1 else values
     for place in np.flatnonzero(~np.isfinite(values)).tolist():
+        if free is not None and free[place]:
+            values[place] = np.nan
+            continue
         cell = cells[place] if isinstance(cells, list) else float(values[place])
         _refuse_cell(name, place + 1 if rows is None else int(rows[place]) + 1, None if cell == "" else cell)
         values[place] = np.nan if cell is None or cell == "" else float(cell)
@@ -284,7 +304,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     """Quantities of a table with a row a step; W&B's rows that logged nothing of what is used are left out."""
     found = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
     # W&B counts calls, which may log other things than these, and draws some of them.
-    calls = names.get("step", "").rpartition(" - ")[2] in ("Step", "_step")
+    calls = names.get("step") in ("Step", "_step")
     if calls and len(found) > 1:
         some = np.any([np.isfinite(column) for quantity, column in found.items() if quantity != "step"], axis=0)
         found = {quantity: column[some] for quantity, column in found.items()}
@@ -323,7 +343,7 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     live = flat["mask"] != 0 if "mask" in flat else np.ones(len(row_of), dtype=bool)
     for quantity, values in flat.items():
         # What the mask leaves out may have no log-prob.
-        at = row_of[np.isnan(values) & (live | (quantity not in ("sampler", "trainer")))]
+        at = row_of[np.isnan(values) & (live | (quantity not in SCORES))]
         where = f"column {names[quantity]}, row {at[0] + 1 if len(at) else 0}"
         checks.require(not len(at), where, None, "a number", "log it for every token")
     # A count that is a fraction is an average over tokens or ranks.
@@ -356,11 +376,11 @@ def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.unique(row.astype(np.int64) * len(known) + rank.ravel(), return_inverse=True)[1].ravel()
 
 
-def _cells(quantity: str, name: str, cells: Any) -> np.ndarray:
+def _cells(quantity: str, name: str, cells: Any, free: np.ndarray | None = None) -> np.ndarray:
     """Numbers of a column; texts that name sequences become numbers, the same text the same."""
     if quantity == "sequence" and any(isinstance(cell, str) for cell in cells) and None not in cells:
         return np.unique([str(cell) for cell in cells], return_inverse=True)[1].astype(float)
-    return _numbers(name, cells)
+    return _numbers(name, cells, None, free)
 
 
 def _has_lists(cells: Mapping[str, list[Any]]) -> bool:
@@ -373,19 +393,22 @@ def _is_list(cell: Any) -> bool:
 
 def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Every column with a number for each token, and the table's row of each token."""
-    if not _has_lists(cells):
-        flat = {quantity: _cells(quantity, names[quantity], column) for quantity, column in cells.items()}
-        return flat, np.arange(len(flat["step"]))
-    count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]])
-    row_of = np.repeat(np.arange(len(count)), count)
-    flat = {}
-    for quantity, column in cells.items():
-        if not any(map(_is_list, column)):
-            flat[quantity] = np.repeat(_cells(quantity, names[quantity], column), count)
-            continue
-        for row, cell in enumerate(column):
-            if not (_is_list(cell) and len(cell) == count[row]):
-                bound = f"a list of {count[row]} cells, as {names['sampler']} has"
-                raise checks.InputError(f"column {names[quantity]}, row {row + 1}", cell, bound, "log one cell a token")
-        flat[quantity] = _numbers(names[quantity], list(itertools.chain.from_iterable(column)), row_of)
+    lists = _has_lists(cells)
+    count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]]) if lists else None
+    row_of = np.arange(len(cells["step"])) if count is None else np.repeat(np.arange(len(count)), count)
+    flat: dict[str, np.ndarray] = {}
+    # The mask first: what it leaves out may have any log-prob, or none.
+    for quantity in sorted(cells, key=lambda each: each != "mask"):
+        column, name = cells[quantity], names[quantity]
+        free = flat["mask"] == 0 if quantity in SCORES and "mask" in flat else None
+        if count is None:
+            flat[quantity] = _cells(quantity, name, column, free)
+        elif not any(map(_is_list, column)):
+            flat[quantity] = np.repeat(_cells(quantity, name, column), count)
+        else:
+            for row, cell in enumerate(column):
+                if not (_is_list(cell) and len(cell) == count[row]):
+                    bound = f"a list of {count[row]} cells, as {names['sampler']} has"
+                    raise checks.InputError(f"column {name}, row {row + 1}", cell, bound, "log one cell a token")
+            flat[quantity] = _numbers(name, list(itertools.chain.from_iterable(column)), row_of, free)
     return flat, row_of
