@@ -67,8 +67,8 @@ class Diagnosis:
 
     @property
     def causes(self) -> list[str]:
-        """Causes of the findings that differ, each once."""
-        return list(dict.fromkeys(each.cause for each in self.findings if each.verdict == "differs"))
+        """Causes of the findings that differ, each once, the most important first."""
+        return list(dict.fromkeys(each.cause for each in self.ordered if each.verdict == "differs"))
 
     @property
     def ordered(self) -> list[Finding]:

@@ -241,6 +241,7 @@ def _board(places: list[_log_places.Place]) -> dict[str, Any]:
         fits = [tag for tag in tags if stem.endswith(tag)]
         table = _log_files.read([place], BOARD, files.Budget(place.path)).cells
         name = tags[max(fits, key=len)] if fits else stem
+        checks.require(name not in values, "path", place.name, f"the only file of {name}", "give the files of one run")
         values[name] = dict(zip(*(_log_cells.listed(table[each]) for each in ("Step", "Value")), strict=True))
     steps = sorted({step for column in values.values() for step in column})
     return {"Step": steps} | {name: [column.get(step) for step in steps] for name, column in values.items()}
@@ -305,12 +306,12 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     found = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
-    if calls and len(found) > 1:
-        some = np.any([np.isfinite(column) for quantity, column in found.items() if quantity != "step"], axis=0)
-        found = {quantity: column[some] for quantity, column in found.items()}
     if "step" not in found:
-        found["step"] = np.arange(rows, dtype=float)
-        return found
+        return found | {"step": np.arange(rows, dtype=float)}
+    if len(found) > 1:
+        some = np.any([np.isfinite(column) for quantity, column in found.items() if quantity != "step"], axis=0)
+        kept = some | (np.isfinite(found["step"]) & (not calls))
+        found = {quantity: column[kept] for quantity, column in found.items()}
     name, step = names["step"], found["step"]
     _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
     change = np.diff(step)
