@@ -5,7 +5,6 @@ A quantity that is truncated, clamped or otherwise changed before it is averaged
 prediction for the plain one holds for it. The names themselves stand in `names.txt`.
 """
 
-import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import cache, partial
@@ -85,13 +84,6 @@ def reason(column: str) -> str | None:
 def plain(column: str) -> str:
     """A name without `train/` and without the way in which ROLL reduces it, `@sum`."""
     return column.removeprefix("train/").partition("@")[0]
-
-
-def near(column: str) -> list[str]:
-    """Known names that are spelled alike."""
-    stem = plain(column)
-    known = {alias.column for alias in [*STEPS, *TOKENS] if not alias.column.endswith("*")}
-    return difflib.get_close_matches(stem, sorted(known), n=2, cutoff=0.8)
 
 
 def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str]]:

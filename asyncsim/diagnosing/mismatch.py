@@ -180,21 +180,16 @@ def drift(telemetry: Telemetry) -> Draft:
                        "Log more steps, or a run with more staleness.")  # fmt: skip
     low, value, high = interval(slope)
     kind, words, decisive = _kind(low, high)
+    slow = "no growth with staleness" if high < STILL else "growth slower than linear"
+    wrong = slow if high < 1.0 else "growth faster than drift"
     sentence = f"The variance of log ratios grows like staleness to the power {value:.2f}: {words}."
     return Draft(
         DRIFT, claim,
         Saying(kind, sentence, HARMLESS if decisive else "Log more steps, or more staleness."),
-        Saying(_wrong(high), sentence,
+        Saying(wrong, sentence,
                "Check the stamps, the mask and which log-probs are logged: growth is between linear and quadratic."),
         outside(slope, 1.0, 2.0), slope, (1.0, 2.0), "", decisive,
     )  # fmt: skip
-
-
-def _wrong(high: float) -> str:
-    """What a slope outside 1 to 2 is called, by the upper end of its interval."""
-    if high < STILL:
-        return "no growth with staleness"
-    return "growth slower than linear" if high < 1.0 else "growth faster than drift"
 
 
 def _kind(low: float, high: float) -> tuple[str, str, bool]:

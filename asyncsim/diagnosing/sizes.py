@@ -300,7 +300,9 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
         least = Estimate(float(gap[worst]))
         broken.append(Draft("impossible values", order.claim, words, words, 0.0, least, (0.0, np.inf)))
     if asked and not broken:
-        words = Saying("possible values", f"All {asked} inequalities between metrics hold at every step.")
+        words = Saying(
+            "possible values", f"What has to hold between metrics does at every step (inequalities asked: {asked})."
+        )
         return [Draft("impossible values", BY_DEFINITION, words, words, 1.0)]
     return broken
 

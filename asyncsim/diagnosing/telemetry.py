@@ -4,6 +4,7 @@ Axes: `U` logged steps, `K` tokens.
 """
 
 import csv
+import difflib
 import gzip
 import itertools
 from collections.abc import Iterable, Mapping
@@ -84,10 +85,7 @@ class Telemetry:
 
 
 class Header(NamedTuple):
-    """What the columns of a table are: `used`, column to (quantity, scope); `refused` and `unknown` as `Telemetry`.
-
-    `shown`: the names of columns without the run that W&B puts in front of them.
-    """
+    """Columns: `used`, to (quantity, scope); `refused` and `unknown` as `Telemetry`; `shown`, to names without a run."""
 
     used: dict[str, tuple[str, str]]
     refused: dict[str, str]
@@ -140,17 +138,17 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -
     of_tokens = bool({"sampler", "trainer"} & set(known))
     table = table if of_tokens else aliases.steps()
     head, first = Header({}, {}, {}, of_tokens, bare), dict[str, str]()
-    refused = head.refused
-    for name in sorted(bare, key=lambda each: (each not in given, _rank(bare[each]))):
+    refused, spelled = head.refused, [each.column for each in [*aliases.STEPS, *aliases.TOKENS]]
+    rank = {each.column: place for place, each in enumerate(aliases.STEPS) if each.quantity in CHOSEN}
+    for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
         metric = bare[name]
         meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))
-        why = aliases.reason(metric)
         if metric.endswith(("__MIN", "__MAX")) and name not in given:
             refused[metric] = "the range of a column that W&B drew for several steps"
-        elif meaning is None and why is not None:
+        elif meaning is None and (why := aliases.reason(metric)):
             refused[metric] = why
         elif meaning is None:
-            head.unknown[metric] = aliases.near(metric)
+            head.unknown[metric] = difflib.get_close_matches(aliases.plain(metric), spelled, n=2, cutoff=0.8)
         elif meaning[0] not in first:
             first[meaning[0]], head.used[name] = name, meaning
         elif meaning[0] in CHOSEN or first[meaning[0]] in given:
@@ -176,11 +174,6 @@ SCORES = ("sampler", "trainer")
 """Log-probs of a token."""
 CHOSEN = ("step", "reward")
 """Quantities of which a table may have several columns; the first in the table of names is taken."""
-
-
-def _rank(name: str) -> int:
-    order = [alias.column for alias in aliases.STEPS if alias.quantity in CHOSEN]
-    return order.index(aliases.plain(name)) if aliases.plain(name) in order else -1
 
 
 def _ours() -> dict[str, tuple[str, str]]:

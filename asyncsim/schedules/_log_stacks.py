@@ -8,7 +8,13 @@ from typing import NamedTuple
 from asyncsim.base import checks
 from asyncsim.schedules._log_files import Layout
 
-UNITS = ("publishes", "updates", "batches", "samples")
+UNITS: dict[str, tuple[str, ...]] = {
+    "publishes": (),
+    "updates": ("batches_per_publish", "updates_per_batch"),
+    "batches": ("batches_per_publish",),
+    "samples": ("samples_per_publish",),
+}
+"""What versions may count, and the counts that are needed then."""
 STARTS = ("start", "submit", "end")
 STAMPS = ("start_version", "end_version", "versions", "call_versions")
 TIMES = ("t_submit", "t_start", "t_end", "t_ready", "t_train")

@@ -94,15 +94,6 @@ def replay(
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
 
 
-COUNTED = {
-    "publishes": (),
-    "batches": ("batches_per_publish",),
-    "updates": ("batches_per_publish", "updates_per_batch"),
-    "samples": ("samples_per_publish",),
-}
-"""Counts that are needed where versions count a unit."""
-
-
 def _units(
     unit: str | None, publish: int | None, updates: int | None, samples: int | None, asked: list[checks.InputError]
 ) -> Units:
@@ -114,13 +105,11 @@ def _units(
     remedy = "declare what the versions of the log count: a wrong unit gives a wrong staleness"
     if unit is not None:
         checks.one_of("unit", unit, stacks.UNITS, remedy)
-    for name in COUNTED.get(unit or "", ()):
+    for name in stacks.UNITS.get(unit or "", ()):
         if counts[name] is None:
             asked.append(checks.InputError(name, None, f"given where versions count {unit}", remedy))
     if unit is None:
-        bound = ", ".join(
-            each + (f" (with {' and '.join(COUNTED[each])})" if COUNTED[each] else "") for each in stacks.UNITS
-        )
+        bound = ", ".join(f"{each} (with {' and '.join(n)})" if n else each for each, n in stacks.UNITS.items())
         asked.append(checks.InputError("unit", None, f"one of {bound}", remedy))
     if asked:
         return Units("publishes", 1, 0)
