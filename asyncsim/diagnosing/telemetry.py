@@ -85,7 +85,7 @@ class Telemetry:
 
 
 class Header(NamedTuple):
-    """Columns: `used`, to (quantity, scope); `refused` and `unknown` as `Telemetry`; `shown`, to names without a run."""
+    """Columns: `used`, to (quantity, scope); `shown`, without a run in front; `refused`, `unknown` as `Telemetry`."""
 
     used: dict[str, tuple[str, str]]
     refused: dict[str, str]
