@@ -407,8 +407,11 @@ def conformance(o: Options) -> int:
 
 @command(
     app,
-    "path tokens batch staleness learning_rate curvature momentum cap floor html json",
+    "path tokens columns run batch staleness learning_rate curvature momentum cap floor verbose html json",
     path=argument(Path, ..., ".csv, .jsonl or .parquet, a row a step or a token."),
+    columns=Row(str, None, "What columns are: kl_k3=my/kl,reward=score."),
+    run=Row(str, None, "The run, where a W&B chart's file has several."),
+    verbose=Row(bool, False, "Show each question that stays open.", short="v"),
     tokens=Row(Path, None, "A second file, a row a token, of the same steps."),
     batch=Row(float, None, "Weights that the logged ESS counts."),
     staleness=Row(str, None, "Expected: 4, sawtooth, uniform, geometric or capped."),
@@ -427,11 +430,11 @@ def diagnose(o: Options) -> int:
     from asyncsim.app import diagnosing
     from asyncsim.diagnosing import diagnose as ask
 
-    names = ("tokens", "batch", "staleness", "floor", "learning_rate", "curvature", "momentum", "cap")
+    names = ("tokens", "batch", "staleness", "floor", "learning_rate", "curvature", "momentum", "cap", "columns", "run")
     found = ask(o.path, **{name: vars(o)[name] for name in names})
     o.files.json(found.json())
     o.files.write("html", lambda path: diagnosing.write(found, path))
-    print(found)
+    print(found.text(min(commands.console().width, 100), o.verbose))
     return o.files.status(int(found.counts["differs"] > 0))
 
 

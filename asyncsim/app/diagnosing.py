@@ -25,8 +25,7 @@ def write(diagnosis: Diagnosis, path: Path, title: str = TITLE) -> None:
     """Write findings to one HTML file that needs nothing else; to Markdown where the path ends in .md."""
     counts = ", ".join(f"{count} {name}" for name, count in diagnosis.counts.items())
     rate = f"At most {diagnosis.level:.1%} of healthy runs have a finding that differs."
-    facts, order = f"{diagnosis.steps} steps. {counts}. {rate}", ("differs", "as predicted", "cannot tell")
-    found = sorted(diagnosis.findings, key=lambda each: order.index(each.verdict))
+    facts, found = f"{diagnosis.steps} steps. {counts}. {rate}", diagnosis.ordered
     if str(path).lower().endswith(reporting.MARKDOWN):
         heads = ["question", "verdict", "cause", "measured", "predicted", "claim"]
         lines = [f"# {reporting.escaped(title)}", "", reporting.escaped(facts), ""]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +78,27 @@ def shown(
     """
     from asyncsim import diagnosing, plotting, schedules
 
-    replayed = schedules.replay(path, unknown="keep", **settings)
+    try:
+        replayed = schedules.replay(path, unknown="keep", **settings)
+    except checks.InputError as error:
+        raise (_referred(path, error) if "sample_id" in error.field else error) from None
     if plot is not None:
         batches, _, samples = replayed.log.grid.shape
         plotting.plot(replayed.schedule(batches, samples, 1, 1, 0), plot)
     law = diagnosing.log_law(replayed.log, staleness)
     return replayed.log.report() | {"law": law.row()}, f"{replayed.log.text()}\n{_law(law)}"
+
+
+def _referred(path: Path, error: checks.InputError) -> checks.InputError:
+    """The complaint itself, or that rows are steps or tokens where `diagnose` reads them; samples have rewards too."""
+    from asyncsim.diagnosing import diagnose
+
+    with suppress(checks.InputError):
+        found = diagnose(path)
+        if set(found.columns) - {"step", "reward"}:
+            remedy = f"use `asyncsim diagnose {path}`, which reads averages and tokens of {found.steps} steps"
+            return checks.InputError("path", str(path), "a log with a row a sample, which has versions", remedy)
+    return error
 
 
 def _law(finding: Finding) -> str:

@@ -24,7 +24,7 @@ class Options(SimpleNamespace):
 class Row(NamedTuple):
     """One option: its type (or None, where that is its default); `of`, the kind whose names complete it.
 
-    `written`: whether it is a file that the command writes.
+    `short`: another name, of one letter. `written`: whether it is a file that the command writes.
     """
 
     kind: Any
@@ -34,6 +34,7 @@ class Row(NamedTuple):
     of: str | None = None
     written: bool = False
     positional: bool = False
+    short: str = ""
 
 
 def argument(kind: Any, default: Any, text: str, of: str | None = None) -> Row:

@@ -78,7 +78,8 @@ def _parameter(name: str, row: Row) -> inspect.Parameter:
     more: dict[str, Any] = {"help": row.help}
     if row.of is not None:
         more["autocompletion"] = {"kinds": _kinds, "of_kind": _of_kind}.get(row.of) or _named(row.of)
-    make = typer.Argument if row.positional else functools.partial(typer.Option, f"--{name.replace('_', '-')}")
+    names = (f"--{name.replace('_', '-')}", *(f"-{letter}" for letter in row.short))
+    make = typer.Argument if row.positional else functools.partial(typer.Option, *names)
     default = inspect.Parameter.empty if row.default is ... else row.default
     kind: Any = row.kind | None if row.default is None else row.kind
     annotation: Any = Annotated[kind, make(metavar=row.metavar, **more)]

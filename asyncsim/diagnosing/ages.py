@@ -221,6 +221,9 @@ def stamps(telemetry: Telemetry) -> Draft:
     """Whether the stamps are possible: none below 0, and none older than the run."""
     claim, question = "systems/mean-staleness-identity", "stamps of staleness"
     tokens, low, high = telemetry.tokens, telemetry.get("staleness_min"), telemetry.get("staleness_max")
+    # A mean lies between the two; trainers that log it alone count steps from different ones.
+    only_mean = high is None and tokens is None
+    high = telemetry.get("staleness_mean") if high is None else high
     if tokens is not None and tokens.staleness is not None:
         staleness, step = tokens.staleness, tokens.step[tokens.row]
     elif high is not None:
@@ -230,7 +233,7 @@ def stamps(telemetry: Telemetry) -> Draft:
     else:
         return missing(question, claim, "No staleness was logged.", "Log the staleness of every sample.")
     first = float(step.min())
-    excess = float(np.nanmax(staleness - (step - first))) if first in (0.0, 1.0) else -np.inf
+    excess = float(np.nanmax(staleness - (step - first))) if first in (0.0, 1.0) and not only_mean else -np.inf
     least = float(np.nanmin(staleness))
     wrong = least < 0 or excess > 0
     size = least if least < 0 else excess

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.base import calls, checks
-from asyncsim.diagnosing import ages, gradients, mismatch, sizes
+from asyncsim.diagnosing import ages, aliases, gradients, mismatch, returns, sizes
 from asyncsim.diagnosing.findings import HARMLESS, LEVEL, VERDICTS, Draft, Finding, missing, settle
 from asyncsim.diagnosing.telemetry import Setup, Telemetry, read
 
@@ -31,17 +32,30 @@ QUESTIONS = (
     gradients.cosine,
     gradients.boundary,
     sizes.direction,
+    returns.fall,
 )
 """Functions from telemetry to a draft of a finding, or to None where the question does not arise."""
 
 
+FIRST = ("impossible values", "largest effective sample size", "sign of k1", "stamps of staleness", "reward")
+"""Questions whose findings come before others: with wrong numbers no other finding stands, and a fall costs the run."""
+FEW = 3
+"""Columns of one reason that are named on a screen."""
+ORDER = ("differs", "as predicted", "cannot tell")
+
+
 @dataclass(frozen=True)
 class Diagnosis:
-    """Findings of one run. `columns`: quantity to (column, what it is averaged over); `unused`: other columns."""
+    """Findings of one run. `columns`: quantity to (column, what it is averaged over).
+
+    `unknown`: columns that were not understood, to known names that are spelled alike; `refused`: columns that are
+    known and not used, to the reason.
+    """
 
     findings: tuple[Finding, ...]
     columns: dict[str, tuple[str, str]]
-    unused: tuple[str, ...]
+    unknown: dict[str, list[str]]
+    refused: dict[str, str]
     steps: int
     level: float = LEVEL
 
@@ -53,24 +67,69 @@ class Diagnosis:
 
     @property
     def causes(self) -> list[str]:
-        """Causes of the findings that differ, each once."""
-        return list(dict.fromkeys(each.cause for each in self.findings if each.verdict == "differs"))
+        """Causes of the findings that differ, each once, the most important first."""
+        return list(dict.fromkeys(each.cause for each in self.ordered if each.verdict == "differs"))
+
+    @property
+    def ordered(self) -> list[Finding]:
+        """Findings that differ first, and among them those on which the others rest."""
+        rank = {question: place for place, question in enumerate(FIRST)}
+        return sorted(self.findings, key=lambda each: (ORDER.index(each.verdict), rank.get(each.question, len(rank))))
+
+    @property
+    def missing(self) -> str:
+        """What to log for the questions that stay open, by the trainer's own names where its columns are known."""
+        names = [column for column, _ in self.columns.values()]
+        trainer, lacking = aliases.beside([*names, *self.refused], self.columns)
+        more = f"{', '.join(lacking)} of {trainer}, or " if lacking else ""
+        return f"Log {more}a row a token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
 
     def json(self) -> dict[str, Any]:
         """Everything as plain values."""
-        about = {"steps": self.steps, "level": self.level, "counts": self.counts, "unused": list(self.unused)}
+        about = {"steps": self.steps, "level": self.level, "counts": self.counts}
         columns = {name: {"column": c, "scope": s} for name, (c, s) in self.columns.items()}
-        return {"findings": [each.row() for each in self.findings], "columns": columns, **about}
+        others = {"unknown": self.unknown, "refused": self.refused}
+        return {"findings": [each.row() for each in self.findings], "columns": columns, **others, **about}
+
+    def text(self, width: int = 100, verbose: bool = False) -> str:
+        """The findings, the most important first, then the columns; open questions in one line unless `verbose`."""
+        lines = [f"{self.steps} steps: {', '.join(f'{self.counts[name]} {name}' for name in ORDER)}"]
+
+        def add(text: str, depth: int = 0) -> None:
+            wrapped = textwrap.wrap(text, width - 2 * depth - 2, break_long_words=False, break_on_hyphens=False)
+            lines.extend("  " * (depth + (place > 0)) + line for place, line in enumerate(wrapped))
+
+        left = [each for each in self.ordered if each.verdict == "cannot tell" and not verbose]
+        for each in (each for each in self.ordered if each not in left):
+            add(f"{each.verdict}: {each.question}{f' ({each.cause})' if each.cause else ''}")
+            add(f"{each.sentence} [{each.claim}]", 1)
+            if each.verdict != "as predicted" or each.action != HARMLESS:
+                add(each.action, 1)
+        if left:
+            add(f"cannot tell: {len(left)} questions (-v has each). {self.missing}")
+        for title, told in self._columns(verbose):
+            lines.append(title)
+            for column in told:
+                add(column, 1)
+        return "\n".join(lines)
+
+    def _columns(self, verbose: bool) -> list[tuple[str, list[str]]]:
+        """Columns read, known and not used (together where their reason is the same), and not known."""
+        reasons: dict[str, list[str]] = {}
+        for name, reason in self.refused.items():
+            reasons.setdefault(reason, []).append(name)
+        read = [f"{column}: {name.partition(' ')[0]}, of {scope}" for name, (column, scope) in self.columns.items()]
+        known = []
+        for reason, names in reasons.items():
+            few = FEW if len(names) > FEW and not verbose else len(names)
+            known.append(f"{', '.join(names[:few])}{f' and {len(names) - few} more' * (few < len(names))}: {reason}")
+        others = [f"{name} (near {' or '.join(near)})" if near else name for name, near in self.unknown.items()]
+        say = "columns not known (say what one is with --columns kl_k3=NAME):"
+        titles = ("columns read:", read), ("columns known, and not used:", known), (say, others)
+        return [(title, told) for title, told in titles if told]
 
     def __str__(self) -> str:
-        lines = [f"{self.steps} steps; columns: {', '.join(column for column, _ in self.columns.values())}"]
-        lines += [f"columns not understood: {', '.join(self.unused)}"] if self.unused else []
-        order = ("differs", "as predicted", "cannot tell")
-        for each in sorted(self.findings, key=lambda finding: order.index(finding.verdict)):
-            cause = f" ({each.cause})" if each.cause else ""
-            lines += [f"{each.verdict}: {each.question}{cause}", f"  {each.sentence} [{each.claim}]"]
-            lines += [f"  {each.action}"] if each.verdict != "as predicted" or each.action != HARMLESS else []
-        return "\n".join(lines)
+        return self.text()
 
 
 @calls.named
@@ -85,6 +144,8 @@ def diagnose(
     momentum: float | None = None,
     cap: float | None = None,
     floor: float = 1e-3,
+    columns: Any = None,
+    run: str | None = None,
 ) -> Diagnosis:
     """Read a run's telemetry beside what claims predict: a verdict, an interval and a claim for every question.
 
@@ -99,7 +160,9 @@ def diagnose(
     "constant:4", "sawtooth", "uniform", "geometric" or "capped". `learning_rate` and `curvature`, positive: their
     product is a pure number. `momentum` in [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS.
     `floor`: variance in nats^2 that sampler and trainer may differ by on fresh tokens; the default is three times that
-    of bfloat16 noise on this package's character model. Stamps are judged by the log's own first step, whatever it is.
+    of bfloat16 noise on this package's character model. `columns`: what columns are where their names do not say so,
+    ours to theirs, as "kl_k3=my/kl". `run`: the run, where the file of a W&B chart has several. Stamps are judged by
+    the log's own first step, whatever it is.
     Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run that is
     steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
 
@@ -119,9 +182,9 @@ def diagnose(
         checks.require(momentum < 1.0, "momentum", given, "below 1", remedy)
     cap, floor = _positive("cap", cap, 1.0), checks.real("floor", floor, "give a variance in nats^2", 0.0)
     setup = Setup(batch, expected, rate, curve, momentum, cap, floor)
-    run = read(telemetry, tokens, setup)
-    columns = {name: (column, run.scope.get(name, "tokens")) for name, column in run.names.items()}
-    return Diagnosis(tuple(settle(drafts(run))), columns, run.unused, run.steps)
+    log = read(telemetry, tokens, setup, columns, run)
+    used = {name: (column, log.scope.get(name, "tokens")) for name, column in log.names.items()}
+    return Diagnosis(tuple(settle(drafts(log))), used, dict(log.unknown), dict(log.refused), log.steps)
 
 
 def drafts(run: Telemetry) -> list[Draft]:

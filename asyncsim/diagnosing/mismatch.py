@@ -34,6 +34,8 @@ UNSURE = 0.05
 """P below which stamps are in doubt."""
 WIDELY = 0.75
 """Share of stretches in which a staleness must occur to count for the slope."""
+STILL = 0.5
+"""Upper end of a slope's interval below which nothing grows to speak of."""
 TOP = 0.5
 """Variance of a token's log ratio above which a few ratios carry every mean, in nats^2."""
 
@@ -178,11 +180,13 @@ def drift(telemetry: Telemetry) -> Draft:
                        "Log more steps, or a run with more staleness.")  # fmt: skip
     low, value, high = interval(slope)
     kind, words, decisive = _kind(low, high)
+    slow = "no growth with staleness" if high < STILL else "growth slower than linear"
+    wrong = slow if high < 1.0 else "growth faster than drift"
     sentence = f"The variance of log ratios grows like staleness to the power {value:.2f}: {words}."
     return Draft(
         DRIFT, claim,
         Saying(kind, sentence, HARMLESS if decisive else "Log more steps, or more staleness."),
-        Saying("no growth with staleness" if value < 1.0 else "growth faster than drift", sentence,
+        Saying(wrong, sentence,
                "Check the stamps, the mask and which log-probs are logged: growth is between linear and quadratic."),
         outside(slope, 1.0, 2.0), slope, (1.0, 2.0), "", decisive,
     )  # fmt: skip
@@ -192,7 +196,9 @@ def _kind(low: float, high: float) -> tuple[str, str, bool]:
     if low <= 1.0 and high >= 2.0:
         return "", "the interval is too wide", False
     if high < 1.0:
-        return "", "slower than independent steps", True
+        return "", "slower than independent steps", False
+    if low > 2.0:
+        return "", "faster than aligned steps", False
     if low <= 1.0:
         return "independent steps", "independent steps", True
     if high >= 2.0:

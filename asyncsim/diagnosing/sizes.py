@@ -227,7 +227,12 @@ SHARES = {
     "clip_fraction": "the clipped share", "clip_low": "the share clipped below", "clip_high": "the share clipped above",
     "masked": "the masked share", "masked_low": "the share masked below", "masked_high": "the share masked above",
 }  # fmt: skip
-"""Quantities that are parts of a whole."""
+"""Quantities that are parts of a whole; others are named `share COLUMN`."""
+POSITIVE = {
+    "ess": "ESS/N", "ess_clamped": "ESS/N", "ratio_mean": "the mean ratio", "ratio_min": "the least ratio",
+    "log_ratio_abs": "the mean of |log ratio|",
+}  # fmt: skip
+"""Quantities that are never below 0."""
 
 
 class Order(NamedTuple):
@@ -262,17 +267,23 @@ ORDERS = (
           "mean staleness exceeds the largest", "Take both from the same samples."),
     Order(("staleness_mean", "staleness_min"), lambda m, low: m - low, "staleness out of order", BY_DEFINITION,
           "mean staleness is below the least", "Take both from the same samples."),
-    *(Order((name,), lambda x: x, "share out of range", BY_DEFINITION, f"{words} is below 0", REMEDY)
-      for name, words in SHARES.items()),
-    *(Order((name,), lambda x: 1.0 - x, "share out of range", BY_DEFINITION, f"{words} is above 1", REMEDY)
-      for name, words in SHARES.items()),
+    *(Order((name,), lambda x: x, "negative size", BY_DEFINITION, f"{words} is below 0",
+            "Check its sign, and what it is an average of.") for name, words in POSITIVE.items()),
 )  # fmt: skip
+
+
+def parts(telemetry: Telemetry) -> Iterator[Order]:
+    """Inequalities of all parts of a whole, those that a trainer names itself among them."""
+    own = {name: f"the share {name.partition(' ')[2]}" for name in telemetry.quantities if name.startswith("share ")}
+    for name, words in (SHARES | own).items():
+        yield Order((name,), lambda x: x, "share out of range", BY_DEFINITION, f"{words} is below 0", REMEDY)
+        yield Order((name,), lambda x: 1.0 - x, "share out of range", BY_DEFINITION, f"{words} is above 1", REMEDY)
 
 
 def impossible(telemetry: Telemetry) -> list[Draft]:
     """One finding for each inequality that is broken, or one that says how many hold; none where none can be asked."""
     asked, broken = 0, []
-    for order in ORDERS:
+    for order in (*ORDERS, *parts(telemetry)):
         values = [telemetry.get(name) for name in order.needs]
         if any(value is None for value in values):
             continue
@@ -283,12 +294,15 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
             continue
         worst = int(np.flatnonzero(known)[gap[known].argmin()])
         step = telemetry.quantities["step"][worst]
-        columns = ", ".join(telemetry.names.get(name, name) for name in order.needs)
-        words = Saying(order.cause, f"At step {step:g} {order.words} (column {columns}).", order.action)
+        cells = [f"{value[worst]:.4g}" for value in values if value is not None]
+        columns = ", ".join(map("{} = {}".format, [telemetry.names.get(n, n) for n in order.needs], cells))
+        words = Saying(order.cause, f"At step {step:g} {order.words} ({columns}).", order.action)
         least = Estimate(float(gap[worst]))
         broken.append(Draft("impossible values", order.claim, words, words, 0.0, least, (0.0, np.inf)))
     if asked and not broken:
-        words = Saying("possible values", f"All {asked} inequalities between metrics hold at every step.")
+        words = Saying(
+            "possible values", f"What has to hold between metrics does at every step (inequalities asked: {asked})."
+        )
         return [Draft("impossible values", BY_DEFINITION, words, words, 1.0)]
     return broken
 

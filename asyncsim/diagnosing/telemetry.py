@@ -4,19 +4,20 @@ Axes: `U` logged steps, `K` tokens.
 """
 
 import csv
+import difflib
 import gzip
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncsim.base import checks, files
 from asyncsim.diagnosing import aliases
-from asyncsim.schedules import _log_cells, _log_files, _log_places
+from asyncsim.schedules import _log_cells, _log_files, _log_places, _log_stacks
 
 REMEDY = "give columns by name, or the path of a .csv, .jsonl or .parquet file"
 
@@ -61,7 +62,8 @@ class Setup:
 class Telemetry:
     """A run: quantities by name `[U]`, NaN where a step did not log them, and its tokens where they are known.
 
-    `scope`: what each quantity is averaged over. `names`: its column. `unused`: columns that were not understood.
+    `scope`: what each quantity is averaged over. `names`: its column. `unknown`: columns that were not understood, each
+    with known names that are spelled alike. `refused`: columns that are known and not used, with the reason.
     """
 
     quantities: Mapping[str, np.ndarray]
@@ -69,7 +71,8 @@ class Telemetry:
     setup: Setup
     scope: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-    unused: tuple[str, ...] = ()
+    unknown: Mapping[str, list[str]] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, name: str) -> np.ndarray | None:
         """A quantity `[U]`, None where it was not logged."""
@@ -81,53 +84,160 @@ class Telemetry:
         return len(self.quantities["step"]) if "step" in self.quantities else len(self.tokens.step)  # type: ignore[union-attr]
 
 
-def read(source: Any, tokens: Any, setup: Setup) -> Telemetry:
+class Header(NamedTuple):
+    """Columns: `used`, to (quantity, scope); `shown`, without a run in front; `refused`, `unknown` as `Telemetry`."""
+
+    used: dict[str, tuple[str, str]]
+    refused: dict[str, str]
+    unknown: dict[str, list[str]]
+    tokens: bool
+    shown: dict[str, str]
+
+    def names(self) -> dict[str, str]:
+        """Column of every quantity."""
+        return {quantity: self.shown[name] for name, (quantity, _) in self.used.items()}
+
+
+def read(source: Any, tokens: Any, setup: Setup, columns: Any = None, run: str | None = None) -> Telemetry:
     """Telemetry of a table and, where it is given, of a second table with tokens.
 
     Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
     """
-    first = _columns("telemetry", source)
-    if {aliases.tokens()[name][0] for name in first if name in aliases.tokens()} & {"sampler", "trainer"}:
+    mapping = _log_stacks.mapping_of(columns, _ours(), "write columns='kl_k3=THEIRS,staleness_mean=THEIRS'")
+    cells, head, rows = _columns("telemetry", source, mapping, run)
+    names = head.names()
+    if head.tokens:
         checks.require(tokens is None, "tokens", "given twice", "given once", "the first table has tokens already")
-        parsed, _, names, unused = _understood(first, aliases.tokens())
-        return Telemetry({}, _tokens(parsed, names), setup, {}, names, unused)
-    parsed, scope, names, unused = _understood(first, aliases.steps())
-    found = _steps(parsed, names)
-    second = None
+        return Telemetry({}, _tokens(cells, names), setup, {}, names, head.unknown, head.refused)
+    found, second, more = _steps(cells, names, rows), None, Header({}, {}, {}, True, {})
     if tokens is not None:
-        cells, _, columns, more = _understood(_columns("tokens", tokens), aliases.tokens())
-        second, unused = _tokens(cells, columns), (*unused, *more)
-    return Telemetry(found, second, setup, scope, names, unused)
+        flat, more, _ = _columns("tokens", tokens, {}, run)
+        second = _tokens(flat, more.names())
+    scope = dict(head.used.values())
+    return Telemetry(found, second, setup, scope, names, head.unknown | more.unknown, head.refused | more.refused)
 
 
-def _columns(field_name: str, source: Any) -> dict[str, list[Any]]:
-    """Columns as lists of cells, None where one is empty."""
+def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -> Header:
+    """What each column is: as mapped, else by its name, of one run where W&B wrote `run - metric`.
+
+    Raises `InputError` for several runs, two columns of one quantity, or nothing that is known.
+    """
+    names = list(names)
+    for ours, theirs in mapping.items():
+        checks.one_of(f"columns[{ours}]", theirs, names, "correct the name")
+    runs = {name: name.rpartition(" - ")[0] for name in names if " - " in name}
+    several = list(dict.fromkeys(runs.values()))
+    checks.require(run is None or bool(several), "run", run, "left out", "no column is named RUN - METRIC")
+    if run is not None or len(several) > 1:
+        checks.one_of("run", run, several, "name the run of which the columns are")
+    bare = {name: name.removeprefix(f"{runs[name]} - ") if name in runs else name for name in names}
+    bare = {name: metric for name, metric in bare.items() if runs.get(name, run) == run or run is None}
+    given = {theirs: _ours()[ours] for ours, theirs in mapping.items()}
+    table = aliases.tokens()
+    known = [given[name][0] if name in given else table.get(aliases.plain(bare[name]), ("", ""))[0] for name in bare]
+    of_tokens = bool({"sampler", "trainer"} & set(known))
+    table = table if of_tokens else aliases.steps()
+    head, first = Header({}, {}, {}, of_tokens, bare), dict[str, str]()
+    refused, spelled = head.refused, [each.column for each in [*aliases.STEPS, *aliases.TOKENS]]
+    rank = {each.column: place for place, each in enumerate(aliases.STEPS) if each.quantity in CHOSEN}
+    for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
+        metric = bare[name]
+        meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))
+        if metric.endswith(("__MIN", "__MAX")) and name not in given:
+            refused[metric] = "the range of a column that W&B drew for several steps"
+        elif meaning is None and (why := aliases.reason(metric)):
+            refused[metric] = why
+        elif meaning is None:
+            head.unknown[metric] = difflib.get_close_matches(aliases.plain(metric), spelled, n=2, cutoff=0.8)
+        elif meaning[0] not in first:
+            first[meaning[0]], head.used[name] = name, meaning
+        elif meaning[0] in CHOSEN or first[meaning[0]] in given:
+            refused[metric] = f"{bare[first[meaning[0]]]} is taken for {meaning[0]}"
+        else:
+            both, remedy = f"{first[meaning[0]]} and {name}", f"name one: columns {meaning[0]}={name}"
+            raise checks.InputError("columns", both, f"one column for {meaning[0]}", remedy)
+    refused |= {name: "of another run" for name in names if name not in bare}
+    stacks = _log_stacks.STACKS.values()
+    stamps = {theirs for stack in stacks for ours in STAMPS for theirs in stack.columns.get(ours, ())}
+    if not set(first) - {"step", "reward"} and ({"sample_id", *STAMPS} | stamps) & set(names):
+        remedy = "use `asyncsim log`, which reads stamps of versions: a row of this file is a sample"
+        raise checks.InputError("columns", names, "of steps or tokens", remedy)
+    if not set(first) - {"step"} and not refused:
+        remedy = "rename one, as to ess, kl_k3 or trainer_log_prob, or say what it is: columns kl_k3=THEIRS"
+        raise checks.InputError("columns", names, "at least one that is known", remedy)
+    return head
+
+
+STAMPS = ("start_version", "end_version", "versions", "train_version")
+"""Columns of a log of samples."""
+SCORES = ("sampler", "trainer")
+"""Log-probs of a token."""
+CHOSEN = ("step", "reward")
+"""Quantities of which a table may have several columns; the first in the table of names is taken."""
+
+
+def _ours() -> dict[str, tuple[str, str]]:
+    """What a user may say that a column is: our own names, and quantities."""
+    own = [alias for alias in [*aliases.STEPS, *aliases.TOKENS] if alias.quantity not in ("-", "share")]
+    return {alias.quantity: (alias.quantity, alias.scope) for alias in own} | {
+        alias.column: (alias.quantity, alias.scope) for alias in own if alias.source == "asyncsim"
+    }
+
+
+def _columns(
+    field_name: str, source: Any, mapping: Mapping[str, str], run: str | None
+) -> tuple[dict[str, Any], Header, int]:
+    """Columns by quantity as lists of cells, None where one is empty, what the header says, and the number of rows."""
     if isinstance(source, Mapping):
-        cells = {str(name): _listed(str(name), column) for name, column in source.items()}
+        given = {str(name): _listed(str(name), column) for name, column in source.items()}
+        checks.require(len(given) > 0, field_name, source, "at least one column", REMEDY)
+        rows = max(len(column) for column in given.values())
+        for name, column in given.items():
+            bound = f"there, as in the other columns ({rows} rows)"
+            remedy = "give all columns the same rows"
+            checks.require(len(column) == rows, f"column {name}, row {len(column) + 1}", None, bound, remedy)
+        checks.require(rows > 0, field_name, source, "at least one row", "log a row for every step")
+        head = _header(given, mapping, run)
     else:
         checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", REMEDY)
         path = Path(source)
         places = _log_places.found(path, "")
-        table = _log_files.read(places, aliases.steps().keys() | aliases.tokens().keys(), files.Budget(path))
-        known = {
+        wanted = aliases.steps().keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
+        table = _log_files.read(places, wanted, files.Budget(path))
+        if set(table.names) >= BOARD and not {"Value"} & set(mapping.values()):
+            return _columns(field_name, _board(places), mapping, run)
+        head = _header([name for name in table.names if name != _log_files.NUMBERED], mapping, run)
+        if not head.used.keys() <= table.cells.keys():
+            # An export, whose names are known when its header is read.
+            table = _log_files.read(places, head.used, files.Budget(path))
+        rows = table.rows
+        given = {
             name: column if isinstance(column, np.ndarray) and not _log_cells.empty(column).any()
             else _log_cells.listed(column)
             for name, column in table.cells.items()
         }  # fmt: skip
         for place in places:
-            _refuse_words(place.path, known)
-        # The others have names without cells.
-        rows = [None] * table.rows
-        cells = {name: known.get(name, rows) for name in table.names if name != _log_files.NUMBERED}
-    checks.require(len(cells) > 0, field_name, source, "at least one column", REMEDY)
-    lengths = {name: len(column) for name, column in cells.items()}
-    longest = max(lengths.values())
-    for name, length in lengths.items():
-        bound = f"there, as in the other columns ({longest} rows)"
-        remedy = "give all columns the same rows"
-        checks.require(length == longest, f"column {name}, row {length + 1}", None, bound, remedy)
-    checks.require(longest > 0, field_name, source, "at least one row", "log a row for every step")
-    return cells
+            _refuse_words(place.path, {name: given[name] for name in head.used}, head)
+    return {quantity: given[name] for name, (quantity, _) in head.used.items()}, head, rows
+
+
+BOARD = {"Wall time", "Step", "Value"}
+"""Columns of the file of one scalar that TensorBoard writes."""
+
+
+def _board(places: list[_log_places.Place]) -> dict[str, Any]:
+    """Columns of files with one scalar each, joined by step; a file's name ends in its tag, with `_` for `/`."""
+    tags = {name.replace("/", "_"): name for name in aliases.steps()}
+    values: dict[str, dict[float, Any]] = {}
+    for place in places:
+        stem = place.path.name.partition(".csv")[0]
+        fits = [tag for tag in tags if stem.endswith(tag)]
+        table = _log_files.read([place], BOARD, files.Budget(place.path)).cells
+        name = tags[max(fits, key=len)] if fits else stem
+        checks.require(name not in values, "path", place.name, f"the only file of {name}", "give the files of one run")
+        values[name] = dict(zip(*(_log_cells.listed(table[each]) for each in ("Step", "Value")), strict=True))
+    steps = sorted({step for column in values.values() for step in column})
+    return {"Step": steps} | {name: [column.get(step) for step in steps] for name, column in values.items()}
 
 
 def _listed(name: str, column: Any) -> Any:
@@ -139,16 +249,18 @@ def _listed(name: str, column: Any) -> Any:
     return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
-def _refuse_words(path: Path, cells: Mapping[str, Any]) -> None:
-    """A cell of a .csv file that holds nan, NULL or n/a reads as empty: find and refuse it."""
+def _refuse_words(path: Path, cells: Mapping[str, Any], head: Header) -> None:
+    """A cell of a .csv file that holds nan, NULL or n/a reads as empty: find and refuse it, except behind the mask."""
     empty = [name for name, column in cells.items() if isinstance(column, list) and None in column]
     if not empty or ".csv" not in path.suffixes:
         return
+    mask = next((name for name, (quantity, _) in head.used.items() if quantity == "mask"), "")
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, mode="rt", newline="", encoding="utf-8") as file:
         for number, row in enumerate(csv.DictReader(file), 1):
             for name in empty:
-                _refuse_cell(name, number, row.get(name) or None)
+                if not (head.used[name][0] in SCORES and row.get(mask, "1") in ("0", "0.0", "False", "false")):
+                    _refuse_cell(name, number, row.get(name) or None)
 
 
 def _refuse_cell(name: str, row: int, cell: Any) -> None:
@@ -163,43 +275,36 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
     checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
 
 
-def _understood(
-    cells: Mapping[str, list[Any]], table: Mapping[str, tuple[str, str]]
-) -> tuple[dict[str, list[Any]], dict[str, str], dict[str, str], tuple[str, ...]]:
-    """Cells by quantity, scope and column of each, and the columns that are not understood."""
-    found: dict[str, list[Any]] = {}
-    scope: dict[str, str] = {}
-    names: dict[str, str] = {}
-    for name in (each for each in cells if each in table):
-        quantity, averaged = table[name]
-        if quantity in found:
-            both = f"{names[quantity]} and {name}"
-            raise checks.InputError("columns", both, f"one column for {quantity}", "leave one of them out")
-        found[quantity], scope[quantity], names[quantity] = cells[name], averaged, name
-    checks.require(bool(set(found) - {"step"}), "columns", list(cells), "at least one that is known",
-                   "rename one, as to ess, kl_k3 or trainer_log_prob; docs/diagnose.md has the list")  # fmt: skip
-    return found, scope, names, tuple(name for name in cells if name not in table)
+def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.ndarray | None = None) -> np.ndarray:
+    """Numbers `[U]`, NaN where a cell is empty; `rows`: the table's row of each cell, where it is not its place.
 
-
-def _numbers(name: str, cells: Any, rows: np.ndarray | None = None) -> np.ndarray:
-    """Numbers `[U]`, NaN where a cell is empty; `rows`: the table's row of each cell, where it is not its place."""
+    `free`: cells that may hold anything.
+    """
     values = np.full(len(cells), np.nan)
     with suppress(TypeError, ValueError):
         array = np.asarray(cells, dtype=float)
         values = array if array.ndim == 1 else values
     for place in np.flatnonzero(~np.isfinite(values)).tolist():
+        if free is not None and free[place]:
+            values[place] = np.nan
+            continue
         cell = cells[place] if isinstance(cells, list) else float(values[place])
         _refuse_cell(name, place + 1 if rows is None else int(rows[place]) + 1, None if cell == "" else cell)
         values[place] = np.nan if cell is None or cell == "" else float(cell)
     return values
 
 
-def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """Quantities of a table with a row a step; rows without a number besides the step are left out."""
+def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) -> dict[str, np.ndarray]:
+    """Quantities of a table with a row a step; W&B's rows that logged nothing of what is used are left out."""
     found = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
+    # W&B counts calls, which may log other things than these, and draws some of them.
+    calls = names.get("step") in ("Step", "_step")
     if "step" not in found:
-        found["step"] = np.arange(len(next(iter(found.values()))), dtype=float)
-        return found
+        return found | {"step": np.arange(rows, dtype=float)}
+    if len(found) > 1:
+        some = np.any([np.isfinite(column) for quantity, column in found.items() if quantity != "step"], axis=0)
+        kept = some | (np.isfinite(found["step"]) & (not calls))
+        found = {quantity: column[kept] for quantity, column in found.items()}
     name, step = names["step"], found["step"]
     _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
     change = np.diff(step)
@@ -207,7 +312,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> dict[str
         f"column {name}", np.append(False, change <= 0), step, "above the row before",
         "cut the log where the run was resumed, and drop repeated rows",
     )  # fmt: skip
-    if len(change):
+    if len(change) and not calls:
         stride = float(np.median(change))
         _refuse_first(
             f"column {name}", np.append(False, change != stride), step, f"{stride:g} after the row before",
@@ -232,7 +337,7 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     live = flat["mask"] != 0 if "mask" in flat else np.ones(len(row_of), dtype=bool)
     for quantity, values in flat.items():
         # What the mask leaves out may have no log-prob.
-        at = row_of[np.isnan(values) & (live | (quantity not in ("sampler", "trainer")))]
+        at = row_of[np.isnan(values) & (live | (quantity not in SCORES))]
         where = f"column {names[quantity]}, row {at[0] + 1 if len(at) else 0}"
         checks.require(not len(at), where, None, "a number", "log it for every token")
     # A count that is a fraction is an average over tokens or ranks.
@@ -265,11 +370,11 @@ def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.unique(row.astype(np.int64) * len(known) + rank.ravel(), return_inverse=True)[1].ravel()
 
 
-def _cells(quantity: str, name: str, cells: Any) -> np.ndarray:
+def _cells(quantity: str, name: str, cells: Any, free: np.ndarray | None = None) -> np.ndarray:
     """Numbers of a column; texts that name sequences become numbers, the same text the same."""
     if quantity == "sequence" and any(isinstance(cell, str) for cell in cells) and None not in cells:
         return np.unique([str(cell) for cell in cells], return_inverse=True)[1].astype(float)
-    return _numbers(name, cells)
+    return _numbers(name, cells, None, free)
 
 
 def _has_lists(cells: Mapping[str, list[Any]]) -> bool:
@@ -282,19 +387,22 @@ def _is_list(cell: Any) -> bool:
 
 def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Every column with a number for each token, and the table's row of each token."""
-    if not _has_lists(cells):
-        flat = {quantity: _cells(quantity, names[quantity], column) for quantity, column in cells.items()}
-        return flat, np.arange(len(flat["step"]))
-    count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]])
-    row_of = np.repeat(np.arange(len(count)), count)
-    flat = {}
-    for quantity, column in cells.items():
-        if not any(map(_is_list, column)):
-            flat[quantity] = np.repeat(_cells(quantity, names[quantity], column), count)
-            continue
-        for row, cell in enumerate(column):
-            if not (_is_list(cell) and len(cell) == count[row]):
-                bound = f"a list of {count[row]} cells, as {names['sampler']} has"
-                raise checks.InputError(f"column {names[quantity]}, row {row + 1}", cell, bound, "log one cell a token")
-        flat[quantity] = _numbers(names[quantity], list(itertools.chain.from_iterable(column)), row_of)
+    lists = _has_lists(cells)
+    count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]]) if lists else None
+    row_of = np.arange(len(cells["step"])) if count is None else np.repeat(np.arange(len(count)), count)
+    flat: dict[str, np.ndarray] = {}
+    # The mask first: what it leaves out may have any log-prob, or none.
+    for quantity in sorted(cells, key=lambda each: each != "mask"):
+        column, name = cells[quantity], names[quantity]
+        free = flat["mask"] == 0 if quantity in SCORES and "mask" in flat else None
+        if count is None:
+            flat[quantity] = _cells(quantity, name, column, free)
+        elif not any(map(_is_list, column)):
+            flat[quantity] = np.repeat(_cells(quantity, name, column), count)
+        else:
+            for row, cell in enumerate(column):
+                if not (_is_list(cell) and len(cell) == count[row]):
+                    bound = f"a list of {count[row]} cells, as {names['sampler']} has"
+                    raise checks.InputError(f"column {name}, row {row + 1}", cell, bound, "log one cell a token")
+            flat[quantity] = _numbers(name, list(itertools.chain.from_iterable(column)), row_of, free)
     return flat, row_of

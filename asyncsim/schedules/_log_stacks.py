@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from asyncsim.base import checks
 from asyncsim.schedules._log_files import Layout
 
-UNITS = ("publishes", "updates", "batches", "samples")
+UNITS: dict[str, tuple[str, ...]] = {
+    "publishes": (),
+    "updates": ("batches_per_publish", "updates_per_batch"),
+    "batches": ("batches_per_publish",),
+    "samples": ("samples_per_publish",),
+}
+"""What versions may count, and the counts that are needed then."""
 STARTS = ("start", "submit", "end")
 STAMPS = ("start_version", "end_version", "versions", "call_versions")
 TIMES = ("t_submit", "t_start", "t_end", "t_ready", "t_train")
@@ -219,11 +225,14 @@ def stack_of(name: str | None) -> Stack:
     return STACKS[key]
 
 
-def mapping_of(columns: Mapping[str, str] | str | None) -> dict[str, str]:
-    """Column names ours -> theirs, from a mapping or from text "ours=theirs,ours=theirs"."""
+def mapping_of(
+    columns: Mapping[str, str] | str | None,
+    known: Iterable[str] = COLUMNS,
+    remedy: str = "write columns='sample_id=THEIRS,train_version=THEIRS'",
+) -> dict[str, str]:
+    """Column names ours -> theirs, ours among the known ones, from a mapping or from text "ours=theirs,ours=theirs"."""
     if columns is None:
         return {}
-    remedy = "write columns='sample_id=THEIRS,train_version=THEIRS'"
     if isinstance(columns, str):
         pairs = [pair.partition("=") for pair in columns.split(",") if pair.strip()]
         whole = all(ours.strip() and theirs.strip() for ours, _, theirs in pairs)
@@ -231,6 +240,6 @@ def mapping_of(columns: Mapping[str, str] | str | None) -> dict[str, str]:
         columns = {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
     checks.require(isinstance(columns, Mapping), "columns", columns, "a mapping or text", remedy)
     for ours, theirs in columns.items():
-        checks.one_of("columns", ours, COLUMNS, remedy)
+        checks.one_of("columns", ours, known, remedy)
         checks.require(isinstance(theirs, str), f"columns[{ours}]", theirs, "the name of a column", remedy)
     return dict(columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,8 +44,11 @@ class Rows(NamedTuple):
     names: dict[str, str]
 
 
-def load(path: Path, places: list[Place], declared: Declared) -> Rows:
-    """Read a log and check every row; raises `InputError` for what contradicts itself or is missing."""
+def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[checks.InputError] = ()) -> Rows:
+    """Read a log and check every row; raises `InputError` for what contradicts itself or is missing.
+
+    `asked`: what is missing besides, told together with missing columns.
+    """
     budget = files.Budget(path)
     # Every name that `_choose` may choose.
     stack, mapping = declared.stack, declared.columns
@@ -53,7 +56,7 @@ def load(path: Path, places: list[Place], declared: Declared) -> Rows:
     wanted = {part for name in known for part in name.split("+")}
     table = _log_files.read(places, wanted, budget, stack.layout)
     names = _choose(table.names, stack, mapping)
-    _require(names, declared)
+    _require(names, declared, asked)
     rows = table.rows
     cells = {ours: _cells(table.cells, ours, theirs) for ours, theirs in names.items()}
     table.cells.clear()
@@ -114,8 +117,9 @@ def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
 _PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")
 
 
-def _require(present: Mapping[str, str], declared: Declared) -> None:
+def _require(present: Mapping[str, str], declared: Declared, asked: Sequence[checks.InputError]) -> None:
     stamps = {"start_version", "versions", "call_versions"} | ({"end_version"} if declared.start_is == "end" else set())
+    lacking: dict[str, str] = {}
     for field, wanted in (
         ("sample_id", {"sample_id"}),
         ("train_version", {"train_version", "train_step"}),
@@ -123,13 +127,28 @@ def _require(present: Mapping[str, str], declared: Declared) -> None:
     ):
         names = sorted(name for ours in wanted for name in declared.stack.columns.get(ours, ()))
         known = f" (this trainer calls it {' or '.join(names)})" if names else ""
-        bound = "a column of the log: " + " or ".join(sorted(wanted)) + known
-        remedy = f"map it: columns='{field}=THEIRS'" + (
-            f"; what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
-            if declared.name and not declared.stack.whole
-            else "; without a version for each sample use the preset of the system"
+        if not wanted & set(present):
+            lacking[field] = f"{' or '.join(sorted(wanted))}{known}"
+    if not lacking and len(asked) == 1:
+        raise asked[0]
+    told, remedies = (
+        [f"{each.field} {each.bound}" for each in asked],
+        list(dict.fromkeys(each.remedy for each in asked)),
+    )
+    if lacking:
+        a = "a column" if len(lacking) == 1 else "columns"
+        told.append(f"{a} of the log: {'; '.join(lacking.values())}")
+        remedies.append(
+            f"map it: columns='{','.join(f'{field}=THEIRS' for field in lacking)}'"
+            + (
+                f"; what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
+                if declared.name and not declared.stack.whole
+                else "; without a version for each sample use the preset of the system"
+            )
         )
-        checks.require(bool(wanted & set(present)), field, None, bound, remedy)
+    if told:
+        fields = ", ".join([*(each.field for each in asked), *lacking])
+        raise checks.InputError(fields, None, "; ".join(told), "; ".join(remedies))
 
 
 def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:

@@ -297,12 +297,26 @@ class Log:
         report |= {"samples_per_group": samples, "batches_per_publish": self.batches_per_publish}
         return report | {
             "trained_versions": [int(versions.min()), int(versions.max())],
-            "staleness": {name: _summary(self.samples[name], used) for name in STALENESS},
+            "staleness": {name: _summary(self.samples[name], used) for name in STALENESS} | self._between(used),
             "tokens": {name: _summary(length, self.samples["fate"] == place) for name, place in fates.items()},
             "fates": {name: int(counts[place]) for name, place in fates.items()},
             "refused": dict(self.refused),
             "unchecked": list(self.unchecked),
         }
+
+    def _between(self, used: np.ndarray) -> dict[str, Any]:
+        """The token mean where some samples have none: those that have one saw no change, and stand for no others.
+
+        It lies between the newest and the first token's staleness of each.
+        """
+        known = self.samples["token_mean"][used]
+        lacking = np.isnan(known)
+        if not lacking.any():
+            return {}
+        ends = {end: np.where(lacking, self.samples[name][used], known) for end, name in ENDS.items()}
+        limits = {end: None if np.isnan(each).any() else float(each.mean()) for end, each in ends.items()}
+        row = {"mean": None, "max": None, "known": int((~lacking).sum()), "of": len(known)}
+        return {"token_mean": row | limits}
 
     def text(self) -> str:
         """The report on one page."""
@@ -315,8 +329,10 @@ class Log:
             f"staleness in publishes, by the stamp at {self.reference}:",
         ]
         for name, row in report["staleness"].items():
-            known = row["known"] > 0
+            known = row["mean"] is not None
             text = "mean {mean:.3f}, max {max:g}, known for {known} of {of}".format(**row) if known else "not known"
+            if row.get("low") is not None and row.get("high") is not None:
+                text = "mean between {low:.3f} and {high:.3f}, known for {known} of {of}".format(**row)
             lines.append(f"  {name:12}{text}")
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
@@ -333,6 +349,10 @@ STALENESS = {
     "in_queue": ("v_train", "v_end"),
 }
 """Staleness of a sample: the newer version, and the older one that is taken from it."""
+
+
+ENDS = {"low": "newest", "high": "head"}
+"""Staleness that bounds the mean over tokens."""
 
 
 def _summary(values: np.ndarray, used: np.ndarray) -> dict[str, Any]:

@@ -71,13 +71,14 @@ def replay(
             checks.integer(name, value, -checks.LARGEST, "give what is added to a version", checks.LARGEST)
     start_is = checks.one_of("start_is", start_is or conventions.start_is, stacks.STARTS, "say which stamp it is")
     unit = conventions.unit if unit is None and stack is not None else unit
-    units = _units(unit, batches_per_publish, updates_per_batch, samples_per_publish)
+    asked = list[checks.InputError]()
+    units = _units(unit, batches_per_publish, updates_per_batch, samples_per_publish, asked)
     declared = Declared(
         conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
     path = files.named("path", path)
     places = _log_places.found(path, conventions.layout.files)
-    loaded = _log_table.load(path, places, declared)
+    loaded = _log_table.load(path, places, declared, asked)
     table = loaded.columns
     used = table["trained"]
     checks.require(bool(used.any()), "train_version", None, "given for some sample", "log what was trained when")
@@ -93,22 +94,25 @@ def replay(
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
 
 
-def _units(unit: str | None, publish: int | None, updates: int | None, samples: int | None) -> Units:
-    """What a publish and a batch are in the unit of a log."""
+def _units(
+    unit: str | None, publish: int | None, updates: int | None, samples: int | None, asked: list[checks.InputError]
+) -> Units:
+    """What a publish and a batch are in the unit of a log; what is missing is added to `asked`."""
     counts = {"batches_per_publish": publish, "updates_per_batch": updates, "samples_per_publish": samples}
     for name, value in counts.items():
         if value is not None:
             checks.integer(name, value, 1, "count from one", checks.LARGEST)
     remedy = "declare what the versions of the log count: a wrong unit gives a wrong staleness"
-    checks.one_of("unit", unit, stacks.UNITS, remedy)
-    required = {
-        "publishes": [],
-        "batches": ["batches_per_publish"],
-        "updates": ["batches_per_publish", "updates_per_batch"],
-        "samples": ["samples_per_publish"],
-    }[str(unit)]
-    for name in required:
-        checks.require(counts[name] is not None, name, None, f"given where versions count {unit}", remedy)
+    if unit is not None:
+        checks.one_of("unit", unit, stacks.UNITS, remedy)
+    for name in stacks.UNITS.get(unit or "", ()):
+        if counts[name] is None:
+            asked.append(checks.InputError(name, None, f"given where versions count {unit}", remedy))
+    if unit is None:
+        bound = ", ".join(f"{each} (with {' and '.join(n)})" if n else each for each, n in stacks.UNITS.items())
+        asked.append(checks.InputError("unit", None, f"one of {bound}", remedy))
+    if asked:
+        return Units("publishes", 1, 0)
     if unit == "samples":
         samples_between, parts = int(samples or 1), int(publish or 1)
         fits, bound = samples_between % parts == 0, f"a multiple of batches_per_publish = {parts}"
@@ -270,7 +274,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     used = columns["trained"]
     segments = loaded.rows - len(columns["row"])
     unknown = int(np.isnan(loaded.steps.token_mean()[used]).sum())
-    rest = f"token_mean rests on the {int(used.sum()) - unknown} of {int(used.sum())} samples with all versions known"
+    rest = f"token_mean is known for {int(used.sum()) - unknown} of {int(used.sum())} samples, those that saw no change"
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
         "of a staleness limit can be checked": "fate" not in names,

@@ -150,7 +150,7 @@ def test_a_slope_below_one_is_not_called_independent_steps():
     noise = np.random.default_rng(5).normal(1.0, 0.02, (60, 6))
     log = {f"kl_k3/staleness_{s}": (1e-4 + 1e-3 * s**0.6) * noise[:, s] for s in range(6)}
     found = answer(sim.diagnose({"step": range(60), **log}), DRIFT)
-    assert found.cause == "no growth with staleness" and "slower than independent steps" in found.sentence
+    assert found.cause == "growth slower than linear" and "slower than independent steps" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -307,11 +307,6 @@ def test_the_boundary_is_that_of_the_measured_staleness(law, limit):
 
 def test_names_of_trainers_are_known():
     named = {alias.column: alias.source for alias in [*aliases.STEPS, *aliases.TOKENS]}
-    page = (ROOT / "docs/diagnose.md").read_text(encoding="utf-8")
-    shown = re.findall(r"`([^` ]+)`", page.partition("| trainer |")[2].partition("Truncated")[0])
-    assert len(shown) > 25
-    for name in shown:
-        assert name in aliases.steps() or name in aliases.tokens(), name
     for column in ("rollout_corr/k3_kl", "mismatch_kl/all/mean", "async/staleness_mean", "ess_ratio", "rl/kl_new_old"):
         assert "@" in named[column]
         assert f"train/{column}" in aliases.steps()

@@ -757,20 +757,20 @@ assert "pyarrow" in sys.modules and not set(sys.modules) & {{"torch", "numba"}}
     assert done.returncode == 0, done.stderr
 
 
-def test_the_report_says_on_how_many_samples_the_token_mean_rests():
-    """Weights changed inside samples 1 and 2: of three tokens one is unknown, of two tokens none."""
+def test_the_report_bounds_a_token_mean_that_some_samples_lack():
+    """Weights changed inside samples 1 and 2: of three tokens one is unknown, of two tokens none.
+
+    Sample 1 lies between 0 and 1, and a mean of the other three would stand for samples that saw no change.
+    """
     spans = [(0, 0, 4), (0, 1, 3), (1, 2, 2), (3, 3, 5)]
     rows = [
         {"sample_id": k, "start_version": a, "end_version": b, "tokens": n, "train_version": k}
         for k, (a, b, n) in enumerate(spans)
     ]
     law = replay(written(rows), unit="publishes", unknown="keep")
-    assert "token_mean rests on the 3 of 4 samples" in law.log.text()
-    assert law.log.report()["staleness"]["token_mean"] == {
-        "mean": (0.0 + 0.5 + 0.0) / 3,
-        "max": 0.5,
-        "known": 3,
-        "of": 4,
-    }
+    assert "token_mean is known for 3 of 4 samples" in law.log.text()
+    assert "mean between 0.125 and 0.375, known for 3 of 4" in law.log.text()
+    row = law.log.report()["staleness"]["token_mean"]
+    assert row == {"mean": None, "max": None, "known": 3, "of": 4, "low": 0.125, "high": 0.375}
     whole = [row | {"end_version": row["start_version"]} for row in rows]
-    assert "token_mean rests" not in replay(written(whole), unit="publishes").log.text()
+    assert "token_mean is known" not in replay(written(whole), unit="publishes").log.text()

@@ -1,0 +1,67 @@
+"""Whether the reward fell from where it had been, beyond what its own noise explains."""
+
+import numpy as np
+from scipy import stats
+
+from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.findings import BATCHES, BY_DEFINITION, Draft, Saying, missing
+from asyncsim.diagnosing.telemetry import Telemetry
+
+QUESTION = "reward"
+SIZE = BATCHES // 6
+"""Stretches of the last part of a run, which is compared with every earlier one of its length."""
+CLEAR = 6.0
+"""Standard errors by which another column must have moved to be named beside the reward."""
+
+
+def fall(telemetry: Telemetry) -> Draft | None:
+    """Whether the mean reward of the last part is below that of some earlier part; None where no reward was logged.
+
+    Parts are means of b stretches of steps, whose variance is mean (x_(k+1) - x_k)^2 / 2: a trend raises it. The
+    p-value of the largest t is multiplied by the number of earlier parts.
+    """
+    series = telemetry.get("reward")
+    if series is None:
+        return None
+    known = np.isfinite(series)
+    if known.sum() < BATCHES:
+        text = f"A reward was logged in {known.sum()} steps."
+        return missing(QUESTION, BY_DEFINITION, text, f"Log it in {BATCHES} steps or more.")
+    parts, error = _parts(series[known])
+    before = parts[:-SIZE]
+    best = int(before.argmax())
+    drop = float(before[best] - parts[-1])
+    # Squared differences of neighbors carry two thirds of the degrees of freedom of independent ones.
+    freedom = (BATCHES - 1) * 2.0 / 3.0
+    p = 1.0 if drop <= 0.0 else min(1.0, len(before) * float(stats.t.sf(drop / error, freedom)))
+    end = np.array_split(telemetry.quantities["step"][known], BATCHES)[best + SIZE - 1][-1]
+    words = f"The mean reward of the last sixth is {parts[-1]:.4g}; the best sixth had {before[best]:.4g}"
+    beside = _beside(telemetry, known, best)
+    since = f" Since then {', '.join(beside)}." if beside else ""
+    return Draft(
+        QUESTION, BY_DEFINITION,
+        Saying("no fall", f"{words}."),
+        Saying("reward fell", f"{words}, and ended at step {end:g}.{since}",
+               "Go back to a checkpoint before that step, and change what moved with the reward."),
+        p, Estimate(drop, error, freedom), (-np.inf, 0.0), "reward",
+    )  # fmt: skip
+
+
+def _parts(series: np.ndarray) -> tuple[np.ndarray, float]:
+    """Means of all parts, and the standard error of the difference of two that share no stretch."""
+    stretches = np.array([part.mean() for part in np.array_split(series, BATCHES)])
+    noise = float(np.sqrt(np.mean(np.diff(stretches) ** 2) / SIZE))
+    return np.lib.stride_tricks.sliding_window_view(stretches, SIZE).mean(axis=1), max(noise, 1e-300)
+
+
+def _beside(telemetry: Telemetry, known: np.ndarray, best: int) -> list[str]:
+    """Other columns that moved most from the best part to the last, in their standard errors."""
+    moved = {}
+    for name, column in telemetry.names.items():
+        series = telemetry.quantities[name][known]
+        if name not in ("step", QUESTION) and np.isfinite(series).all():
+            parts, error = _parts(series)
+            size = abs(float(parts[-1] - parts[best])) / error
+            if size > CLEAR:
+                moved[f"{column} went from {parts[best]:.3g} to {parts[-1]:.3g}"] = size
+    return sorted(moved, key=lambda text: -moved[text])[:3]

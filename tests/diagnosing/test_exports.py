@@ -1,0 +1,209 @@
+"""Files as they are exported, columns that are named, told or refused, values that cannot be, and the screen."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import asyncsim as sim
+from asyncsim.app.cli import app
+from asyncsim.diagnosing import aliases, returns
+from docs import _names
+from tests.diagnosing import exports
+
+STEPS = {"step": list(range(30)), "ess": [0.9] * 30}
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_a_chart_of_wandb_is_read_as_its_columns_are():
+    told, wanted = sim.diagnose(exports.WANDB), sim.diagnose(exports.columns())
+    assert exports.WANDB.read_text() == exports.chart()
+    assert told.causes == wanted.causes == ["share out of range", "reward fell"]
+    assert told.columns == wanted.columns
+    assert set(told.refused) > set(wanted.refused) == {
+        "actor/ppo_kl", "response_length/mean", "timing_s/gen", "timing_s/step",
+    }  # fmt: skip
+    assert told.unknown["actor/pg_clip_frac_upper"][0].startswith("actor/pg_clipfrac")
+    kept = told.json()
+    assert {"columns", "refused", "unknown"} <= set(kept)
+    assert {each["column"] for each in kept["columns"].values()} | set(kept["refused"]) | set(kept["unknown"]) == {
+        name.removeprefix(f"{exports.RUN} - ") for name in exports.chart().splitlines()[0].replace('"', "").split(",")
+    }
+
+
+def test_one_of_several_runs_is_chosen_by_name(tmp_path):
+    path = written(tmp_path / "chart.csv", exports.chart(runs=("first", exports.RUN)))
+    with pytest.raises(sim.InputError, match="run = None: must be one of first, grpo-7b - async"):
+        sim.diagnose(path)
+    found = sim.diagnose(path, run=exports.RUN)
+    assert found.causes == sim.diagnose(exports.WANDB).causes
+    assert found.refused["first - actor/ppo_kl"] == "of another run"
+    with pytest.raises(sim.InputError, match="run = 'x': must be left out"):
+        sim.diagnose(STEPS, run="x")
+
+
+def test_history_may_have_rows_of_other_metrics(tmp_path):
+    table = exports.columns()
+    rows = []
+    for place, step in enumerate(table["Step"].tolist()):
+        rows.append({"_step": 2 * place, "training/global_step": step} | {
+            name: float(column[place]) for name, column in table.items() if name != "Step"
+        })  # fmt: skip
+        rows.append({"_step": 2 * place + 1, "val/accuracy": 0.5})
+    path = written(tmp_path / "history.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    found = sim.diagnose(path)
+    assert found.steps == 120 and found.causes == ["share out of range", "reward fell"]
+    assert found.columns["step"][0] == "training/global_step" and "_step" in found.refused
+    for row in rows:
+        row.pop("training/global_step", None)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert sim.diagnose(path).steps == 120
+
+
+def test_files_of_tensorboard_are_joined_by_step(tmp_path):
+    for tag, values in {"rollout_corr_k3_kl": [0.01, 0.02, 0.03], "reward": [1.0, None, 2.0]}.items():
+        rows = [f"17.5,{step},{value}" for step, value in enumerate(values) if value is not None]
+        written(tmp_path / f"run-a-tag-{tag}.csv", "\n".join(["Wall time,Step,Value", *rows, ""]))
+    found = sim.diagnose(tmp_path)
+    assert found.columns["kl_k3"][0] == "rollout_corr/k3_kl" and found.columns["reward"][0] == "reward"
+    single = tmp_path / "run-a-tag-reward.csv"
+    assert sim.diagnose(single, columns="kl_k3=Value").columns["kl_k3"][0] == "Value"
+    written(tmp_path / "run-b-tag-reward.csv", single.read_text())
+    with pytest.raises(sim.InputError, match="the only file of reward; give the files of one run"):
+        sim.diagnose(tmp_path)
+
+
+def test_columns_are_named_by_hand():
+    table = {"step": range(30), "my/kl": [-0.1] * 30, "size": [0.9] * 30}
+    found = sim.diagnose(table, columns="kl_k3=my/kl,ess=size")
+    assert "negative k3" in found.causes and found.unknown == {}
+    assert found.json() == sim.diagnose(table, columns={"kl_k3": "my/kl", "ess": "size"}).json()
+    # What is named stands in front of what a name says.
+    both = sim.diagnose(table | {"kl_k3": [0.1] * 30}, columns={"kl_k3": "my/kl"})
+    assert "negative k3" in both.causes and both.refused == {"kl_k3": "my/kl is taken for kl_k3"}
+    for columns, message in (
+        ("kl=size", "columns = 'kl': must be one of"),
+        ("kl_k3=kl", "columns\\[kl_k3\\] = 'kl': must be one of step, my/kl, size"),
+        ("kl_k3", "pairs OURS=THEIRS"),
+    ):
+        with pytest.raises(sim.InputError, match=message):
+            sim.diagnose(table, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("column", "fine", "wrong", "cause"),
+    [
+        ("fully_async/trainer/idle_ratio", 0.3, 1.3, "share out of range"),
+        ("actor/pg_clipfrac", 1.0, 1.2, "share out of range"),
+        ("response_length/clip_ratio", 0.0, -0.1, "share out of range"),
+        ("completions/clipped_ratio", 1.0, 1.01, "share out of range"),
+        ("actor/ppo_ratio_clipfrac@sum", 0.1, 1.5, "share out of range"),
+        ("ess", 1.0, 1.2, "ESS above one"),
+        ("ess", 0.1, -0.2, "negative size"),
+        ("num_steps_off_policy", 3.0, -2.0, "impossible stamps"),
+        ("sampling/sampling_logp_difference/mean", 0.0, -0.1, "negative size"),
+    ],
+)
+def test_a_value_that_cannot_be_is_told_and_one_at_the_bound_is_not(column, fine, wrong, cause):
+    for last, causes in ((fine, []), (wrong, [cause])):
+        assert sim.diagnose({"step": range(100, 120), column: [fine] * 19 + [last]}).causes == causes
+
+
+def test_a_column_that_is_another_quantity_is_not_used():
+    """verl's and OpenRLHF's ppo_kl may be negative by chance: as k1 of the sampler it would be called wrong."""
+    values = {"step": range(40), "actor/ppo_kl": [-1e-3, -2e-3] * 20}
+    assert sim.diagnose(values).causes == []
+    assert sim.diagnose(values, columns={"kl_k1": "actor/ppo_kl"}).causes == ["negative k1"]
+    known = {alias.column for alias in aliases.STEPS if alias.quantity not in ("-", "share")}
+    for name in ("ppo_kl", "kl", "policy_kl_error", "probs_ratio", "ppo_actor/update/approx_kl/avg", "actor/clipfrac"):
+        assert aliases.reason(name) and name not in known and name not in aliases.steps()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("word", [None, "NaN"])
+def test_a_log_prob_behind_the_mask_may_be_missing(tmp_path, ending, word):
+    rows = [(step, -1.0, -1.0 - 0.01 * step, 1) for step in range(20) for _ in range(4)]
+    gone = [*rows, (19, word, word, 0)]
+    names = ("step", "sampler_log_prob", "trainer_log_prob", "mask")
+
+    def file(name, lines):
+        if ending == "csv":
+            text = "\n".join([",".join(names), *(",".join("" if x is None else str(x) for x in r) for r in lines), ""])
+        else:
+            text = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in lines)
+        return written(tmp_path / f"{name}.{ending}", text)
+
+    assert sim.diagnose(file("gone", gone)).json() == sim.diagnose(file("rows", rows)).json()
+    with pytest.raises(sim.InputError, match="row 81"):
+        sim.diagnose(file("live", [*rows, (19, word, word, 1)]))
+
+
+def test_each_command_names_the_other_where_it_is_the_right_one(tmp_path):
+    row = {"sample_id": 0, "start_version": 0, "train_version": 0, "reward": 1.0}
+    samples = written(tmp_path / "samples.jsonl", json.dumps(row) + "\n")
+    assert "use `asyncsim log`" in call("diagnose", samples).stderr
+    assert "use `asyncsim diagnose" in call("log", exports.WANDB, "--set", "unit=publishes").stderr
+    assert call("log", samples, "--set", "unit=publishes").exit_code == 0
+    assert call("diagnose", exports.WANDB).exit_code == 1
+    # Rewards alone may be of samples.
+    alone = written(tmp_path / "alone.csv", "uid,reward\n1,0.5\n")
+    assert "sample_id" in call("log", alone).stderr
+
+
+def test_what_a_log_lacks_is_asked_for_at_once(tmp_path):
+    path = written(tmp_path / "log.csv", "uid,policy\n1,0\n")
+    said = call("log", path, "--set", "unit=updates").stderr
+    fields = "batches_per_publish, updates_per_batch, sample_id, train_version, start_version = None"
+    assert fields in said and len(said.splitlines()) == 1
+    assert "unit, sample_id" in call("log", path).stderr
+
+
+def test_a_reward_that_stays_is_rarely_called_fallen_and_one_that_falls_is():
+    """Share of p below 0.05 over 400 steady and as many rising runs; without the count of parts it is above."""
+    random = np.random.default_rng(5)
+    noise = random.normal(0.5, 0.1, (400, 96))
+
+    def p(series):
+        log = sim.diagnosing.telemetry.Telemetry({"step": np.arange(96.0), "reward": series}, None, None)
+        return returns.fall(log).p
+
+    steady = np.array([p(each) for each in noise])
+    count = returns.BATCHES - 2 * returns.SIZE + 1
+    assert (steady < 0.05).mean() < 0.05 < (steady / count < 0.05).mean()
+    assert max(p(each + np.linspace(0, 0.5, 96)) for each in noise[:50]) == 1.0
+    fallen = [p(each - 0.4 * (np.arange(96) > 70)) for each in noise[:50]]
+    assert max(fallen) < 1e-3
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_screen_begins_with_findings_and_folds_what_stays_open(width):
+    found = sim.diagnose(exports.WANDB)
+    lines = found.text(width).splitlines()
+    assert max(map(len, lines)) <= width
+    heads = [line for line in lines if not line.startswith(" ")]
+    assert [head.partition(" (")[0] for head in heads[1:4]] == [
+        "differs: impossible values", "differs: reward", "cannot tell: 11 questions",
+    ]  # fmt: skip
+    assert "rollout_corr/k3_kl" in " ".join(lines)
+    whole = found.text(width, verbose=True)
+    assert whole.count("cannot tell: ") == 11 and "actor/pg_clip_frac_upper__MAX" in whole
+
+
+def test_the_page_has_the_names_and_prints_what_is_printed(monkeypatch):
+    text = _names.PAGE.read_text(encoding="utf-8")
+    assert _names.page(text) == text, "run `python -m docs._names`"
+    monkeypatch.chdir(Path(_names.__file__).parents[1])
+    monkeypatch.setenv("COLUMNS", "100")
+    command, _, shown = text.partition("```console\n$ asyncsim ")[2].partition("```")[0].partition("\n")
+    assert call(*shlex.split(command)).stdout == shown
