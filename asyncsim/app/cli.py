@@ -132,11 +132,14 @@ def run(o: Options) -> int:
 
 @command(
     app,
-    "arms smallest set metric over statistic error tune also target better interval max_replicates seed store workers "
-    "plot json",
+    "arms smallest set metric over target horizon trainer_slots statistic error tune also better interval "
+    "max_replicates seed store workers plot json",
     arms=argument(list[str], ..., 'Two or more, such as "method=grpo method.low=0.1".'),
     smallest=Row(float, ..., "Smallest difference of the metric that matters."),
     set="Words of all arms: task=token-bandit, staleness=16.",
+    over="mean (over updates), end, time, reached, collapse; or seconds, slot-hours.",
+    horizon=Row(float, None, "Seconds or slot-hours compared at (default: the shortest arm's)."),
+    trainer_slots=Row(float, 0.0, "Slots that the trainer counts as, in slot-hours."),
     statistic=Row(str, "mean", "mean, median, iqm or improvement."),
     error=Row(float, 0.05, "Probability of a wrong word."),
     tune=Row(str, "lr", "Knob in which each arm is tuned first, or none."),
@@ -160,6 +163,7 @@ def compare(o: Options) -> int:
     # Options that `sim.compare` has under the same names.
     passed = (
         *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
+        *("horizon", "trainer_slots"),
         *("max_replicates", "seed", "store", "workers"),
     )
     specs = wording.specs_of(o.arms, o.set)

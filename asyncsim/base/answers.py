@@ -22,10 +22,10 @@ UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
 """Settings that do not."""
 PAIRED = 1.05
 """Ratio of variances from which on pairing gained something."""
-OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum")
-OF_ARM = ("name", "replicates", "mean", "end", "end_error", "start", "diverged")
+OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis")
+OF_ARM = ("name", "replicates", "mean", "low", "high", "end", "end_error", "start", "diverged", "never", "short")
 OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
-OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
+OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word", "notes")
 """Fields of the JSON object."""
 SAME_TASK = "not distinguishable on this task"
 
@@ -78,6 +78,8 @@ class Pair:
     base: str
     looks: tuple[Look, ...]
     pairing: float
+    ratio: tuple[float, float, float] | None = None
+    """Mean of the arm's numbers over that of the base's, with its interval, of seconds or cost until a target."""
 
     @property
     def word(self) -> str:
@@ -102,6 +104,8 @@ class Pair:
         if (low, high) != (last.low, last.high):
             but = f"{apart} " if word == "undecided" != apart else ""
             numbers += f" ({but}[{low:+.3g}, {high:+.3g}] without unseen events)"
+        if self.ratio is not None:
+            numbers += ", ratio {:.3g} [{:.3g}, {:.3g}]".format(*self.ratio)
         saved = f"variance / {self.pairing:.2g} by pairing" if self.pairing > PAIRED else "nothing gained by pairing"
         if not math.isfinite(self.pairing):
             saved = "the same numbers in every replicate"
@@ -126,6 +130,15 @@ class Arm:
     diverged: int
     curve: np.ndarray = field(repr=False, compare=False)
     """Mean of the metric over replicates, `[U/every]`."""
+    band: np.ndarray = field(default_factory=lambda: np.empty((2, 0)), repr=False, compare=False)
+    """Ends of its 95 percent interval between replicates, `[2, U/every]`."""
+    low: float = math.nan
+    high: float = math.nan
+    """The 95 percent interval of `mean` between replicates."""
+    never: int = 0
+    """Replicates that never reach the target, and count as the end of the axis."""
+    short: int = 0
+    """Replicates whose run ends before the horizon, and keep their last value."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +159,10 @@ class OnTask:
     smallest: float
     in_metric: bool
     updates: np.ndarray = field(repr=False, compare=False)
+    axis: str = "update"
+    """What `updates`, the places of the curves, count: updates, simulated seconds or slot-hours."""
+    until: bool = False
+    """Whether a number is a time or cost until the target, and the upper bound what never reaching it counts as."""
 
     @property
     def blind(self) -> str:
@@ -208,6 +225,8 @@ class Answer:
     seed: int
     tasks: tuple[OnTask, ...]
     seconds: float
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of the arms, such as samples an update that differ."""
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -234,8 +253,10 @@ class Answer:
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = " if unseen events are as stated" if any(on.unseen for on in self.tasks) else ""
         lines = [f"{reading}: smallest effect {self.smallest:g}, error rate {self.error:g} on each task{assumed}"]
+        lines += [f"note: {note}" for note in self.notes]
         for on in self.tasks:
-            lines.append(on.name)
+            clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
+            lines.append(f"{on.name}{clock}")
             lines += [f"  {pair.sentence(on.word_of(pair))}" for pair in on.pairs]
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try a harder task" if on.blind else "") if line]
             lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
@@ -247,6 +268,11 @@ class Answer:
         over = "" if alike else f" of {arm.replicates} replicates"
         mean = f"mean {notation.number(arm.mean)}{over}, " if self.statistic in ("mean", "improvement") else ""
         best, lost = "not tuned", f", {arm.diverged} diverged" if arm.diverged else ""
+        if on.until and arm.never:
+            most = f"{on.bounds[1]:.6g} {self.unit}"
+            lost += f", {arm.never} of {arm.replicates} never reach the target within {most} and count as that"
+        if arm.short:
+            lost += f", {arm.short} of {arm.replicates} end before that and keep their last value: raise updates"
         if arm.tuned.knob:
             low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
             best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from asyncsim.base import checks, notation
-from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned
+from asyncsim.base import checks, notation, uncertainty
+from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned, summarized
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.records import Estimate
@@ -21,7 +21,7 @@ from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import intervals
 from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.keeping import site_of, together
-from asyncsim.comparing.readings import RETURNS, Reading, course, ending
+from asyncsim.comparing.readings import CLOCKS, RETURNS, Reading, course, ending, timed
 from asyncsim.comparing.tuning import PILOT, STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
@@ -42,6 +42,8 @@ def compare(
     tasks: Iterable[Any] = (),
     target: float | None = None,
     better: str = "higher",
+    horizon: float | None = None,
+    trainer_slots: float = 0.0,
     interval: str = "auto",
     max_replicates: int = 1024,
     seed: int = 0,
@@ -65,7 +67,12 @@ def compare(
         "improvement"). metric: its name in the trace, or a value of `sim.diagnostics`; by default the return of the
         policy that is trained, whatever the age of its data. over: what of its curve counts,
         "mean" over updates, "end", or updates until `target` ("time"), whether it is "reached", whether the replicate
-        has a "collapse". statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
+        has a "collapse". "seconds": arms at equal simulated seconds of their event systems (mean over the last tenth
+        before the `horizon`), whatever number of updates each makes there, or with a target seconds until it is
+        reached; a replicate that never does counts as the horizon. "slot-hours": the same at equal cost, slots x
+        seconds / 3600: slots for samples that the system names, busy or idle, and `trainer_slots`, as many as the
+        trainer counts as. horizon: in seconds or slot-hours (default: where the run of the shortest arm ends).
+        statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
         (probability that the arm wins, less one half). error: probability that any word of a task is wrong. tune: the
         knob that every arm is tuned in, "lr" or a name such as "adam.lr" or "method.cap"; a mapping from it to the
         grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
@@ -98,16 +105,22 @@ def compare(
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.one_of("statistic", statistic, intervals.STATISTICS, "say what of the numbers is compared")
     checks.one_of("interval", interval, ("auto", *intervals.INTERVALS), "say which interval is used")
-    specs = pairing.named(arms)
+    checks.real("trainer_slots", trainer_slots, "say as how many slots the trainer counts", 0.0)
+    checks.require(horizon is None or over in CLOCKS, "horizon", horizon, "left out", "use it with over='seconds'")
+    if horizon is not None:
+        checks.real("horizon", horizon, "give the seconds or slot-hours at which arms are compared", 0.0)
+    specs = pairing.named(arms, over in CLOCKS)
     diagnostics, name = recorded(metric)
     specs = {key: spec.replace(diagnostics=diagnostics, block=None, realizations=None) for key, spec in specs.items()}
     tasks = (tasks,) if hasattr(tasks, "horizon") else tuple(tasks)
-    reading = Reading(name, over, target, better)
+    stated = math.inf if horizon is None and over in CLOCKS else horizon
+    reading = Reading(name, over, target, better, stated, trainer_slots)
     every = [specs, *({key: spec.replace(task=task) for key, spec in specs.items()} for task in tasks)]
     refuse([reading], ((f"arm {key}", spec) for asked in every for key, spec in asked.items()))
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
-    with site_of(workers, store, name) as site:
-        answers = [question.on(asked, progress, site) for asked in every]
+    with site_of(workers, store, name, reading.clocked) as site:
+        asked = [(each, replace(question, reading=timed(reading, each, seed))) for each in every]
+        answers = [question.on(each, progress, site) for each, question in asked]
     return Answer(
         metric=name,
         reading=("" if statistic == "mean" else f"{statistic} of ") + str(reading) + pairing.caution(name, specs),
@@ -119,6 +132,7 @@ def compare(
         seed=seed,
         tasks=tuple(answers),
         seconds=time.monotonic() - start,
+        notes=pairing.notes(reading, specs, seed),
     )
 
 
@@ -167,7 +181,7 @@ class Question:
 
             def pilot(spec: Spec) -> Generator[Spec, Trace, Tuned]:
                 trace = yield spread(spec.replace(replicates=PILOT))
-                return Tuned("", math.nan, pilot=self.reading.numbers(trace))
+                return Tuned("", math.nan, pilot=self.reading.of_arm(spec).numbers(trace))
 
             pilots = [pilot(spec) for spec in specs.values()]
             return dict(zip(specs, _side_by_side(pilots, seed, site), strict=True))
@@ -176,7 +190,7 @@ class Question:
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
         smallest = self.smallest if self.statistic != "improvement" else 0.0
         arms = [
-            tune(spec, name, names[name], grid, given is not None, self.reading, smallest)
+            tune(spec, name, names[name], grid, given is not None, self.reading.of_arm(spec), smallest)
             for name, spec in specs.items()
         ]
         return dict(zip(specs, _side_by_side(arms, seed, site), strict=True))
@@ -193,7 +207,7 @@ class Question:
             seed, names = seed_of(self.seed, 1, look), (base, *going)
             runs = [(spread(specs[name].replace(replicates=count)), seed) for name in names]
             for name, trace in zip(names, together(runs, site), strict=True):
-                seen[name].add(trace, self.reading)
+                seen[name].add(trace, self.reading.of_arm(specs[name]))
                 shown.add(count)
             bounds = self.reading.bounds(trace, task)
             kind = kind or self._kind([best[name].pilot for name in specs], bounds)
@@ -203,16 +217,26 @@ class Question:
                 looks[name].append(self._look(*numbers, kind, bounds, len(others), exact))
             saved = {name: _saved(seen[name].numbers, seen[base].numbers) for name in others}
             pairs = tuple(Pair(name, base, tuple(series), saved[name]) for name, series in looks.items())
-            arms = tuple(seen[name].arm(name, best[name]) for name in specs)
+            most = bounds[1] if self.reading.until else math.inf
+            arms = tuple(seen[name].arm(name, best[name], most) for name in specs)
             optimum = task.optimum if self.reading.metric in RETURNS else math.nan
-            about = (bounds, optimum, self.smallest, self.in_metric, trace.updates)
+            about = (bounds, optimum, self.smallest, self.in_metric, seen[base].places)
+            about = (*about, self.reading.axis, self.reading.until)
             answer = OnTask(task.describe(), kind, arms, pairs, *about)
             # Decided pairs stay decided.
             going = [name for name in others if looks[name][-1].word == "undecided"]
             last = [looks[name][-1] for name in going]
             if not going or look == self.looks or (answer.blind and all(each.seen[-1] == "equal" for each in last)):
-                return answer
+                if not self.reading.clocked or not self.reading.until or self.statistic != "mean":
+                    return answer
+                return replace(answer, pairs=tuple(self._ratio(pair, seen, answer, len(others)) for pair in pairs))
             look = min(self._next(look, each) for each in last)
+
+    def _ratio(self, pair: Pair, seen: Mapping[str, Seen], answer: OnTask, pairs: int) -> Pair:
+        numbers = (seen[name].numbers for name in (pair.arm, pair.base))
+        return replace(
+            pair, ratio=intervals.ratio(answer.interval, *numbers, answer.bounds, self.looks, self.error / pairs)
+        )
 
     def _next(self, look: int, last: Look) -> int:
         """The next look by which unseen events move less than the smallest effect or what is seen, else the last."""
@@ -274,13 +298,17 @@ class Seen:
     def __init__(self) -> None:
         self.parts: list[np.ndarray] = []
         self.curves: list[np.ndarray] = []
-        self.diverged = 0
+        self.diverged = self.short = 0
+        self.places, self.range = np.empty(0), (-math.inf, math.inf)
 
     def add(self, trace: Trace, reading: Reading) -> None:
         """The replicates of one more run."""
         curve = course(trace, reading.metric)
         self.parts.append(reading.of(curve, trace))
-        self.curves.append(curve)
+        self.places, drawn = reading.drawn(curve, trace)
+        self.curves.append(drawn)
+        self.range = trace.range(reading.metric)
+        self.short += int((reading.places(trace)[-1] < (reading.horizon or 0.0)).sum()) if reading.clocked else 0
         self.diverged += int((trace.diverged >= 0).sum())
 
     @property
@@ -288,10 +316,12 @@ class Seen:
         """The number of each replicate so far, `[n]`."""
         return np.concatenate(self.parts)
 
-    def arm(self, name: str, tuned: Tuned) -> Arm:
-        """The summary of all replicates."""
+    def arm(self, name: str, tuned: Tuned, most: float) -> Arm:
+        """The summary of all replicates; one that never reaches its target has the number `most`."""
         curve = np.concatenate(self.curves, axis=1)
-        ends = ending(curve)
+        ends, numbers = ending(curve), summarized(self.numbers, None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            half = uncertainty.critical(0.05, len(ends) - 1) * curve.std(1, ddof=1) / math.sqrt(len(ends))
         return Arm(
             name=name,
             tuned=tuned,
@@ -302,6 +332,11 @@ class Seen:
             start=float(curve[0].mean()),
             diverged=self.diverged,
             curve=curve.mean(1),
+            band=np.clip([curve.mean(1) - half, curve.mean(1) + half], *self.range),
+            low=numbers["low"],
+            high=numbers["high"],
+            never=int((self.numbers >= most).sum()),
+            short=self.short,
         )
 
 

@@ -259,9 +259,11 @@ def curves(ax: Axes, on: OnTask, metric: str) -> None:
     for number, arm in enumerate(on.arms):
         step = f" ({arm.tuned.knob.rpartition('.')[2]} {arm.tuned.chosen:.2g})" if arm.tuned.knob else ""
         ax.plot(on.updates, arm.curve, color=color(number), label=f"{short(arm.name)}{step}")
+        if arm.band.size:
+            ax.fill_between(on.updates, *arm.band, color=color(number), alpha=0.2, linewidth=0)
     if np.isfinite(on.optimum):
         ax.axhline(on.optimum, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
-    ax.set(xlabel="update", ylabel=metric, title=short(on.name, 48))
+    ax.set(xlabel=on.axis, ylabel=metric, title=short(on.name, 48))
     ax.legend(loc="best")
 
 
