@@ -22,7 +22,7 @@ UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
 """Settings that do not."""
 PAIRED = 1.05
 """Ratio of variances from which on pairing gained something."""
-OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis")
+OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
 OF_ARM = ("name", "replicates", "mean", "low", "high", "end", "end_error", "start", "diverged", "never", "short")
 OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
 OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word", "notes")
@@ -161,6 +161,8 @@ class OnTask:
     updates: np.ndarray = field(repr=False, compare=False)
     axis: str = "update"
     """What `updates`, the places of the curves, count: updates, simulated seconds or slot-hours."""
+    setting: dict[str, Any] = field(default_factory=dict)
+    """The value of what varies along a grid, by its name; empty without one."""
     until: bool = False
     """Whether a number is a time or cost until the target, and the upper bound what never reaching it counts as."""
 
@@ -203,7 +205,8 @@ class OnTask:
         settings = {key: value for key, value in self.task.items() if isinstance(value, (int, float, str))}
         named = [f"{key}={value}" for key, value in settings.items() if key not in UNNAMED]
         sizes = ", ".join(named[:NAMED])
-        return f"{self.task.get('task', 'task')}({sizes})"
+        varied = "".join(f", {name} = {cell(value)}" for name, value in self.setting.items())
+        return f"{self.task.get('task', 'task')}({sizes}){varied}"
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,8 @@ class Answer:
         assumed = " if unseen events are as stated" if any(on.unseen for on in self.tasks) else ""
         lines = [f"{reading}: smallest effect {self.smallest:g}, error rate {self.error:g} on each task{assumed}"]
         lines += [f"note: {note}" for note in self.notes]
+        if self.tasks[0].setting:
+            lines += [*self._along(), ""]
         for on in self.tasks:
             clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
             lines.append(f"{on.name}{clock}")
@@ -277,6 +282,39 @@ class Answer:
             low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
             best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
         return f"{arm.name}: {mean}end {notation.number(arm.end)}, {best}{lost}"
+
+    def table(self) -> pd.DataFrame:
+        """One row per task, setting and arm: mean with its 95 percent interval, tuned value, and the word of its pair.
+
+        Columns: `task`, the setting, `arm`, `mean`, `low`, `high`, `replicates`, `never`, `knob`, `chosen`, and of the
+        pair with the first arm `difference`, `difference_low`, `difference_high` and `word` (missing for that arm).
+        """
+        import pandas as pd
+
+        return pd.DataFrame(list(self._rows()))
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for on in self.tasks:
+            pairs = {pair.arm: pair for pair in on.pairs}
+            for arm in on.arms:
+                row = {"task": on.name, **on.setting, "arm": arm.name}
+                row |= {name: getattr(arm, name) for name in ("mean", "low", "high", "replicates", "never")}
+                row |= {"knob": arm.tuned.knob, "chosen": arm.tuned.chosen}
+                if arm.name in pairs:
+                    pair, last = pairs[arm.name], pairs[arm.name].last
+                    row |= {"difference": last.difference, "difference_low": last.low, "difference_high": last.high}
+                    row |= {"word": on.word_of(pair)}
+                yield row
+
+    def _along(self) -> list[str]:
+        """The lines of the table of a comparison along a grid."""
+        lines = [[*self.tasks[0].setting, "arm", "mean", "best", "difference", ""]]
+        for row in self._rows():
+            best = f"{row['knob']} {row['chosen']:.3g}" if row["knob"] else "not tuned"
+            pair = "{difference:+.3g} [{difference_low:+.3g}, {difference_high:+.3g}]".format(**row) if "word" in row else ""
+            varied = [cell(row[name]) for name in self.tasks[0].setting]
+            lines.append([*varied, row["arm"], mean_of(row), best, pair, row.get("word", "")])
+        return aligned(lines)
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this answer."""
@@ -367,9 +405,8 @@ class Sweep:
         cells = [[*self.names, *self.metrics]]
         for values, found in list(settings.items())[:PRINTED]:
             cells.append([*(cell(value) for value in values), *(mean_of(found.get(metric)) for metric in self.metrics)])
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [f"{self.reading}; {self.replicates} replicates a setting, +- is the 95 percent interval"]
-        lines += ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
+        lines += aligned(cells)
         more = len(settings) - PRINTED
         lines += [*([f"{more} settings more; table() has all of them"] if more > 0 else []), *word]
         for each in self.failed:
@@ -379,6 +416,12 @@ class Sweep:
         known = f", {before} were there" if before else ""
         where = f"sweep {self.id} in {self.store}" if self.folder is None else "no store was named, so nothing is kept"
         return "\n".join([*lines, f"{self.units} units: {self.made} made{known}; {self.seconds:.1f} s; {where}"])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table with columns as wide as their longest text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def cell(value: Any) -> str:

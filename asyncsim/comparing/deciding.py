@@ -22,6 +22,7 @@ from asyncsim.comparing import intervals
 from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.keeping import site_of, together
 from asyncsim.comparing.readings import CLOCKS, RETURNS, Reading, course, ending, timed
+from asyncsim.comparing.settings import by_label, with_setting
 from asyncsim.comparing.tuning import PILOT, STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
@@ -42,6 +43,7 @@ def compare(
     tasks: Iterable[Any] = (),
     target: float | None = None,
     better: str = "higher",
+    along: Mapping[str, Any] | None = None,
     horizon: float | None = None,
     trainer_slots: float = 0.0,
     interval: str = "auto",
@@ -77,7 +79,9 @@ def compare(
         knob that every arm is tuned in, "lr" or a name such as "adam.lr" or "method.cap"; a mapping from it to the
         grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
         interval: "planned" (near normal numbers, with room for unseen events), "betting" (bounded numbers, no further
-        assumption) or "auto": betting where it can decide within `max_replicates`. seed: of everything. progress and
+        assumption) or "auto": betting where it can decide within `max_replicates`. along: one setting of all arms with
+        its values, such as {"staleness": [4, 16, 64]} or {"system.max_staleness": [1, 8]}: an answer for each value,
+        each arm tuned there anew, in a table and in one picture. seed: of everything. progress and
         workers: as of `run`; arms are trained side by side, and the answer does not depend on it. store: a folder or an
         address such as s3://bucket/folder that keeps every training under its spec, seed and code (default: nothing is
         kept). What is there is read, so a comparison that was stopped goes on, to the bit, when it is called again.
@@ -116,11 +120,12 @@ def compare(
     stated = math.inf if horizon is None and over in CLOCKS else horizon
     reading = Reading(name, over, target, better, stated, trainer_slots)
     every = [specs, *({key: spec.replace(task=task) for key, spec in specs.items()} for task in tasks)]
-    refuse([reading], ((f"arm {key}", spec) for asked in every for key, spec in asked.items()))
+    settings = [each for asked in every for each in _along(asked, along, tune, over in CLOCKS)]
+    refuse([reading], ((f"arm {key}", spec) for _, asked in settings for key, spec in asked.items()))
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
     with site_of(workers, store, name, reading.clocked) as site:
-        asked = [(each, replace(question, reading=timed(reading, each, seed))) for each in every]
-        answers = [question.on(each, progress, site) for each, question in asked]
+        asked = [(own, each, replace(question, reading=timed(reading, each, seed))) for own, each in settings]
+        answers = [replace(each.on(arms, progress, site), setting=own) for own, arms, each in asked]
     return Answer(
         metric=name,
         reading=("" if statistic == "mean" else f"{statistic} of ") + str(reading) + pairing.caution(name, specs),
@@ -132,8 +137,30 @@ def compare(
         seed=seed,
         tasks=tuple(answers),
         seconds=time.monotonic() - start,
-        notes=pairing.notes(reading, specs, seed),
+        notes=tuple(dict.fromkeys(line for _, each in settings for line in pairing.notes(reading, each, seed))),
     )
+
+
+def _along(
+    specs: dict[str, Spec], along: Any, tuned: Any, clocked: bool
+) -> list[tuple[dict[str, Any], dict[str, Spec]]]:
+    """The arms at each value of the one setting that varies, behind the value as tables show it."""
+    if along is None:
+        return [({}, specs)]
+    one = isinstance(along, Mapping) and len(along) == 1
+    checks.require(one, "along", along, "one setting with its values", "write along={'staleness': [4, 16, 64]}")
+    ((name, values),) = along.items()
+    own = tuned if isinstance(tuned, (str, type(None))) else next(iter(tuned))
+    remedy = "give tune=None, or another setting: each arm has its own best value of what is tuned"
+    checks.require(own is None or own.rpartition(".")[2] != name.rpartition(".")[2], "along", name, "not tuned", remedy)
+    settings = []
+    try:
+        for label, value in by_label(name, values).items():
+            varied = {key: with_setting(spec, name, value) for key, spec in specs.items()}
+            settings.append(({name: label}, pairing.named([varied], clocked)))
+    except checks.InputError as error:
+        raise checks.InputError(error.field.replace("grid", "along"), error.value, error.bound, error.remedy) from None
+    return settings
 
 
 @dataclass(frozen=True)
@@ -299,7 +326,7 @@ class Seen:
         self.parts: list[np.ndarray] = []
         self.curves: list[np.ndarray] = []
         self.diverged = self.short = 0
-        self.places, self.range = np.empty(0), (-math.inf, math.inf)
+        self.places = np.empty(0)
 
     def add(self, trace: Trace, reading: Reading) -> None:
         """The replicates of one more run."""
@@ -307,7 +334,6 @@ class Seen:
         self.parts.append(reading.of(curve, trace))
         self.places, drawn = reading.drawn(curve, trace)
         self.curves.append(drawn)
-        self.range = trace.range(reading.metric)
         self.short += int((reading.places(trace)[-1] < (reading.horizon or 0.0)).sum()) if reading.clocked else 0
         self.diverged += int((trace.diverged >= 0).sum())
 
@@ -332,7 +358,7 @@ class Seen:
             start=float(curve[0].mean()),
             diverged=self.diverged,
             curve=curve.mean(1),
-            band=np.clip([curve.mean(1) - half, curve.mean(1) + half], *self.range),
+            band=np.clip([curve.mean(1) - half, curve.mean(1) + half], curve.min(1), curve.max(1)),
             low=numbers["low"],
             high=numbers["high"],
             never=int((self.numbers >= most).sum()),
