@@ -25,7 +25,7 @@ PAIRED = 1.05
 OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
 OF_ARM = ("name", "replicates", "mean", "low", "high", "end", "end_error", "start", "diverged", "never", "short")
 OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
-OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word", "notes")
+OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
 """Fields of the JSON object."""
 SAME_TASK = "not distinguishable on this task"
 
@@ -131,14 +131,12 @@ class Arm:
     curve: np.ndarray = field(repr=False, compare=False)
     """Mean of the metric over replicates, `[U/every]`."""
     band: np.ndarray = field(default_factory=lambda: np.empty((2, 0)), repr=False, compare=False)
-    """Ends of its 95 percent interval between replicates, `[2, U/every]`."""
+    """Ends of its 95 percent interval between replicates, `[2, U/every]`; `low` and `high` are those of `mean`."""
     low: float = math.nan
     high: float = math.nan
-    """The 95 percent interval of `mean` between replicates."""
     never: int = 0
-    """Replicates that never reach the target, and count as the end of the axis."""
+    """Replicates that never reach the target, and count as the end of the axis; `short` ones end before the horizon."""
     short: int = 0
-    """Replicates whose run ends before the horizon, and keep their last value."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +161,6 @@ class OnTask:
     """What `updates`, the places of the curves, count: updates, simulated seconds or slot-hours."""
     setting: dict[str, Any] = field(default_factory=dict)
     """The value of what varies along a grid, by its name; empty without one."""
-    until: bool = False
-    """Whether a number is a time or cost until the target, and the upper bound what never reaching it counts as."""
 
     @property
     def blind(self) -> str:
@@ -273,7 +269,7 @@ class Answer:
         over = "" if alike else f" of {arm.replicates} replicates"
         mean = f"mean {notation.number(arm.mean)}{over}, " if self.statistic in ("mean", "improvement") else ""
         best, lost = "not tuned", f", {arm.diverged} diverged" if arm.diverged else ""
-        if on.until and arm.never:
+        if arm.never:
             most = f"{on.bounds[1]:.6g} {self.unit}"
             lost += f", {arm.never} of {arm.replicates} never reach the target within {most} and count as that"
         if arm.short:
@@ -308,10 +304,11 @@ class Answer:
 
     def _along(self) -> list[str]:
         """The lines of the table of a comparison along a grid."""
+        form = "{difference:+.3g} [{difference_low:+.3g}, {difference_high:+.3g}]"
         lines = [[*self.tasks[0].setting, "arm", "mean", "best", "difference", ""]]
         for row in self._rows():
             best = f"{row['knob']} {row['chosen']:.3g}" if row["knob"] else "not tuned"
-            pair = "{difference:+.3g} [{difference_low:+.3g}, {difference_high:+.3g}]".format(**row) if "word" in row else ""
+            pair = form.format(**row) if "word" in row else ""
             varied = [cell(row[name]) for name in self.tasks[0].setting]
             lines.append([*varied, row["arm"], mean_of(row), best, pair, row.get("word", "")])
         return aligned(lines)
@@ -323,7 +320,7 @@ class Answer:
             pairs = [{**plain(asdict(pair)), "word": on.word_of(pair)} for pair in on.pairs]
             arms = [{**_plain(arm, OF_ARM), "tuned": _plain(arm.tuned, OF_TUNED)} for arm in on.arms]
             tasks.append({**_plain(on, OF_TASK), "arms": arms, "pairs": pairs})
-        return {**_plain(self, OF_ANSWER), "tasks": tasks}
+        return {**_plain(self, OF_ANSWER), "notes": list(self.notes), "tasks": tasks}
 
 
 def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:

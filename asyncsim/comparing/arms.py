@@ -85,7 +85,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
         lines.append(f"arms train on different numbers of samples an update: {each}")
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
-        lines.append(f"slot-hours: slots x seconds / 3600; slots for samples, {reading.slots:g} of the trainer in: {each}")
+        lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")
     if reading.clocked:
         return tuple(lines)
     few = [spec.replace(updates=min(spec.updates, PACED * spec.passes), every=1) for spec in specs.values()]

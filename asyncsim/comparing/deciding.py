@@ -122,10 +122,11 @@ def compare(
     every = [specs, *({key: spec.replace(task=task) for key, spec in specs.items()} for task in tasks)]
     settings = [each for asked in every for each in _along(asked, along, tune, over in CLOCKS)]
     refuse([reading], ((f"arm {key}", spec) for _, asked in settings for key, spec in asked.items()))
+    # One horizon for all settings and tasks: numbers of one table are at equal seconds.
+    reading = min((timed(reading, each, seed) for _, each in settings), key=lambda own: own.horizon or 0.0)
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
     with site_of(workers, store, name, reading.clocked) as site:
-        asked = [(own, each, replace(question, reading=timed(reading, each, seed))) for own, each in settings]
-        answers = [replace(each.on(arms, progress, site), setting=own) for own, arms, each in asked]
+        answers = [replace(question.on(each, progress, site), setting=setting) for setting, each in settings]
     return Answer(
         metric=name,
         reading=("" if statistic == "mean" else f"{statistic} of ") + str(reading) + pairing.caution(name, specs),
@@ -141,9 +142,7 @@ def compare(
     )
 
 
-def _along(
-    specs: dict[str, Spec], along: Any, tuned: Any, clocked: bool
-) -> list[tuple[dict[str, Any], dict[str, Spec]]]:
+def _along(specs: Any, along: Any, tuned: Any, clocked: bool) -> list[tuple[dict[str, Any], dict[str, Spec]]]:
     """The arms at each value of the one setting that varies, behind the value as tables show it."""
     if along is None:
         return [({}, specs)]
@@ -247,23 +246,20 @@ class Question:
             most = bounds[1] if self.reading.until else math.inf
             arms = tuple(seen[name].arm(name, best[name], most) for name in specs)
             optimum = task.optimum if self.reading.metric in RETURNS else math.nan
-            about = (bounds, optimum, self.smallest, self.in_metric, seen[base].places)
-            about = (*about, self.reading.axis, self.reading.until)
+            about = (bounds, optimum, self.smallest, self.in_metric, seen[base].places, self.reading.axis)
             answer = OnTask(task.describe(), kind, arms, pairs, *about)
             # Decided pairs stay decided.
             going = [name for name in others if looks[name][-1].word == "undecided"]
             last = [looks[name][-1] for name in going]
             if not going or look == self.looks or (answer.blind and all(each.seen[-1] == "equal" for each in last)):
-                if not self.reading.clocked or not self.reading.until or self.statistic != "mean":
-                    return answer
-                return replace(answer, pairs=tuple(self._ratio(pair, seen, answer, len(others)) for pair in pairs))
+                return replace(answer, pairs=tuple(self._ratio(pair, seen, answer) for pair in pairs))
             look = min(self._next(look, each) for each in last)
 
-    def _ratio(self, pair: Pair, seen: Mapping[str, Seen], answer: OnTask, pairs: int) -> Pair:
-        numbers = (seen[name].numbers for name in (pair.arm, pair.base))
-        return replace(
-            pair, ratio=intervals.ratio(answer.interval, *numbers, answer.bounds, self.looks, self.error / pairs)
-        )
+    def _ratio(self, pair: Pair, seen: Mapping[str, Seen], on: OnTask) -> Pair:
+        if not self.reading.clocked or not self.reading.until or self.statistic != "mean":
+            return pair
+        numbers, level = (seen[pair.arm].numbers, seen[pair.base].numbers), self.error / len(on.pairs)
+        return replace(pair, ratio=intervals.ratio(on.interval, *numbers, on.bounds, self.looks, level))
 
     def _next(self, look: int, last: Look) -> int:
         """The next look by which unseen events move less than the smallest effect or what is seen, else the last."""

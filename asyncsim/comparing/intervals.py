@@ -335,13 +335,7 @@ def ratio(
     """mean a / mean b of paired positive numbers with its interval: each r at which that of mean(a - r b) holds 0.
 
     So it leaves out 1 exactly where the interval of the difference leaves out 0, and counts looks as that does.
-
-    Arguments: `a`, `b` `[n]`; `kind`, `bounds`, `looks`, `alpha` as in `difference`, for the mean. Source: Fieller
-    (1954), with the intervals of this module.
-
-    >>> low, high = ratio("planned", np.arange(1.0, 65.0), np.full(64, 10.0), (0.0, 100.0), 1, 0.05)[1:]
-    >>> low < 3.25 < high
-    True
+    Arguments as in `difference`, for the mean. Source: Fieller (1954), with the intervals of this module.
     """
     b, (low, high) = b[: len(a)], bounds
     mean, base = float(a.mean()), float(b.mean())

@@ -11,7 +11,6 @@ import numpy as np
 
 from asyncsim.base import checks, notation
 from asyncsim.base.notation import TRAINED
-from asyncsim.base.records import Schedule
 from asyncsim.base.trace import Trace
 
 OVER = ("mean", "end", "time", "reached", "collapse")
@@ -71,6 +70,11 @@ class Reading:
     def clocked(self) -> bool:
         """Whether the axis is one of seconds or cost, not of updates."""
         return self.over in CLOCKS
+
+    @property
+    def unit_of_clock(self) -> float:
+        """What a second counts."""
+        return self.slots / 3600.0 if self.over == "slot-hours" else 1.0
 
     @property
     def until(self) -> bool:
@@ -145,17 +149,10 @@ class Reading:
             return np.broadcast_to(trace.updates[:, None], trace.metrics[self.metric].shape)
         kept = trace.header.get("clock")
         seconds = trace.seconds() if kept is None else kept
-        return np.asarray(seconds * (self.slots / 3600.0 if self.over == "slot-hours" else 1.0))
+        return np.asarray(seconds * self.unit_of_clock)
 
     def drawn(self, curve: np.ndarray, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-        """The axis `[K]`, and on it a curve that `course` has given, `[K, R]`; behind its end it keeps its last value.
-
-        >>> from types import SimpleNamespace
-        >>> trace = SimpleNamespace(header={"clock": np.array([[0.0], [1.0], [4.0]])})
-        >>> x, curve = Reading("r", "seconds", horizon=2.0).drawn(np.array([[0.0], [3.0], [6.0]]), trace)
-        >>> [(float(x[k]), float(curve[k, 0])) for k in (50, 100, 200)]
-        [(0.5, 1.5), (1.0, 3.0), (2.0, 4.0)]
-        """
+        """The axis `[K]`, and on it the curve of `course`, `[K, R]`; behind its end it keeps its last value."""
         if not self.clocked:
             return trace.updates, curve
         x, at = np.linspace(0.0, float(self.horizon or 0.0), PLACES), self.places(trace)
@@ -188,57 +185,40 @@ class Reading:
 
 
 def ends(spec: Any, seed: int) -> np.ndarray | None:
-    """Simulated seconds at which training on the last recorded batch starts, `[M]`; None without a clock of its own.
-
-    A schedule that is imposed has no clock. Where lengths come from the policy, only training knows the seconds.
-    """
+    """Seconds at which the last recorded batch starts to train, `[M]`; None where no system tells them beforehand."""
     last = (spec.updates - 1) // spec.every * spec.every // spec.passes
-    if isinstance(spec.system, Schedule):
-        return None if spec.system.seconds is None else spec.system.seconds[:, last]
-    if spec.system.coupled or not hasattr(spec.system, "sample_slots"):
+    if not hasattr(spec.system, "sample_slots"):
         return None
-    count = ENDS if spec.system.random else 1
-    runs = [spec.system.schedule(last + 1, spec.samples_per_group, 1, 1, seed + m) for m in range(count)]
+    seeds = range(seed, seed + (ENDS if spec.system.random else 1))
+    runs = [spec.system.schedule(last + 1, spec.samples_per_group, 1, 1, each) for each in seeds]
     return np.array([run.seconds[0, last] for run in runs])
 
 
 def timed(reading: Reading, specs: Any, seed: int) -> Reading:
     """A reading on a clock with its horizon: as stated, else where the shortest of these arms ends, to three digits.
 
-    Raises `InputError` for an arm without a clock, a horizon behind the end of a run, or none where only training would
-    tell.
+    Raises `InputError` for an arm without a clock, a horizon behind the end of a run, or none where lengths come from
+    the policy, so that only training would tell.
     """
     if not reading.clocked:
         return reading
     limits: dict[str, float] = {}
     for name, spec in specs.items():
-        remedy = "use sim.systems.NAME(...): an imposed schedule has no seconds; over='mean' counts updates"
-        coupled = getattr(spec.system, "coupled", False)
-        clock = ends(spec, seed)
-        known = coupled or (clock is not None and (reading.over == "seconds" or not isinstance(spec.system, Schedule)))
-        what = type(spec.system).__name__ if isinstance(spec.system, Schedule) else spec.system.name
-        checks.require(known, f"system of arm {name}", what, "an event system, whose batches have seconds", remedy)
-        if clock is not None:
-            unit = reading.of_arm(spec).slots / 3600.0 if reading.over == "slot-hours" else 1.0
-            limits[name] = unit * (float(clock.mean()) - SHORT * (float(clock.std(ddof=1)) if len(clock) > 1 else 0.0))
-    remedy = f"give the {reading.over} at which arms are compared"
-    stated = math.isfinite(reading.horizon or 0.0)
-    coupled = len(limits) < len(specs)
-    checks.require(stated or not coupled, "horizon", None, "a number where lengths come from the policy", remedy)
-    shortest = min(limits, key=lambda name: limits[name]) if limits else ""
-    most = _floor(limits[shortest]) if limits else math.inf
-    horizon = reading.horizon if stated else most
-    bound = f"in (0, {most:g}], since the run of arm {shortest} ends there" if limits else "above 0"
-    checks.require(0.0 < float(horizon or 0.0) <= most, "horizon", horizon, bound, "raise updates, or lower it")
+        remedy = "an imposed schedule has no seconds: use sim.systems.NAME(...), or over='mean', which counts updates"
+        clock, known = ends(spec, seed), f"an event system, so that {reading.over} are known"
+        coupled, system = getattr(spec.system, "coupled", False), getattr(spec.system, "name", "a saved schedule")
+        checks.require(coupled or clock is not None, f"system of arm {name}", system, known, remedy)
+        # Deterministic clocks have no spread; the factor leaves room for rounding to three digits.
+        least = math.inf if clock is None else 0.995 * (float(clock.mean()) - SHORT * float(np.sqrt(clock.var())))
+        limits[name] = float(f"{reading.of_arm(spec).unit_of_clock * least:.3g}")
+    shortest = min(limits, key=lambda name: limits[name])
+    most, stated = limits[shortest], reading.horizon or 0.0
+    horizon = most if stated == math.inf else stated
+    bound = f"in (0, {most:g}], since the run of arm {shortest} ends there"
+    bound = bound if most < math.inf else "a number where lengths come from the policy"
+    remedy = f"give {reading.over} that all runs last, or raise updates"
+    checks.require(0.0 < horizon <= most and horizon < math.inf, "horizon", horizon, bound, remedy)
     return replace(reading, horizon=horizon)
-
-
-def _floor(value: float) -> float:
-    """The number cut to three digits."""
-    if value <= 0.0:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.floor(value / unit * (1.0 + 1e-12)) * unit:.3g}")
 
 
 def _length(trace: Trace) -> int:

@@ -73,6 +73,7 @@ def whole_first(names: Iterable[str]) -> list[str]:
 
 
 def has_knob(spec: Spec, name: str) -> bool:
+    """Whether the spec has a knob that the name fits."""
     try:
         grid_knob(spec, name)
     except checks.InputError:

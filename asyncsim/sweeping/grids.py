@@ -7,20 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asyncsim.base import calls, checks, plugins
-from asyncsim.comparing.settings import (
-    FIELDS,
-    OWN,
-    REMEDY,
-    Scalar,
-    by_label,
-    full_name,
-    grid_knob,
-    has_knob,
-    once,
-    remade,
-    whole_first,
-    with_setting,
-)
+from asyncsim.comparing import settings
 from asyncsim.comparing.tuning import set_knob
 from asyncsim.running.spec import Spec
 
@@ -32,7 +19,7 @@ RIDERS = 16
 class Cell:
     """One structure: its values by name, as a table shows them, and what is run there (a `Spec` or a system)."""
 
-    setting: dict[str, Scalar]
+    setting: dict[str, settings.Scalar]
     subject: Any
 
     @property
@@ -48,7 +35,7 @@ class Grid:
     `build` makes what is run from one value of each structure.
     """
 
-    structures: dict[str, dict[Scalar, Any]]
+    structures: dict[str, dict[settings.Scalar, Any]]
     knobs: dict[str, tuple[float, ...]]
     build: Callable[[dict[str, Any]], Any]
 
@@ -62,7 +49,7 @@ class Grid:
         """How many settings there are."""
         return math.prod([len(v) for v in (*self.structures.values(), *self.knobs.values())])
 
-    def labels(self) -> Iterator[tuple[Scalar, ...]]:
+    def labels(self) -> Iterator[tuple[settings.Scalar, ...]]:
         """Shown values of every structure."""
         return itertools.product(*self.structures.values())
 
@@ -73,10 +60,10 @@ class Grid:
             setting = {name: label for name, (label, _) in chosen.items()}
             try:
                 subject = self.build({name: value for name, (_, value) in chosen.items()})
-                once({name: grid_knob(subject, name) for name in self.knobs})
+                settings.once({name: settings.grid_knob(subject, name) for name in self.knobs})
                 for name, numbers in self.knobs.items():
                     for number in numbers:
-                        set_knob(subject, grid_knob(subject, name), number, subject.replicates)
+                        set_knob(subject, settings.grid_knob(subject, name), number, subject.replicates)
             except checks.InputError as error:
                 if not setting:
                     raise
@@ -99,32 +86,34 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
     mapping from labels to values names parts. A system whose training time follows from its `load` keeps the time that
     it has for groups of so many `samples`: what is varied would move it else.
     """
-    checks.require(isinstance(given, Mapping) and bool(given), "grid", given, "a mapping that names values", REMEDY)
-    values = {str(name): by_label(str(name), each) for name, each in given.items()}
-    once({name: full_name(name) for name in values})
+    checks.require(
+        isinstance(given, Mapping) and bool(given), "grid", given, "a mapping that names values", settings.REMEDY
+    )
+    values = {str(name): settings.by_label(str(name), each) for name, each in given.items()}
+    settings.once({name: settings.full_name(name) for name in values})
     if not isinstance(subject, Spec):
         return system_grid(subject, values, samples)
 
     def build(chosen: dict[str, Any]) -> Spec:
         spec = subject
-        for name in whole_first(chosen):
-            spec = with_setting(spec, name, chosen[name])
+        for name in settings.whole_first(chosen):
+            spec = settings.with_setting(spec, name, chosen[name])
         return spec
 
     parts = ("task.", "system.", "schedule.", "model.", "policy.")
-    structure = {*FIELDS, "staleness"}
+    structure = {*settings.FIELDS, "staleness"}
     return arranged(values, build, [name for name in values if name not in structure and not name.startswith(parts)])
 
 
 def arranged(
-    values: dict[str, dict[Scalar, Any]], build: Callable[[dict[str, Any]], Any], maybe: Sequence[str]
+    values: dict[str, dict[settings.Scalar, Any]], build: Callable[[dict[str, Any]], Any], maybe: Sequence[str]
 ) -> Grid:
     """The grid whose numeric knobs ride: names among `maybe` that the first structure has as knobs."""
-    own = next((name for name in values if name in OWN), None)
+    own = next((name for name in values if name in settings.OWN), None)
     remedy = "leave it out; a sweep has its own replicates and metric"
     checks.require(own is None, "grid", own, "a setting that the sweep does not choose itself", remedy)
     spec = build({name: next(iter(each.values())) for name, each in values.items() if name not in maybe})
-    riding = {name for name in maybe if has_knob(spec, name)}
+    riding = {name for name in maybe if settings.has_knob(spec, name)}
     remedy, knobs = "give a number for each value of a knob", dict[str, tuple[float, ...]]()
     for name in (name for name in values if name in riding):
         odd = [label for label in values[name] if not checks.is_number(label)]
@@ -133,7 +122,7 @@ def arranged(
     return Grid({name: each for name, each in values.items() if name not in riding}, knobs, build)
 
 
-def system_grid(system: Any, values: dict[str, dict[Scalar, Any]], samples: int) -> Grid:
+def system_grid(system: Any, values: dict[str, dict[settings.Scalar, Any]], samples: int) -> Grid:
     """The grid over arguments of a system, all else equal."""
     made = calls.of(system)
     clocked = {"load", "train_time"} & {name.removeprefix("system.") for name in values}
@@ -144,8 +133,8 @@ def system_grid(system: Any, values: dict[str, dict[Scalar, Any]], samples: int)
 
     def build(chosen: dict[str, Any]) -> Any:
         changed = system
-        for name in whole_first(chosen):
-            changed = remade(name, changed, name.removeprefix("system."), chosen[name])
+        for name in settings.whole_first(chosen):
+            changed = settings.remade(name, changed, name.removeprefix("system."), chosen[name])
         return changed
 
     return Grid(values, {}, build)

@@ -215,10 +215,7 @@ class Settings(Source):
         return min(REALIZATIONS, replicates) if self.random else 1
 
     def sample_slots(self, started: int) -> int:
-        """Slots for samples that the settings name, where a group starts so many: each decodes one at a time.
-
-        Those of the servers, else the sample permits, else one for every sample of a generator slot.
-        """
+        """Slots for samples that are named: of the servers, else sample permits, else C times the samples started."""
         if self.slots is not None:
             return self.servers * self.slots
         return len(self.rates) * started if self.permits is None else self.permits
