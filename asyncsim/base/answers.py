@@ -27,6 +27,8 @@ OF_ARM = ("name", "replicates", "mean", "low", "high", "end", "end_error", "star
 OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
 OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
 """Fields of the JSON object."""
+UNCOUNTED = "seconds are not counted here"
+"""How a note begins where arms are not equally fast and a reading counts updates."""
 SAME_TASK = "not distinguishable on this task"
 
 
@@ -91,12 +93,12 @@ class Pair:
         """The look that decided, or the last one."""
         return self.looks[-1]
 
-    def sentence(self, word: str) -> str:
-        """The pair in one line, with the word that is said of it."""
+    def sentence(self, word: str, where: str = "") -> str:
+        """The pair in one line, with the word that is said of it, and `where` it holds."""
         last = self.last
         relation = {
-            "better": f"{self.arm} is better than {self.base}",
-            "worse": f"{self.arm} is worse than {self.base}",
+            "better": f"{self.arm} is better than {self.base}{where}",
+            "worse": f"{self.arm} is worse than {self.base}{where}",
             "equal": f"{self.arm} equals {self.base}",
         }.get(word, f"{self.arm}, {self.base}: {word}")
         numbers = f"difference {last.difference:+.3g} [{last.low:+.3g}, {last.high:+.3g}]"
@@ -253,12 +255,13 @@ class Answer:
         assumed = " if unseen events are as stated" if any(on.unseen for on in self.tasks) else ""
         lines = [f"{reading}: smallest effect {self.smallest:g}, error rate {self.error:g} on each task{assumed}"]
         lines += [f"note: {note}" for note in self.notes]
+        where = " at equal updates" if any(note.startswith(UNCOUNTED) for note in self.notes) else ""
         if self.tasks[0].setting:
             lines += [*self._along(), ""]
         for on in self.tasks:
             clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
             lines.append(f"{on.name}{clock}")
-            lines += [f"  {pair.sentence(on.word_of(pair))}" for pair in on.pairs]
+            lines += [f"  {pair.sentence(on.word_of(pair), where)}" for pair in on.pairs]
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try a harder task" if on.blind else "") if line]
             lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
         return "\n".join(lines)

@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from asyncsim.base import checks, knobs, notation, plugins
+from asyncsim.base.answers import UNCOUNTED
 from asyncsim.base.records import Schedule, plain
 from asyncsim.base.trace import Trace
 from asyncsim.comparing.readings import Reading, ends
@@ -93,7 +94,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
     paces = [float(c.mean()) / s.updates for c, s in zip(clocks, few, strict=True) if c is not None]
     if len(paces) == len(specs) and max(paces) > UNLIKE * min(paces):
         each = ", ".join(f"{name} {pace:.3g}" for name, pace in zip(specs, paces, strict=True))
-        lines.append(f"seconds are not counted here; an update takes so many: {each}. Over seconds the word may differ")
+        lines.append(f"{UNCOUNTED}; seconds an update: {each}. over='seconds' may give another word")
     return tuple(lines)
 
 

@@ -217,7 +217,8 @@ def timed(reading: Reading, specs: Any, seed: int) -> Reading:
     bound = f"in (0, {most:g}], since the run of arm {shortest} ends there"
     bound = bound if most < math.inf else "a number where lengths come from the policy"
     remedy = f"give {reading.over} that all runs last, or raise updates"
-    checks.require(0.0 < horizon <= most and horizon < math.inf, "horizon", horizon, bound, remedy)
+    checks.require(horizon < math.inf, "horizon", None, bound, remedy)
+    checks.require(0.0 < horizon <= most, "horizon", horizon, bound, remedy)
     return replace(reading, horizon=horizon)
 
 
