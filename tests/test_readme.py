@@ -50,6 +50,7 @@ EXAMPLES = {
         "self.__init__(); self.version = version; self.taken = 4 * version",
     ),
     "telemetry": ("docs/diagnose.md", "ess_ratio", "[1.25, 1.19]", "[0.95, 0.99]"),
+    "clock": ("docs/compare.md", "def arm", "smallest=5.0", "smallest=50.0"),
     "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
     "metric": ("docs/check-your-trainer.md", "def my_ess", "1 / (weight", "weight.mean() ** 2 / (weight"),
 }

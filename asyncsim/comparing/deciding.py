@@ -69,10 +69,10 @@ def compare(
         "improvement"). metric: its name in the trace, or a value of `sim.diagnostics`; by default the return of the
         policy that is trained, whatever the age of its data. over: what of its curve counts,
         "mean" over updates, "end", or updates until `target` ("time"), whether it is "reached", whether the replicate
-        has a "collapse". "seconds": arms at equal simulated seconds of their event systems (mean over the last tenth
-        before the `horizon`), whatever number of updates each makes there, or with a target seconds until it is
-        reached; a replicate that never does counts as the horizon. "slot-hours": the same at equal cost, slots x
-        seconds / 3600: slots for samples that the system names, busy or idle, and `trainer_slots`, as many as the
+        has a "collapse". "seconds": arms at equal simulated seconds of their event systems, whatever number of updates
+        each makes: the mean over the last tenth before the `horizon`, or with a target the seconds until it is reached.
+        A replicate that never reaches it counts as the horizon. "slot-hours": the same at equal cost, slots x seconds /
+        3600. Counted are slots for samples that the system names, busy or idle, and `trainer_slots`, as many as the
         trainer counts as. horizon: in seconds or slot-hours (default: where the run of the shortest arm ends).
         statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
         (probability that the arm wins, less one half). error: probability that any word of a task is wrong. tune: the
