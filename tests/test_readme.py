@@ -52,6 +52,7 @@ EXAMPLES = {
     "alarm": ("docs/runs.md", "sim.predict(", "fixed(64)", "fixed(32)"),
     "boundary": ("docs/runs.md", "sim.boundary", "sgd(0.5)", "sgd(0.4)"),
     "telemetry": ("docs/diagnose.md", "ess_ratio", "[1.25, 1.19]", "[0.95, 0.99]"),
+    "clock": ("docs/compare.md", "def arm", "smallest=5.0", "smallest=50.0"),
     "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
     "metric": ("docs/check-your-trainer.md", "def my_ess", "1 / (weight", "weight.mean() ** 2 / (weight"),
 }

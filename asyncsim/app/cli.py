@@ -134,15 +134,19 @@ def run(o: Options) -> int:
 
 @command(
     app,
-    "arms smallest set metric over statistic error tune also target better interval max_replicates seed store workers "
-    "plot json",
+    "arms smallest set metric over target horizon trainer_slots statistic error tune also along better "
+    "interval max_replicates seed store workers plot json",
     arms=argument(list[str], ..., 'Two or more, such as "method=grpo method.low=0.1".'),
     smallest=Row(float, ..., "Smallest difference of the metric that matters."),
     set="Words of all arms: task=token-bandit, staleness=16.",
+    over="mean (over updates), end, time, reached, collapse; or seconds, slot-hours.",
+    horizon=Row(float, None, "Seconds or slot-hours compared at (default: the shortest arm's)."),
+    trainer_slots=Row(float, 0.0, "Slots that the trainer counts as, in slot-hours."),
     statistic=Row(str, "mean", "mean, median, iqm or improvement."),
     error=Row(float, 0.05, "Probability of a wrong word."),
     tune=Row(str, "lr", "Knob in which each arm is tuned first, or none."),
     also=Row(list[str], None, 'Another task: "task.actions=8 task.horizon=32". Repeat.', "WORDS"),
+    along=Row(list[str], None, "A setting of all arms that varies: staleness=4,16,64.", "NAME=V1,V2"),
     interval=Row(str, "auto", "auto, planned or betting."),
     max_replicates=Row(int, 1024, "Where an undecided comparison ends."),
     store=Row(str, None, "Folder or address that keeps each training."),
@@ -162,14 +166,18 @@ def compare(o: Options) -> int:
     # Options that `sim.compare` has under the same names.
     passed = (
         *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
+        *("horizon", "trainer_slots"),
         *("max_replicates", "seed", "store", "workers"),
     )
     checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", "write for example method=grpo method=cispo")
     specs = wording.specs_of(o.arms, o.set)
     shared = [word for word in o.set if not wording.of_task(word)]
     tasks = [wording.of_words([*shared, *wording.task_words(o.set, other)], "--also").task for other in o.also]
+    values = sweeping.values_of(o.along, "--along") if o.along else {}
+    fields = {"samples": "samples_per_group"}
+    along = {fields.get(key, key): [wording.understood(v, None) for v in each] for key, each in values.items()} or None
     with streams.announced():
-        answer = comparing.compare(specs, tasks=tasks, **{name: vars(o)[name] for name in passed})
+        answer = comparing.compare(specs, tasks=tasks, along=along, **{name: vars(o)[name] for name in passed})
     o.files.json(answer.row())
     o.files.draw(answer)
     print(answer)

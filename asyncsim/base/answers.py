@@ -22,11 +22,13 @@ UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
 """Settings that do not."""
 PAIRED = 1.05
 """Ratio of variances from which on pairing gained something."""
-OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum")
-OF_ARM = ("name", "replicates", "mean", "end", "end_error", "start", "diverged")
+OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
+OF_ARM = ("name", "replicates", "mean", "low", "high", "end", "end_error", "start", "diverged", "never", "short")
 OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
 OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
 """Fields of the JSON object."""
+UNCOUNTED = "seconds are not counted here"
+"""How a note begins where arms are not equally fast and a reading counts updates."""
 SAME_TASK = "not distinguishable on this task"
 
 
@@ -78,6 +80,8 @@ class Pair:
     base: str
     looks: tuple[Look, ...]
     pairing: float
+    ratio: tuple[float, float, float] | None = None
+    """Mean of the arm's numbers over that of the base's, with its interval, of seconds or cost until a target."""
 
     @property
     def word(self) -> str:
@@ -89,12 +93,12 @@ class Pair:
         """The look that decided, or the last one."""
         return self.looks[-1]
 
-    def sentence(self, word: str) -> str:
-        """The pair in one line, with the word that is said of it."""
+    def sentence(self, word: str, where: str = "") -> str:
+        """The pair in one line, with the word that is said of it, and `where` it holds."""
         last = self.last
         relation = {
-            "better": f"{self.arm} is better than {self.base}",
-            "worse": f"{self.arm} is worse than {self.base}",
+            "better": f"{self.arm} is better than {self.base}{where}",
+            "worse": f"{self.arm} is worse than {self.base}{where}",
             "equal": f"{self.arm} equals {self.base}",
         }.get(word, f"{self.arm}, {self.base}: {word}")
         numbers = f"difference {last.difference:+.3g} [{last.low:+.3g}, {last.high:+.3g}]"
@@ -102,6 +106,8 @@ class Pair:
         if (low, high) != (last.low, last.high):
             but = f"{apart} " if word == "undecided" != apart else ""
             numbers += f" ({but}[{low:+.3g}, {high:+.3g}] without unseen events)"
+        if self.ratio is not None:
+            numbers += ", ratio {:.3g} [{:.3g}, {:.3g}]".format(*self.ratio)
         saved = f"variance / {self.pairing:.2g} by pairing" if self.pairing > PAIRED else "nothing gained by pairing"
         if not math.isfinite(self.pairing):
             saved = "the same numbers in every replicate"
@@ -126,6 +132,13 @@ class Arm:
     diverged: int
     curve: np.ndarray = field(repr=False, compare=False)
     """Mean of the metric over replicates, `[U/every]`."""
+    band: np.ndarray = field(default_factory=lambda: np.empty((2, 0)), repr=False, compare=False)
+    """Ends of its 95 percent interval between replicates, `[2, U/every]`; `low` and `high` are those of `mean`."""
+    low: float = math.nan
+    high: float = math.nan
+    never: int = 0
+    """Replicates that never reach the target, and count as the end of the axis; `short` ones end before the horizon."""
+    short: int = 0
     why: str = ""
     """When and why replicates of the first run that lost some diverged."""
 
@@ -148,6 +161,10 @@ class OnTask:
     smallest: float
     in_metric: bool
     updates: np.ndarray = field(repr=False, compare=False)
+    axis: str = "update"
+    """What `updates`, the places of the curves, count: updates, simulated seconds or slot-hours."""
+    setting: dict[str, Any] = field(default_factory=dict)
+    """The value of what varies along a grid, by its name; empty without one."""
 
     @property
     def blind(self) -> str:
@@ -188,7 +205,8 @@ class OnTask:
         settings = {key: value for key, value in self.task.items() if isinstance(value, (int, float, str))}
         named = [f"{key}={value}" for key, value in settings.items() if key not in UNNAMED]
         sizes = ", ".join(named[:NAMED])
-        return f"{self.task.get('task', 'task')}({sizes})"
+        varied = "".join(f", {name} = {cell(value)}" for name, value in self.setting.items())
+        return f"{self.task.get('task', 'task')}({sizes}){varied}"
 
 
 @dataclass(frozen=True)
@@ -210,6 +228,8 @@ class Answer:
     seed: int
     tasks: tuple[OnTask, ...]
     seconds: float
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of the arms, such as samples an update that differ."""
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -236,9 +256,14 @@ class Answer:
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = " if unseen events are as stated" if any(on.unseen for on in self.tasks) else ""
         lines = [f"{reading}: smallest effect {self.smallest:g}, error rate {self.error:g} on each task{assumed}"]
+        lines += [f"note: {note}" for note in self.notes]
+        where = " at equal updates" if any(note.startswith(UNCOUNTED) for note in self.notes) else ""
+        if self.tasks[0].setting:
+            lines += [*self._along(), ""]
         for on in self.tasks:
-            lines.append(on.name)
-            lines += [f"  {pair.sentence(on.word_of(pair))}" for pair in on.pairs]
+            clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
+            lines.append(f"{on.name}{clock}")
+            lines += [f"  {pair.sentence(on.word_of(pair), where)}" for pair in on.pairs]
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try a harder task" if on.blind else "") if line]
             lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
         return "\n".join(lines)
@@ -250,10 +275,49 @@ class Answer:
         mean = f"mean {notation.number(arm.mean)}{over}, " if self.statistic in ("mean", "improvement") else ""
         best, why = "not tuned", arm.why.partition(" diverged ")[2]
         lost = f", {arm.diverged} diverged ({why})" if arm.diverged else ""
+        if arm.never:
+            most = f"{on.bounds[1]:.6g} {self.unit}"
+            lost += f", {arm.never} of {arm.replicates} never reach the target within {most} and count as that"
+        if arm.short:
+            lost += f", {arm.short} of {arm.replicates} end before that and keep their last value: raise updates"
         if arm.tuned.knob:
             low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
             best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
         return f"{arm.name}: {mean}end {notation.number(arm.end)}, {best}{lost}"
+
+    def table(self) -> pd.DataFrame:
+        """One row per task, setting and arm: mean with its 95 percent interval, tuned value, and the word of its pair.
+
+        Columns: `task`, the setting, `arm`, `mean`, `low`, `high`, `replicates`, `never`, `knob`, `chosen`, and of the
+        pair with the first arm `difference`, `difference_low`, `difference_high` and `word` (missing for that arm).
+        """
+        import pandas as pd
+
+        return pd.DataFrame(list(self._rows()))
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for on in self.tasks:
+            pairs = {pair.arm: pair for pair in on.pairs}
+            for arm in on.arms:
+                row = {"task": on.name, **on.setting, "arm": arm.name}
+                row |= {name: getattr(arm, name) for name in ("mean", "low", "high", "replicates", "never")}
+                row |= {"knob": arm.tuned.knob, "chosen": arm.tuned.chosen}
+                if arm.name in pairs:
+                    pair, last = pairs[arm.name], pairs[arm.name].last
+                    row |= {"difference": last.difference, "difference_low": last.low, "difference_high": last.high}
+                    row |= {"word": on.word_of(pair)}
+                yield row
+
+    def _along(self) -> list[str]:
+        """The lines of the table of a comparison along a grid."""
+        form = "{difference:+.3g} [{difference_low:+.3g}, {difference_high:+.3g}]"
+        lines = [[*self.tasks[0].setting, "arm", "mean", "best", "difference", ""]]
+        for row in self._rows():
+            best = f"{row['knob']} {row['chosen']:.3g}" if row["knob"] else "not tuned"
+            pair = form.format(**row) if "word" in row else ""
+            varied = [cell(row[name]) for name in self.tasks[0].setting]
+            lines.append([*varied, row["arm"], mean_of(row), best, pair, row.get("word", "")])
+        return aligned(lines)
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this answer."""
@@ -262,7 +326,7 @@ class Answer:
             pairs = [{**plain(asdict(pair)), "word": on.word_of(pair)} for pair in on.pairs]
             arms = [{**_plain(arm, OF_ARM), "tuned": _plain(arm.tuned, OF_TUNED)} for arm in on.arms]
             tasks.append({**_plain(on, OF_TASK), "arms": arms, "pairs": pairs})
-        return {**_plain(self, OF_ANSWER), "tasks": tasks}
+        return {**_plain(self, OF_ANSWER), "notes": list(self.notes), "tasks": tasks}
 
 
 def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -345,9 +409,8 @@ class Sweep:
         cells = [[*self.names, *self.metrics]]
         for values, found in list(settings.items())[:PRINTED]:
             cells.append([*(cell(value) for value in values), *(mean_of(found.get(metric)) for metric in self.metrics)])
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [f"{self.reading}; {self.replicates} replicates a setting, +- is the 95 percent interval"]
-        lines += ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
+        lines += aligned(cells)
         more = len(settings) - PRINTED
         lines += [*([f"{more} settings more; table() has all of them"] if more > 0 else []), *word]
         for each in self.failed:
@@ -357,6 +420,12 @@ class Sweep:
         known = f", {before} were there" if before else ""
         where = f"sweep {self.id} in {self.store}" if self.folder is None else "no store was named, so nothing is kept"
         return "\n".join([*lines, f"{self.units} units: {self.made} made{known}; {self.seconds:.1f} s; {where}"])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table with columns as wide as their longest text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def cell(value: Any) -> str:

@@ -259,7 +259,8 @@ class Trace:
         Raises `InputError` where the schedule has no clock (an imposed one).
         """
         clock = self.schedule.seconds
-        checks.require(clock is not None, "schedule.seconds", None, "known", "train on an event system")
+        remedy = "a schedule that is imposed has no clock; train on an event system, sim.systems.NAME(...)"
+        checks.require(clock is not None, "schedule.seconds", None, "known", remedy)
         assert clock is not None
         return clock[self.realization][:, self.updates // self.passes].T
 

@@ -13,22 +13,28 @@ import numpy as np
 from torch import Tensor
 
 from asyncsim.base import checks, knobs, notation, plugins
+from asyncsim.base.answers import UNCOUNTED
 from asyncsim.base.records import Schedule, plain
 from asyncsim.base.trace import Trace
-from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.readings import Reading, ends
 from asyncsim.comparing.tuning import spread
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
 
+PACED = 256
+"""Batches whose seconds say how fast an arm is."""
+UNLIKE = 1.05
+"""Ratio of paces from which arms are not equally fast."""
 PROBED = 8
 """Replicates whose first update shows what a spec reports, and where it starts."""
 
 
-def named(arms: Sequence[Any]) -> dict[str, Spec]:
+def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
     """Specs by name: the names given, else those of methods or systems where all differ, else letters.
 
-    Raises `InputError` for fewer than two arms, arms that are no specs, that differ in nothing or that do not pair.
+    On a clock (`clocked`) they may make different numbers of updates. Raises `InputError` for fewer than two arms, arms
+    that are no specs, that differ in nothing or that do not pair.
     """
     if len(arms) == 1 and isinstance(arms[0], (list, tuple)):
         arms = arms[0]
@@ -67,8 +73,28 @@ def named(arms: Sequence[Any]) -> dict[str, Spec]:
         checks.require(same, f"task of arm {name}", "another", f"that of arm {first}", remedy)
         wanted, lengths = ((each.updates, each.every) for each in (base, spec))
         bound, remedy = f"{wanted}, as of arm {first}", "give all arms the same updates and every"
-        checks.require(lengths == wanted, f"updates, every of arm {name}", lengths, bound, remedy)
+        checks.require(clocked or lengths == wanted, f"updates, every of arm {name}", lengths, bound, remedy)
     return specs
+
+
+def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, ...]:
+    """What a reader has to know of the arms: samples an update where they differ, and seconds that are not read."""
+    lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
+    if len(set(sizes.values())) > 1:
+        each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
+        lines.append(f"arms train on different numbers of samples an update: {each}")
+    if reading.over == "slot-hours":
+        each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
+        lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")
+    if reading.clocked:
+        return tuple(lines)
+    few = [spec.replace(updates=min(spec.updates, PACED * spec.passes), every=1) for spec in specs.values()]
+    clocks = [ends(spec, seed) for spec in few]
+    paces = [float(c.mean()) / s.updates for c, s in zip(clocks, few, strict=True) if c is not None]
+    if len(paces) == len(specs) and max(paces) > UNLIKE * min(paces):
+        each = ", ".join(f"{name} {pace:.3g}" for name, pace in zip(specs, paces, strict=True))
+        lines.append(f"{UNCOUNTED}; seconds an update: {each}. over='seconds' may give another word")
+    return tuple(lines)
 
 
 def short_names(specs: Sequence[Spec]) -> list[str]:

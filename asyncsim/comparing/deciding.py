@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from asyncsim.base import calls, checks, notation
-from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned
+from asyncsim.base import calls, checks, notation, uncertainty
+from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned, summarized
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.records import Estimate
@@ -21,7 +21,8 @@ from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import intervals
 from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.keeping import site_of, together
-from asyncsim.comparing.readings import RETURNS, Reading, course, ending
+from asyncsim.comparing.readings import CLOCKS, RETURNS, Reading, course, ending, timed
+from asyncsim.comparing.settings import by_label, with_setting
 from asyncsim.comparing.tuning import PILOT, STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
@@ -43,6 +44,9 @@ def compare(
     tasks: Iterable[Any] = (),
     target: float | None = None,
     better: str = "higher",
+    along: Mapping[str, Any] | None = None,
+    horizon: float | None = None,
+    trainer_slots: float = 0.0,
     interval: str = "auto",
     max_replicates: int = 1024,
     seed: int = 0,
@@ -66,12 +70,19 @@ def compare(
         "improvement"). metric: its name in the trace, or a value of `sim.diagnostics`; by default the return of the
         policy that is trained, whatever the age of its data. over: what of its curve counts,
         "mean" over updates, "end", or updates until `target` ("time"), whether it is "reached", whether the replicate
-        has a "collapse". statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
+        has a "collapse". "seconds": arms at equal simulated seconds of their event systems, whatever number of updates
+        each makes: the mean over the last tenth before the `horizon`, or with a target the seconds until it is reached.
+        A replicate that never reaches it counts as the horizon. "slot-hours": the same at equal cost, slots x seconds /
+        3600. Counted are slots for samples that the system names, busy or idle, and `trainer_slots`, as many as the
+        trainer counts as. horizon: in seconds or slot-hours (default: where the run of the shortest arm ends).
+        statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
         (probability that the arm wins, less one half). error: probability that any word of a task is wrong. tune: the
         knob that every arm is tuned in, "lr" or a name such as "adam.lr" or "method.cap"; a mapping from it to the
         grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
         interval: "planned" (near normal numbers, with room for unseen events), "betting" (bounded numbers, no further
-        assumption) or "auto": betting where it can decide within `max_replicates`. seed: of everything. progress and
+        assumption) or "auto": betting where it can decide within `max_replicates`. along: one setting of all arms with
+        its values, such as {"staleness": [4, 16, 64]} or {"system.max_staleness": [1, 8]}: an answer for each value,
+        each arm tuned there anew, in a table and in one picture. seed: of everything. progress and
         workers: as of `run`; arms are trained side by side, and the answer does not depend on it. store: a folder or an
         address such as s3://bucket/folder that keeps every training under its spec, seed and code (default: nothing is
         kept). What is there is read, so a comparison that was stopped goes on, to the bit, when it is called again.
@@ -99,16 +110,24 @@ def compare(
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.one_of("statistic", statistic, intervals.STATISTICS, "say what of the numbers is compared")
     checks.one_of("interval", interval, ("auto", *intervals.INTERVALS), "say which interval is used")
-    specs = pairing.named(arms)
+    checks.real("trainer_slots", trainer_slots, "say as how many slots the trainer counts", 0.0)
+    checks.require(horizon is None or over in CLOCKS, "horizon", horizon, "left out", "use it with over='seconds'")
+    if horizon is not None:
+        checks.real("horizon", horizon, "give the seconds or slot-hours at which arms are compared", 0.0)
+    specs = pairing.named(arms, over in CLOCKS)
     diagnostics, name = recorded(metric)
     specs = {key: spec.replace(diagnostics=diagnostics, block=None, realizations=None) for key, spec in specs.items()}
     tasks = (tasks,) if hasattr(tasks, "horizon") else tuple(tasks)
-    reading = Reading(name, over, target, better)
+    stated = math.inf if horizon is None and over in CLOCKS else horizon
+    reading = Reading(name, over, target, better, stated, trainer_slots)
     every = [specs, *({key: spec.replace(task=task) for key, spec in specs.items()} for task in tasks)]
-    refuse([reading], ((f"arm {key}", spec) for asked in every for key, spec in asked.items()))
+    settings = [each for asked in every for each in _along(asked, along, tune, over in CLOCKS)]
+    refuse([reading], ((f"arm {key}", spec) for _, asked in settings for key, spec in asked.items()))
+    # One horizon for all settings and tasks: numbers of one table are at equal seconds.
+    reading = min((timed(reading, each, seed) for _, each in settings), key=lambda own: own.horizon or 0.0)
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
-    with site_of(workers, store, name) as site:
-        answers = [question.on(asked, progress, site) for asked in every]
+    with site_of(workers, store, name, reading.clocked) as site:
+        answers = [replace(question.on(each, progress, site), setting=setting) for setting, each in settings]
     return Answer(
         metric=name,
         reading=("" if statistic == "mean" else f"{statistic} of ") + str(reading) + pairing.caution(name, specs),
@@ -120,7 +139,28 @@ def compare(
         seed=seed,
         tasks=tuple(answers),
         seconds=time.monotonic() - start,
+        notes=tuple(dict.fromkeys(line for _, each in settings for line in pairing.notes(reading, each, seed))),
     )
+
+
+def _along(specs: Any, along: Any, tuned: Any, clocked: bool) -> list[tuple[dict[str, Any], dict[str, Spec]]]:
+    """The arms at each value of the one setting that varies, behind the value as tables show it."""
+    if along is None:
+        return [({}, specs)]
+    one = isinstance(along, Mapping) and len(along) == 1
+    checks.require(one, "along", along, "one setting with its values", "write along={'staleness': [4, 16, 64]}")
+    ((name, values),) = along.items()
+    own = tuned if isinstance(tuned, (str, type(None))) else next(iter(tuned))
+    remedy = "give tune=None, or another setting: each arm has its own best value of what is tuned"
+    checks.require(own is None or own.rpartition(".")[2] != name.rpartition(".")[2], "along", name, "not tuned", remedy)
+    settings = []
+    try:
+        for label, value in by_label(name, values).items():
+            varied = {key: with_setting(spec, name, value) for key, spec in specs.items()}
+            settings.append(({name: label}, pairing.named([varied], clocked)))
+    except checks.InputError as error:
+        raise checks.InputError(error.field.replace("grid", "along"), error.value, error.bound, error.remedy) from None
+    return settings
 
 
 @dataclass(frozen=True)
@@ -168,7 +208,7 @@ class Question:
 
             def pilot(spec: Spec) -> Generator[Spec, Trace, Tuned]:
                 trace = yield spread(spec.replace(replicates=PILOT))
-                return Tuned("", math.nan, pilot=self.reading.numbers(trace))
+                return Tuned("", math.nan, pilot=self.reading.of_arm(spec).numbers(trace))
 
             pilots = [pilot(spec) for spec in specs.values()]
             return dict(zip(specs, _side_by_side(pilots, seed, site), strict=True))
@@ -177,7 +217,7 @@ class Question:
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
         smallest = self.smallest if self.statistic != "improvement" else 0.0
         arms = [
-            tune(spec, name, names[name], grid, given is not None, self.reading, smallest)
+            tune(spec, name, names[name], grid, given is not None, self.reading.of_arm(spec), smallest)
             for name, spec in specs.items()
         ]
         return dict(zip(specs, _side_by_side(arms, seed, site), strict=True))
@@ -194,7 +234,7 @@ class Question:
             seed, names = seed_of(self.seed, 1, look), (base, *going)
             runs = [(spread(specs[name].replace(replicates=count)), seed) for name in names]
             for name, trace in zip(names, together(runs, site), strict=True):
-                seen[name].add(trace, self.reading)
+                seen[name].add(trace, self.reading.of_arm(specs[name]))
                 shown.add(count)
             bounds = self.reading.bounds(trace, task)
             kind = kind or self._kind([best[name].pilot for name in specs], bounds)
@@ -204,16 +244,23 @@ class Question:
                 looks[name].append(self._look(*numbers, kind, bounds, len(others), exact))
             saved = {name: _saved(seen[name].numbers, seen[base].numbers) for name in others}
             pairs = tuple(Pair(name, base, tuple(series), saved[name]) for name, series in looks.items())
-            arms = tuple(seen[name].arm(name, best[name]) for name in specs)
+            most = bounds[1] if self.reading.until else math.inf
+            arms = tuple(seen[name].arm(name, best[name], most) for name in specs)
             optimum = task.optimum if self.reading.metric in RETURNS else math.nan
-            about = (bounds, optimum, self.smallest, self.in_metric, trace.updates)
+            about = (bounds, optimum, self.smallest, self.in_metric, seen[base].places, self.reading.axis)
             answer = OnTask(task.describe(), kind, arms, pairs, *about)
             # Decided pairs stay decided.
             going = [name for name in others if looks[name][-1].word == "undecided"]
             last = [looks[name][-1] for name in going]
             if not going or look == self.looks or (answer.blind and all(each.seen[-1] == "equal" for each in last)):
-                return answer
+                return replace(answer, pairs=tuple(self._ratio(pair, seen, answer) for pair in pairs))
             look = min(self._next(look, each) for each in last)
+
+    def _ratio(self, pair: Pair, seen: Mapping[str, Seen], on: OnTask) -> Pair:
+        if not self.reading.clocked or not self.reading.until or self.statistic != "mean":
+            return pair
+        numbers, level = (seen[pair.arm].numbers, seen[pair.base].numbers), self.error / len(on.pairs)
+        return replace(pair, ratio=intervals.ratio(on.interval, *numbers, on.bounds, self.looks, level))
 
     def _next(self, look: int, last: Look) -> int:
         """The next look by which unseen events move less than the smallest effect or what is seen, else the last."""
@@ -275,13 +322,17 @@ class Seen:
     def __init__(self) -> None:
         self.parts: list[np.ndarray] = []
         self.curves: list[np.ndarray] = []
-        self.diverged, self.why = 0, ""
+        self.diverged = self.short = 0
+        self.why = ""
+        self.places = np.empty(0)
 
     def add(self, trace: Trace, reading: Reading) -> None:
         """The replicates of one more run."""
         curve = course(trace, reading.metric)
         self.parts.append(reading.of(curve, trace))
-        self.curves.append(curve)
+        self.places, drawn = reading.drawn(curve, trace)
+        self.curves.append(drawn)
+        self.short += int((reading.places(trace)[-1] < (reading.horizon or 0.0)).sum()) if reading.clocked else 0
         self.diverged += int((trace.diverged >= 0).sum())
         self.why = self.why or trace.why_diverged()
 
@@ -290,10 +341,12 @@ class Seen:
         """The number of each replicate so far, `[n]`."""
         return np.concatenate(self.parts)
 
-    def arm(self, name: str, tuned: Tuned) -> Arm:
-        """The summary of all replicates."""
+    def arm(self, name: str, tuned: Tuned, most: float) -> Arm:
+        """The summary of all replicates; one that never reaches its target has the number `most`."""
         curve = np.concatenate(self.curves, axis=1)
-        ends = ending(curve)
+        ends, numbers = ending(curve), summarized(self.numbers, None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            half = uncertainty.critical(0.05, len(ends) - 1) * curve.std(1, ddof=1) / math.sqrt(len(ends))
         return Arm(
             name=name,
             tuned=tuned,
@@ -305,6 +358,11 @@ class Seen:
             diverged=self.diverged,
             curve=curve.mean(1),
             why=self.why,
+            band=np.clip([curve.mean(1) - half, curve.mean(1) + half], curve.min(1), curve.max(1)),
+            low=numbers["low"],
+            high=numbers["high"],
+            never=int((self.numbers >= most).sum()),
+            short=self.short,
         )
 
 

@@ -329,6 +329,34 @@ def difference(
     return value, interval, interval, 0.0
 
 
+def ratio(
+    kind: str, a: np.ndarray, b: np.ndarray, bounds: tuple[float, float], looks: int, alpha: float
+) -> tuple[float, float, float]:
+    """mean a / mean b of paired positive numbers with its interval: each r at which that of mean(a - r b) holds 0.
+
+    So it leaves out 1 exactly where the interval of the difference leaves out 0, and counts looks as that does.
+    Arguments as in `difference`, for the mean. Source: Fieller (1954), with the intervals of this module.
+    """
+    b, (low, high) = b[: len(a)], bounds
+    mean, base = float(a.mean()), float(b.mean())
+    if not base > 0.0 or not mean > 0.0:
+        return math.nan, 0.0, math.inf
+
+    def keeps(r: float) -> bool:
+        x = a - r * b
+        if kind == "betting":
+            ends = betting(x, low - r * high, high - r * low, alpha)
+        else:
+            fall, rise = max(mean - low, r * (high - base)), max(high - mean, r * (base - low))
+            ends = planned(x, looks, alpha, unseen(x, (fall, rise)))
+        return ends.low <= 0.0 <= ends.high
+
+    value = mean / base
+    if kind == "exact":
+        return value, value, value
+    return value, _root(keeps, value, 0.0), 1.0 / _root(lambda s: keeps(1.0 / s), 1.0 / value, math.ulp(0.0) * 2**60)
+
+
 def trimmed(a: np.ndarray, b: np.ndarray) -> Estimate:
     """Difference of the interquartile means of paired numbers, with its standard error.
 

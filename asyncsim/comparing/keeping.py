@@ -21,18 +21,21 @@ ROOT = "asyncsim.running.running"
 
 
 class Kept(Site):
-    """A site with a store of trainings; `metric`, whose curves are kept; `there`, how many are in it."""
+    """A site with a store of trainings; `metric`, whose curves are kept; `there`, how many are in it.
 
-    def __init__(self, workers: int | None, where: str, metric: str) -> None:
+    Seconds are kept where the comparison is `clocked`.
+    """
+
+    def __init__(self, workers: int | None, where: str, metric: str, clocked: bool) -> None:
         super().__init__(workers)
-        self.store, self.metric, self.there = storing.opened(where), metric, 0
+        self.store, self.metric, self.there, self.clocked = storing.opened(where), metric, 0, clocked
 
     def unit(self, spec: Spec, seed: int) -> dict[str, Any]:
         """What the unit of a training is told; raises `InputError` for a spec that no file can hold."""
         subject = spec.to_dict()
         about = {"format": storing.FORMAT, "kind": storing.TRAINING, "metric": self.metric, "seed": seed}
         # Weights that are loaded and no part of the parameters are told by their contents.
-        about |= {"weights": getattr(spec.trained_policy, "frozen", None)}
+        about |= {"weights": getattr(spec.trained_policy, "frozen", None)} | ({"clock": True} if self.clocked else {})
         return {**about, "subject": subject, "code": spec_code.code_of(subject, ROOT)}
 
     def read(self, told: Mapping[str, Any], spec: Spec) -> Trace | None:
@@ -52,25 +55,26 @@ class Kept(Site):
         curve, updates, diverged = (table[each].to_numpy().reshape(-1, R) for each in ("value", "update", "diverged"))
         ranges = _ranges.declared({self.metric: curve}, spec.recorded[0])
         header = {"spec": {"updates": spec.updates}, "ranges": ranges}
+        header |= {"clock": table["seconds"].to_numpy().reshape(-1, R)} if self.clocked else {}
         unread: Any = None  # a reading needs no schedule
         none = np.zeros(R, dtype=int)
         return Trace({self.metric: curve}, updates[:, 0], {}, none[:, None], diverged[0], none, unread, header)
 
     def write(self, told: Mapping[str, Any], trace: Trace) -> None:
         """Keep a training."""
-        self.store.write(storing.name_of(told), storing.unit_file(columns(trace, self.metric), told))
+        self.store.write(storing.name_of(told), storing.unit_file(columns(trace, self.metric, self.clocked), told))
         self.there += 1
 
 
 @contextmanager
-def site_of(workers: int | None, where: str | None, metric: str) -> Iterator[Site]:
+def site_of(workers: int | None, where: str | None, metric: str, clocked: bool = False) -> Iterator[Site]:
     """Where trainings are done, and kept unless there is no store; raises `stopping.Kept` where a signal ends them."""
     if where is None:
         with Site(workers) as site:
             yield site
         return
     files.named("store", where)
-    with (site := Kept(workers, where, metric)), site.store.held():
+    with (site := Kept(workers, where, metric, clocked)), site.store.held():
         try:
             yield site
         except KeyboardInterrupt as error:
@@ -92,8 +96,9 @@ def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
     return [trace for trace in traces if trace is not None]
 
 
-def columns(trace: Trace, metric: str) -> dict[str, np.ndarray]:
+def columns(trace: Trace, metric: str, clocked: bool = False) -> dict[str, np.ndarray]:
     """The rows of a training: the metric of each replicate at each recorded update, and where that left the range."""
+    clock = {"seconds": trace.seconds().reshape(-1)} if clocked else {}
     U, R = trace.metrics[metric].shape
     values = {"value": trace.metrics[metric].reshape(-1), "diverged": np.tile(trace.diverged, U)}
-    return {"update": np.repeat(trace.updates, R), "replicate": np.tile(np.arange(R), U), **values}
+    return {"update": np.repeat(trace.updates, R), "replicate": np.tile(np.arange(R), U), **values, **clock}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,14 @@ from asyncsim.base.notation import TRAINED
 from asyncsim.base.trace import Trace
 
 OVER = ("mean", "end", "time", "reached", "collapse")
+CLOCKS = ("seconds", "slot-hours")
+"""Axes on which arms are read at equal places, whatever number of updates they make there."""
+PLACES = 201
+"""Places of such an axis at which a curve is kept."""
+ENDS = 8
+"""Realizations whose clocks say how long a run is."""
+SHORT = 4.0
+"""Standard deviations by which a horizon lies below the mean length: a run in 30,000 ends sooner, if normal."""
 LAST = 0.1
 """Share of the recorded updates that the end of a run is averaged over."""
 GAIN = 0.1
@@ -29,8 +37,9 @@ class Reading:
     Arguments: `metric`, a name in the trace. `over`: "mean" over updates; "end", the mean over the last tenth; "time",
     the first update at which the metric reaches `target` (all updates where it never does: the restricted mean);
     "reached", whether it does; "collapse", whether the end lies below half of the largest gain, or the replicate left
-    the finite range. `target`: in units of the metric, needed by "time" and "reached". `better`: "higher" or "lower"
-    values of the metric.
+    the finite range. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the last tenth before the
+    `horizon`, or, with a target, when it is first reached (the horizon where it is not). `target`: in units of the
+    metric, needed by "time" and "reached". `better`: "higher" or "lower" values of the metric.
 
     >>> Reading("trained_return").orientation
     1.0
@@ -40,28 +49,54 @@ class Reading:
     over: str = "mean"
     target: float | None = None
     better: str = "higher"
+    horizon: float | None = None
+    slots: float = 0.0
 
     def __post_init__(self) -> None:
-        checks.one_of("over", self.over, OVER, "say what of a curve is compared")
+        clocked = self.over in CLOCKS and self.horizon is None
+        remedy = "seconds and slot-hours are axes of compare" if clocked else "say what of a curve is compared"
+        checks.one_of("over", self.over, OVER if clocked else (*OVER, *CLOCKS), remedy)
         checks.one_of("better", self.better, ("higher", "lower"), "say which values are good")
         if self.over in ("time", "reached"):
             remedy = f"give the value that the metric has to reach; over={self.over!r} needs it"
             checks.require(self.target is not None, "target", None, "a number", remedy)
             checks.real("target", self.target, remedy)
+        elif self.target is not None and self.clocked:
+            checks.real("target", self.target, "give the value that the metric has to reach")
         else:
             checks.require(self.target is None, "target", self.target, "left out", "use it with over='time'")
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the axis is one of seconds or cost, not of updates."""
+        return self.over in CLOCKS
+
+    @property
+    def unit_of_clock(self) -> float:
+        """What a second counts."""
+        return self.slots / 3600.0 if self.over == "slot-hours" else 1.0
+
+    @property
+    def until(self) -> bool:
+        """Whether the number is a time or cost until the target is reached."""
+        return self.over == "time" or (self.clocked and self.target is not None)
+
+    @property
+    def axis(self) -> str:
+        """What curves are drawn against, with its unit."""
+        return {"seconds": "simulated seconds", "slot-hours": "slot-hours"}.get(self.over, "update")
 
     @property
     def orientation(self) -> float:
         """1 where a larger number is better, else -1."""
         own = 1.0 if self.better == "higher" else -1.0
-        return {"time": -1.0, "collapse": -1.0, "reached": 1.0}.get(self.over, own)
+        return -1.0 if self.until else {"collapse": -1.0, "reached": 1.0}.get(self.over, own)
 
     @property
     def unit(self) -> str:
         """What a difference is measured in, in words."""
         events = {"time": "updates", "reached": "share of replicates", "collapse": "share of replicates"}
-        return events.get(self.over, self.metric)
+        return self.over if self.clocked and self.until else events.get(self.over, self.metric)
 
     def __str__(self) -> str:
         """The reading in words.
@@ -75,6 +110,7 @@ class Reading:
             "mean": f"{metric}, mean over updates",
             "end": f"{metric}, mean over the last tenth",
             "time": f"updates until {at}",
+            **{clock: f"{clock} until {at}" if at else f"{metric} at equal {clock}" for clock in CLOCKS},
             "reached": f"share of replicates in which {at}",
             "collapse": f"share of replicates in which {metric} collapses",
         }[self.over]
@@ -94,6 +130,8 @@ class Reading:
             return np.asarray(curve.mean(0))
         if self.over == "end":
             return ending(curve)
+        if self.clocked and not self.until:
+            return ending(self.drawn(curve, trace)[1])
         if self.over == "collapse":
             return _collapsed(good, trace.diverged).astype(np.float64)
         aim = float(self.target or 0.0) * (1.0 if self.better == "higher" else -1.0)
@@ -102,19 +140,86 @@ class Reading:
         there = (good >= aim) & known
         if self.over == "reached":
             return np.asarray(there.any(0), dtype=np.float64)
-        return np.where(there.any(0), trace.updates[there.argmax(0)], _length(trace)).astype(np.float64)
+        first, most = self.places(trace)[there.argmax(0), np.arange(there.shape[1])], self._most(trace)
+        return np.where(there.any(0), np.minimum(first, most), most).astype(np.float64)
+
+    def places(self, trace: Trace) -> np.ndarray:
+        """Where on the axis each recorded update is, `[U/every, R]`: at the start of its batch, on a clock."""
+        if not self.clocked:
+            return np.broadcast_to(trace.updates[:, None], trace.metrics[self.metric].shape)
+        kept = trace.header.get("clock")
+        seconds = trace.seconds() if kept is None else kept
+        return np.asarray(seconds * self.unit_of_clock)
+
+    def drawn(self, curve: np.ndarray, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+        """The axis `[K]`, and on it the curve of `course`, `[K, R]`; behind its end it keeps its last value."""
+        if not self.clocked:
+            return trace.updates, curve
+        x, at = np.linspace(0.0, float(self.horizon or 0.0), PLACES), self.places(trace)
+        return x, np.stack([np.interp(x, *each) for each in zip(at.T, curve.T, strict=True)], axis=1)
+
+    def of_arm(self, spec: Any) -> Reading:
+        """The same of an arm: a slot-hour counts its sample slots, busy or idle, and those that the trainer counts as.
+
+        Sample slots are those that its system names (`Settings.sample_slots`).
+        """
+        if self.over != "slot-hours":
+            return self
+        system = getattr(spec.system, "system", spec.system)
+        return replace(self, slots=self.slots + system.sample_slots(spec.samples_per_group + system.redundant))
+
+    def _most(self, trace: Trace) -> float:
+        return float(self.horizon or 0.0) if self.clocked else float(_length(trace))
 
     def bounds(self, trace: Trace, task: Any) -> tuple[float, float]:
         """Least and largest number that a replicate can have; infinite where nothing bounds it."""
         if self.over in ("reached", "collapse"):
             return 0.0, 1.0
-        if self.over == "time":
-            return 0.0, float(_length(trace))
+        if self.until:
+            return 0.0, self._most(trace)
         return self.range(trace, task)
 
     def range(self, trace: Trace, task: Any) -> tuple[float, float]:
         """Least and largest value of the metric; infinite where nothing bounds it."""
         return task.earnings if self.metric in RETURNS else trace.range(self.metric)
+
+
+def ends(spec: Any, seed: int) -> np.ndarray | None:
+    """Seconds at which the last recorded batch starts to train, `[M]`; None where no system tells them beforehand."""
+    last = (spec.updates - 1) // spec.every * spec.every // spec.passes
+    if not hasattr(spec.system, "sample_slots"):
+        return None
+    seeds = range(seed, seed + (ENDS if spec.system.random else 1))
+    runs = [spec.system.schedule(last + 1, spec.samples_per_group, 1, 1, each) for each in seeds]
+    return np.array([run.seconds[0, last] for run in runs])
+
+
+def timed(reading: Reading, specs: Any, seed: int) -> Reading:
+    """A reading on a clock with its horizon: as stated, else where the shortest of these arms ends, to three digits.
+
+    Raises `InputError` for an arm without a clock, a horizon behind the end of a run, or none where lengths come from
+    the policy, so that only training would tell.
+    """
+    if not reading.clocked:
+        return reading
+    limits: dict[str, float] = {}
+    for name, spec in specs.items():
+        remedy = "an imposed schedule has no seconds: use sim.systems.NAME(...), or over='mean', which counts updates"
+        clock, known = ends(spec, seed), f"an event system, so that {reading.over} are known"
+        coupled, system = getattr(spec.system, "coupled", False), getattr(spec.system, "name", "a saved schedule")
+        checks.require(coupled or clock is not None, f"system of arm {name}", system, known, remedy)
+        # Deterministic clocks have no spread; the factor leaves room for rounding to three digits.
+        least = math.inf if clock is None else 0.995 * (float(clock.mean()) - SHORT * float(np.sqrt(clock.var())))
+        limits[name] = float(f"{reading.of_arm(spec).unit_of_clock * least:.3g}")
+    shortest = min(limits, key=lambda name: limits[name])
+    most, stated = limits[shortest], reading.horizon or 0.0
+    horizon = most if stated == math.inf else stated
+    bound = f"in (0, {most:g}], since the run of arm {shortest} ends there"
+    bound = bound if most < math.inf else "a number where lengths come from the policy"
+    remedy = f"give {reading.over} that all runs last, or raise updates"
+    checks.require(horizon < math.inf, "horizon", None, bound, remedy)
+    checks.require(0.0 < horizon <= most, "horizon", horizon, bound, remedy)
+    return replace(reading, horizon=horizon)
 
 
 def _length(trace: Trace) -> int:

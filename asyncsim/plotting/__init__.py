@@ -1,8 +1,9 @@
-"""`plot`: one call draws a trace, schedule, timeline, verdict, answer or sweep; panels draw into an `ax`."""
+"""`plot`: one call draws a trace or several, schedule, timeline, verdict, answer or sweep; panels draw into an `ax`."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.base import calls, checks, records, trace
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from asyncsim.base.answers import Answer, Boundary, Sweep
     from asyncsim.plotting._metrics import points
+
+    Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary
 
 __all__ = ["plot", "points"]
 
@@ -26,17 +29,21 @@ def __getattr__(name: str) -> Any:
 
 @calls.named
 def plot(
-    value: trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary,
+    value: Drawn | Sequence[trace.Trace] | Mapping[str, trace.Trace],
     path: str | os.PathLike[str] | None = None,
+    over: str = "updates",
 ) -> Figure:
-    """Draw a trace, schedule, timeline, verdict, comparison, sweep or boundary; write it too when a path is given.
+    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep or boundary; write it if a path is given.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
-    dashed. A trace whose replicates have different settings has a line for each.
+    dashed. A trace whose replicates have different settings has a line for each. Several traces, as a list or by names,
+    share the panels of the metrics that all of them have.
 
-    Arguments: `value`; `path`, ending in .png, .pdf or .svg, written atomically and with the same bytes every time.
-    Returns a matplotlib figure that no window shows. Raises `InputError` for another type of value or another ending.
+    Arguments: `value`; `path`, ending in .png, .pdf or .svg, written atomically and with the same bytes every time;
+    `over`: traces are drawn over "updates", or over simulated "seconds" as far as the shortest replicate of each goes.
+    Returns a matplotlib figure that no window shows. Raises `InputError` for another type of value or another ending,
+    traces without a common metric, and seconds of a schedule that is imposed.
 
     >>> import asyncsim as sim
     >>> figure = plot(sim.schedules.fixed(2).schedule(5, 1, 1, 1, seed=0))
@@ -49,8 +56,8 @@ def plot(
 
     if path is not None:
         _style.kind_of(path)
-    drawings = {
-        trace.Trace: _metrics.draw_trace,
+    drawings: dict[type, Any] = {
+        trace.Trace: _metrics.draw_traces,
         records.Schedule: _metrics.draw_schedule,
         records.Timeline: _timeline.draw_timeline,
         records.Verdict: _verdict.draw_verdict,
@@ -58,10 +65,17 @@ def plot(
         Sweep: _answers.draw_sweep,
         Boundary: _answers.draw_boundary,
     }
-    names = ", ".join(drawn.__name__ for drawn in drawings)
+    checks.one_of("over", over, ("updates", "seconds"), "say what traces are drawn against")
+    given: Any = value if isinstance(value, (list, tuple, Mapping)) else [value]
+    several = list(given.values()) if isinstance(given, Mapping) else given
+    if several and all(isinstance(each, trace.Trace) for each in several):
+        drawings[type(value)] = lambda _: _metrics.draw_traces(_metrics.named(given), over)
+    else:
+        checks.require(over == "updates", "over", over, "updates for what is no trace", "leave it out")
+    names = ", ".join(drawn.__name__ for drawn in drawings) + ", or several traces"
     checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}")
     with _style.applied():
-        figure = drawings[type(value)](value)  # type: ignore[operator]
+        figure = drawings[type(value)](value)
     if path is not None:
         _style.write(figure, path)
     return figure

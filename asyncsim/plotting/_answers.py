@@ -240,12 +240,49 @@ def draw_boundary(boundary: Boundary) -> Figure:
 
 
 def draw_answer(answer: Answer) -> Figure:
-    """Curves on the left, decisions on the right."""
+    """Curves on the left, decisions on the right; along a grid, numbers and differences against what varies."""
+    if answer.tasks[0].setting:
+        return _draw_along(answer)
     figure = _style.picture(2 * _style.COLUMN, 0.3 + 2.4 * len(answer.tasks))
     axes = figure.subplots(len(answer.tasks), 2, squeeze=False)
     for (left, right), on in zip(axes, answer.tasks, strict=True):
         curves(left, on, answer.metric)
         decisions(right, on, answer)
+    return figure
+
+
+def _draw_along(answer: Answer) -> Figure:
+    """A row for each task: each arm's number against what varies, and the differences with the intervals of words."""
+    count = len({str(on.setting) for on in answer.tasks})
+    rows = [answer.tasks[k : k + count] for k in range(0, len(answer.tasks), count)]
+    figure = _style.picture(2 * _style.COLUMN, 0.3 + 2.4 * len(rows))
+    for (left, right), own in zip(figure.subplots(len(rows), 2, squeeze=False), rows, strict=True):
+        ((name, _),) = own[0].setting.items()
+        values = [on.setting[name] for on in own]
+        numbers = all(map(checks.is_number, values))
+        x: Any = values if numbers else range(len(values))
+        base = own[0].arms[0].name
+        for number, arm in enumerate(own[0].arms):
+            arms = [on.arms[number] for on in own]
+            table = [{name: at, **vars(each)} for at, each in zip(x, arms, strict=True)]
+            _errorbars(left, table, name, number, short(arm.name))
+            if number:
+                looks = [on.pairs[number - 1].last for on in own]
+                table = [{name: at, **vars(k), "mean": (k.low + k.high) / 2} for at, k in zip(x, looks, strict=True)]
+                _errorbars(right, table, name, number, f"{short(arm.name)} less {short(base)}")
+        right.axhspan(-answer.smallest, answer.smallest, color=_style.COLORS["effect"], zorder=0)
+        right.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
+        for ax in (left, right):
+            ax.set_xlabel(name)
+            ax.legend(loc="best")
+            if numbers:
+                _scaled(ax, values)
+            else:
+                ax.set_xticks(list(x), [short(str(value)) for value in values])
+        tuned = own[0].arms[0].tuned.knob.rpartition(".")[2]
+        left.set(ylabel=answer.unit, title=f"each arm at its best {tuned}; bars: 95 %" if tuned else "bars: 95 %")
+        right.set(ylabel=f"difference in {answer.unit}", title="shaded: too small to matter; bars hold all looks")
+    figure.suptitle(short(answer.reading, 110), x=0.01, ha="left")
     return figure
 
 
@@ -259,9 +296,11 @@ def curves(ax: Axes, on: OnTask, metric: str) -> None:
     for number, arm in enumerate(on.arms):
         step = f" ({arm.tuned.knob.rpartition('.')[2]} {arm.tuned.chosen:.2g})" if arm.tuned.knob else ""
         ax.plot(on.updates, arm.curve, color=color(number), label=f"{short(arm.name)}{step}")
+        if arm.band.size:
+            ax.fill_between(on.updates, *arm.band, color=color(number), alpha=0.2, linewidth=0)
     if np.isfinite(on.optimum):
         ax.axhline(on.optimum, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
-    ax.set(xlabel="update", ylabel=metric, title=short(on.name, 48))
+    ax.set(xlabel=on.axis, ylabel=metric, title=short(on.name, 48))
     ax.legend(loc="best")
 
 

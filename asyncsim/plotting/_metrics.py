@@ -52,20 +52,45 @@ NARROW = 300.0
 """Ratio of the ends of a logarithmic axis up to which its numbers stand in plain figures."""
 
 
-def draw_trace(trace: Trace) -> Figure:
-    """Every metric against updates, the autocorrelogram where there is one, and the histogram of staleness.
+def named(traces: Sequence[Trace] | Mapping[str, Trace]) -> dict[str, Trace]:
+    """Traces by their names: those given, else what differs of method or system, else letters."""
+    if not isinstance(traces, Mapping):
+        heads = [trace.header.get("spec") or {} for trace in traces]
+        systems = [head.get("system") or {} for head in heads]
+        knobs = [s.get("knobs") or {} for s in systems]
+        own = [[f"{k}={v}" for k, v in each.items() if any(o.get(k) != v for o in knobs)] for each in knobs]
+        words = [[str(head.get("method", "")) for head in heads], [str(s.get("name", "")) for s in systems]]
+        words.append([", ".join(each) for each in own])
+        names = next((each for each in words if len(set(each)) == len(traces)), None)
+        traces = dict(zip(names or [chr(ord("a") + k) for k in range(len(traces))], traces, strict=True))
+    return {str(name): trace for name, trace in traces.items()}
+
+
+def draw_traces(traces: Mapping[str, Trace], over: str) -> Figure:
+    """Every metric that all have against updates or seconds, the autocorrelogram, and one's histogram of staleness.
 
     Replicates of different settings are never averaged: each setting has a line of its own, of many some have.
     """
+    trace, *others = traces.values()
     parts = trace.split()
+    if others:
+        split = {name: each.split() for name, each in traces.items()}
+        parts = {
+            ", ".join(filter(None, (n, setting))): part for n, own in split.items() for setting, part in own.items()
+        }
     drawn = dict([list(parts.items())[k] for k in thinned(len(parts), SETTINGS)])
-    panels = [partial(metric, parts=drawn, name=name) for name in trace.metrics]
-    if "autocorrelogram" in trace.accumulated:
+    common = [name for name in trace.metrics if all(name in each.metrics for each in others)]
+    remedy = "record one in all of them with Spec(diagnostics=[...])"
+    checks.require(bool(common or not others), "metrics", "none", "one at least that all traces have", remedy)
+    panels = [partial(metric, parts=drawn, name=name, over=over) for name in common]
+    if all("autocorrelogram" in each.accumulated for each in traces.values()):
         panels.append(partial(autocorrelogram, parts=drawn))
-    panels.append(partial(histogram, schedule=trace.schedule))
+    panels += [] if others else [partial(histogram, schedule=trace.schedule)]
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    title = textwrap.wrap(f"{setting(trace)}", 38 * columns) + textwrap.wrap(counted(trace, parts, drawn), 38 * columns)
+    lines = [counted(trace, parts, drawn)] if not others else [f"{len(traces)} runs; mean and 95 % interval of each"]
+    lines = [f"{name}: {setting(each)}" if others else setting(each) for name, each in traces.items()] + lines
+    title = [short for line in lines for short in textwrap.wrap(line, 38 * columns)]
     key = 0.2 * math.ceil(len(drawn) / (2 * columns)) if len(drawn) > 1 else 0.0
     figure = _style.picture(2.6 * columns, 0.21 + 0.14 * len(title) + 1.75 * rows + key)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -74,7 +99,8 @@ def draw_trace(trace: Trace) -> Figure:
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
     if len(drawn) > 1:
-        axes[len(panels) - 1].set_ylabel("share of trajectories\n(all settings)")
+        if not others:
+            axes[len(panels) - 1].set_ylabel("share of trajectories\n(all settings)")
         looks = [Line2D([], [], color=color, marker=marker, markersize=3.5) for color, marker in SERIES]
         figure.legend(looks[: len(drawn)], list(drawn), loc="outside lower left", ncols=2 * columns)
     figure.suptitle("\n".join(title), x=0.01, ha="left")
@@ -130,7 +156,7 @@ def draw_schedule(schedule: Schedule) -> Figure:
     return figure
 
 
-def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> None:
+def metric(ax: Axes, parts: Mapping[str, Trace], name: str, over: str = "updates") -> None:
     """Mean of one metric with its interval between realizations, or replicates where schedules are not random.
 
     One line for each of the traces, which are the settings of one run; intervals end at the bounds of the metric.
@@ -143,10 +169,15 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str) -> None:
             rows = np.flatnonzero(np.isfinite(trace[name]).any(1))
         positions = rows[thinned(len(rows))]
         random, bounds = trace.schedule.random, trace.range(name)
-        band = [interval(row, trace.realization, random, bounds) for row in trace[name][positions]]
-        means.append(line(ax, trace.updates[positions], np.array(band), series=k if len(parts) > 1 else None))
+        x, values = trace.updates[positions], trace[name][positions]
+        if over == "seconds":
+            clock = trace.seconds()[positions]
+            x = np.linspace(0.0, clock[-1].min(), len(positions))
+            values = np.stack([np.interp(x, *each) for each in zip(clock.T, values.T, strict=True)], axis=1)
+        band = [interval(row, trace.realization, random, bounds) for row in values]
+        means.append(line(ax, x, np.array(band), series=k if len(parts) > 1 else None))
         lows += [low for _, low, _ in band]
-    ax.set(xlabel=_style.label("update"), ylabel=_style.label(name))
+    ax.set(xlabel="simulated seconds" if over == "seconds" else _style.label("update"), ylabel=_style.label(name))
     mean = np.concatenate(means)
     positive = mean[np.isfinite(mean)]
     if not positive.size:

@@ -11,7 +11,7 @@ from asyncsim.base import calls, checks
 from asyncsim.base.answers import Boundary
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
-from asyncsim.comparing import intervals
+from asyncsim.comparing import intervals, settings
 from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.readings import Reading
@@ -83,7 +83,7 @@ def boundary(
     checks.one_of("over", over, EVENTS, "name an event; a boundary is where its share crosses a half")
     reading = Reading(metric, over, target, better)
     remedy = "give values below and above the boundary"
-    rides = not (knob in grids.FIELDS or knob == "staleness" or knob.startswith(grids.STRUCTURES))
+    rides = not (knob in settings.FIELDS or knob == "staleness" or knob.startswith(grids.STRUCTURES))
     whole = not rides and all(isinstance(each, (int, np.integer)) for each in (low, high))
     low = checks.real("low", low, remedy, 0.0, open_low=not whole)
     high = checks.real("high", high, remedy, low, open_low=True)
@@ -128,7 +128,7 @@ class Search:
 
     def at(self, spec: Spec, value: float) -> Spec:
         """The spec at a value of a setting that does not ride."""
-        return grids.with_setting(spec, self.knob, round(value) if self.whole else float(value))
+        return settings.with_setting(spec, self.knob, round(value) if self.whole else float(value))
 
     def narrow(self, low: float, high: float) -> bool:
         """Whether a bracket is narrow enough: of whole numbers, neighbors."""

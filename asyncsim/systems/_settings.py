@@ -213,6 +213,12 @@ class Settings(Source):
         """M for so many replicates: 1 where nothing is random, else 64 cut to the replicates."""
         return min(REALIZATIONS, replicates) if self.random else 1
 
+    def sample_slots(self, started: int) -> int:
+        """Slots for samples that are named: of the servers, else sample permits, else C times the samples started."""
+        if self.slots is not None:
+            return self.servers * self.slots
+        return len(self.rates) * started if self.permits is None else self.permits
+
     def mean_train_time(self, samples_per_group: int) -> float:
         """Mean seconds of training on a batch, t_T; from a load, load P / (generated groups a second)."""
         if self.load is not None:

@@ -98,10 +98,9 @@ def _slots(system: Settings, started: int, sums: Any) -> dict[str, Any]:
     groups there are none (None). Slots for samples, busy while they write, are those of the servers, else the sample
     permits, else one for every sample of a generator slot. Group permits may leave some of either unused.
     """
-    groups, slots, permits = len(system.rates), system.slots, system.permits
+    groups, permits = len(system.rates), system.permits
     held = groups if system.tickets is None else min(groups, system.tickets)
-    named = groups * started if permits is None else permits
-    named = named if slots is None else system.servers * slots
+    named = system.sample_slots(started)
     used = min(named, held * started, named if permits is None else permits)
     by_sample = {"named": named, "used": used, "busy": _ratio(sums.active, named * sums.seconds)}
     by_group = {"named": groups, "used": held, "busy": _ratio(sums.running, groups * sums.seconds)}

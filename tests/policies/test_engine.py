@@ -15,13 +15,13 @@ import asyncsim as sim
 from asyncsim.app import wording
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
+from asyncsim.comparing.settings import with_setting
 from asyncsim.policies import _engine_kernels as kernels
 from asyncsim.policies._engine import DEGREES, LAWS, Engine
 from asyncsim.policies._policy import Keys
 from asyncsim.sampling import oracle
 from asyncsim.sampling.rollouts import SAMPLING, Sampler
 from asyncsim.step import versions
-from asyncsim.sweeping.grids import with_setting
 from tests.refusals import refused
 
 CUTS = [

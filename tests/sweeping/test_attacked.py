@@ -12,6 +12,7 @@ from asyncsim.base import spec_code, workers
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store, opened
+from asyncsim.comparing import settings
 from asyncsim.sweeping import grids, plans, units
 from tests.sweeping.laboratory import bandit
 
@@ -63,7 +64,7 @@ def test_one_argument_has_one_name_in_a_grid(grid):
         swept(grid)
 
 
-@pytest.mark.parametrize("name", grids.OWN)
+@pytest.mark.parametrize("name", settings.OWN)
 def test_fields_that_a_sweep_sets_itself_are_no_settings(name):
     with pytest.raises(InputError, match=f"grid = '{name}': must be a setting that the sweep does not choose itself"):
         swept({name: [1, 2]})

@@ -8,6 +8,7 @@ import pytest
 import asyncsim as sim
 from asyncsim.base import store as storing
 from asyncsim.base.checks import InputError
+from asyncsim.comparing import settings
 from asyncsim.sweeping import grids, plans
 from tests.sweeping.laboratory import bandit
 
@@ -28,13 +29,13 @@ from tests.sweeping.laboratory import bandit
 def test_a_name_means_a_field_an_argument_or_a_knob(name, value, read):
     if read is None:
         with pytest.raises(InputError, match="shift"):
-            grids.with_setting(bandit(), name, value)
+            settings.with_setting(bandit(), name, value)
     else:
-        assert read(grids.with_setting(bandit(), name, value)) == value
+        assert read(settings.with_setting(bandit(), name, value)) == value
 
 
 def test_a_changed_part_still_remembers_how_it_was_made():
-    spec = grids.with_setting(grids.with_setting(bandit(), "task.arms", 3), "sgd.lr", 0.3)
+    spec = settings.with_setting(settings.with_setting(bandit(), "task.arms", 3), "sgd.lr", 0.3)
     assert spec.to_dict()["task"] == {"tasks.softmax_bandit": {"arms": 3}}
     assert spec.to_dict()["update"] == [{"updates.sgd": {"lr": 0.3}}]
 
@@ -43,7 +44,7 @@ def test_the_second_link_of_a_kind_has_its_number():
     spec = bandit().replace(
         update=sim.chain(sim.updates.clip_norm(1.0), sim.updates.sgd(0.1), sim.updates.clip_norm(2))
     )
-    changed = grids.with_setting(spec, "clip_norm2.limit", 5.0)
+    changed = settings.with_setting(spec, "clip_norm2.limit", 5.0)
     assert [getattr(link, "limit", None) for link in changed.update.links] == [1.0, None, 5.0]
 
 
@@ -129,7 +130,7 @@ def test_settings_of_the_event_model_are_reached_in_specs_and_systems():
     system = sim.systems.areal(
         max_head_offpolicyness=1, consumer_batch_size=4, max_concurrent_rollouts=64, length=1.0, load=1.5
     )
-    spec = grids.with_setting(bandit().replace(system=system), "model.rate", 2.0)
+    spec = settings.with_setting(bandit().replace(system=system), "model.rate", 2.0)
     assert set(spec.system.rates) == {2.0}
     grid = grids.grid_of(system, {"model.rate": [1.0, 2.0], "max_head_offpolicyness": [1, 2]})
     assert [set(cell.subject.rates) for cell in grid.cells()] == [{1.0}, {1.0}, {2.0}, {2.0}]
