@@ -123,7 +123,7 @@ notebooks: $(DEV)  ## the notebooks and the solutions of their exercises, run ag
 release: $(DEV)  ## wheel and sdist in dist/, the wheel tried in an environment that has no checkout
 	rm -rf dist build/empty
 	$(BIN)/python -c "import setuptools.build_meta as made; made.build_sdist('dist')" >/dev/null
-	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist dist/asyncsim-*.tar.gz
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/asyncsim-*.tar.gz
 	$(BIN)/python -m venv --without-pip build/empty
 	$(BIN)/python -m pip --python build/empty/bin/python install --quiet --no-deps dist/asyncsim-*.whl
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" >"$$(build/empty/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth"

@@ -54,10 +54,7 @@ CALLED = {
     "staleness": "lag delay max_staleness off_policyness",
     "arms": "actions",
     "actions": "arms",
-    "smallest": "effect min_effect delta",
-    "grid": "over values",
     "plot": "output out figure fig png",
-    "print_spec": "spec",
 }
 """Names of ours, each with what else people call it."""
 LIMIT = re.compile(r"(max|target)_\w*(stale|off_?policy|lag|age)|stale\w*_(threshold|limit)|buffer_max_|staleness$")
