@@ -55,7 +55,7 @@ class Subject:
     A way is a library, the type of flags, a layout, and whether values have one more step.
     """
 
-    def __init__(self, fn: Callable[..., Any], gamma: float | None, lam: float | None, dones: str) -> None:
+    def __init__(self, fn: Callable[..., Any], gamma: float | None, lam: float | None, dones: str | None) -> None:
         own = {name: x for name, x in (("gamma", gamma), ("lam", lam)) if x is not None}
         self.fn, self.settings, self.own, self.changed = fn, _GIVEN | own, frozenset(own), False
         remedy = (
@@ -79,8 +79,8 @@ class Subject:
                 self.roles[p.name] = role
         every = self.every = frozenset(self.roles.values())
         checks.require("rewards" in every, "advantage", f"arguments {', '.join(self.roles)}", "one of rewards", remedy)
-        # A flag beside that of the step behind the last one says that an episode begins.
-        self.before = dones == "before" or "last_done" in every
+        # Beside a flag of the step behind the last one, flags say that an episode begins.
+        self.before = (dones or ("before" if "last_done" in every else "after")) == "before"
         ratios = {"log_ratio", "ratio", "log_prob"} & every
         traced = {"values", "gamma", *_FLAGS} & every
         self.family = "v_trace" if ratios and "values" in every else "returns" if traced else "group"
@@ -306,7 +306,7 @@ def check_advantage(
     gamma: float | None = None,
     lam: float | None = None,
     layout: str | None = None,
-    dones: str = "after",
+    dones: str | None = None,
     allow: Sequence[str] = (),
     strict: bool = False,
     tolerance: float = 1e-4,
@@ -326,11 +326,11 @@ def check_advantage(
     Arguments: `like`, the advantage that it is meant to be (None: any); `key` of the advantages where fn returns
     several; `gamma` and `lam`, which fn is given (default 0.9 and 0.7), or has inside; `layout`, "rows", "time" or
     "row" (None: any); `dones`, what dones[t] says: "after", the episode ended with step t, or "before", step t is the
-    first of an episode (so where fn takes next_done, too); `allow`, names of findings that do not count; `strict`,
-    whether hazards count too; `tolerance`, relative to the largest number; `seed` of the batches; `check` raises where
-    it does not conform. Returns an `AdvantageReport`. Raises `InputError` where fn fails, for arguments that are
-    unknown, and for unknown names; `ConformanceError` with `check`. Source: 1506.02438 (GAE), 1802.01561 (V-trace),
-    2402.03300 (groups).
+    first of an episode (None: "before" where fn takes next_done, else "after"); `allow`, names of findings that do not
+    count; `strict`, whether hazards count too; `tolerance`, relative to the largest number; `seed` of the batches;
+    `check` raises where it does not conform. Returns an `AdvantageReport`. Raises `InputError` where fn fails, for
+    arguments that are unknown, and for unknown names; `ConformanceError` with `check`. Source: 1506.02438 (GAE),
+    1802.01561 (V-trace), 2402.03300 (groups).
 
     >>> def gae(rewards, values, dones, last_value, gamma, lam):
     ...     out, carried = 0 * rewards, 0
@@ -342,14 +342,15 @@ def check_advantage(
     >>> check_advantage(gae).bugs
     ('bootstraps from the next episode',)
     """
-    for field, value in (("strict", strict), ("check", check)):
-        checks.boolean(field, value, "say whether")
+    checks.boolean("strict", strict, "say whether")
+    checks.boolean("check", check, "say whether")
     checks.real("tolerance", tolerance, "give the largest relative deviation of a number", 0.0, 0.1, open_low=True)
     checks.integer("seed", seed, 0, "give a whole number")
     for field, value in (("gamma", gamma), ("lam", lam)):
         if value is not None:
             checks.real(field, value, "give what the function has", 0.0, 1.0)
-    checks.one_of("dones", dones, DONES, "say what dones[t] means")
+    if dones is not None:
+        checks.one_of("dones", dones, DONES, "say what dones[t] means")
     if layout is not None:
         checks.one_of("layout", layout, LAYOUTS, "say how arrays lie")
     if like is not None:
