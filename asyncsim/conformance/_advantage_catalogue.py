@@ -103,39 +103,19 @@ def equal(case: Case) -> Case:
     return replace(case, name="a group of equal rewards", rewards=rewards)
 
 
-TRACE: dict[str, Any] = {
-    "form": "advantage",
-    "gamma": 1.0,
-    "lam": 1.0,
-    "boot": (1, 0),  # exponents of gamma and lambda in front of the next value
-    "carry": (1, 1),  # and in front of the next advantage
-    "stop": "terminated",  # which ends close the next value
-    "cut": "either",  # and the trace
-    "told": True,  # whether flags say where episodes end
-    "late": (0, 0),  # by how many slots
-    "edge": "shifted",  # of which flag the last step is closed
-    "behind": "next",  # the value behind a step
-    "last": "own",  # and behind the last one
-    "rewards": 0,
-    "minus": 1.0,
-    "sign": 1.0,
-    "pad": "skipped",
-    "whiten": None,
-    "over": "mask",
-    "rho": ("one", 1.0),  # min(bound, ratio), or 1
-    "c": ("one", 1.0),
-    "pg": ("one", 1.0),
-    "c_late": 0,
-    "target": "target",
-    "invert": 1.0,
-}
+# `boot` and `carry`: exponents of gamma and lambda in front of the next value and the next advantage; `stop` and `cut`:
+# which ends close them, `late` by how many slots, with `first` in front of the first step and `edge` at the last one.
+TRACE: dict[str, Any] = {"form": "advantage", "gamma": 1.0, "lam": 1.0, "boot": (1, 0), "carry": (1, 1)}
+TRACE |= {"stop": "terminated", "cut": "either", "told": True, "late": (0, 0), "first": "open", "edge": "shifted"}
+TRACE |= {"valued": True, "behind": "next", "last": "own", "rewards": 0, "minus": 1.0, "sign": 1.0, "pad": "skipped"}
+TRACE |= {"rho": ("one", 1.0), "c": ("one", 1.0), "pg": ("one", 1.0), "c_late": 0, "target": "target", "invert": 1.0}
 GROUP: dict[str, Any] = {"center": "group", "scale": None, "ddof": 1, "power": 1, "order": "ids", "of": "all"}
-GROUP |= {"whiten": None, "over": "mask", "sign": 1.0}
+_LAST = {"whiten": None, "over": "mask", "sign": 1.0}
 
 
 def traced(case: Case, options: Options) -> Array:
     """x_t = rho_t (r_t + gamma V_(t+1) - V_t) + gamma lambda c_t x_(t+1) inside an episode, `[B, T]`."""
-    o = {**TRACE, **options}
+    o = {**TRACE, **_LAST, **options}
     out = np.zeros(case.rewards.shape)
     for i, mask in enumerate(case.mask):
         last = np.flatnonzero(mask)[-1] + 1
@@ -150,19 +130,23 @@ def _row(case: Case, i: int, at: Array, o: Options) -> Array:
     ended, cut = case.ended[i, at], case.cut[i, at]
     if o["pad"] == "counted" and not o["told"]:
         ended = np.zeros_like(ended)
-    r, v = np.roll(case.rewards[i, at], o["rewards"]), case.values[i, at]
+    r, v = np.roll(case.rewards[i, at], o["rewards"]), case.values[i, at] * o["valued"]
     if o["rewards"]:
         r[0 if o["rewards"] > 0 else -1] = 0.0
     if o["pad"] == "zeros":
         r, v = (np.where(case.mask[i, at], x, 0.0) for x in (r, v))
-    behind = np.append(v[1:], case.behind[i, at[-1]] if o["last"] == "own" else 0.0)
-    behind = {"next": behind, "own": case.behind[i, at], "same": v}[o["behind"]]
+    last = case.behind[i, at[-1]] if o["last"] == "own" else 0.0
+    behind = {"next": np.append(v[1:], last), "same": v, "same, but last": np.append(v[:-1], last)}.get(o["behind"])
+    behind = case.behind[i, at] if behind is None else behind
+    if o["pad"] == "behind":
+        behind, stop = np.append(case.values[i], 0.0)[at + 1], "terminated" if o["told"] else "never"
+    else:
+        stop = o["stop"]
     flags = []
-    for which, late in zip((o["stop"], o["cut"]), o["late"], strict=True):
+    for which, late in zip((stop, o["cut"]), o["late"], strict=True):
         true = {"terminated": ended, "either": ended | cut, "never": np.zeros(size, bool)}[which]
-        prior = [False] if which == "never" else [case.prior[i]]
-        flag = np.concatenate([prior, true[:-1]]) if late > 0 else np.append(true[1:], true[-1:]) if late < 0 else true
-        flag = flag.copy()
+        first = {"open": False, "prior": case.prior[i] and which != "never", "wrapped": true[-1]}[o["first"]]
+        flag = np.append(first, true[:-1]) if late > 0 else np.append(true[1:], true[-1:]) if late < 0 else true.copy()
         flag[-1] = {"own": true[-1], "open": False, "closed": True}.get(o["edge"], flag[-1])
         flags.append(1.0 - flag)
     going, on = flags
@@ -186,9 +170,11 @@ def _row(case: Case, i: int, at: Array, o: Options) -> Array:
 
 def grouped(case: Case, options: Options) -> Array:
     """(reward - center) / scale^power of each sample, on its tokens, `[B, T]`."""
-    o = {**GROUP, **options}
+    o = {**GROUP, **_LAST, **options}
     reward, n = case.rewards.sum(1), np.arange(len(case.rewards))
-    groups = {"ids": case.group, "blocks": n // SIZE, "columns": n % SIZE, "mod": n % GROUPS}[o["order"]]
+    groups = {"ids": case.group, "blocks": n // SIZE, "columns": n % SIZE, "mod": n % GROUPS, "G": n // GROUPS}[
+        o["order"]
+    ]
     counted = case.keep if o["of"] == "kept" else np.ones_like(case.keep)
     out = np.zeros(len(reward))
     for i in n:
@@ -228,7 +214,8 @@ class Mistake(NamedTuple):
 def _late(by: int) -> tuple[Options, ...]:
     """Flags so many slots late, of the next value, of the trace, or of both; the last step has its own, or none."""
     which = ((by, by), (by, 0), (0, by))
-    return tuple({"late": late, "edge": edge} for late in which for edge in ("shifted", "own", "open"))
+    ways: list[Options] = [{"late": late, "edge": edge} for late in which for edge in ("shifted", "own", "open")]
+    return (*ways, *({"late": late, "first": "wrapped"} for late in which if by > 0))
 
 
 _DONES = "close step t by the flag that the episode ended with it: where flags mark first steps, that is flag t + 1"
@@ -241,17 +228,16 @@ _SIGN = Mistake("sign reversed", "subtract the baseline from the reward", ({"sig
 _ENDS = (
     Mistake("dones one slot late", _DONES, _late(1)),
     Mistake("dones one slot early", _DONES, _late(-1)),
-    Mistake("bootstraps from the next episode", _CLOSE, ({"stop": "never"},)),
     Mistake("trace runs over the end of an episode", _CLOSE, ({"cut": "never"},)),
     Mistake("ends of episodes ignored", _CLOSE, ({"stop": "never", "cut": "never"},)),
     Mistake("end at the last step ignored", _BEYOND, ({"edge": "open"},)),
-    Mistake("last step taken as an end", _BEYOND, ({"edge": "closed"},)),
 )
 _CUTS = (
     Mistake("truncation treated as termination", _LIMIT, ({"stop": "either"},)),
-    Mistake("termination treated as truncation", _LIMIT, ({"stop": "never"},)),
     Mistake("truncation ignored", _LIMIT, ({"cut": "terminated"},)),
 )
+_NEXT = Mistake("bootstraps from the next episode", _CLOSE, ({"stop": "never"},))
+_OPEN = Mistake("termination treated as truncation", _LIMIT, ({"stop": "never"},))
 _FINAL = Mistake("value of the next episode at a cut", "use V of the final observation", ({"behind": "next"},))
 _ALWAYS = (
     Mistake("rewards one slot late", _PLACE, ({"rewards": 1},)),
@@ -264,21 +250,22 @@ _ALWAYS = (
     _SIGN,
 )
 _VALUES = (
-    Mistake("value behind the last step ignored", _BEYOND, ({"last": "none"},)),
-    Mistake("own value in place of the next", "use values[t + 1]", ({"behind": "same"},)),
+    Mistake("own value in place of the next", "use values[t + 1]", ({"behind": "same"}, {"behind": "same, but last"})),
     Mistake("value not subtracted", "the error is r + gamma V(t+1) - V(t)", ({"minus": 0.0},)),
     Mistake("lambda missing", "multiply the trace by gamma * lambda", ({"carry": (1, 0)},)),
     Mistake("lambda and gamma swapped", "pass gamma and lambda by name", ({"boot": (0, 1)},)),
     Mistake("lambda in the next value", "discount V(t+1) by gamma alone", ({"boot": (1, 1)},)),
     Mistake("trace missing", "add gamma * lambda A(t+1)", ({"lam": 0.0},)),
 )
-_PADDING = Mistake("padding counted", "multiply values, rewards and the trace by the mask", ({"pad": "counted"},))
+_MASKED = "multiply values, rewards and the trace by the mask"
+_PADDING = Mistake("padding counted", _MASKED, ({"pad": "counted"}, {"pad": "behind"}))
+_LEFT = Mistake("value behind the last step ignored", _BEYOND, ({"last": "none"}, {"edge": "closed"}))
 _WHITE = Mistake("padding counted", "standardize over generated tokens", ({"over": "all"},))
 _GROUPS = (
     Mistake(
         "groups mixed up",
         "group by ids, or reshape in the order in which rows stand",
-        ({"order": "blocks"}, {"order": "columns"}, {"order": "mod"}),
+        tuple({"order": order} for order in ("blocks", "columns", "mod", "G")),
     ),
     Mistake(
         "statistics taken after filtering",
@@ -381,7 +368,7 @@ WORDS |= {
     for ending, kind in _WHITENED.items()
 }
 """Every advantage by name, in words."""
-_EVERY = (*_ENDS, *_CUTS, _FINAL, *_ALWAYS, *_VALUES, _PADDING, *_GROUPS, *_ratios(TRACE))
+_EVERY = (*_ENDS, _NEXT, *_CUTS, _OPEN, _FINAL, *_ALWAYS, *_VALUES, _LEFT, _PADDING, *_GROUPS, *_ratios(TRACE))
 NAMES = tuple(dict.fromkeys(mistake.name for mistake in _EVERY))
 """Mistakes by name."""
 
@@ -391,9 +378,10 @@ def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Ite
     masked = "mask" in roles
     known = [*_GROUPS] if family == "group" else [*_ALWAYS]
     if family != "group":
-        known += _ENDS if base["told"] else ()
+        own = base["behind"] == "own"
+        known += [*_ENDS, _OPEN if own else _NEXT] if base["told"] else []
         known += _CUTS if "truncated" in roles else ()
-        known += [_FINAL] if base["behind"] == "own" else []
+        known += [_FINAL] if own else [_LEFT] if base["last"] == "own" else []
         known += _VALUES if "values" in roles else ()
         known += _ratios(base) if family == "v_trace" else ()
         known += [_PADDING] if masked else []

@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -117,7 +118,8 @@ class Subject:
         told = bool(self.every & set(_FLAGS))
         gamma = self.settings["gamma"] if {"gamma", "discounts"} & self.every | self.own & {"gamma"} else 1.0
         lam = self.settings["lam"] if "lam" in self.every | self.own else 1.0
-        one: dict[str, Any] = {"gamma": gamma, "lam": lam, "told": told}
+        one: dict[str, Any] = {"gamma": gamma, "lam": lam, "told": told, "valued": "values" in self.every}
+        one |= {"first": "prior" if self.before or "starts" in self.every else "open"}
         behind = "last" in self.every or way[3] == "longer" or "next_values" in self.every
         one |= {"last": "own" if behind else "none", "behind": "own" if "next_values" in self.every else "next"}
         if self.family == "v_trace":
@@ -168,17 +170,18 @@ class Subject:
             parts = [self.ask(case.part(slice(i, i + 1)), way) for i in range(len(case.mask))]
             return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         given = self.arguments(case, way)
-        copies = {name: np.array(x) for name, x in given.items()}
-        with np.errstate(all="ignore"):
+        copies = {name: _array(x).copy() for name, x in given.items()}
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             out = self.fn(**given)
-        self.changed |= any(not np.array_equal(x, np.array(given[name]), True) for name, x in copies.items())
+        self.changed |= any(not np.array_equal(x, _array(given[name]), True) for name, x in copies.items())
         known = out if isinstance(out, Mapping) else dict(enumerate(out if isinstance(out, tuple) else [out]))
         shaped = {key: self.shaped(x, case, way) for key, x in known.items()}
         return {key: x for key, x in shaped.items() if x is not None}
 
     def shaped(self, value: Any, case: Case, way: Way) -> Array | None:
         """An array that was returned as `[B, T]`; None where it has another shape."""
-        shape, x = case.mask.shape, np.array(value.detach() if torch.is_tensor(value) else value, float)
+        shape, x = case.mask.shape, _array(value).astype(float)
         if self.family == "group":
             if x.size == shape[0]:
                 return x.reshape(-1, 1) * case.mask
@@ -212,6 +215,10 @@ class Subject:
             # Ids stay numpy where tensors would be other keys of a dictionary.
             found[name] = torch.from_numpy(np.array(x)) if library == "torch" and role != "group" else x
         return found
+
+
+def _array(x: Any) -> Array:
+    return x.detach().numpy() if torch.is_tensor(x) else np.asarray(x)
 
 
 class Fit(NamedTuple):
@@ -251,10 +258,15 @@ def _fits(subject: Subject, columns: Mapping[Way, list[Array]], cases: Sequence[
         return all(not _off(x, entry.value(case), case.mask, tolerance).any() for case, x in pairs)
 
     for many in range(3):
-        found = []
+        found, firsts = [], {}
         for way, column in columns.items():
-            every = catalogue.entries(subject.family, subject.base(way), subject.every, many)
-            found += [Fit(way, entry) for entry in every if gives(entry, column)]
+            for entry in catalogue.entries(subject.family, subject.base(way), subject.every, many):
+                # The first batch tells most of them; ways share its numbers.
+                options = frozenset(entry.options.items())
+                if options not in firsts:
+                    firsts[options] = entry.value(cases[0])
+                near = not _off(column[0], firsts[options], cases[0].mask, tolerance).any()
+                found += [Fit(way, entry)] if near and gives(entry, column) else []
         if found:
             return found
     return []
