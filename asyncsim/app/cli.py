@@ -388,10 +388,11 @@ def read_log(o: Options) -> int:
 
 @command(
     app,
-    "target like metric set names adapter advantages_per strict allow hazards seed json",
+    "target like kind metric set names adapter advantages_per strict allow hazards seed json",
     target=argument(str, ..., "Your code, file.py:name or module:name; trl, torchrl."),
-    like=Row(str, None, "The method or metric meant; see `asyncsim list like`."),
-    metric=Row(bool, False, "It is a metric, such as an ESS: say which."),
+    like=Row(str, None, "The method, metric or advantage meant; see `asyncsim list like`."),
+    kind=Row(str, None, "loss, metric, advantage or controller (default: loss or controller)."),
+    metric=Row(bool, False, "Short for --kind metric."),
     names=Row(list[str], None, "Your controller's name of a call, or none. Repeat.", "CALL=METHOD"),
     adapter=Row(str, None, "Style of the loss; see `asyncsim list adapters`."),
     advantages_per=Row(str, None, "token or sequence (default: as the adapter says)."),
@@ -403,8 +404,9 @@ def read_log(o: Options) -> int:
 def conformance(o: Options) -> int:
     """Say which method a loss is, and its known mistakes.
 
-    Or which metric a number is; or check a controller. Arguments are those of the method of --like (high=0.28), of the
-    adapter (adapter.old=behavior), or, for a controller, of its check (batch_size=4) and of its class (controller.KEY).
+    Or which metric or advantage it is; or check a controller. Arguments are those of the method of --like (high=0.28),
+    of the adapter (adapter.old=behavior), of the check of an advantage (dones=before) or of a controller
+    (batch_size=4), and of the controller's class (controller.KEY).
     Names: capacity=get_capacity; a call named none is left out.
     """
     o.hazards = o.hazards or o.strict or (o.json is None and sys.stdout.isatty())

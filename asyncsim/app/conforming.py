@@ -1,4 +1,4 @@
-"""What `asyncsim conformance` does: find somebody's loss, metric or controller, check it, print what was found."""
+"""What `asyncsim conformance` does: find what is to be checked, check it, print what was found."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("trl", "torchrl")
 """Installed packages whose losses are known."""
+KINDS = ("loss", "metric", "advantage", "controller")
 _PARTS = ("adapter", "controller", "names")
 
 
@@ -23,15 +24,11 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
 
     `o`: options of `asyncsim conformance`; `hazards`, whether the print has them.
     """
-    if o.metric:
-        from asyncsim.conformance import check_metric
-
-        for name in ("set", "names", "adapter", "advantages_per"):
-            option, value = f"--{name.replace('_', '-')}", vars(o)[name]
-            checks.require(not value, option, value, "left out beside --metric", "it is for losses and controllers")
-        found = check_metric(outside.loaded(o.target), o.like, allow=tuple(o.allow), strict=o.strict, seed=o.seed)
-        print(found)
-        return found.record(), 0 if found.conforms else 1
+    kind = "metric" if o.metric else o.kind
+    if kind is not None:
+        checks.one_of("--kind", kind, KINDS, "say what the function is")
+    if kind in ("metric", "advantage"):
+        return _number(o, kind)
     # Settings of the thing itself, and those of its parts, PART.KEY=VALUE.
     arguments: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {name: {} for name in _PARTS}
@@ -49,8 +46,8 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
         parts["names"][call] = None if method in ("none", "None") else method
     subject = None if o.target in PACKAGES else outside.loaded(o.target)
     # A loss takes tensors; a function without arguments makes a controller, as does a class that is no module of torch.
-    controls = inspect.isfunction(subject) and not inspect.signature(subject).parameters
-    if inspect.isclass(subject):
+    controls = kind == "controller" or (inspect.isfunction(subject) and not inspect.signature(subject).parameters)
+    if inspect.isclass(subject) and kind is None:
         controls = not hasattr(subject, "forward") and o.adapter is None
     if controls:
         for name in ("like", "adapter", "strict", "allow", "advantages_per"):
@@ -58,6 +55,25 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
             checks.require(not value, option, value, "left out for an admission controller", "it is for losses")
         return _admission(subject, arguments, parts)
     return _loss(o, subject, arguments, parts)
+
+
+def _number(o: Options, kind: str) -> tuple[dict[str, Any], int]:
+    """A metric or an advantage; `--set` has the settings of its check."""
+    from asyncsim.conformance import check_advantage, check_metric
+
+    for name in ("names", "adapter", "advantages_per"):
+        option, value = f"--{name.replace('_', '-')}", vars(o)[name]
+        checks.require(not value, option, value, f"left out for a {kind}", "it is for losses and controllers")
+    ask = check_metric if kind == "metric" else check_advantage
+    every = inspect.signature(ask).parameters
+    own = [name for name in every if name not in ("fn", "like", "allow", "strict", "seed", "check")]
+    settings = wording.settings(o.set)
+    for key in settings:
+        checks.one_of("--set", key, own, f"see asyncsim.conformance.{ask.__name__}")
+    settings = {key: wording.understood(value, every[key].default) for key, value in settings.items()}
+    found = ask(outside.loaded(o.target), o.like, allow=tuple(o.allow), strict=o.strict, seed=o.seed, **settings)
+    print(found)
+    return found.record(), 0 if found.conforms else 1
 
 
 def _loss(

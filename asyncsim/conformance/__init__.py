@@ -1,4 +1,4 @@
-"""Checks for code outside this package: admission controllers, and losses and metrics of trainers.
+"""Checks for code outside this package: admission controllers, and losses, metrics and advantages of trainers.
 
 `admission` has `check_admission`, `controller` what a controller is asked and told, `_admission` its runs beside the
 true counts, and mistakes as laws of tickets.
@@ -9,8 +9,10 @@ its inputs; `_loss_methods` has what it is compared with, `_loss_search` finds t
 measured, on which `_loss_findings` tries one experiment for each known mistake.
 
 `metrics` has `check_metric`, with words and remedies. `_metric_search` binds and asks a function and finds metrics that
-give the same numbers, on the batches and among the right and wrong metrics of `_metric_catalogue`. `reports` has what
-each check returns.
+give the same numbers, on the batches and among the right and wrong metrics of `_metric_catalogue`.
+
+`advantages` has `check_advantage`, which binds and asks a function, among the right and wrong advantages of
+`_advantage_catalogue`. `reports` has what each check returns.
 """
 
 import importlib
@@ -18,9 +20,18 @@ from typing import Any
 
 from asyncsim.conformance.admission import check_admission
 from asyncsim.conformance.controller import Controller
-from asyncsim.conformance.reports import ConformanceError, Failure, Finding, LossReport, MetricReport, Report
+from asyncsim.conformance.reports import (
+    AdvantageReport,
+    ConformanceError,
+    Failure,
+    Finding,
+    LossReport,
+    MetricReport,
+    Report,
+)
 
 __all__ = [
+    "AdvantageReport",
     "ConformanceError",
     "Controller",
     "Failure",
@@ -30,19 +41,20 @@ __all__ = [
     "Report",
     "adapters",
     "check_admission",
+    "check_advantage",
     "check_loss",
     "check_metric",
 ]
 
+_LATER = {"check_advantage": "advantages", "check_loss": "losses", "check_metric": "metrics"}
+
 
 def __getattr__(name: str) -> Any:
-    # What is about losses and metrics needs torch.
+    # What is about losses, metrics and advantages needs torch.
     if name == "adapters":
         return importlib.import_module("asyncsim.conformance.adapters")
-    if name == "check_loss":
-        return importlib.import_module("asyncsim.conformance.losses").check_loss
-    if name == "check_metric":
-        return importlib.import_module("asyncsim.conformance.metrics").check_metric
+    if name in _LATER:
+        return getattr(importlib.import_module(f"asyncsim.conformance.{_LATER[name]}"), name)
     raise AttributeError(f"asyncsim.conformance has no {name!r}; see dir(asyncsim.conformance)")
 
 

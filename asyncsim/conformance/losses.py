@@ -109,6 +109,14 @@ def check_loss(
     return report.raise_for_failure() if check else report
 
 
+_ELSEWHERE = {
+    "penalties": "give sim.methods.NAME().replace(penalties=(sim.penalties.{}(),)), or check a number by check_metric",
+    "diagnostics": "check a number by check_metric, on the command line --kind metric",
+    "advantages": "check it by check_advantage, on the command line --kind advantage",
+}
+"""What a name of another kind is meant for."""
+
+
 def _method_like(like: str | Method | None, anchor: str | None) -> Method | None:
     """The method that the loss is meant to be."""
     if anchor is not None:
@@ -117,6 +125,10 @@ def _method_like(like: str | Method | None, anchor: str | None) -> Method | None
     if like is None:
         return None
     if isinstance(like, str):
+        for kind, remedy in _ELSEWHERE.items():
+            name = like.replace("-", "_")
+            there = plugins.home_of("asyncsim.methods", name) is None and name in plugins.summaries(f"asyncsim.{kind}")
+            checks.require(not there, "like", like, f"a method ({name} is one of {kind})", remedy.format(name))
         method = plugins.load("asyncsim.methods", like, "like")()
     else:
         checks.require(isinstance(like, Method), "like", like, "a name or a method", "write sim.methods.NAME(...)")

@@ -338,3 +338,7 @@ class MetricReport(Judged):
         lines += [f"same numbers: {'; '.join(self.same)}"] if self.same else []
         lines += [f"arguments {line}" for line in self.arguments]
         return "\n".join(lines + [f"unchecked: {each}" for each in self.unchecked])
+
+
+class AdvantageReport(MetricReport):
+    """Which advantage a function computes, and what it shows of known mistakes; fields as those of `MetricReport`."""

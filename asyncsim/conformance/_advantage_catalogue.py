@@ -1,0 +1,397 @@
+"""Right and wrong advantages as options of two exact recursions in float64, and the small batches they are asked on."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray
+Options = Mapping[str, Any]
+ROWS, STEPS, GROUPS, SIZE = 4, 6, 4, 3
+_UNIT = 100.0
+"""Rewards and values are of this size, so that no epsilon of a trainer is seen."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One batch: `[B, T]` each, but `group` and `keep` `[B]`.
+
+    `behind`: value of the state behind a step, of the final observation where an episode ends; `ended`: whether the
+    episode is terminated with the step, `cut`: whether a time limit cuts it off; `prior` `[B]`: whether one ended in
+    front of the first step.
+    """
+
+    name: str
+    rewards: Array
+    values: Array
+    behind: Array
+    ended: Array
+    cut: Array
+    prior: Array
+    mask: Array
+    log_ratio: Array
+    group: Array
+    keep: Array
+
+    def part(self, rows: slice) -> "Case":
+        """Some of its rows."""
+        return replace(self, **{key: x[rows] for key, x in vars(self).items() if key != "name"})
+
+
+def _case(name: str, seed: int, shape: tuple[int, int], ends: str = "", cuts: str = "", **arrays: Array) -> Case:
+    """Random rewards, values and log ratios; `ends` and `cuts` name rows and steps, as in "02 13"."""
+    rng = np.random.default_rng([seed, *map(ord, name)])
+    rewards, values, own, log_ratio = rng.normal(0.0, (_UNIT, _UNIT, _UNIT, 0.6), (*shape, 4)).transpose(2, 0, 1)
+    flags = np.zeros((2, *shape), bool)
+    for places, flag in zip((ends, cuts), flags, strict=True):
+        for place in places.split():
+            flag[int(place[0]), int(place[1])] = True
+    behind = np.where(flags.any(0), own, np.roll(values, -1, 1))
+    behind[:, -1] = own[:, -1]
+    whole = np.ones(shape, bool)
+    prior = np.arange(shape[0]) == 0
+    known = {"mask": whole, "group": np.zeros(shape[0], int), "keep": whole[:, 0], **arrays}
+    known |= {"ended": flags[0], "cut": flags[1], "rewards": np.where(known["mask"], rewards, 0.0)}
+    return Case(name=name, values=values, behind=behind, prior=prior, log_ratio=log_ratio, **known)
+
+
+def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Case, ...]:
+    """Batches of episodes, the telling ones first."""
+    shape = ROWS, STEPS
+    inside = _case("episodes end inside", seed, shape, "02 10 13 24")
+    last = _case("episodes end at the last step", seed, shape, "05 12 15")
+    none = _case("no episode ends", seed, shape)
+    found = [inside, last, _case("short episodes", seed, shape, "01 02 03 25"), none] if ends else [none]
+    if cuts:
+        found.insert(0, _case("a time limit cuts episodes off", seed, shape, "23 02", "01 15 32"))
+    if masked:
+        # Rows end with their last token, whether or not a flag says so.
+        found = found if ends else [_case("full rows", seed, shape, "05 15 25 35")]
+        mask = np.arange(STEPS) < np.array([6, 4, 2, 5])[:, None]
+        found.insert(0, _case("padding", seed, shape, "05 13 21 34", mask=mask))
+    return tuple(found)
+
+
+def holes(seed: int) -> Case:
+    """Rows of which a tool wrote some tokens."""
+    mask = np.array([[1, 1, 0, 0, 1, 1], [1, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0]]) > 0
+    return _case("tool tokens inside rows", seed, (ROWS, STEPS), "05 13 25 34", mask=mask)
+
+
+def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) -> tuple[Case, ...]:
+    """Batches of samples; without ids the samples of a group stand together."""
+    n = np.arange(GROUPS * SIZE)
+    orders = {"groups in blocks": n // SIZE}
+    if ids:
+        orders = {"groups interleaved": n % GROUPS, "groups shuffled": n * 5 % 12 // SIZE, **orders}
+        if unequal:
+            orders["groups of 2 to 4 samples"] = np.array([2, 0, 1, 1, 3, 2, 1, 0, 3, 3, 1, 2])
+    mask = np.arange(steps) < 1 + (n * 7 % steps)[:, None]
+    keep = n % 5 != 1 if kept else n >= 0
+    return tuple(
+        _case(name, seed, (len(n), steps), group=group, mask=mask, keep=keep) for name, group in orders.items()
+    )
+
+
+def equal(case: Case) -> Case:
+    """One group of equal rewards among others."""
+    alike = (case.group == case.group[0])[:, None] & (np.arange(case.rewards.shape[1]) == 0)
+    rewards = np.where(case.group[:, None] == case.group[0], np.where(alike, _UNIT, 0.0), case.rewards)
+    return replace(case, name="a group of equal rewards", rewards=rewards)
+
+
+# `boot` and `carry`: exponents of gamma and lambda in front of the next value and the next advantage; `stop` and `cut`:
+# which ends close them, `late` by how many slots, with `first` in front of the first step and `edge` at the last one.
+TRACE: dict[str, Any] = {"form": "advantage", "gamma": 1.0, "lam": 1.0, "boot": (1, 0), "carry": (1, 1)}
+TRACE |= {"stop": "terminated", "cut": "either", "told": True, "late": (0, 0), "first": "open", "edge": "shifted"}
+TRACE |= {"valued": True, "behind": "next", "last": "own", "rewards": 0, "minus": 1.0, "sign": 1.0, "pad": "skipped"}
+TRACE |= {"rho": ("one", 1.0), "c": ("one", 1.0), "pg": ("one", 1.0), "c_late": 0, "target": "target", "invert": 1.0}
+GROUP: dict[str, Any] = {"center": "group", "scale": None, "ddof": 1, "power": 1, "order": "ids", "of": "all"}
+_LAST = {"whiten": None, "over": "mask", "sign": 1.0}
+
+
+def traced(case: Case, options: Options) -> Array:
+    """x_t = rho_t (r_t + gamma V_(t+1) - V_t) + gamma lambda c_t x_(t+1) inside an episode, `[B, T]`."""
+    o = {**TRACE, **_LAST, **options}
+    out = np.zeros(case.rewards.shape)
+    for i, mask in enumerate(case.mask):
+        last = np.flatnonzero(mask)[-1] + 1
+        rows = {"skipped": np.flatnonzero(mask), "counted": np.arange(len(mask))}.get(o["pad"], np.arange(last))
+        out[i, rows] = _row(case, i, rows, o)
+    return finished(case, out, o)
+
+
+def _row(case: Case, i: int, at: Array, o: Options) -> Array:
+    """One row at the steps `at`."""
+    size = len(at)
+    ended, cut = case.ended[i, at], case.cut[i, at]
+    if o["pad"] == "counted" and not o["told"]:
+        ended = np.zeros_like(ended)
+    r, v = np.roll(case.rewards[i, at], o["rewards"]), case.values[i, at] * o["valued"]
+    if o["rewards"]:
+        r[0 if o["rewards"] > 0 else -1] = 0.0
+    if o["pad"] == "zeros":
+        r, v = (np.where(case.mask[i, at], x, 0.0) for x in (r, v))
+    last = case.behind[i, at[-1]] if o["last"] == "own" else 0.0
+    behind = {"next": np.append(v[1:], last), "same": v, "same, but last": np.append(v[:-1], last)}.get(o["behind"])
+    behind = case.behind[i, at] if behind is None else behind
+    if o["pad"] == "behind":
+        behind, stop = np.append(case.values[i], 0.0)[at + 1], "terminated" if o["told"] else "never"
+    else:
+        stop = o["stop"]
+    flags = []
+    for which, late in zip((stop, o["cut"]), o["late"], strict=True):
+        true = {"terminated": ended, "either": ended | cut, "never": np.zeros(size, bool)}[which]
+        first = {"open": False, "prior": case.prior[i] and which != "never", "wrapped": true[-1]}[o["first"]]
+        flag = np.append(first, true[:-1]) if late > 0 else np.append(true[1:], true[-1:]) if late < 0 else true.copy()
+        flag[-1] = {"own": true[-1], "open": False, "closed": True}.get(o["edge"], flag[-1])
+        flags.append(1.0 - flag)
+    going, on = flags
+    weight = np.exp(o["invert"] * case.log_ratio[i, at])
+    ratios = (o[key] for key in ("rho", "c", "pg"))
+    rho, c, pg = (np.minimum(weight, bound) if kind == "ratio" else np.ones(size) for kind, bound in ratios)
+    c = np.roll(c, -o["c_late"])
+    boot, carry = (o["gamma"] ** a * o["lam"] ** b for a, b in (o["boot"], o["carry"]))
+    delta = rho * (r + boot * going * behind - o["minus"] * v)
+    x, following = np.zeros(size), 0.0
+    for t in reversed(range(size)):
+        x[t] = following = delta[t] + carry * on[t] * c[t] * following
+    if o["form"] == "advantage":
+        return x
+    targets = x + v
+    if o["form"] == "targets":
+        return targets
+    later = np.where((on > 0) & (np.arange(size) < size - 1), np.append(targets[1:], 0.0), behind)
+    return pg * (r + boot * going * (later if o["target"] == "target" else behind) - v)
+
+
+def grouped(case: Case, options: Options) -> Array:
+    """(reward - center) / scale^power of each sample, on its tokens, `[B, T]`."""
+    o = {**GROUP, **_LAST, **options}
+    reward, n = case.rewards.sum(1), np.arange(len(case.rewards))
+    groups = {"ids": case.group, "blocks": n // SIZE, "columns": n % SIZE, "mod": n % GROUPS, "G": n // GROUPS}[
+        o["order"]
+    ]
+    counted = case.keep if o["of"] == "kept" else np.ones_like(case.keep)
+    out = np.zeros(len(reward))
+    for i in n:
+        own, every = reward[(groups == groups[i]) & counted], reward[counted]
+        others = reward[(groups == groups[i]) & counted & (n != i)]
+        kind = o["center"]
+        if kind == "others":
+            center = others.mean() if len(others) else 0.0
+        elif kind == "others over all":
+            center = others.sum() / (len(others) + 1)
+        else:
+            center = {"group": own, "batch": every}[kind].mean() if kind else 0.0
+        out[i] = reward[i] - center
+        if o["scale"]:
+            scale = {"group": own, "batch": every}[o["scale"]]
+            out[i] /= scale.std(ddof=o["ddof"]) ** o["power"] if len(scale) > o["ddof"] else math.nan
+    return finished(case, np.where(case.mask, out[:, None], 0.0), o)
+
+
+def finished(case: Case, out: Array, o: Options) -> Array:
+    """The sign, and the whole standardized over its tokens."""
+    out = o["sign"] * out
+    if o["whiten"]:
+        pool = out[case.mask] if o["over"] == "mask" else np.where(case.mask, out, 0.0)
+        out = (out - pool.mean()) / pool.std(ddof=o["whiten"] == "sample")
+    return out
+
+
+class Mistake(NamedTuple):
+    """A known mistake, its remedy, and the options that it changes, in each way in which it is made."""
+
+    name: str
+    remedy: str
+    changes: tuple[Options, ...]
+
+
+def _late(by: int) -> tuple[Options, ...]:
+    """Flags so many slots late, of the next value, of the trace, or of both; the last step has its own, or none."""
+    which = ((by, by), (by, 0), (0, by))
+    ways: list[Options] = [{"late": late, "edge": edge} for late in which for edge in ("shifted", "own", "open")]
+    return (*ways, *({"late": late, "first": "wrapped"} for late in which if by > 0))
+
+
+_DONES = "close step t by the flag that the episode ended with it: where flags mark first steps, that is flag t + 1"
+_CLOSE = "multiply both V(t+1) and the trace by 1 - done"
+_BEYOND = "hand over V of the observation behind the last step, times 1 - done of that step"
+_LIMIT = "close V(t+1) by terminated alone, the trace by terminated or truncated"
+_TRUNCATE = "the error has min(rho_bar, ratio), the trace min(c_bar, ratio)"
+_PLACE = "store a reward beside the action that earned it"
+_SIGN = Mistake("sign reversed", "subtract the baseline from the reward", ({"sign": -1.0},))
+_ENDS = (
+    Mistake("dones one slot late", _DONES, _late(1)),
+    Mistake("dones one slot early", _DONES, _late(-1)),
+    Mistake("trace runs over the end of an episode", _CLOSE, ({"cut": "never"},)),
+    Mistake("ends of episodes ignored", _CLOSE, ({"stop": "never", "cut": "never"},)),
+    Mistake("end at the last step ignored", _BEYOND, ({"edge": "open"},)),
+)
+_CUTS = (
+    Mistake("truncation treated as termination", _LIMIT, ({"stop": "either"},)),
+    Mistake("truncation ignored", _LIMIT, ({"cut": "terminated"},)),
+)
+_NEXT = Mistake("bootstraps from the next episode", _CLOSE, ({"stop": "never"},))
+_OPEN = Mistake("termination treated as truncation", _LIMIT, ({"stop": "never"},))
+_FINAL = Mistake("value of the next episode at a cut", "use V of the final observation", ({"behind": "next"},))
+_ALWAYS = (
+    Mistake("rewards one slot late", _PLACE, ({"rewards": 1},)),
+    Mistake("rewards one slot early", _PLACE, ({"rewards": -1},)),
+    Mistake(
+        "gamma missing",
+        "discount V(t+1) and the trace by gamma",
+        ({"boot": (0, 0), "carry": (0, 1)}, {"boot": (0, 0)}, {"carry": (0, 1)}),
+    ),
+    _SIGN,
+)
+_VALUES = (
+    Mistake("own value in place of the next", "use values[t + 1]", ({"behind": "same"}, {"behind": "same, but last"})),
+    Mistake("value not subtracted", "the error is r + gamma V(t+1) - V(t)", ({"minus": 0.0},)),
+    Mistake("lambda missing", "multiply the trace by gamma * lambda", ({"carry": (1, 0)},)),
+    Mistake("lambda and gamma swapped", "pass gamma and lambda by name", ({"boot": (0, 1)},)),
+    Mistake("lambda in the next value", "discount V(t+1) by gamma alone", ({"boot": (1, 1)},)),
+    Mistake("trace missing", "add gamma * lambda A(t+1)", ({"lam": 0.0},)),
+)
+_MASKED = "multiply values, rewards and the trace by the mask"
+_PADDING = Mistake("padding counted", _MASKED, ({"pad": "counted"}, {"pad": "behind"}))
+_LEFT = Mistake("value behind the last step ignored", _BEYOND, ({"last": "none"}, {"edge": "closed"}))
+_WHITE = Mistake("padding counted", "standardize over generated tokens", ({"over": "all"},))
+_GROUPS = (
+    Mistake(
+        "groups mixed up",
+        "group by ids, or reshape in the order in which rows stand",
+        tuple({"order": order} for order in ("blocks", "columns", "mod", "G")),
+    ),
+    Mistake(
+        "statistics taken after filtering",
+        "take mean and deviation of the whole group first; a sample without any reward may be left out",
+        ({"of": "kept"},),
+    ),
+    Mistake("others divided by N", "divide the sum of the others by N - 1", ({"center": "others over all"},)),
+    Mistake("divided by the variance", "take the square root", ({"power": 2},)),
+    _SIGN,
+)
+
+
+def _ratios(o: Options) -> tuple[Mistake, ...]:
+    """Mistakes with the ratios of V-trace, by its bounds."""
+    rho, c, pg = o["rho"], o["c"], o["pg"]
+    free, one, keys = ("ratio", math.inf), ("one", 1.0), ("rho", "c", "pg")
+    some = [subset for n in (1, 2, 3) for subset in itertools.combinations(keys, n)]
+    swapped = ({"rho": c, "c": rho, "pg": c if pg == rho else pg}, {"rho": c, "c": rho})
+    following = "the advantage is rho (r + gamma v(t+1) - V(t)) with the target v of the next step"
+    return (
+        Mistake("rho and c swapped", _TRUNCATE, swapped),
+        Mistake("product of c one step late", "carry x(t+1) with c(t)", ({"c_late": 1},)),
+        Mistake("product of c one step early", "carry x(t+1) with c(t)", ({"c_late": -1},)),
+        Mistake("log ratio reversed", "use exp(log_pi - log_mu)", ({"invert": -1.0},)),
+        Mistake("ratio not truncated", _TRUNCATE, tuple(dict.fromkeys(subset, free) for subset in some)),
+        Mistake("bound of the trace is rho's", _TRUNCATE, ({"c": rho},)),
+        Mistake("error without its ratio", _TRUNCATE, ({"rho": one}, {"rho": one, "pg": one})),
+        Mistake("trace without its ratio", _TRUNCATE, ({"c": one},)),
+        Mistake("advantage without its ratio", following, ({"pg": one},)),
+        Mistake("value in place of the target", following, ({"target": "value"},)),
+    )
+
+
+class Entry(NamedTuple):
+    """An advantage: its name, the options that make it, and its mistakes."""
+
+    name: str
+    options: Options
+    mistakes: tuple[Mistake, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its name, with its mistakes."""
+        return ", ".join([self.name, *(mistake.name for mistake in self.mistakes)])
+
+    def value(self, case: Case) -> Array:
+        """The advantage on a batch, `[B, T]`."""
+        with np.errstate(all="ignore"):
+            return (grouped if "center" in self.options else traced)(case, self.options)
+
+
+_WHITENED = {"_whitened": "sample", "_whitened_population": "population"}
+_GROUPED: dict[str, Options] = {
+    "group_mean": {"center": "group"},
+    "leave_one_out": {"center": "others"},
+    "group_std": {"center": "group", "scale": "group"},
+    "group_std_population": {"center": "group", "scale": "group", "ddof": 0},
+    "group_mean_batch_std": {"center": "group", "scale": "batch"},
+    "group_mean_batch_std_population": {"center": "group", "scale": "batch", "ddof": 0},
+    "batch_mean": {"center": "batch"},
+    "batch_std": {"center": "batch", "scale": "batch"},
+    "batch_std_population": {"center": "batch", "scale": "batch", "ddof": 0},
+}
+_TRACES: dict[str, dict[str, Options]] = {
+    "group": _GROUPED,
+    "returns": {"returns_to_go": {}},
+    "gae": {"gae": {}, "lambda_returns": {"form": "targets"}},
+    "values": {
+        "monte_carlo": {},
+        "td_error": {"lam": 0.0},
+        "returns_to_go": {"form": "targets"},
+        "td_targets": {"form": "targets", "lam": 0.0},
+    },
+    "v_trace": {"v_trace": {"form": "pg"}, "v_trace_targets": {"form": "targets"}, "v_trace_corrections": {}},
+}
+WORDS = {
+    "gae": "sum over k of (gamma lambda)^k (r + gamma V' - V)",
+    "lambda_returns": "GAE plus values, the targets of a critic",
+    "returns_to_go": "discounted rewards to the end of the episode, or to a value behind the last step",
+    "monte_carlo": "discounted rewards to the end, minus the value (GAE at lambda 1)",
+    "td_error": "r + gamma V' - V (GAE at lambda 0)",
+    "td_targets": "r + gamma V'",
+    "v_trace": "rho (r + gamma v' - V), v' the V-trace target of the next step",
+    "v_trace_targets": "V-trace targets v of a critic",
+    "v_trace_corrections": "V-trace targets minus values, v - V",
+    "group_mean": "reward minus the mean of its group",
+    "leave_one_out": "reward minus the mean of the others of its group",
+    "group_std": "reward minus the mean of its group, divided by its deviation (N - 1)",
+    "group_std_population": "reward minus the mean of its group, divided by its deviation (N)",
+    "group_mean_batch_std": "reward minus the mean of its group, divided by the deviation of the batch (N - 1)",
+    "group_mean_batch_std_population": "reward minus the mean of its group, divided by the deviation of the batch (N)",
+    "batch_mean": "reward minus the mean of the batch",
+    "batch_std": "reward minus the mean of the batch, divided by its deviation (N - 1)",
+    "batch_std_population": "reward minus the mean of the batch, divided by its deviation (N)",
+}
+WORDS |= {
+    name + ending: f"{words}; standardized over the batch ({'N - 1' if kind == 'sample' else 'N'})"
+    for name, words in tuple(WORDS.items())
+    if "_std" not in name and not name.startswith("batch")
+    for ending, kind in _WHITENED.items()
+}
+"""Every advantage by name, in words."""
+_EVERY = (*_ENDS, _NEXT, *_CUTS, _OPEN, _FINAL, *_ALWAYS, *_VALUES, _LEFT, _PADDING, *_GROUPS, *_ratios(TRACE))
+NAMES = tuple(dict.fromkeys(mistake.name for mistake in _EVERY))
+"""Mistakes by name."""
+
+
+def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Iterator[Entry]:
+    """Advantages of a family with so many mistakes, of those that its arguments make possible."""
+    masked = "mask" in roles
+    known = [*_GROUPS] if family == "group" else [*_ALWAYS]
+    if family != "group":
+        own = base["behind"] == "own"
+        known += [*_ENDS, _OPEN if own else _NEXT] if base["told"] else []
+        known += _CUTS if "truncated" in roles else ()
+        known += [_FINAL] if own else [_LEFT] if base["last"] == "own" else []
+        known += _VALUES if "values" in roles else ()
+        known += _ratios(base) if family == "v_trace" else ()
+        known += [_PADDING] if masked else []
+    for name, form in _TRACES[family].items():
+        for ending, whiten in {"": None, **_WHITENED}.items():
+            if name + ending not in WORDS:
+                continue
+            options = {**base, **form, "whiten": whiten}
+            for chosen in itertools.combinations(known + [_WHITE] * (masked and whiten is not None), many):
+                for changes in itertools.product(*(mistake.changes for mistake in chosen)):
+                    if sum(map(len, changes)) == len({key for change in changes for key in change}):
+                        merged = {key: value for change in changes for key, value in change.items()}
+                        yield Entry(name + ending, {**options, **merged}, chosen)

@@ -1,0 +1,414 @@
+"""`check_advantage`: which advantage a function from outside computes, and which known mistakes it makes."""
+
+import inspect
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from asyncsim.base import checks
+from asyncsim.conformance import _advantage_catalogue as catalogue
+from asyncsim.conformance._advantage_catalogue import Array, Case, Entry
+from asyncsim.conformance._metric_search import meaning
+from asyncsim.conformance.reports import AdvantageReport, Finding
+
+_NAMES = {
+    "rewards": "rewards reward rew rews r scores score token_level_rewards token_rewards",
+    "values": "values value v vals state_value state_values vpreds value_preds old_values",
+    "next_values": "next_values next_state_value next_state_values values_next v_next final_values",
+    "last": "next_value last_value last_values bootstrap_value bootstrap_values bootstrap last_val final_value",
+    "dones": "dones done d terminals terminal ends",
+    "going": "not_done not_dones nonterminal nonterminals continues not_terminated",
+    "starts": "episode_starts episode_start is_first first starts",
+    "last_done": "next_done last_done last_dones next_dones final_done",
+    "terminated": "terminated terminations",
+    "truncated": "truncated truncations timeouts time_limits",
+    "gamma": "gamma discount discount_factor",
+    "lam": "lam lambd lambda_ lmbda gae_lambda td_lambda",
+    "discounts": "discounts",
+    "log_ratio": "log_rhos log_rho",
+    "ratio": "rhos rho",
+    "rho": "rho_bar rho_thresh rho_threshold rho_max clip_rho clip_rho_threshold max_rho",
+    "c": "c_bar c_thresh c_threshold c_max clip_c clip_c_threshold max_c",
+    "pg": "pg_rho_bar clip_pg_rho clip_pg_rho_threshold",
+    "keep": "keep kept keep_mask valid valid_mask is_valid accepted selected",
+    "size": "n_samples samples_per_group",
+}
+_BY_NAME = {name: role for role, names in _NAMES.items() for name in names.split()}
+_GIVEN = {"gamma": 0.9, "lam": 0.7, "rho": 1.3, "c": 0.8, "pg": 1.6, "size": catalogue.SIZE, "groups": catalogue.GROUPS}
+_FLAGS = ("dones", "going", "starts", "last_done", "terminated", "truncated", "discounts")
+LAYOUTS = ("rows", "time", "row")
+Way = tuple[str, ...]
+DONES = ("after", "before")
+_EDGES = ("missing epsilon", "NaN for a group of one", "NaN on padding", "inputs changed in place", "unknown")
+NAMES = (*catalogue.NAMES, *_EDGES)
+"""Findings that a caller may allow."""
+
+
+class Subject:
+    """The advantage of a caller: `roles` by argument, its family, and how it is called.
+
+    A way is a library, the type of flags, a layout, and whether values have one more step.
+    """
+
+    def __init__(self, fn: Callable[..., Any], gamma: float | None, lam: float | None, dones: str | None) -> None:
+        own = {name: x for name, x in (("gamma", gamma), ("lam", lam)) if x is not None}
+        self.fn, self.settings, self.own, self.changed = fn, _GIVEN | own, frozenset(own), False
+        remedy = (
+            "give a function (rewards, values, dones, gamma, lam) -> advantages, or (rewards, group_ids) -> advantages"
+        )
+        try:
+            parameters = inspect.signature(fn).parameters.values()
+        except (TypeError, ValueError) as error:
+            raise checks.InputError("advantage", fn, "a function whose arguments have names", remedy) from error
+        named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        self.roles: dict[str, str] = {}
+        for p in named:
+            role = _BY_NAME.get(p.name.lower()) or meaning(p.name)
+            role = "behavior_log_prob" if role == "old" else role
+            known = role in {*_NAMES, "mask", "group", "size", "groups", "log_prob", "behavior_log_prob"}
+            told = known or p.default is not p.empty
+            bound = f"a name that says what it is ({', '.join(_NAMES)}, mask, log_prob, old_log_prob, group_ids)"
+            wrap = "rename it, give it a default, or wrap the function in a lambda"
+            checks.require(told, "advantage", f"argument {p.name!r}", bound, wrap)
+            if known and role is not None:
+                self.roles[p.name] = role
+        every = self.every = frozenset(self.roles.values())
+        checks.require("rewards" in every, "advantage", f"arguments {', '.join(self.roles)}", "one of rewards", remedy)
+        # Beside a flag of the step behind the last one, flags say that an episode begins.
+        self.before = (dones or ("before" if "last_done" in every else "after")) == "before"
+        ratios = {"log_ratio", "ratio", "log_prob"} & every
+        traced = {"values", "gamma", *_FLAGS} & every
+        self.family = "v_trace" if ratios and "values" in every else "returns" if traced else "group"
+        if self.family == "returns" and "values" in every:
+            self.family = "gae" if "lam" in every or lam is not None else "values"
+
+    def notes(self, way: Way) -> tuple[str, ...]:
+        """What the arguments were taken for."""
+        renamed = ", ".join(f"{name} is {role}" for name, role in self.roles.items() if name != role)
+        given = [f"{name} {self.settings[name]:g}" for name in ("gamma", "lam", "rho", "c", "pg") if name in self.every]
+        shape = {"rows": "[B, T]", "time": "[T, B], time first", "row": "[T], one row a call"}[way[2]]
+        lines = [f"by name: {renamed}"] if renamed else []
+        if self.family != "group":
+            lines += [f"are {shape}{', values with T + 1 steps' if way[3] == 'longer' else ''}; {', '.join(given)}"]
+        if "dones" in self.every:
+            means = "step t is the first of an episode" if self.before else "the episode ended with step t"
+            lines += [f"dones[t] says that {means}; for the other meaning give dones={DONES[not self.before]!r}"]
+        return tuple(lines)
+
+    def unchecked(self, way: Way, others: Sequence[Any]) -> tuple[str, ...]:
+        """What the function is not told, and what was not looked at."""
+        base, told = self.base(way), bool(self.every & set(_FLAGS))
+        lines = [f"what else it returns: give key={others[0]!r}"] if others else []
+        if told and base["last"] == "none":
+            lines += ["rows that go on behind their last step: it is not given the value there"]
+        if told and not {"truncated", "discounts"} & self.every:
+            lines += ["episodes that a time limit cuts off: one flag does not tell them from terminated ones"]
+        return tuple(lines)
+
+    def base(self, way: Way) -> dict[str, Any]:
+        """Options of what is right for its arguments, called in this way."""
+        if self.family == "group":
+            return {"center": "group"}
+        told = bool(self.every & set(_FLAGS))
+        gamma = self.settings["gamma"] if {"gamma", "discounts"} & self.every | self.own & {"gamma"} else 1.0
+        lam = self.settings["lam"] if "lam" in self.every | self.own else 1.0
+        one: dict[str, Any] = {"gamma": gamma, "lam": lam, "told": told, "valued": "values" in self.every}
+        one |= {"first": "prior" if self.before or "starts" in self.every else "open"}
+        behind = "last" in self.every or way[3] == "longer" or "next_values" in self.every
+        one |= {"last": "own" if behind else "none", "behind": "own" if "next_values" in self.every else "next"}
+        if self.family == "v_trace":
+            bounds = {key: ("ratio", self.settings[key] if key in self.every else 1.0) for key in ("rho", "c", "pg")}
+            one |= bounds | ({} if "pg" in self.every else {"pg": bounds["rho"]})
+        return one
+
+    def cases(self, seed: int) -> tuple[Case, ...]:
+        """The batches."""
+        masked = "mask" in self.every
+        if self.family == "group":
+            steps = catalogue.STEPS if masked else 1
+            ids, sized = "group" in self.every, bool({"size", "groups"} & self.every)
+            return catalogue.group_cases(seed, ids=ids, kept="keep" in self.every, steps=steps, unequal=not sized)
+        told, cuts = bool(self.every & set(_FLAGS)), "truncated" in self.every
+        return catalogue.trace_cases(seed, masked=masked, ends=told, cuts=cuts)
+
+    def ways(self, layout: str | None) -> Iterator[Way]:
+        """Ways to call it, the likely ones first."""
+        names = getattr(getattr(self.fn, "__code__", None), "co_names", ())
+        libraries = ("torch", "numpy") if "torch" in names else ("numpy", "torch")
+        layouts = ["rows"] if self.family == "group" else [layout] if layout else list(LAYOUTS)
+        lengths = ["same"] if {"last", "next_values"} & self.every or "values" not in self.every else ["longer", "same"]
+        lengths = lengths[1:] if "mask" in self.every and len(lengths) == 2 else lengths
+        return itertools.product(libraries, ("float", "bool"), layouts, lengths)
+
+    def answers(self, cases: Sequence[Case], layout: str | None) -> dict[Way, list[dict[Any, Array]]]:
+        """What it returns on each batch, by layout and length of values; of each the first library that runs."""
+        found: dict[Way, list[dict[Any, Array]]] = {}
+        errors: dict[str, Exception] = {}
+        for way in self.ways(layout):
+            if any(way[2:] == other[2:] for other in found):
+                continue
+            try:
+                found[way] = [self.ask(case, way) for case in cases]
+            except Exception as error:
+                errors.setdefault(f"{type(error).__name__}: {error}", error)
+            if way in found and not found[way][0]:
+                del found[way]
+        failed = "; ".join(list(errors)[:3]) or "nothing of the shape of rewards was returned"
+        remedy = f"it is called with ({', '.join(self.roles)}); arrays as in check_advantage's first lines"
+        checks.require(bool(found), "advantage", failed, "a function that runs on small batches", remedy)
+        return found
+
+    def ask(self, case: Case, way: Way) -> dict[Any, Array]:
+        """Every array of the shape of rewards that it returns, `[B, T]`, by key."""
+        if way[2] == "row" and len(case.mask) > 1:
+            parts = [self.ask(case.part(slice(i, i + 1)), way) for i in range(len(case.mask))]
+            return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        given = self.arguments(case, way)
+        copies = {name: _array(x).copy() for name, x in given.items()}
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = self.fn(**given)
+        self.changed |= any(not np.array_equal(x, _array(given[name]), True) for name, x in copies.items())
+        known = out if isinstance(out, Mapping) else dict(enumerate(out if isinstance(out, tuple) else [out]))
+        shaped = {key: self.shaped(x, case, way) for key, x in known.items()}
+        return {key: x for key, x in shaped.items() if x is not None}
+
+    def shaped(self, value: Any, case: Case, way: Way) -> Array | None:
+        """An array that was returned as `[B, T]`; None where it has another shape."""
+        shape, x = case.mask.shape, _array(value).astype(float)
+        if self.family == "group":
+            if x.size == shape[0]:
+                return x.reshape(-1, 1) * case.mask
+            return x.reshape(shape) if x.size == case.mask.size else None
+        x = x.T if way[2] == "time" else x
+        return x.reshape(shape) if x.size == case.mask.size else None
+
+    def arguments(self, case: Case, way: Way) -> dict[str, Any]:
+        """The arguments of a call."""
+        library, kind, layout, length = way
+        ends = case.ended | case.cut
+        begins = np.concatenate([case.prior[:, None], ends[:, :-1]], 1)
+        values = np.concatenate([case.values, case.behind[:, -1:]], 1) if length == "longer" else case.values
+        flags = {"dones": begins if self.before else ends, "going": ~ends, "starts": begins, "last_done": ends[:, -1]}
+        flags |= {"terminated": case.ended, "truncated": case.cut, "mask": case.mask, "keep": case.keep}
+        logs = {"log_prob": case.log_ratio - 1.0, "behavior_log_prob": np.zeros_like(case.log_ratio) - 1.0}
+        known = {"rewards": case.rewards, "values": values, "next_values": case.behind, "last": case.behind[:, -1]}
+        known |= {"log_ratio": case.log_ratio, "ratio": np.exp(case.log_ratio), "group": case.group, **logs}
+        known |= {"discounts": self.settings["gamma"] * ~ends}
+        known |= {key: x.astype(kind if kind == "bool" else float) for key, x in flags.items()}
+        if self.family == "group" and "mask" not in self.every:
+            flat = {"group", "size", "groups"} & self.every
+            known["rewards"] = case.rewards[:, 0] if flat else case.rewards.reshape(catalogue.GROUPS, -1)
+        found: dict[str, Any] = {}
+        for name, role in self.roles.items():
+            if role in _GIVEN:
+                found[name] = self.settings[role]
+                continue
+            x = np.array(known[role])
+            x = x[0] if layout == "row" else x.T if layout == "time" else x
+            # Ids stay numpy where tensors would be other keys of a dictionary.
+            found[name] = torch.from_numpy(np.array(x)) if library == "torch" and role != "group" else x
+        return found
+
+
+def _array(x: Any) -> Array:
+    return x.detach().numpy() if torch.is_tensor(x) else np.asarray(x)
+
+
+class Fit(NamedTuple):
+    """An entry that gives every number, and the way in which the function was called."""
+
+    way: Way
+    entry: Entry
+
+
+def _off(x: Array, right: Array, mask: Array, tolerance: float) -> Array:
+    """Where two arrays differ, `[B, T]`; a broken number is like a broken one."""
+    size = np.abs(right[mask & np.isfinite(right)]).max(initial=1e-300)
+    far: Array = ~(np.abs(x - right) <= tolerance * size) & ~(np.isnan(x) & np.isnan(right)) & mask
+    return far
+
+
+def _count(x: Array, right: Array, case: Case) -> int:
+    return int(_off(x, right, case.mask, 1e-6).sum())
+
+
+def _first(x: Sequence[Array], right: Sequence[Array], cases: Sequence[Case], tolerance: float) -> str:
+    """The first number that differs."""
+    for one, other, case in zip(x, right, cases, strict=True):
+        places = np.argwhere(_off(one, other, case.mask, tolerance))
+        if len(places):
+            row, step = places[0]
+            where = f"on '{case.name}', row {row}" + (f", step {step}" if case.mask.shape[1] > 1 else "")
+            return f"{where}: {one[row, step]:.4g}, where {other[row, step]:.4g} is right"
+    return ""
+
+
+def _fits(subject: Subject, columns: Mapping[Way, list[Array]], cases: Sequence[Case], tolerance: float) -> list[Fit]:
+    """Entries that give every number, with as few mistakes as any."""
+
+    def gives(entry: Entry, column: list[Array]) -> bool:
+        pairs = zip(cases, column, strict=True)
+        return all(not _off(x, entry.value(case), case.mask, tolerance).any() for case, x in pairs)
+
+    for many in range(3):
+        found, firsts = [], {}
+        for way, column in columns.items():
+            for entry in catalogue.entries(subject.family, subject.base(way), subject.every, many):
+                # The first batch tells most of them; ways share its numbers.
+                options = frozenset(entry.options.items())
+                if options not in firsts:
+                    firsts[options] = entry.value(cases[0])
+                near = not _off(column[0], firsts[options], cases[0].mask, tolerance).any()
+                found += [Fit(way, entry)] if near and gives(entry, column) else []
+        if found:
+            return found
+    return []
+
+
+def _edges(subject: Subject, fit: Fit, key: Any, seed: int, tolerance: float) -> Iterator[Finding]:
+    """Where the function leaves its entry on batches that a trainer may meet."""
+    if subject.changed:
+        remedy = "leave out operations that end in _ and assignments into inputs"
+        yield Finding("inputs changed in place", "bug", "arrays after the call differ from before", remedy)
+
+    def asked(case: Case) -> Array:
+        try:
+            return subject.ask(case, fit.way)[key]
+        except Exception:
+            return np.full(case.mask.shape, math.nan)
+
+    first = subject.cases(seed)[0]
+    if fit.entry.options.get("scale"):
+        case = catalogue.equal(first)
+        if not np.isfinite(asked(case)[case.mask]).all():
+            remedy = "add an epsilon to the deviation, or give 0 where it is 0"
+            yield Finding("missing epsilon", "bug", f"no number on '{case.name}'", remedy)
+    if subject.family == "group" and "group" in subject.every and not {"size", "groups"} & subject.every:
+        case = replace(first, name="a group of one", group=np.where(np.arange(len(first.group)) == 0, 9, first.group))
+        if not np.isfinite(asked(case)[case.mask]).all():
+            remedy = "give 0, or refuse such a group by name"
+            yield Finding("NaN for a group of one", "hazard", f"no number on '{case.name}'", remedy)
+    if subject.family == "group" or "mask" not in subject.every:
+        return
+    case = replace(first, values=np.where(first.mask, first.values, math.nan))
+    if not np.isfinite(asked(case)[case.mask]).all():
+        remedy = "select by where, not by a product"
+        yield Finding("NaN on padding", "hazard", f"no number on '{case.name}' with NaN behind the mask", remedy)
+    case, kinds = catalogue.holes(seed), {"skipped": "skipped", "rows": "steps", "zeros": "steps of reward and value 0"}
+    one = asked(case)
+    for pad, words in kinds.items():
+        right = fit.entry._replace(options={**fit.entry.options, "pad": pad}).value(case)
+        if not _off(one, right, case.mask, tolerance).any():
+            yield Finding("tool tokens", "note", f"masked tokens inside a row are {words}", "skipped is verl's way")
+            return
+
+
+def check_advantage(
+    fn: Callable[..., Any],
+    like: str | None = None,
+    *,
+    key: int | str | None = None,
+    gamma: float | None = None,
+    lam: float | None = None,
+    layout: str | None = None,
+    dones: str | None = None,
+    allow: Sequence[str] = (),
+    strict: bool = False,
+    tolerance: float = 1e-4,
+    seed: int = 0,
+    check: bool = False,
+) -> AdvantageReport:
+    """Ask a function for advantages of a few small batches and compare them with every advantage here, right and wrong.
+
+    `fn(rewards, values, dones, gamma, lam, ...)` returns advantages, for GAE, returns and, with log-probs or log
+    ratios, V-trace; `fn(rewards, group_ids, ...)` those of a group baseline. Arguments are recognized by their names in
+    any order (`token_level_rewards`, `episode_starts`, `bootstrap_value`, `log_rhos`, `index`, `num_generations`); what
+    has another name and a default keeps it. Arrays are `[B, T]`, `[T, B]` or `[T]`, in numpy or torch, whichever
+    explains the function with the fewest mistakes; values may have T + 1 steps. Rewards of groups are `[N]` beside ids
+    or a size, `[G, N]` alone, `[B, T]` beside a mask. The oracle is A_t = delta_t + gamma lambda A_(t+1), delta_t = r_t
+    + gamma V_(t+1) - V_t, row by row in float64, with at most two known mistakes.
+
+    Arguments: `like`, the advantage that it is meant to be (None: any); `key` of the advantages where fn returns
+    several; `gamma` and `lam`, which fn is given (default 0.9 and 0.7), or has inside; `layout`, "rows", "time" or
+    "row" (None: any); `dones`, what dones[t] says: "after", the episode ended with step t, or "before", step t is the
+    first of an episode (None: "before" where fn takes next_done, else "after"); `allow`, names of findings that do not
+    count; `strict`, whether hazards count too; `tolerance`, relative to the largest number; `seed` of the batches;
+    `check` raises where it does not conform. Returns an `AdvantageReport`. Raises `InputError` where fn fails, for
+    arguments that are unknown, and for unknown names; `ConformanceError` with `check`. Source: 1506.02438 (GAE),
+    1802.01561 (V-trace), 2402.03300 (groups).
+
+    >>> def gae(rewards, values, dones, last_value, gamma, lam):
+    ...     out, carried = 0 * rewards, 0
+    ...     for t in reversed(range(len(rewards))):
+    ...         following = last_value if t == len(rewards) - 1 else values[t + 1]
+    ...         delta = rewards[t] + gamma * following - values[t]
+    ...         carried = out[t] = delta + gamma * lam * (1 - dones[t]) * carried
+    ...     return out
+    >>> check_advantage(gae).bugs
+    ('bootstraps from the next episode',)
+    """
+    checks.boolean("strict", strict, "say whether")
+    checks.boolean("check", check, "say whether")
+    checks.real("tolerance", tolerance, "give the largest relative deviation of a number", 0.0, 0.1, open_low=True)
+    checks.integer("seed", seed, 0, "give a whole number")
+    for field, value in (("gamma", gamma), ("lam", lam)):
+        if value is not None:
+            checks.real(field, value, "give what the function has", 0.0, 1.0)
+    if dones is not None:
+        checks.one_of("dones", dones, DONES, "say what dones[t] means")
+    if layout is not None:
+        checks.one_of("layout", layout, LAYOUTS, "say how arrays lie")
+    if like is not None:
+        like = checks.one_of("like", str(like).replace("-", "_"), catalogue.WORDS, "name what it is meant to be")
+    for each in allow:
+        checks.one_of("allow", each, NAMES, "name findings as a report does")
+    subject = Subject(fn, gamma, lam, dones)
+    cases = subject.cases(seed)
+    answers = subject.answers(cases, layout)
+    keys = list(next(iter(answers.values()))[0])
+    if key is not None:
+        checks.one_of("key", key, keys, "name one of what the function returns")
+    for chosen in [key] if key is not None else [name for name in keys if "adv" in str(name)] or keys:
+        columns = {way: [each[chosen] for each in found] for way, found in answers.items() if chosen in found[0]}
+        fits = _fits(subject, columns, cases, tolerance)
+        best = next((fit for fit in fits if fit.entry.name == like), fits[0] if fits else None)
+        # Some trainers return the targets of a critic in front of advantages.
+        if not best or best.entry.mistakes or best.entry.options.get("form") != "targets" or best.entry.name == like:
+            break
+    way = best.way if best else next(iter(columns))
+    column, findings = columns[way], []
+    plain = list(catalogue.entries(subject.family, subject.base(way), subject.every, 0))
+    meant = best.entry.name if best and like is None else like
+    asked = [entry for entry in plain if meant in (None, entry.name)]
+    remedy = "leave like out, or add the arguments that it needs"
+    checks.require(bool(asked), "like", like, f"one of {', '.join(e.name for e in plain)} with these arguments", remedy)
+    rights = [[entry.value(case) for case in cases] for entry in asked]
+    off = [sum(map(_count, column, right, cases)) for right in rights]
+    nearest, right = min(zip(asked, rights, off, strict=True), key=lambda each: each[2])[:2]
+    difference = _first(column, right, cases, tolerance)
+    conforms = best is not None and meant == best.entry.name
+    if best:
+        findings = [Finding(m.name, "bug", difference, m.remedy) for m in best.entry.mistakes]
+        findings += _edges(subject, best, chosen, seed, tolerance)
+    counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
+    same = dict.fromkeys(fit.entry.label for fit in fits if best and fit.entry.label != best.entry.label)
+    report = AdvantageReport(
+        conforms=conforms and not counted,
+        name=best.entry.name if best else "unknown",
+        like=like,
+        words=f"{catalogue.WORDS[best.entry.name]}" if best else "",
+        same=tuple(same),
+        nearest="" if conforms else f"{nearest.name}: {catalogue.WORDS[nearest.name]}",
+        difference="" if conforms else difference,
+        findings=tuple(findings),
+        arguments=subject.notes(way),
+        unchecked=subject.unchecked(way, [each for each in keys if each != chosen]),
+    )
+    return report.raise_for_failure() if check else report
