@@ -10,6 +10,7 @@ from asyncsim.base import checks, records, trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Sweep
     from asyncsim.plotting._metrics import points
 
@@ -25,10 +26,10 @@ def __getattr__(name: str) -> Any:
 
 
 def plot(
-    value: trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary,
+    value: trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary | Advice,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draw a trace, schedule, timeline, verdict, comparison, sweep or boundary; write it too when a path is given.
+    """Draw a trace, schedule, timeline, verdict, comparison, sweep, boundary or advice; write it too when a path is given.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
@@ -43,8 +44,9 @@ def plot(
     'staleness $s$ (versions)'
     """
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
+    from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Sweep
-    from asyncsim.plotting import _answers, _metrics, _style, _timeline, _verdict
+    from asyncsim.plotting import _advice, _answers, _metrics, _style, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -56,6 +58,7 @@ def plot(
         Answer: _answers.draw_answer,
         Sweep: _answers.draw_sweep,
         Boundary: _answers.draw_boundary,
+        Advice: _advice.draw_advice,
     }
     names = ", ".join(drawn.__name__ for drawn in drawings)
     checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}")
