@@ -66,6 +66,7 @@ TRAINERS = {
         size="n_samples_per_prompt",
     ),
     "roll": Trainer("roll_single_turn", "async_generation_ratio", "rollout_batch_size", _FROM_1),
+    "colocated": Trainer("colocated", "ahead", "groups_per_batch", (0, 0.25, 0.5, 1, 2), "partial_rollout"),
     "torchtitan": Trainer("torchtitan", "target_offpolicy_steps", "num_prompts_per_train_step", _FROM_0),
 }  # fmt: skip
 """Trainers with a staleness limit, by the names that their users say."""
