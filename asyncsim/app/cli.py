@@ -350,7 +350,7 @@ def timeline(o: Options) -> int:
     app,
     "file updates realizations within seed plot json",
     file=argument(Path, ..., "A system as JSON or YAML; see docs/which-limit.md."),
-    updates=Row(int, 200, "Optimizer updates to simulate."),
+    updates=Row(int, 100, "Optimizer updates to simulate."),
     realizations=Row(int, 8, "Realizations of each setting."),
     within=Row(float, 0.05, "Share of seconds that a smaller limit may cost."),
     plot="Draw seconds and staleness against the limit.",

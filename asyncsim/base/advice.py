@@ -14,9 +14,12 @@ from asyncsim.base.records import plain
 
 LEVEL = 0.05
 """Error rate of every interval."""
+RARE = 0.005
+"""Share of discarded prompts from which on they are mentioned."""
 BLIND = (
     "This does not say how much staleness your learning stands: ask `asyncsim compare` with several staleness values, "
-    "or sim.boundary. It assumes that responses spread evenly over the machines."
+    "or sim.boundary. Responses are assumed to spread evenly over the machines; prefill, rewards and failures take "
+    "no time unless the system's field `model` says so."
 )
 
 
@@ -40,7 +43,8 @@ class Setting:
     """One setting that was simulated: what differs, and numbers of each realization `[M]` by name.
 
     `limit` in the trainer's own unit; `seconds` an update; `tokens` trained a second; `idle` share of the named slots,
-    `waiting` share of time in which the trainer has no batch; `staleness` and `p99` of a trained token in versions.
+    `waiting` share of time in which the trainer has no batch; `staleness` and `p99` of a trained token in versions;
+    `dropped` share of groups; `kept_length`, mean length of trained over generated responses.
     """
 
     limit: float
@@ -125,9 +129,9 @@ class Advice:
         knee, (low, high) = self.knee, self.between
         mean, least, most = mean_interval(knee.numbers["seconds"])
         return (
-            f"Set {self.knob} to {knee.limit:g} (interval {low:g} to {high:g}): {mean:.4g} s [{least:.4g}, {most:.4g}] an update, within "
-            f"{self.share:.0%} of the fastest limit tried, at a mean staleness of {knee.mean('staleness'):.2g} versions "
-            f"per token, 99th percentile {knee.mean('p99'):.2g}."
+            f"Set {self.knob} to {knee.limit:g} (95 % interval {low:g} to {high:g}): {mean:.4g} s [{least:.4g}, "
+            f"{most:.4g}] an update, within {self.share:.0%} of the fastest limit tried, at a mean staleness of "
+            f"{knee.mean('staleness'):.2g} versions per token, 99th percentile {knee.mean('p99'):.2g}."
         )
 
     def gains(self) -> list[str]:
@@ -148,7 +152,7 @@ class Advice:
 
     def __str__(self) -> str:
         """One screen: the recommendation, a row a setting, what other settings bring, what is not known."""
-        cells = [["limit", "machines", "partial", "s/update", "tokens/s", "idle", "stale", "p99", "slot-h/1000"]]
+        cells = [["limit", "machines", "partial", "s/update", "tokens/s", "idle", "stale", "p99", "slot-h"]]
         knee, knees = self.knee, self.knees()
         for each in dict.fromkeys([*self.curve(), *self.others(), *knees]):
             mean, low, high = mean_interval(each.numbers["seconds"])
@@ -159,10 +163,15 @@ class Advice:
                 str(each.machines),
                 "on" if each.partial else "off",
             ]
-            cells.append([*where, pace, *numbers, f"{each.mean('p99'):.2g}", f"{each.slot_hours.mean():.4g}"])
+            cells.append([*where, pace, *numbers, f"{each.mean('p99'):.2g}", f"{each.slot_hours.mean():,.0f}"])
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         table = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
         short = [] if all(each.steady for each in self.settings) else [_SHORT]
+        if knee.mean("dropped") >= RARE:
+            longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
+            short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
+        if knee.limit == self.curve()[-1].limit:
+            short.append("The knee is at the largest limit tried: larger ones may be faster still.")
         parts = [self.about, "", *table, "", _KEY, "", self.sentence, *self.gains(), *short, "", BLIND]
         return "\n".join(line for part in parts for line in _wrapped(part))
 
@@ -178,7 +187,7 @@ class Advice:
 
 _KEY = (
     "*: the knee of each kind of rollouts and number of machines; idle: share of all slots that write nothing; stale, "
-    "p99: mean and 99th percentile over trained tokens, in versions; slot-h/1000: slot-hours of generators per 1,000 "
+    "p99: mean and 99th percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 "
     "updates; +- is the 95 % interval over realizations."
 )
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
@@ -193,4 +202,5 @@ def _wrapped(line: str) -> Iterable[str]:
 def _signed(numbers: tuple[float, float, float], unit: str) -> str:
     mean, low, high = numbers
     apart = "" if low > 0.0 or high < 0.0 or low == high == 0.0 else ", not significantly different"
-    return f"{mean:+.3g} {unit} [{low:+.3g}, {high:+.3g}]{apart}"
+    digits = ",.0f" if abs(mean) >= 100.0 else ".3g"
+    return f"{mean:+{digits}} {unit} [{low:+{digits}}, {high:+{digits}}]{apart}"

@@ -29,7 +29,7 @@ def plot(
     value: trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary | Advice,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draw a trace, schedule, timeline, verdict, comparison, sweep, boundary or advice; write it too when a path is given.
+    """Draw a trace, schedule, timeline, verdict, comparison, sweep, boundary or advice; with a path write it too.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are

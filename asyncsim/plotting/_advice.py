@@ -31,8 +31,8 @@ def draw_advice(advice: Advice) -> Figure:
         words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
         _line(left, rows, limits, "seconds", _style.COLORS[name], ", ".join(words))
     own = advice.curve()
-    for name, words, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
-        _line(right, own, limits, name, _style.COLORS["measured"], words, marker=mark)
+    for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
+        _line(right, own, limits, name, _style.COLORS["measured"], label, marker=mark)
     knee, at = advice.knee, limits.index(advice.knee.limit)
     low, high = (limits.index(each) for each in advice.between)
     for ax, value in ((left, knee.mean("seconds")), (right, knee.mean("staleness"))):
@@ -40,11 +40,14 @@ def draw_advice(advice: Advice) -> Figure:
         ax.plot([at], [value], "o", markersize=11, fillstyle="none", color=_style.INK)
         ax.set_xticks(range(len(limits)), [f"{each:g}" for each in limits])
         ax.set_ylim(0.0)
-        ax.set_xlabel(advice.knob)
-        ax.legend(loc="best")
+        ax.set_xlabel(f"{advice.knob}  (shaded: 95 % interval of the knee)")
+    right.legend(loc="upper left")
+    # Above the curves, which fall.
+    left.set_ylim(top=left.get_ylim()[1] * (1.08 + 0.09 * len(curves)))
+    left.legend(loc="upper right")
     left.set(ylabel="seconds an update", title=f"a  {knee.mean('seconds'):.4g} s an update at the knee")
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.mean('p99'):.2g}"
-    right.set(ylabel="staleness of trained tokens (versions)", title=f"b  there a token is {stale} versions stale")
+    right.set(ylabel="staleness of trained tokens (versions)", title=f"b  mean {stale} at the knee")
     figure.suptitle(
         f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
         f"seconds", ha="left", x=0.02,

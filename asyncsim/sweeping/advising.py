@@ -45,7 +45,9 @@ TRAINERS = {
         "verl_fully_async", "staleness_threshold", "ppo_mini_batch_size", (0, 0.25, 0.5, 1, 2, 4), "partial_rollout",
         "concurrent_samples_per_replica", "trigger_parameter_sync_step",
     ),
-    "areal": Trainer("areal", "max_head_offpolicyness", "consumer_batch_size", _FROM_0, running="max_concurrent_rollouts"),
+    "areal": Trainer(
+        "areal", "max_head_offpolicyness", "consumer_batch_size", _FROM_0, running="max_concurrent_rollouts"
+    ),
     "skyrl": Trainer(
         "skyrl", "max_staleness_steps", "policy_mini_batch_size", _FROM_0, True, "num_parallel_generation_workers"
     ),
@@ -102,7 +104,7 @@ FIELDS = {
 def advise(
     system: Mapping[str, Any] | str | os.PathLike[str],
     share: float = 0.05,
-    updates: int = 200,
+    updates: int = 100,
     realizations: int = 8,
     seed: int = 0,
 ) -> Advice:
@@ -162,6 +164,8 @@ def _numbers(rows: Sequence[tuple[dict[str, Any], float]], size: int) -> dict[st
         "idle": lambda s: 1.0 - s["generator_utilization"],
         "waiting": lambda s: 1.0 - s["trainer_utilization"],
         "staleness": lambda s: s["token_staleness"],
+        "dropped": lambda s: s["dropped_fraction"],
+        "kept_length": lambda s: s["mean_length_trained"] / s["mean_length_generated"],
     }
     numbers = {name: np.array([get(summary) for summary, _ in rows]) for name, get in read.items()}
     return {**numbers, "p99": np.array([p99 for _, p99 in rows])}
@@ -183,7 +187,8 @@ def _measure(system: Any, batches: int, size: int, seed: int, realization: int) 
 def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The description, checked: every field by name; what may vary is a list."""
     for name in rows:
-        near = difflib.get_close_matches(str(name), FIELDS, n=1, cutoff=0.5)
+        inside = [each for each in FIELDS if str(name) in each]
+        near = inside or difflib.get_close_matches(str(name), FIELDS, n=1, cutoff=0.5)
         remedy = f"did you mean {near[0]}?" if near else "see docs/which-limit.md for what each field means"
         checks.require(name in FIELDS, "field of the system", name, f"one of {', '.join(FIELDS)}", remedy)
     for name, field in FIELDS.items():
@@ -211,6 +216,8 @@ def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         checks.boolean("partial_rollouts", value, FIELDS["partial_rollouts"].words)
         bound, remedy = f"{fixed} for {given['trainer']}", "the trainer has no other way; leave the field out"
         checks.require(fixed is None or value == fixed, "partial_rollouts", value, bound, remedy)
+    model, remedy = given["model"] or {}, "write model: {reward: exponential:2}"
+    checks.require(isinstance(model, Mapping), "model", model, "settings of the event model by name", remedy)
     given["tokens_per_second"] = _speeds(given["tokens_per_second"])
     return {**given, **several}
 
@@ -229,27 +236,25 @@ def _law(name: str, value: Any, folder: Path) -> Law:
     return as_law(name, value)
 
 
-def _speeds(value: Any) -> list[tuple[int, float]]:
+def _speeds(value: Any) -> tuple[list[int], list[float]]:
     """Tokens a second of one response by the responses that its machine writes, ascending."""
     name, remedy = "tokens_per_second", FIELDS["tokens_per_second"].words
     if not isinstance(value, Mapping):
-        return [(1, checks.real(name, value, remedy, 0.0, open_low=True))]
+        return [1], [checks.real(name, value, remedy, 0.0, open_low=True)]
     checks.require(bool(value), name, value, "a table with a row at least", remedy)
-    rows = sorted(
-        (checks.integer(f"{name} row", rows, 1, "count responses at once", 1 << 16), v) for rows, v in value.items()
-    )
-    return [(rows, checks.real(f"{name} at {rows}", v, remedy, 0.0, open_low=True)) for rows, v in rows]
+    rows = sorted(checks.integer(f"{name} row", n, 1, "count responses at once", 1 << 16) for n in value)
+    return rows, [checks.real(f"{name} at {n}", value[n], remedy, 0.0, open_low=True) for n in rows]
 
 
-def pooled(speeds: Sequence[tuple[int, float]], machines: int, slots: int) -> tuple[float, ...] | None:
+def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: int) -> tuple[float, ...] | None:
     """Speed with n responses on all machines, relative to one alone; between rows of the table it is interpolated.
 
     n = f machines + k responses spread evenly: k machines have f + 1 of them, the others f. The speed is the mean over
     responses. None where it is one number.
     """
-    if len({speed for _, speed in speeds}) == 1:
+    if len(set(speeds)) == 1:
         return None
-    each = np.interp(np.arange(slots + 2), *zip(*speeds, strict=True))
+    each = np.interp(np.arange(slots + 2), rows, speeds)
     n = np.arange(1, machines * slots + 1)
     f, more = n // machines, n % machines
     written = more * (f + 1) * each[f + 1] + (machines - more) * f * each[f]
@@ -283,9 +288,9 @@ def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: 
         knobs[trainer.size] = size
     if isinstance(trainer.partial, str):
         knobs[trainer.partial] = partial
-    speeds = given["tokens_per_second"]
-    decode = pooled(speeds, machines, given["slots_per_machine"])
-    model = {"slots": slots, "rate": float(np.interp(1, *zip(*speeds, strict=True))), **(given["model"] or {})}
+    rows, speeds = given["tokens_per_second"]
+    decode = pooled(rows, speeds, machines, given["slots_per_machine"])
+    model = {"slots": slots, "rate": speeds[0], **(given["model"] or {})}
     times = {name: given[f"{field}_seconds"] for name, field in (("train_time", "train"), ("sync_time", "sync"))}
     make = plugins.load("asyncsim.systems", trainer.preset, "system")
     try:
@@ -298,11 +303,12 @@ def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: 
 
 def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     """The system in one sentence."""
-    slots, speeds = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
-    speed = f"{speeds[0][1]:g}" if len(speeds) == 1 else f"{speeds[-1][1]:g} to {speeds[0][1]:g}"
+    slots, (_, speeds) = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
+    speed = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[-1]:g} to {speeds[0]:g}"
+    length, train, sync = given["response_lengths"].mean(), given["train_seconds"].mean(), given["sync_seconds"]
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {given['machines'][0]} machines, {speed} tokens a "
         f"second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
-        f"{given['response_lengths'].mean():.4g} tokens on average; {given['train_seconds'].mean():g} s a training "
-        f"step, {given['sync_seconds']:g} s a sync every {given['publish_every']} steps. The limit is {trainer.limit}."
+        f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync, one every "
+        f"{given['publish_every']} step(s). The limit is {trainer.limit}."
     )

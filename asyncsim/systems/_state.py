@@ -59,7 +59,9 @@ PLAIN: dict[str, float] = {
     **dict.fromkeys(("turns", "servers", "quantum", "max_uses"), 1),
     **dict.fromkeys(("failure_rate", "failure_keeps", "instant", "external_work", "stretched", "interrupts"), 0),
     **dict.fromkeys(("age_at_pack", "age_at_install", "publish_waits", "age_waits", "requeues", "hides", "recent"), 0),
-    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds", "rolling", "adapts", "colocated"), 0),
+    **dict.fromkeys(
+        ("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds", "rolling", "adapts", "colocated"), 0
+    ),
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }
 """Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""
