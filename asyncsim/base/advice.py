@@ -154,7 +154,7 @@ class Advice:
         """One screen: the recommendation, a row a setting, what other settings bring, what is not known."""
         cells = [["limit", "machines", "partial", "s/update", "tokens/s", "idle", "stale", "p99", "slot-h"]]
         knee, knees = self.knee, self.knees()
-        for each in dict.fromkeys([*self.curve(), *self.others(), *knees]):
+        for each in sorted({*self.curve(), *self.others(), *knees}, key=self.settings.index):
             mean, low, high = mean_interval(each.numbers["seconds"])
             numbers = [f"{each.mean('tokens'):.4g}", f"{each.mean('idle'):.0%}", f"{each.mean('staleness'):.2f}"]
             pace = f"{mean:.4g} +-{max(mean - low, high - mean):.1g}" if high > low else f"{mean:.4g}"

@@ -305,10 +305,11 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     """The system in one sentence."""
     slots, (_, speeds) = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
     speed = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[-1]:g} to {speeds[0]:g}"
-    length, train, sync = given["response_lengths"].mean(), given["train_seconds"].mean(), given["sync_seconds"]
+    length, train = given["response_lengths"].mean(), given["train_seconds"].mean()
+    sync, every = given["sync_seconds"], given["publish_every"]
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {given['machines'][0]} machines, {speed} tokens a "
         f"second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
-        f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync, one every "
-        f"{given['publish_every']} step(s). The limit is {trainer.limit}."
+        f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync after every "
+        f"{f'{every} steps' if every > 1 else 'step'}. The limit is {trainer.limit}."
     )
