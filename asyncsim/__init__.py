@@ -51,6 +51,7 @@ NAMES = {
     "Diagnosis": "asyncsim.diagnosing",
     "sweep": "asyncsim.sweeping",
     "boundary": "asyncsim.sweeping",
+    "advise": "asyncsim.sweeping",
     "verify": "asyncsim.app.verifying",
     "judge": "asyncsim.validation",
     "plot": "asyncsim.plotting",

@@ -47,6 +47,7 @@ from asyncsim.running.running import run as run
 from asyncsim.running.spec import Spec as Spec
 from asyncsim.sampling import oracle as oracle
 from asyncsim.step import ratios as ratios
+from asyncsim.sweeping import advise as advise
 from asyncsim.sweeping import boundary as boundary
 from asyncsim.sweeping import sweep as sweep
 from asyncsim.updates._link import chain as chain

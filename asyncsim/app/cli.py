@@ -1,4 +1,4 @@
-"""The command line: list, run, compare, sweep, results, verify, timeline, log, conformance, diagnose, device.
+"""The command line: list, run, compare, sweep, results, verify, timeline, advise, log, conformance, diagnose, device.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
@@ -355,6 +355,32 @@ def timeline(o: Options) -> int:
     o.files.say("plot: {}", "plot")
     o.files.say("trace: {} (open it at ui.perfetto.dev)", "trace")
     return o.files.status(128 + received[0] if received else 0)
+
+
+@command(
+    app,
+    "file updates realizations within seed plot json",
+    file=argument(Path, ..., "A system as JSON or YAML; see docs/which-limit.md."),
+    updates=Row(int, 100, "Optimizer updates to simulate."),
+    realizations=Row(int, 8, "Realizations of each setting."),
+    within=Row(float, 0.05, "Share of seconds that a smaller limit may cost."),
+    plot="Draw seconds and staleness against the limit.",
+)
+def advise(o: Options) -> int:
+    """Say which staleness limit a system should have.
+
+    The system is what its owner knows: machines, slots, tokens a second, response lengths, seconds. The answer is in
+    seconds an update and slot-hours, with more machines and partial rollouts where the file names them.
+    """
+    from asyncsim.sweeping import advising
+
+    with streams.announced():
+        advice = advising.advise(o.file, o.within, o.updates, o.realizations, o.seed)
+    o.files.json(advice.row())
+    o.files.draw(advice)
+    print(advice)
+    o.files.say("plot: {}", "plot")
+    return o.files.status(0)
 
 
 @command(

@@ -263,6 +263,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
                 known = end["low"] is not None
                 bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
                 print(f"  {notation.whose(metric):{width}} {end['value']:12.5g}  {bounds}")
+        _print_staleness(part)
         # Error bars can be trusted where schedules are not random, or there are several.
         if part.schedule.random and len(np.unique(part.realization)) == 1:
             remedy = "raise realizations or replicates"
@@ -272,6 +273,15 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
             print(f"  {why}")
     if len(ends) > SETTINGS:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
+
+
+def _print_staleness(part: Trace) -> None:
+    """Mean and 99th percentile of the staleness of tokens, where schedules are random, over the last tenth."""
+    stale = part.schedule.staleness()
+    stale = stale[:, -max(1, stale.shape[1] // 10) :]
+    if part.schedule.random and bool(np.isfinite(stale).any()):
+        mean, high = np.nanmean(stale), np.nanpercentile(stale, 99, method="inverted_cdf")
+        print(f"  staleness of tokens in versions: mean {mean:.4g}, 99th percentile {high:.4g}")
 
 
 def console() -> Console:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from asyncsim import claims
@@ -60,6 +61,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
     rows = [("mean", f"{stale['mean']:.4g}", expected if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))
+    rows.append(("99th percentile", f"{_p99(stale['pmf'])}", f"{_p99(law['pmf'])}" if law["pmf"] else ""))
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
     rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
@@ -120,6 +122,11 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         f"{r['trainer_utilization']:.1%}",
         f"generators: {'; '.join(busy)}",
     ]
+
+
+def _p99(pmf: Sequence[float]) -> int:
+    """The least staleness that 99 percent do not exceed, up to the rounding of the sum."""
+    return next(k for k, total in enumerate(accumulate(pmf)) if total >= 0.99 * sum(pmf) * (1.0 - 1e-12))
 
 
 def write(record: records.Timeline, outputs: streams.Files) -> None:

@@ -24,7 +24,10 @@ def refuse_rows(field: str, column: str, numbers: np.ndarray, good: np.ndarray, 
 
 
 def column(field: str, place: str) -> tuple[str, np.ndarray]:
-    """Name and numbers of the column that `file.csv`, `file.csv:column` or `file.csv:column*factor` names."""
+    """Name and numbers of the column that `file.csv`, `file.csv:column` or `file.csv:column*factor` names.
+
+    A file in .txt is one column, a number a line, without a name.
+    """
     factor = 1.0
     before, times, text = place.rpartition("*")
     if times and not os.path.exists(place):
@@ -63,6 +66,9 @@ def _columns(path: str) -> dict[str, np.ndarray]:
     """Columns of a table by name; of a Parquet file those of numbers are read, others stand for their names."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError("it is a folder or a device")
+    if path.endswith(".txt"):
+        files.Budget(path).fit(TEXT * os.path.getsize(path))
+        return {"numbers": np.array(Path(path).read_text(encoding="utf-8").split(), dtype=np.float64)}
     if not path.endswith((".parquet", ".pq")):
         from pyarrow import BufferReader, csv, json
 

@@ -11,10 +11,11 @@ from asyncsim.base import calls, checks, records, trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Sweep
     from asyncsim.plotting._metrics import points
 
-    Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary
+    Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary | Advice
 
 __all__ = ["plot", "points"]
 
@@ -33,7 +34,7 @@ def plot(
     path: str | os.PathLike[str] | None = None,
     over: str = "updates",
 ) -> Figure:
-    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep or boundary; write it if a path is given.
+    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary or advice; write it to a path.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
@@ -51,8 +52,9 @@ def plot(
     'staleness $s$ (versions)'
     """
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
+    from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Sweep
-    from asyncsim.plotting import _answers, _metrics, _style, _timeline, _verdict
+    from asyncsim.plotting import _advice, _answers, _metrics, _style, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -64,6 +66,7 @@ def plot(
         Answer: _answers.draw_answer,
         Sweep: _answers.draw_sweep,
         Boundary: _answers.draw_boundary,
+        Advice: _advice.draw_advice,
     }
     checks.one_of("over", over, ("updates", "seconds"), "say what traces are drawn against")
     given: Any = value if isinstance(value, (list, tuple, Mapping)) else [value]

@@ -30,6 +30,19 @@ def buffered(
 ) -> System:
     """Buffered asynchronous training (FedBuff style): an update for every so many results that arrive."""
 
+def colocated(
+    groups_per_batch: int,
+    ahead: float = 0.0,
+    partial_rollout: bool = True,
+    *,
+    length: Law | float | str,
+    load: float | None = None,
+    train_time: Law | float | str | None = None,
+    sync_time: float = 0.0,
+    model: Mapping[str, Any] | None = None,
+) -> System:
+    """Colocated: generation and training take turns on the same machines, and running samples go on after a batch."""
+
 def fixed_lag(
     lag: int,
     groups_per_batch: int = 1,

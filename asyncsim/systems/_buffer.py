@@ -50,6 +50,8 @@ def rank_of(state, row):
         return np.int64(group.target)
     if order == _state.FRESHEST:
         return -np.int64(group.number)
+    if order == _state.LATEST:
+        return -np.int64(group.entry)
     return np.int64(group.entry)
 
 

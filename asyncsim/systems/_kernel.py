@@ -255,6 +255,8 @@ def _start_training(state, now):
         run.inline = 1
     else:
         run.train_end = now + seconds
+        if state.settings.colocated:
+            pause(state, 1, now)
 
 
 @compiled

@@ -139,7 +139,12 @@ def _resources(
     done = _before(groups["t_done"], groups["t_left"], seconds)
     free = np.maximum(_before(groups["t_free"], groups["t_free"], seconds), done)
     ends = publishes["t_install"]
-    pauses = system.sync_time > 0.0 and system.generator_pauses and ends.size > 0
+    pauses = (system.sync_time > 0.0 and system.generator_pauses and ends.size > 0) or system.colocated
+    stops, goes = ends - system.sync_time, ends
+    if system.colocated:
+        # From the start of a batch to its end, or to the install of the publish that it ends.
+        stops, goes = batches["t_start"], batches["t_end"].copy()
+        goes[system.batches_per_publish - 1 :: system.batches_per_publish] = ends
 
     # Servers that take weights in turn pause one after the other, the last until the install.
     turns = system.servers - 1 - groups["place"] % system.servers if system.rolling else np.zeros(len(done))
@@ -149,8 +154,10 @@ def _resources(
         if not pauses:
             return np.zeros_like(time)
         time = time + turns * system.sync_time
-        edges = np.sort(np.concatenate([ends - system.sync_time, ends]))
-        return np.interp(time, edges, np.repeat(np.arange(ends.size + 1) * system.sync_time, 2)[1:-1])
+        stood = np.arange(ends.size + 1) * system.sync_time
+        if system.colocated:
+            stood = np.concatenate([[0.0], np.cumsum(goes - stops)])
+        return np.interp(time, np.sort(np.concatenate([stops, goes])), np.repeat(stood, 2)[1:-1])
 
     def sum_by_place(start: np.ndarray, end: np.ndarray) -> np.ndarray:
         if pauses:

@@ -21,7 +21,7 @@ PLACES = 1 << 20
 MODES = ("drain", "keep", "restart", "pin", "reprefill")
 RELEASES = ("dequeue", "publish")
 RETURNS = ("now", "publish", "never")
-ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random")
+ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random", "latest")
 REACHES = ("none", "ready", "all")
 REFERENCES = ("submit", "start", "end")
 
@@ -130,6 +130,7 @@ class Settings(Source):
     trainer_waits: bool = _flag(True)
     publish_waits: bool = _flag(False)
     generator_pauses: bool = _flag(True)
+    colocated: bool = _flag(False)
     rolling: bool = _flag(False)
     prefill_speedup: float = _real(
         math.inf, remedy="give tokens read while one is written", open_low=True, finite=False
@@ -314,6 +315,8 @@ def _generator(s: Any) -> None:
     checks.integer("servers", s.servers, 1, "give every server a generator slot", rates.size)
     if s.rolling:
         _rolling(s)
+    if s.colocated:
+        _colocated(s)
     bound, remedy = f"a distribution with turns = {s.turns}", "say how long a step between turns takes"
     checks.require(s.turns == 1 or s.environment is not None, "environment", s.environment, bound, remedy)
     bound, remedy = "False in mode restart", "a restart throws tokens away that a failure would keep"
@@ -332,6 +335,16 @@ def _rolling(s: Any) -> None:
         bound = f"at most {period / s.servers:.6g}, so that {s.servers} servers are through before the next publish"
         remedy = "the next weights would wait for every install; lower it, publish less often, or let the trainer wait"
         checks.require(seconds <= period, "sync_time", s.sync_time, bound, remedy)
+
+
+def _colocated(s: Any) -> None:
+    """Refuse what would wait for generators that stand still, or let them go on."""
+    alone = {"trainer_waits": True, "generator_pauses": True, "publish_waits": False, "rolling": False}
+    for name, value in alone.items():
+        remedy = "generators and trainer share their machines, and one of them runs at a time"
+        checks.require(getattr(s, name) == value, name, getattr(s, name), f"{value} where colocated", remedy)
+    remedy = "a drain waits for generators that stand still; choose keep, reprefill, restart or pin"
+    checks.require(s.mode != "drain", "mode", s.mode, "another where colocated", remedy)
 
 
 def _buffer(s: Any) -> None:

@@ -27,7 +27,7 @@ IN_GENERATION, IN_SCORING, IN_QUEUE, IN_BUFFER, IN_PACK, LEFT = range(6)
 UNFINISHED, TRAINED, DROPPED_AGE, DROPPED_OVERFLOW, REJECTED = range(5)
 # Values of settings: mode, order, age_reference, age_at_pack and age_at_install, returns.
 DRAIN, KEEP, RESTART, PIN, REPREFILL = range(5)
-DONE_FIRST, OLDEST, STRICT, TARGETED_ORDER, FRESHEST, RANDOM = range(6)
+DONE_FIRST, OLDEST, STRICT, TARGETED_ORDER, FRESHEST, RANDOM, LATEST = range(7)
 AT_SUBMIT, AT_START, AT_END = range(3)
 REACH_NONE, REACH_READY, REACH_ALL = range(3)
 NOW_BACK, PUBLISH_BACK, NEVER_BACK = range(3)
@@ -50,7 +50,7 @@ SETTINGS = _record(
     age_reference mode prefetch servers slots turns environment_holds reward_holds place_holds trainer_waits
     publish_waits generator_pauses failure_keeps instant external_work records stretched realization failure_key_0
     failure_key_1 choice_key_0 choice_key_1 interrupts warm_up patience room batches closes_at epoch permits rounds
-    rewarded slowed rolling adapts""",
+    rewarded slowed rolling adapts colocated""",
     reals="""sync_time token_time recent accept prompt prefill_speedup failure_rate restart_delay
     target_staleness""",
 )
@@ -59,7 +59,9 @@ PLAIN: dict[str, float] = {
     **dict.fromkeys(("turns", "servers", "quantum", "max_uses"), 1),
     **dict.fromkeys(("failure_rate", "failure_keeps", "instant", "external_work", "stretched", "interrupts"), 0),
     **dict.fromkeys(("age_at_pack", "age_at_install", "publish_waits", "age_waits", "requeues", "hides", "recent"), 0),
-    **dict.fromkeys(("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds", "rolling", "adapts"), 0),
+    **dict.fromkeys(
+        ("place_holds", "reward_holds", "drops_oldest", "redundant", "rounds", "rolling", "adapts", "colocated"), 0
+    ),
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }
 """Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""

@@ -134,6 +134,8 @@ def train_end(state, now):
             run.due = 1
         else:
             snapshot(state, now)
+    elif settings.colocated:
+        pause(state, 0, now)
     if run.finished == settings.warm_up:
         clear(state.sums)
 

@@ -30,6 +30,30 @@ def synchronous(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
 
 
 @source(kind="textbook")
+@preset("textbook", "groups_per_batch")
+def colocated(
+    groups_per_batch: int = count("P"),
+    ahead: float = share("groups that run beside a batch, as a share of it", 0.0, "give a share of a batch"),
+    partial_rollout: bool = whether("running samples go on after the batch", True, "say what becomes of them"),
+) -> dict[str, Any]:
+    """Colocated: generation and training take turns on the same machines, and running samples go on after a batch.
+
+    Colocated trainer with partial rollouts: generation stops when a batch is complete, and continues after training.
+
+    K = int((1 + ahead) P) tickets back at the publish, first done first trained: mean staleness K / P - 1, soft.
+
+    Law `systems/cap-binds`. Where nothing runs ahead the batch waits for its longest sample, as in `synchronous`.
+    Without partial rollouts running samples are thrown away, and begin again under the new weights. A sample that goes
+    on reads again what it has: give `prompt` and `prefill_speedup` for the cost.
+
+    >>> colocated(2, 1.0, length="lognormal:1.0:0.8", train_time=1.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
+    [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    tickets, mode = int((1 + ahead) * groups_per_batch), "reprefill" if partial_rollout else "restart"
+    return settings(tickets, groups_per_batch, tickets=tickets, mode=mode, colocated=True)
+
+
+@source(kind="textbook")
 @preset("textbook", "lag")
 def fixed_lag(
     lag: int = count("L in versions", remedy="give a number of versions", low=0), groups_per_batch: int = count("P", 1)

@@ -26,6 +26,7 @@ def always(law):
 NONE = always("no law")
 STATED = {
     "synchronous": ({"groups_per_batch": 4}, always("hard-bounds mean 0 0..0 pmf")),
+    "colocated": ({"groups_per_batch": 4, "ahead": 0.5}, always("cap-binds mean 0.5")),
     "one_step_off": ({"groups_per_batch": 4}, always("hard-bounds mean 1 1..1 pmf")),
     "verl_fully_async": (
         {"ppo_mini_batch_size": 4, "staleness_threshold": 0.5, "trigger_parameter_sync_step": 2},

@@ -48,6 +48,9 @@ WORKERS = {"work_by": "group", "mode": "pin"}
 # name, positional knobs, knobs by name, settings; the first of a preset begins with the knobs that have no default
 ROWS = [
     ("synchronous", (3,), {}, gate(3, 3, mode="drain")),
+    # 1.5 * 3 truncated: 4 tickets.
+    ("colocated", (3, 0.5), {}, ahead(4, 3, colocated=True, **READ)),
+    ("colocated", (3, 1), {"partial_rollout": False}, ahead(6, 3, colocated=True, mode="restart")),
     ("one_step_off", (3,), {}, gate(3, 3, release="dequeue", mode="drain")),
     ("fixed_lag", (2, 3), {}, ahead(9, 3, window=1, **OLDEST)),
     # int(10 * 1.1 * 4) tickets for windows of four batches.

@@ -14,7 +14,7 @@ from asyncsim.systems._settings import RELEASES
 from asyncsim.systems._system import System
 from asyncsim.testing.events import MODES, SMOOTH, plain_systems
 
-ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random")
+ORDERS = ("done", "oldest_start", "version_strict", "target", "freshest", "random", "latest")
 
 SECONDS = st.lists(st.integers(1, 8).map(lambda n: n / 8), min_size=1, max_size=3).map(empirical)
 FACTORS = st.just(empirical([0.5, 1.0, 2.0]))
@@ -66,6 +66,13 @@ def sync(draw, found, exact):
     found["sync_time"] = draw(some(0.125, 1.5, 4.0) if exact else some(0.3, 2.0))
     found["trainer_waits"] = draw(st.booleans())
     found["generator_pauses"] = draw(st.booleans())
+
+
+def colocated(draw, found, exact):
+    found.update(colocated=True, trainer_waits=True, generator_pauses=True, publish_waits=False, rolling=False)
+    found["sync_time"] = draw(some(0.0, 0.5))
+    if found["mode"] == "drain":
+        found["mode"] = draw(some("keep", "pin", "reprefill", *["restart"] * (not found.get("failure_keeps"))))
 
 
 def prefill(draw, found, exact):
@@ -212,6 +219,7 @@ FEATURES = {
     "adapting": adapting,
     "rounds": rounds,
     "rolling": rolling,
+    "colocated": colocated,
 }
 """Parts of the model that an example may switch on; later ones read what earlier ones have set."""
 
@@ -235,6 +243,7 @@ def systems(draw, exact: bool = True, modes=MODES, features=tuple(FEATURES), mos
     if found["mode"] == "drain":
         found.pop("rolling", None)
         found.pop("publish_waits", None)
+        found.pop("colocated", None)
     if found.get("publish_waits") and found.get("max_age") == 0:
         # The batch that a publish waits for is packed a version before it is trained.
         found["max_age"] = 1

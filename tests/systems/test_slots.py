@@ -36,7 +36,7 @@ DERIVED = {
     *("synchronous", "one_step_off", "fixed_lag", "verl_separate_async", "roll_single_turn", "prime_rl_before"),
     *("slime_train_async", "openrlhf", "nemo_rl_legacy", "nemo_rl_in_order", "nemo_rl_ready_first"),
     *("nemo_rl_weight_fifo", "open_instruct", "tinker_cookbook", "tinker_cookbook_pipelined", "torchtitan"),
-    *("m2po", "oapl", "xtuner", "megatron_rl"),
+    *("m2po", "oapl", "xtuner", "megatron_rl", "colocated"),
 }
 
 

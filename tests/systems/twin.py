@@ -233,6 +233,8 @@ class Twin(Buffer):
         else:
             work = sum(sample.work for group in taken for sample in group.samples if not sample.cancelled)
             self.after(self.draws.train_times[number] + self.s.token_time * work, TRAIN_END, self.train_end)
+            if self.s.colocated:
+                self.pause(True)
         return True
 
     def train_end(self):
@@ -244,6 +246,8 @@ class Twin(Buffer):
                 self.waiting_snapshot = True
             else:
                 self.snapshot()
+        elif self.s.colocated:
+            self.pause(False)
 
     def snapshot(self):
         self.waiting_snapshot, self.wanted = False, True

@@ -168,6 +168,9 @@ class Buffer(Servers):
     def by_freshest(self, eligible, first):
         return sorted(eligible, key=lambda group: -group.number)
 
+    def by_latest(self, eligible, first):
+        return sorted(eligible, key=lambda group: -group.entry)
+
     def by_random(self, eligible, first):
         left, chosen = list(eligible), []
         if len(left) < self.s.groups_per_batch:

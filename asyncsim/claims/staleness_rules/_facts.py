@@ -19,7 +19,7 @@ _NAMES = (
 )  # fmt: skip
 _LATER: dict[str, Any] = {
     "epoch": None, "permits": None, "target_staleness": None, "rolling": False, "rounds": False, "redundant": 0,
-    "work_by": "sample", "publish_waits": False,
+    "work_by": "sample", "publish_waits": False, "colocated": False,
 }  # fmt: skip
 """Settings that older records lack, and what they were then."""
 ADAPTS = "the number of samples under way follows the staleness"
@@ -91,7 +91,7 @@ class Facts:
         self.follows = bool(self.trainer_waits) or (self.sync_time == 0.0 and self.mode != "drain")
         self.cuts = self.max_age is not None and self.age_action != "wait"
         others = self.difficulty, self.environment, self.reward, self.rate_curve
-        self.work_alone = all(each is None for each in others) and not self.failure_rate
+        self.work_alone = all(each is None for each in others) and not self.failure_rate and not self.colocated
         self.serial = bool(self.places == self.quantum == self.batch)
         self.instant = self.period == 0.0
         self.immediate = self.instant and self.sync_time == 0.0 and self.mode != "drain"
@@ -187,6 +187,7 @@ class Facts:
             f"admission waits while packed batches lead by more than {self.lead}": led,
             "after a delayed install all that is ready trains at once, before anything is admitted": delayed,
             "admission is closed while weights are on their way and training goes on": late,
+            "admission is closed while a batch trains": self.colocated and self.release != "publish",
         }
         return first(reasons)
 
@@ -212,6 +213,6 @@ class Facts:
 
     def why_some_never_train(self) -> str | None:
         """Why a group may be passed over for ever."""
-        if self.order == "freshest" or (self.order == "random" and self.recent == 1.0):
+        if self.order in ("freshest", "latest") or (self.order == "random" and self.recent == 1.0):
             return "the freshest go first, so an old group may never train and counts for ever"
         return None

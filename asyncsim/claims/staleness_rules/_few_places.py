@@ -127,7 +127,7 @@ def _why_not(s: Facts) -> str | None:
         f"{crowded}, and the training time is not one constant": not s.period,
         f"{crowded} while weights are on their way and training goes on": not s.follows,
         f"{crowded} that differ": s.rate is None,
-        f"{crowded} while a drain closes admission": s.mode == "drain",
+        f"{crowded} while a drain or training closes admission": s.mode == "drain" or s.colocated,
         f"{crowded} that hold groups for other than their work": holds or (s.reward and s.reward_holds) or reads,
         f"group permits are taken {s.quantum} at once": s.quantum > 1,
         "finished groups may keep their generator slots": s.capacity is not None and s.capacity < s.tickets,

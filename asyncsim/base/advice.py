@@ -1,0 +1,206 @@
+"""What `advise` says: seconds, staleness and slot-hours of every setting that was tried, the knee, what more brings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asyncsim.base.quantiles import critical
+from asyncsim.base.records import plain
+
+LEVEL = 0.05
+"""Error rate of every interval."""
+RARE = 0.005
+"""Share of discarded prompts from which on they are mentioned."""
+BLIND = (
+    "This does not say how much staleness your learning stands: ask `asyncsim compare` with several staleness values, "
+    "or sim.boundary. Responses are assumed to spread evenly over the machines; prefill, rewards and failures take "
+    "no time unless the system's field `model` says so."
+)
+
+
+def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:
+    """Mean over realizations `[M]` with its t interval, Bonferroni over so many tests; alike values have width 0.
+
+    >>> mean_interval([1.0, 1.0, 1.0])
+    (1.0, 1.0, 1.0)
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    mean, freedom = float(numbers.mean()), len(numbers) - 1
+    spread = float(numbers.std(ddof=1)) if freedom else 0.0
+    if spread <= 1e-12 * abs(mean):
+        return mean, mean, mean
+    half = critical(LEVEL / tests, freedom) * spread / math.sqrt(len(numbers))
+    return mean, mean - half, mean + half
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One setting that was simulated: what differs, and numbers of each realization `[M]` by name.
+
+    `limit` in the trainer's own unit; `seconds` an update; `tokens` trained a second; `idle` share of the named slots,
+    `waiting` share of time in which the trainer has no batch; `staleness` and `p99` of a trained token in versions;
+    `dropped` share of groups; `kept_length`, mean length of trained over generated responses.
+    """
+
+    limit: float
+    machines: int
+    slots: int
+    partial: bool
+    numbers: Mapping[str, np.ndarray]
+    steady: bool
+
+    def mean(self, name: str) -> float:
+        """Mean over realizations."""
+        return float(self.numbers[name].mean())
+
+    @property
+    def slot_hours(self) -> np.ndarray:
+        """Slot-hours of 1,000 updates, `[M]`: named slots x seconds an update x 1,000 / 3,600."""
+        return np.asarray(self.numbers["seconds"] * self.slots / 3.6)
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object: means with their intervals."""
+        each = {**self.numbers, "slot_hours": self.slot_hours}
+        own = {name: dict(zip(("mean", "low", "high"), mean_interval(x), strict=True)) for name, x in each.items()}
+        names = ("limit", "machines", "slots", "partial", "steady")
+        return {**{name: getattr(self, name) for name in names}, **own}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The answer of `advise`: all `settings`, those of today's machines first, in the order of their limits.
+
+    `knob` is the trainer's name of the limit; `about` the system in words; `share` the loss in seconds that is allowed;
+    `knee`, the smallest limit of today's machines whose mean seconds exceed the fewest by at most that share; `between`
+    the smallest limit for which that cannot be excluded, and the smallest for which it is sure.
+    """
+
+    trainer: str
+    knob: str
+    about: str
+    share: float
+    settings: tuple[Setting, ...]
+    realizations: int
+    updates: int
+
+    def curve(self, machines: int | None = None, partial: bool | None = None) -> list[Setting]:
+        """Settings of one number of machines, with or without partial rollouts, by limit; unless given, today's."""
+        first = self.settings[0]
+        wanted = (first.machines if machines is None else machines, first.partial if partial is None else partial)
+        return [each for each in self.settings if (each.machines, each.partial) == wanted]
+
+    def slower(self, *of: Any) -> list[tuple[float, float, float]]:
+        """Seconds of each limit of a `curve` over those of its fastest, less 1: mean, interval; paired."""
+        curve = self.curve(*of)
+        best = min(curve, key=lambda each: each.mean("seconds")).numbers["seconds"]
+        return [mean_interval(each.numbers["seconds"] / best - 1.0, max(1, len(curve) - 1)) for each in curve]
+
+    def _least(self, end: int, *curve: Any) -> Setting:
+        rows = self.curve(*curve)
+        return next(each for each, loss in zip(rows, self.slower(*curve), strict=True) if loss[end] <= self.share)
+
+    @property
+    def knee(self) -> Setting:
+        """The recommended setting of today's machines."""
+        return self._least(0)
+
+    @property
+    def between(self) -> tuple[float, float]:
+        """Limits between which the knee is, as far as the realizations tell."""
+        return self._least(1).limit, self._least(2).limit
+
+    def knees(self) -> list[Setting]:
+        """The smallest limit within `share` of the fastest, for each number of machines and kind of rollouts."""
+        return [self._least(0, *curve) for curve in dict.fromkeys((s.machines, s.partial) for s in self.settings)]
+
+    def others(self) -> list[Setting]:
+        """The knee's limit with other machines, or partial rollouts the other way."""
+        knee = self.knee
+        return [each for each in self.settings if each.limit == knee.limit and each is not knee]
+
+    @property
+    def sentence(self) -> str:
+        """The recommendation in one sentence, with number, unit and interval."""
+        knee, (low, high) = self.knee, self.between
+        mean, least, most = mean_interval(knee.numbers["seconds"])
+        return (
+            f"Set {self.knob} to {knee.limit:g} (95 % interval {low:g} to {high:g}): {mean:.4g} s [{least:.4g}, "
+            f"{most:.4g}] an update, within {self.share:.0%} of the fastest limit tried, at a mean staleness of "
+            f"{knee.mean('staleness'):.2g} versions per token, 99th percentile {knee.mean('p99'):.2g}."
+        )
+
+    def gains(self) -> list[str]:
+        """What other machines and partial rollouts bring at the knee's limit, in seconds and slot-hours, paired."""
+        knee, lines = self.knee, []
+        for other in self.others():
+            name = f"{other.machines} machines" if other.machines != knee.machines else ""
+            if other.partial != knee.partial:
+                name = f"{name} and " * bool(name) + f"partial rollouts {'on' if other.partial else 'off'}"
+            seconds = _signed(mean_interval(other.numbers["seconds"] - knee.numbers["seconds"]), "s an update")
+            hours = _signed(mean_interval(other.slot_hours - knee.slot_hours), "slot-hours")
+            own = next(
+                each for each in self.knees() if (each.machines, each.partial) == (other.machines, other.partial)
+            )
+            moved = "" if own.limit == knee.limit else f"; the knee is then at {own.limit:g}"
+            lines.append(f"With {name}: {seconds}; {hours} per 1,000 updates{moved}.")
+        return lines
+
+    def __str__(self) -> str:
+        """One screen: the recommendation, a row a setting, what other settings bring, what is not known."""
+        cells = [["limit", "machines", "partial", "s/update", "tokens/s", "idle", "stale", "p99", "slot-h"]]
+        knee, knees = self.knee, self.knees()
+        for each in sorted({*self.curve(), *self.others(), *knees}, key=self.settings.index):
+            mean, low, high = mean_interval(each.numbers["seconds"])
+            numbers = [f"{each.mean('tokens'):.4g}", f"{each.mean('idle'):.0%}", f"{each.mean('staleness'):.2f}"]
+            pace = f"{mean:.4g} +-{max(mean - low, high - mean):.1g}" if high > low else f"{mean:.4g}"
+            where = [
+                f"{each.limit:g}{' *' if each in knees else '  '}",
+                str(each.machines),
+                "on" if each.partial else "off",
+            ]
+            cells.append([*where, pace, *numbers, f"{each.mean('p99'):.2g}", f"{each.slot_hours.mean():,.0f}"])
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        table = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
+        short = [] if all(each.steady for each in self.settings) else [_SHORT]
+        if knee.mean("dropped") >= RARE:
+            longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
+            short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
+        if knee.limit == self.curve()[-1].limit:
+            short.append("The knee is at the largest limit tried: larger ones may be faster still.")
+        parts = [self.about, "", *table, "", _KEY, "", self.sentence, *self.gains(), *short, "", BLIND]
+        return "\n".join(line for part in parts for line in _wrapped(part))
+
+    def row(self) -> dict[str, Any]:
+        """The JSON object."""
+        low, high = self.between
+        names = ("trainer", "knob", "about", "share", "realizations", "updates", "sentence")
+        own = {name: getattr(self, name) for name in names}
+        rows = [each.row() for each in self.settings]
+        knee = {"limit": self.knee.limit, "low": low, "high": high}
+        return dict(plain({**own, "knee": knee, "settings": rows, "gains": self.gains(), "unknown": BLIND}))
+
+
+_KEY = (
+    "*: the knee of each kind of rollouts and number of machines; idle: share of all slots that write nothing; stale, "
+    "p99: mean and 99th percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 "
+    "updates; +- is the 95 % interval over realizations."
+)
+_SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
+
+
+def _wrapped(line: str) -> Iterable[str]:
+    import textwrap
+
+    return [line] if line.startswith(" ") or len(line) <= 80 else textwrap.wrap(line, 80, break_on_hyphens=False)
+
+
+def _signed(numbers: tuple[float, float, float], unit: str) -> str:
+    mean, low, high = numbers
+    apart = "" if low > 0.0 or high < 0.0 or low == high == 0.0 else ", not significantly different"
+    digits = ",.0f" if abs(mean) >= 100.0 else ".3g"
+    return f"{mean:+{digits}} {unit} [{low:+{digits}}, {high:+{digits}}]{apart}"

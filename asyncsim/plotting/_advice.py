@@ -1,0 +1,64 @@
+"""Advice on a staleness limit, drawn for whoever decides: what each limit costs in seconds, and how stale data are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim.base.advice import mean_interval
+from asyncsim.plotting import _style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from asyncsim.base.advice import Advice, Setting
+
+COLORS = ("measured", "contrast", "tuned", "partial")
+MOST = len(COLORS)
+
+
+def draw_advice(advice: Advice) -> Figure:
+    """Seconds an update (left) and staleness of trained tokens (right) against the limit; the knee is marked."""
+    figure = _style.picture(2 * _style.COLUMN, 3.0)
+    left, right = figure.subplots(1, 2)
+    limits = sorted({each.limit for each in advice.settings})
+    curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
+    for name, (machines, partial) in zip(COLORS, curves, strict=False):
+        rows = advice.curve(machines, partial)
+        words = [f"{machines} machines ({rows[0].slots} slots)"]
+        words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
+        _line(left, rows, limits, "seconds", _style.COLORS[name], ", ".join(words))
+    own = advice.curve()
+    for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
+        _line(right, own, limits, name, _style.COLORS["measured"], label, marker=mark)
+    knee, at = advice.knee, limits.index(advice.knee.limit)
+    low, high = (limits.index(each) for each in advice.between)
+    for ax, value in ((left, knee.mean("seconds")), (right, knee.mean("staleness"))):
+        ax.axvspan(low - 0.12, high + 0.12, color=_style.COLORS["effect"], zorder=0)
+        ax.plot([at], [value], "o", markersize=11, fillstyle="none", color=_style.INK)
+        ax.set_xticks(range(len(limits)), [f"{each:g}" for each in limits])
+        ax.set_ylim(0.0)
+        ax.set_xlabel(f"{advice.knob}  (shaded: 95 % interval of the knee)")
+    right.legend(loc="upper left")
+    # Above the curves, which fall.
+    left.set_ylim(top=left.get_ylim()[1] * (1.08 + 0.09 * len(curves)))
+    left.legend(loc="upper right")
+    left.set(ylabel="seconds an update", title=f"a  {knee.mean('seconds'):.4g} s an update at the knee")
+    stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.mean('p99'):.2g}"
+    right.set(ylabel="staleness of trained tokens (versions)", title=f"b  mean {stale} at the knee")
+    figure.suptitle(
+        f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
+        f"seconds", ha="left", x=0.02,
+    )  # fmt: skip
+    _style.key(figure)
+    return figure
+
+
+def _line(ax: Axes, rows: list[Setting], limits: list[float], name: str, color: str, label: str, **more: Any) -> None:
+    mean, low, high = np.array([mean_interval(each.numbers[name]) for each in rows]).T
+    # Neither seconds nor staleness is below 0.
+    reach = np.stack([mean - np.maximum(low, 0.0), high - mean])
+    marks = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, **more}
+    ax.errorbar([limits.index(each.limit) for each in rows], mean, yerr=reach, color=color, label=label, **marks)

@@ -1,0 +1,315 @@
+"""Which staleness limit: a system as its owner describes it, simulated at every limit, with other machines too."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import checks, feeds, files, plugins
+from asyncsim.base.advice import Advice, Setting
+from asyncsim.base.laws import Law, as_law, from_file
+
+TOKENS = 16
+"""Tokens of a response whose versions are read, equally spaced."""
+FILE = re.compile(r"\.(txt|csv|jsonl|ndjson|parquet|pq)\b")
+
+
+class Trainer(NamedTuple):
+    """How a trainer's preset calls what an owner describes.
+
+    `batch`, `running`: knobs of prompts a batch, and of prompts in generation at once; ending in `*` they count
+    samples. `partial`: the knob of partial rollouts, or whether samples always go on. `limits`: those that are tried.
+    """
+
+    preset: str
+    limit: str
+    batch: str
+    limits: tuple[float, ...]
+    partial: str | bool = True
+    running: str = ""
+    publish: str = ""
+    size: str = ""
+
+
+_FROM_0, _FROM_1 = (0, 1, 2, 4, 8), (1, 2, 4, 8)
+TRAINERS = {
+    "verl": Trainer(
+        "verl_fully_async", "staleness_threshold", "ppo_mini_batch_size", (0, 0.25, 0.5, 1, 2, 4), "partial_rollout",
+        "concurrent_samples_per_replica", "trigger_parameter_sync_step",
+    ),
+    "areal": Trainer(
+        "areal", "max_head_offpolicyness", "consumer_batch_size", _FROM_0, running="max_concurrent_rollouts"
+    ),
+    "skyrl": Trainer(
+        "skyrl", "max_staleness_steps", "policy_mini_batch_size", _FROM_0, True, "num_parallel_generation_workers"
+    ),
+    "openrlhf": Trainer("openrlhf", "async_queue_size", "rollout_batch_size", _FROM_1, "partial_rollout_enable"),
+    "open_instruct": Trainer("open_instruct", "async_steps", "num_unique_prompts_rollout", _FROM_1, "inflight_updates"),
+    "nemo_rl": Trainer(
+        "nemo_rl_legacy", "max_trajectory_age_steps", "num_prompts_per_step", _FROM_1, "in_flight_weight_updates"
+    ),
+    "prime_rl": Trainer(
+        "prime_rl", "max_off_policy_steps", "batch_size*", _FROM_1, True, "max_inflight*", size="group_size"
+    ),
+    "trl": Trainer(
+        "trl", "max_staleness", "samples_per_step*", _FROM_1, True, "max_inflight_tasks*", "weight_sync_steps",
+        "num_generations",
+    ),
+    "miles": Trainer(
+        "miles", "max_weight_staleness", "rollout_batch_size", _FROM_1, True, "async_max_concurrent_samples*",
+        size="n_samples_per_prompt",
+    ),
+    "roll": Trainer("roll_single_turn", "async_generation_ratio", "rollout_batch_size", _FROM_1),
+    "colocated": Trainer("colocated", "ahead", "groups_per_batch", (0, 0.25, 0.5, 1, 2), "partial_rollout"),
+    "torchtitan": Trainer("torchtitan", "target_offpolicy_steps", "num_prompts_per_train_step", _FROM_0),
+}  # fmt: skip
+"""Trainers with a staleness limit, by the names that their users say."""
+
+
+class Field(NamedTuple):
+    """One field of a description: its default (`...`: required), in words, whether a list of values may vary it."""
+
+    default: Any
+    words: str
+    varies: bool = False
+
+
+FIELDS = {
+    "trainer": Field(..., f"one of {', '.join(TRAINERS)}"),
+    "machines": Field(1, "generator machines, today's first", True),
+    "slots_per_machine": Field(..., "responses that a machine writes at once"),
+    "tokens_per_second": Field(..., "of one response; or a table {responses at once on a machine: tokens a second}"),
+    "response_lengths": Field(..., "in tokens: a file, FILE:COLUMN, or a distribution such as lognormal:2000:0.8"),
+    "prompts_per_batch": Field(..., "prompts that a training step takes"),
+    "samples_per_prompt": Field(1, "responses to a prompt"),
+    "train_seconds": Field(..., "seconds of a training step, or their distribution"),
+    "sync_seconds": Field(0.0, "seconds of a weight sync"),
+    "publish_every": Field(1, "training steps between two syncs"),
+    "staleness_limit": Field(None, "limits to try, in the trainer's own unit", True),
+    "partial_rollouts": Field(None, "whether responses go on under new weights", True),
+    "prompts_at_once": Field(None, "prompts in generation at once (as many as there are slots unless given)"),
+    "model": Field(None, "other settings of the event model, such as {reward: exponential:2}"),
+}
+"""What a description may say."""
+
+
+def advise(
+    system: Mapping[str, Any] | str | os.PathLike[str],
+    share: float = 0.05,
+    updates: int = 100,
+    realizations: int = 8,
+    seed: int = 0,
+) -> Advice:
+    """Which staleness limit a system should have: the smallest whose seconds an update are within `share` of the best.
+
+    Every limit is simulated on the same responses, today's machines and others that the description names.
+
+    Arguments: `system`, a mapping with `FIELDS`, or a JSON or YAML file of one, whose data files are beside it; `share`
+    of seconds, in (0, 1); `updates` of each simulation; `realizations` M, whose spread makes the intervals. Returns an
+    `Advice`, seconds and slot-hours. Raises `InputError`.
+
+    >>> print(advise({"trainer": "areal", "slots_per_machine": 8, "tokens_per_second": 30, "prompts_per_batch": 4,
+    ...     "response_lengths": "lognormal:300:0.5", "train_seconds": 8, "staleness_limit": [0, 1, 2]}).knee.limit)
+    1.0
+    """
+    share = checks.real("share", share, "give the loss in seconds that you allow", 0.0, 1.0, open_low=True)
+    realizations = checks.integer("realizations", realizations, 2, "an interval needs two or more", 4096)
+    folder = Path()
+    if isinstance(system, (str, os.PathLike)):
+        folder, system = Path(system).parent, files.read_mapping(system, "system")
+    checks.require(isinstance(system, Mapping), "system", system, "a mapping or a file", "see docs/which-limit.md")
+    given = _read(system, folder)
+    trainer = TRAINERS[given["trainer"]]
+    varied = itertools.product(given["machines"], given["partial_rollouts"])
+    today = (given["machines"][0], given["partial_rollouts"][0])
+    # Machines and partial rollouts are varied one at a time.
+    curves = sorted((each for each in varied if each[0] == today[0] or each[1] == today[1]), key=lambda c: c != today)
+    plan = [(limit, *curve) for curve in curves for limit in given["staleness_limit"]]
+    systems = [_system(trainer, given, *each) for each in plan]
+    size = given["samples_per_prompt"]
+    for made in systems:
+        passes = feeds.updates_of(made)
+        checks.integer("updates", updates, 2 * passes, f"train two batches of {passes} updates at least")
+
+    def measured(work: tuple[Any, int]) -> tuple[dict[str, Any], float]:
+        made, realization = work
+        return _measure(made, updates // feeds.updates_of(made), size, seed, realization)
+
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(measured, itertools.product(systems, range(realizations))))
+    settings = []
+    for k, (limit, machines, partial) in enumerate(plan):
+        rows = found[k * realizations : (k + 1) * realizations]
+        slots = machines * given["slots_per_machine"]
+        steady = all(summary["steady"] for summary, _ in rows)
+        settings.append(Setting(limit, machines, slots, partial, _numbers(rows, size), steady))
+    return Advice(
+        given["trainer"], trainer.limit, _about(trainer, given), share, tuple(settings), realizations, updates
+    )
+
+
+def _numbers(rows: Sequence[tuple[dict[str, Any], float]], size: int) -> dict[str, np.ndarray]:
+    """Numbers of each realization from its summary."""
+    read = {
+        "seconds": lambda s: s["seconds_per_update"],
+        "tokens": lambda s: s["throughput"] * size * s["mean_length_trained"],
+        "idle": lambda s: 1.0 - s["generator_utilization"],
+        "waiting": lambda s: 1.0 - s["trainer_utilization"],
+        "staleness": lambda s: s["token_staleness"],
+        "dropped": lambda s: s["dropped_fraction"],
+        "kept_length": lambda s: s["mean_length_trained"] / s["mean_length_generated"],
+    }
+    numbers = {name: np.array([get(summary) for summary, _ in rows]) for name, get in read.items()}
+    return {**numbers, "p99": np.array([p99 for _, p99 in rows])}
+
+
+def _measure(system: Any, batches: int, size: int, seed: int, realization: int) -> tuple[dict[str, Any], float]:
+    """The summary of one realization, and the 99th percentile of the staleness of its trained tokens."""
+    from asyncsim.systems import _record, _summary
+
+    warm = _summary.warm_up(system, batches, size)
+    state = system.simulate(batches, size, realization, seed, warm=warm)
+    version, _, work, _ = _record.trained(state, TOKENS)
+    stale = (state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version)[warm:]
+    cells = np.bincount(stale.ravel().astype(np.int64), np.broadcast_to(work[warm:, ..., None], stale.shape).ravel())
+    total = np.cumsum(cells)
+    return _summary.summary(system, state), float(np.searchsorted(total, 0.99 * total[-1] * (1.0 - 1e-12)))
+
+
+def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The description, checked: every field by name; what may vary is a list."""
+    for name in rows:
+        inside = [each for each in FIELDS if str(name) in each]
+        near = inside or difflib.get_close_matches(str(name), FIELDS, n=1, cutoff=0.5)
+        remedy = f"did you mean {near[0]}?" if near else "see docs/which-limit.md for what each field means"
+        checks.require(name in FIELDS, "field of the system", name, f"one of {', '.join(FIELDS)}", remedy)
+    for name, field in FIELDS.items():
+        checks.require(field.default is not ... or name in rows, name, None, "given", f"say it: {field.words}")
+    given = {name: rows.get(name, field.default) for name, field in FIELDS.items()}
+    checks.one_of("trainer", given["trainer"], TRAINERS, "name the trainer whose limit it is")
+    for name in ("slots_per_machine", "prompts_per_batch", "samples_per_prompt", "publish_every"):
+        given[name] = checks.integer(name, given[name], 1, FIELDS[name].words, checks.LARGEST)
+    if given["prompts_at_once"] is not None:
+        checks.integer("prompts_at_once", given["prompts_at_once"], 1, FIELDS["prompts_at_once"].words)
+    given["sync_seconds"] = checks.real("sync_seconds", given["sync_seconds"], FIELDS["sync_seconds"].words, 0.0)
+    for name in ("response_lengths", "train_seconds"):
+        given[name] = _law(name, given[name], folder)
+    trainer = TRAINERS[given["trainer"]]
+    several = {name: _several(name, given[name]) for name, field in FIELDS.items() if field.varies}
+    for number in several["machines"]:
+        checks.integer("machines", number, 1, FIELDS["machines"].words)
+    limits = several["staleness_limit"] if given["staleness_limit"] is not None else list(trainer.limits)
+    remedy = f"give {trainer.limit} in {given['trainer']}'s own unit"
+    several["staleness_limit"] = sorted({checks.real("staleness_limit", each, remedy, 0.0) for each in limits})
+    fixed = trainer.partial if isinstance(trainer.partial, bool) else None
+    if given["partial_rollouts"] is None:
+        several["partial_rollouts"] = [True] if fixed is None else [fixed]
+    for value in several["partial_rollouts"]:
+        checks.boolean("partial_rollouts", value, FIELDS["partial_rollouts"].words)
+        bound, remedy = f"{fixed} for {given['trainer']}", "the trainer has no other way; leave the field out"
+        checks.require(fixed is None or value == fixed, "partial_rollouts", value, bound, remedy)
+    model, remedy = given["model"] or {}, "write model: {reward: exponential:2}"
+    checks.require(isinstance(model, Mapping), "model", model, "settings of the event model by name", remedy)
+    given["tokens_per_second"] = _speeds(given["tokens_per_second"])
+    return {**given, **several}
+
+
+def _several(name: str, value: Any) -> list[Any]:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    remedy = "give each value once, today's first"
+    checks.require(bool(values) and len(set(values)) == len(values), name, value, "one value or different ones", remedy)
+    return list(values)
+
+
+def _law(name: str, value: Any, folder: Path) -> Law:
+    """A distribution, or the numbers of a file beside the description."""
+    if isinstance(value, str) and FILE.search(value):
+        return from_file(name, str(folder / value.removeprefix("@")))
+    return as_law(name, value)
+
+
+def _speeds(value: Any) -> tuple[list[int], list[float]]:
+    """Tokens a second of one response by the responses that its machine writes, ascending."""
+    name, remedy = "tokens_per_second", FIELDS["tokens_per_second"].words
+    if not isinstance(value, Mapping):
+        return [1], [checks.real(name, value, remedy, 0.0, open_low=True)]
+    checks.require(bool(value), name, value, "a table with a row at least", remedy)
+    rows = sorted(checks.integer(f"{name} row", n, 1, "count responses at once", 1 << 16) for n in value)
+    return rows, [checks.real(f"{name} at {n}", value[n], remedy, 0.0, open_low=True) for n in rows]
+
+
+def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: int) -> tuple[float, ...] | None:
+    """Speed with n responses on all machines, relative to one alone; between rows of the table it is interpolated.
+
+    n = f machines + k responses spread evenly: k machines have f + 1 of them, the others f. The speed is the mean over
+    responses. None where it is one number.
+    """
+    if len(set(speeds)) == 1:
+        return None
+    each = np.interp(np.arange(slots + 2), rows, speeds)
+    n = np.arange(1, machines * slots + 1)
+    f, more = n // machines, n % machines
+    written = more * (f + 1) * each[f + 1] + (machines - more) * f * each[f]
+    return tuple((written / n / each[1]).tolist())
+
+
+def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> Any:
+    """The trainer's preset at one setting."""
+    size, batch, slots = given["samples_per_prompt"], given["prompts_per_batch"], machines * given["slots_per_machine"]
+    limit = int(limit) if float(limit).is_integer() else limit
+    running = given["prompts_at_once"] or slots
+    if trainer.preset == "skyrl":
+        # Its workers are a batch at least, and no more than its permits.
+        running = int(min(max(running, batch), batch * (limit + 1)))
+    owners = {trainer.limit: "staleness_limit"}
+    knobs: dict[str, Any] = {trainer.limit: limit}
+    for name, field, prompts in (
+        (trainer.batch, "prompts_per_batch", batch),
+        (trainer.running, "prompts_at_once", running),
+    ):
+        if name:
+            samples = prompts * size if field == "prompts_per_batch" or given[field] else max(slots, size)
+            knobs[name.removesuffix("*")] = samples if name.endswith("*") else prompts
+            owners[name.removesuffix("*")] = field
+    if trainer.publish:
+        knobs[trainer.publish], owners[trainer.publish] = given["publish_every"], "publish_every"
+    else:
+        remedy = f"{given['trainer']} syncs after every step; leave the field out"
+        checks.require(given["publish_every"] == 1, "publish_every", given["publish_every"], "1", remedy)
+    if trainer.size:
+        knobs[trainer.size] = size
+    if isinstance(trainer.partial, str):
+        knobs[trainer.partial] = partial
+    rows, speeds = given["tokens_per_second"]
+    decode = pooled(rows, speeds, machines, given["slots_per_machine"])
+    model = {"slots": slots, "rate": speeds[0], **(given["model"] or {})}
+    times = {name: given[f"{field}_seconds"] for name, field in (("train_time", "train"), ("sync_time", "sync"))}
+    make = plugins.load("asyncsim.systems", trainer.preset, "system")
+    try:
+        made = make(**knobs, **times, length=given["response_lengths"], model=model)
+        return made if decode is None else made.replace(decode=decode)
+    except checks.InputError as error:
+        own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field
+        raise checks.InputError(own, error.value, error.bound, error.remedy) from None
+
+
+def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
+    """The system in one sentence."""
+    slots, (_, speeds) = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
+    speed = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[-1]:g} to {speeds[0]:g}"
+    length, train = given["response_lengths"].mean(), given["train_seconds"].mean()
+    sync, every = given["sync_seconds"], given["publish_every"]
+    return (
+        f"{given['trainer']} ({trainer.preset}): {slots} slots on {given['machines'][0]} machines, {speed} tokens a "
+        f"second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
+        f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync after every "
+        f"{f'{every} steps' if every > 1 else 'step'}. The limit is {trainer.limit}."
+    )

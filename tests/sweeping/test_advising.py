@@ -1,0 +1,200 @@
+"""Advice on a staleness limit: closed forms of seconds, the knee, speeds that are shared, and what is refused."""
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import asyncsim as sim
+from asyncsim.app import timelines
+from asyncsim.base.advice import mean_interval
+from asyncsim.base.checks import InputError
+from asyncsim.sweeping.advising import FIELDS, TRAINERS, advise, pooled
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "which-limit.md"
+# Four prompts of 300 tokens at 30 a second take 10 s, a batch trains for 8 s; eight slots.
+SYSTEM = {
+    "trainer": "areal",
+    "slots_per_machine": 8,
+    "tokens_per_second": 30,
+    "response_lengths": 300,
+    "prompts_per_batch": 4,
+    "train_seconds": 8,
+    "staleness_limit": [0, 1, 2, 4],
+}
+
+
+def test_seconds_are_those_of_the_closed_form():
+    """K = 4 (limit + 1) permits: one after the other 10 + 8 s; 8 permits in a cycle of 18 s make a batch in 9 s.
+    With 12 the eight slots make a batch in 5 s, and the trainer takes 8. Slot-hours: 8 x 1,000 x seconds / 3,600."""
+    advice = advise(SYSTEM, updates=40, realizations=2)
+    seconds = [each.mean("seconds") for each in advice.curve()]
+    assert seconds == pytest.approx([18.0, 9.0, 8.0, 8.0], rel=1e-9)
+    assert advice.knee.limit == 2 and advice.between == (2, 2)
+    assert advice.knee.slot_hours == pytest.approx(8 * 8.0 * 1000 / 3600)
+    # Slots write 4 x 300 tokens of a batch; the staleness of an unbound cap is what its permits let wait.
+    assert [each.mean("tokens") for each in advice.curve()] == pytest.approx([1200 / s for s in seconds])
+    assert [each.mean("idle") for each in advice.curve()] == pytest.approx([1 - 40 / (8 * s) for s in seconds])
+    # A response is written from a publish on for 10 s; what comes behind the next publish is one version fresher.
+    tokens = [limit - max(0.0, 10 - s) / 10 for limit, s in zip([0, 1, 2, 4], seconds, strict=True)]
+    assert [each.mean("staleness") for each in advice.curve()] == pytest.approx(tokens)
+    assert [each.mean("p99") for each in advice.curve()] == [0, 1, 2, 4]
+    # The knee follows the loss that is allowed: 9 s are 12.5 % more than 8.
+    assert advise(SYSTEM, share=0.13, updates=40, realizations=2).knee.limit == 1
+    assert advise(SYSTEM, share=0.12, updates=40, realizations=2).knee.limit == 2
+
+
+def test_more_machines_and_a_slower_sync_bring_what_arithmetic_says():
+    """One slot a machine; 4 of them write a batch in 10 s and bind; 8 write two, and the trainer takes 8 + 1 s."""
+    system = {**SYSTEM, "machines": [4, 8], "slots_per_machine": 1, "sync_seconds": 1.0, "staleness_limit": [4]}
+    now, more = advise(system, updates=40, realizations=2).settings
+    # Generators pause for the second of a sync; between the ends of 30 batches, and the last install, are 31 syncs.
+    assert (now.mean("seconds"), more.mean("seconds")) == pytest.approx((11.0 + 1 / 30, 9.0 + 1 / 30))
+    assert (now.slots, more.slots) == (4, 8) and "8 machines: -2 s an update [-2, -2]" in str(
+        advise(system, updates=40, realizations=2)
+    )
+
+
+def test_partial_rollouts_are_compared_at_the_same_limit():
+    system = {**SYSTEM, "trainer": "verl", "response_lengths": "lognormal:300:0.8", "partial_rollouts": [True, False]}
+    advice = advise(system, updates=40, realizations=3)
+    drained = advice.curve(partial=False)
+    assert [each.limit for each in drained] == [0, 1, 2, 4]
+    # At limit 0 nothing runs when weights move, so both are one system, to the bit.
+    assert np.array_equal(advice.curve()[0].numbers["seconds"], drained[0].numbers["seconds"])
+    assert drained[-1].mean("seconds") > advice.curve()[-1].mean("seconds")
+    assert any(line.startswith("With partial rollouts off: +") for line in advice.gains())
+    assert {"limit", "low", "high"} == advice.row()["knee"].keys() and len(advice.row()["settings"]) == 8
+
+
+@given(st.integers(1, 5), st.integers(1, 6))
+def test_shared_speeds_conserve_what_machines_write(machines, slots):
+    """A machine that shares its tokens (r(n) = 1 / n) writes as many whatever runs, so n responses write min(n, m)."""
+    rows = range(1, slots + 1)
+    speed = pooled(rows, [1.0 / n for n in rows], machines, slots)
+    n = np.arange(1, machines * slots + 1)
+    written = n if speed is None else n * np.array(speed)
+    assert written == pytest.approx(np.minimum(n, machines) if slots > 1 else n)
+    assert pooled([1], [30.0], machines, slots) is None
+
+
+def test_two_responses_beside_each_other_by_hand():
+    """Work 1 and 3 at speed 1 alone, 1/2 together: the first ends at 2, the second has 2 left and ends at 4."""
+    base = sim.systems.areal(0, 2, 2, length=1.0, train_time=1.0).replace(rates=(1.0, 1.0), work_by="group")
+    system = base.replace(length=sim.empirical([1.0, 3.0]), decode=pooled([1, 2], [1.0, 0.5], 1, 2))
+    for seed in range(20):
+        record = system.timeline(1, 1, seed=seed)
+        work, end = (record.samples[name][:2] for name in ("work", "t_end"))
+        if sorted(work) == [1.0, 3.0]:
+            assert sorted(end) == [2.0, 4.0]
+            break
+    else:
+        raise AssertionError("no seed draws both")
+    assert sorted(system.replace(decode=None).timeline(1, 1, seed=seed).samples["t_end"][:2]) == [1.0, 3.0]
+
+
+def test_full_slots_write_at_the_speed_of_the_table():
+    """Eight slots always busy: 20 tokens a second each, 8 x 20 / 300 responses a second, a batch of 4 in 7.5 s."""
+    system = {**SYSTEM, "tokens_per_second": {1: 60, 8: 20}, "train_seconds": 1, "staleness_limit": [8]}
+    advice = advise(system, updates=60, realizations=2)
+    assert advice.knee.mean("seconds") == pytest.approx(7.5, rel=1e-6)
+    assert advice.knee.mean("idle") == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_every_trainer_takes_a_description(trainer):
+    more = {"trainer": trainer, "samples_per_prompt": 2, "staleness_limit": [1, 2], "response_lengths": "gamma:300:4"}
+    assert "Set " in str(advise(SYSTEM | more, updates=12, realizations=2))
+
+
+def test_colocated_generators_stand_still_while_a_batch_trains():
+    """Speeds 1 and 0.4, work 1, 3 s of training. Group 0 ends at 1; group 1 has 0.4 of its work. Both stand still until
+    4. Group 2 runs from 4 to 5, where group 1 has 0.8; that ends half a second after the next pause, at 8.5."""
+    system = sim.systems.colocated(1, 1, length=1.0, train_time=3.0).replace(rates=(1.0, 0.4))
+    record = system.timeline(3, 1)
+    assert record.batches["t_start"].tolist() == pytest.approx([1.0, 5.0, 8.5])
+    assert record.uses["group"].ravel().tolist() == [0, 2, 1]
+    assert system.staleness(3, 1, 0).ravel().tolist() == [0, 0, 2]
+    apart = system.replace(colocated=False).timeline(3, 1)
+    assert apart.batches["t_start"].tolist() == pytest.approx([1.0, 4.0, 7.0])
+
+
+def test_the_latest_is_the_last_to_enter_not_the_last_admitted():
+    """Group 0 is written at half the speed and enters last, at 2; groups 1 and 2 enter at 1, and 2 trains until 3."""
+    system = sim.systems.fixed_lag(2, 1, length=1.0, train_time=2.0).replace(rates=(0.5, 1.0, 1.0), window=None)
+    first = {o: system.replace(order=o).timeline(2, 1).uses["group"].ravel().tolist() for o in ("latest", "freshest")}
+    assert first == {"latest": [2, 0], "freshest": [2, 1]}
+
+
+def test_percentiles_and_intervals_by_hand():
+    assert timelines._p99([0.5, 0.48, 0.02]) == 2 and timelines._p99([0.5, 0.49, 0.01]) == 1
+    mean, low, high = mean_interval([1.0, 2.0, 3.0])
+    assert (mean, high - mean) == pytest.approx((2.0, 4.302653 / 3**0.5), rel=1e-6) and low == pytest.approx(4 - high)
+    # Several tests at once have wider intervals.
+    assert mean_interval([1.0, 2.0, 3.0], 5)[2] > high
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"trainer": "verll"}, "trainer = 'verll': must be one of verl, areal"),
+        ({"slots": 8}, "did you mean slots_per_machine?"),
+        ({"token_per_second": 8}, "did you mean tokens_per_second?"),
+        ({"train_seconds": None}, "train_seconds"),
+        ({"slots_per_machine": 0}, "slots_per_machine = 0: must be an integer >= 1"),
+        ({"machines": [4, 4]}, "machines = [4, 4]: must be one value or different ones"),
+        ({"machines": 2.5}, "machines = 2.5: must be an integer"),
+        ({"tokens_per_second": {0: 3}}, "tokens_per_second row = 0"),
+        ({"tokens_per_second": "fast"}, "of one response; or a table"),
+        ({"response_lengths": "none.csv:x"}, "response_lengths"),
+        ({"response_lengths": [1, 2]}, "response_lengths = [1, 2]"),
+        ({"partial_rollouts": False}, "partial_rollouts = False: must be True for areal"),
+        ({"partial_rollouts": "yes"}, "partial_rollouts = 'yes': must be True or False"),
+        ({"publish_every": 2}, "publish_every = 2: must be 1; areal syncs after every step"),
+        ({"staleness_limit": [0.5]}, "staleness_limit (max_head_offpolicyness) = 0.5: must be an integer"),
+        ({"staleness_limit": [-1]}, "staleness_limit = -1"),
+        ({"model": {"rewards": 1}}, "did you mean reward?"),
+        ({"model": 3}, "model = 3"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_bound(change, words):
+    with pytest.raises(InputError) as caught:
+        advise(SYSTEM | change, updates=12, realizations=2)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [name for name, field in FIELDS.items() if field.default is ...])
+def test_a_missing_field_is_asked_for(name):
+    with pytest.raises(InputError, match=f"{name} = None: must be given; say it: "):
+        advise({key: value for key, value in SYSTEM.items() if key != name})
+
+
+def test_numbers_a_line_are_lengths_beside_the_description(tmp_path):
+    (tmp_path / "lengths.txt").write_text("100\n500\n")
+    (tmp_path / "system.yaml").write_text(
+        "\n".join(f"{k}: {v}" for k, v in (SYSTEM | {"response_lengths": "lengths.txt"}).items())
+    )
+    assert "1 responses of 300 tokens" in advise(tmp_path / "system.yaml", updates=12, realizations=2).about
+
+
+@pytest.mark.committed
+def test_the_page_shows_what_its_command_prints(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from asyncsim.app.cli import app
+
+    monkeypatch.chdir(ROOT)
+    text = PAGE.read_text(encoding="utf-8")
+    command, *lines = text.split("```console\n")[1].split("```")[0].rstrip().splitlines()
+    words = shlex.split(command.removeprefix("$ asyncsim "))
+    at = words.index("--plot")
+    picture, words[at + 1] = words[at + 1], str(tmp_path / "picture.png")
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0 and (ROOT / picture).exists()
+    assert done.output.splitlines()[:-1] == lines[:-1] and lines[-1] == f"plot: {picture}"
+    description = text.split("```yaml\n")[1].split("```")[0]
+    assert description == (ROOT / "docs/which-limit/system.yaml").read_text(encoding="utf-8")
