@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+import itertools
+import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from asyncsim.base.quantiles import critical
 from asyncsim.base.records import plain
+from asyncsim.base.uncertainty import between
 
 LEVEL = 0.05
 """Error rate of every interval."""
@@ -29,13 +31,9 @@ def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:
     >>> mean_interval([1.0, 1.0, 1.0])
     (1.0, 1.0, 1.0)
     """
-    numbers = np.asarray(values, dtype=np.float64)
-    mean, freedom = float(numbers.mean()), len(numbers) - 1
-    spread = float(numbers.std(ddof=1)) if freedom else 0.0
-    if spread <= 1e-12 * abs(mean):
-        return mean, mean, mean
-    half = critical(LEVEL / tests, freedom) * spread / math.sqrt(len(numbers))
-    return mean, mean - half, mean + half
+    found = between(values)
+    half = critical(LEVEL / tests, found.freedom) * found.error if found.error > 1e-12 * abs(found.value) else 0.0
+    return found.value, found.value - half, found.value + half
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,8 @@ class Setting:
 
     `limit` in the trainer's own unit; `seconds` an update; `tokens` trained a second; `idle` share of the named slots,
     `waiting` share of time in which the trainer has no batch; `staleness` and `p99` of a trained token in versions;
-    `dropped` share of groups; `kept_length`, mean length of trained over generated responses.
+    `dropped` share of groups; `kept_length`, mean length of trained over generated responses; `steady`, 1 where the
+    run was long enough.
     """
 
     limit: float
@@ -52,7 +51,6 @@ class Setting:
     slots: int
     partial: bool
     numbers: Mapping[str, np.ndarray]
-    steady: bool
 
     def mean(self, name: str) -> float:
         """Mean over realizations."""
@@ -67,7 +65,7 @@ class Setting:
         """The JSON object: means with their intervals."""
         each = {**self.numbers, "slot_hours": self.slot_hours}
         own = {name: dict(zip(("mean", "low", "high"), mean_interval(x), strict=True)) for name, x in each.items()}
-        names = ("limit", "machines", "slots", "partial", "steady")
+        names = ("limit", "machines", "slots", "partial")
         return {**{name: getattr(self, name) for name in names}, **own}
 
 
@@ -136,16 +134,14 @@ class Advice:
 
     def gains(self) -> list[str]:
         """What other machines and partial rollouts bring at the knee's limit, in seconds and slot-hours, paired."""
-        knee, lines = self.knee, []
+        knee, lines, knees = self.knee, [], {(each.machines, each.partial): each for each in self.knees()}
         for other in self.others():
             name = f"{other.machines} machines" if other.machines != knee.machines else ""
             if other.partial != knee.partial:
                 name = f"{name} and " * bool(name) + f"partial rollouts {'on' if other.partial else 'off'}"
             seconds = _signed(mean_interval(other.numbers["seconds"] - knee.numbers["seconds"]), "s an update")
             hours = _signed(mean_interval(other.slot_hours - knee.slot_hours), "slot-hours")
-            own = next(
-                each for each in self.knees() if (each.machines, each.partial) == (other.machines, other.partial)
-            )
+            own = knees[other.machines, other.partial]
             moved = "" if own.limit == knee.limit else f"; the knee is then at {own.limit:g}"
             lines.append(f"With {name}: {seconds}; {hours} per 1,000 updates{moved}.")
         return lines
@@ -158,22 +154,28 @@ class Advice:
             mean, low, high = mean_interval(each.numbers["seconds"])
             numbers = [f"{each.mean('tokens'):.4g}", f"{each.mean('idle'):.0%}", f"{each.mean('staleness'):.2f}"]
             pace = f"{mean:.4g} +-{max(mean - low, high - mean):.1g}" if high > low else f"{mean:.4g}"
-            where = [
-                f"{each.limit:g}{' *' if each in knees else '  '}",
-                str(each.machines),
-                "on" if each.partial else "off",
-            ]
-            cells.append([*where, pace, *numbers, f"{each.mean('p99'):.2g}", f"{each.slot_hours.mean():,.0f}"])
+            where = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
+            cells.append(
+                [
+                    *where,
+                    "on" if each.partial else "off",
+                    pace,
+                    *numbers,
+                    f"{each.mean('p99'):.2g}",
+                    f"{each.slot_hours.mean():,.0f}",
+                ]
+            )
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         table = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
-        short = [] if all(each.steady for each in self.settings) else [_SHORT]
+        short = [] if all(each.mean("steady") == 1.0 for each in self.settings) else [_SHORT]
         if knee.mean("dropped") >= RARE:
             longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
             short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
         if knee.limit == self.curve()[-1].limit:
             short.append("The knee is at the largest limit tried: larger ones may be faster still.")
         parts = [self.about, "", *table, "", _KEY, "", self.sentence, *self.gains(), *short, "", BLIND]
-        return "\n".join(line for part in parts for line in _wrapped(part))
+        lines = ([p] if p in table else textwrap.wrap(p, 80, break_on_hyphens=False) or [""] for p in parts)
+        return "\n".join(itertools.chain.from_iterable(lines))
 
     def row(self) -> dict[str, Any]:
         """The JSON object."""
@@ -191,12 +193,6 @@ _KEY = (
     "updates; +- is the 95 % interval over realizations."
 )
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
-
-
-def _wrapped(line: str) -> Iterable[str]:
-    import textwrap
-
-    return [line] if line.startswith(" ") or len(line) <= 80 else textwrap.wrap(line, 80, break_on_hyphens=False)
 
 
 def _signed(numbers: tuple[float, float, float], unit: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from asyncsim.base import checks, feeds, files, plugins
 from asyncsim.base.advice import Advice, Setting
-from asyncsim.base.laws import Law, as_law, from_file
+from asyncsim.base.laws import as_law, from_file
 
 TOKENS = 16
 """Tokens of a response whose versions are read, equally spaced."""
@@ -39,66 +39,48 @@ class Trainer(NamedTuple):
     size: str = ""
 
 
-_FROM_0, _FROM_1 = (0, 1, 2, 4, 8), (1, 2, 4, 8)
+_FROM_0, _FROM_1, _SHARES = (0, 1, 2, 4, 8), (1, 2, 4, 8), (0, 0.25, 0.5, 1, 2, 4)
 TRAINERS = {
-    "verl": Trainer(
-        "verl_fully_async", "staleness_threshold", "ppo_mini_batch_size", (0, 0.25, 0.5, 1, 2, 4), "partial_rollout",
-        "concurrent_samples_per_replica", "trigger_parameter_sync_step",
-    ),
-    "areal": Trainer(
-        "areal", "max_head_offpolicyness", "consumer_batch_size", _FROM_0, running="max_concurrent_rollouts"
-    ),
-    "skyrl": Trainer(
-        "skyrl", "max_staleness_steps", "policy_mini_batch_size", _FROM_0, True, "num_parallel_generation_workers"
-    ),
+    "verl": Trainer("verl_fully_async", "staleness_threshold", "ppo_mini_batch_size", _SHARES, "partial_rollout",
+                    "concurrent_samples_per_replica", "trigger_parameter_sync_step"),
+    "areal": Trainer("areal", "max_head_offpolicyness", "consumer_batch_size", _FROM_0, True,
+                     "max_concurrent_rollouts"),
+    "skyrl": Trainer("skyrl", "max_staleness_steps", "policy_mini_batch_size", _FROM_0, True,
+                     "num_parallel_generation_workers"),
     "openrlhf": Trainer("openrlhf", "async_queue_size", "rollout_batch_size", _FROM_1, "partial_rollout_enable"),
     "open_instruct": Trainer("open_instruct", "async_steps", "num_unique_prompts_rollout", _FROM_1, "inflight_updates"),
-    "nemo_rl": Trainer(
-        "nemo_rl_legacy", "max_trajectory_age_steps", "num_prompts_per_step", _FROM_1, "in_flight_weight_updates"
-    ),
-    "prime_rl": Trainer(
-        "prime_rl", "max_off_policy_steps", "batch_size*", _FROM_1, True, "max_inflight*", size="group_size"
-    ),
-    "trl": Trainer(
-        "trl", "max_staleness", "samples_per_step*", _FROM_1, True, "max_inflight_tasks*", "weight_sync_steps",
-        "num_generations",
-    ),
-    "miles": Trainer(
-        "miles", "max_weight_staleness", "rollout_batch_size", _FROM_1, True, "async_max_concurrent_samples*",
-        size="n_samples_per_prompt",
-    ),
+    "nemo_rl": Trainer("nemo_rl_legacy", "max_trajectory_age_steps", "num_prompts_per_step", _FROM_1,
+                       "in_flight_weight_updates"),
+    "prime_rl": Trainer("prime_rl", "max_off_policy_steps", "batch_size*", _FROM_1, True, "max_inflight*", "",
+                        "group_size"),
+    "trl": Trainer("trl", "max_staleness", "samples_per_step*", _FROM_1, True, "max_inflight_tasks*",
+                   "weight_sync_steps", "num_generations"),
+    "miles": Trainer("miles", "max_weight_staleness", "rollout_batch_size", _FROM_1, True,
+                     "async_max_concurrent_samples*", "", "n_samples_per_prompt"),
     "roll": Trainer("roll_single_turn", "async_generation_ratio", "rollout_batch_size", _FROM_1),
-    "colocated": Trainer("colocated", "ahead", "groups_per_batch", (0, 0.25, 0.5, 1, 2), "partial_rollout"),
+    "colocated": Trainer("colocated", "ahead", "groups_per_batch", _SHARES, "partial_rollout"),
     "torchtitan": Trainer("torchtitan", "target_offpolicy_steps", "num_prompts_per_train_step", _FROM_0),
 }  # fmt: skip
 """Trainers with a staleness limit, by the names that their users say."""
 
 
-class Field(NamedTuple):
-    """One field of a description: its default (`...`: required), in words, whether a list of values may vary it."""
-
-    default: Any
-    words: str
-    varies: bool = False
-
-
-FIELDS = {
-    "trainer": Field(..., f"one of {', '.join(TRAINERS)}"),
-    "machines": Field(1, "generator machines, today's first", True),
-    "slots_per_machine": Field(..., "responses that a machine writes at once"),
-    "tokens_per_second": Field(..., "of one response; or a table {responses at once on a machine: tokens a second}"),
-    "response_lengths": Field(..., "in tokens: a file, FILE:COLUMN, or a distribution such as lognormal:2000:0.8"),
-    "prompts_per_batch": Field(..., "prompts that a training step takes"),
-    "samples_per_prompt": Field(1, "responses to a prompt"),
-    "train_seconds": Field(..., "seconds of a training step, or their distribution"),
-    "sync_seconds": Field(0.0, "seconds of a weight sync"),
-    "publish_every": Field(1, "training steps between two syncs"),
-    "staleness_limit": Field(None, "limits to try, in the trainer's own unit", True),
-    "partial_rollouts": Field(None, "whether responses go on under new weights", True),
-    "prompts_at_once": Field(None, "prompts in generation at once (as many as there are slots unless given)"),
-    "model": Field(None, "other settings of the event model, such as {reward: exponential:2}"),
+FIELDS: dict[str, tuple[Any, str]] = {
+    "trainer": (..., f"one of {', '.join(TRAINERS)}"),
+    "machines": (1, "generator machines, today's first"),
+    "slots_per_machine": (..., "responses that a machine writes at once"),
+    "tokens_per_second": (..., "of one response; or a table {responses at once on a machine: tokens a second}"),
+    "response_lengths": (..., "in tokens: a file, FILE:COLUMN, or a distribution such as lognormal:2000:0.8"),
+    "prompts_per_batch": (..., "prompts that a training step takes"),
+    "samples_per_prompt": (1, "responses to a prompt"),
+    "train_seconds": (..., "seconds of a training step, or their distribution"),
+    "sync_seconds": (0.0, "seconds of a weight sync"),
+    "publish_every": (1, "training steps between two syncs"),
+    "staleness_limit": (None, "limits to try, in the trainer's own unit"),
+    "partial_rollouts": (None, "whether responses go on under new weights, today's first"),
+    "prompts_at_once": (None, "prompts in generation at once (as many as there are slots unless given)"),
+    "model": ({}, "other settings of the event model, such as {reward: exponential:2}"),
 }
-"""What a description may say."""
+"""What a description may say: what holds unless it does (`...`: required), and in words."""
 
 
 def advise(
@@ -139,7 +121,7 @@ def advise(
         passes = feeds.updates_of(made)
         checks.integer("updates", updates, 2 * passes, f"train two batches of {passes} updates at least")
 
-    def measured(work: tuple[Any, int]) -> tuple[dict[str, Any], float]:
+    def measured(work: tuple[Any, int]) -> dict[str, float]:
         made, realization = work
         return _measure(made, updates // feeds.updates_of(made), size, seed, realization)
 
@@ -148,31 +130,14 @@ def advise(
     settings = []
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
-        slots = machines * given["slots_per_machine"]
-        steady = all(summary["steady"] for summary, _ in rows)
-        settings.append(Setting(limit, machines, slots, partial, _numbers(rows, size), steady))
-    return Advice(
-        given["trainer"], trainer.limit, _about(trainer, given), share, tuple(settings), realizations, updates
-    )
+        numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        settings.append(Setting(limit, machines, machines * given["slots_per_machine"], partial, numbers))
+    about = _about(trainer, given)
+    return Advice(given["trainer"], trainer.limit, about, share, tuple(settings), realizations, updates)
 
 
-def _numbers(rows: Sequence[tuple[dict[str, Any], float]], size: int) -> dict[str, np.ndarray]:
-    """Numbers of each realization from its summary."""
-    read = {
-        "seconds": lambda s: s["seconds_per_update"],
-        "tokens": lambda s: s["throughput"] * size * s["mean_length_trained"],
-        "idle": lambda s: 1.0 - s["generator_utilization"],
-        "waiting": lambda s: 1.0 - s["trainer_utilization"],
-        "staleness": lambda s: s["token_staleness"],
-        "dropped": lambda s: s["dropped_fraction"],
-        "kept_length": lambda s: s["mean_length_trained"] / s["mean_length_generated"],
-    }
-    numbers = {name: np.array([get(summary) for summary, _ in rows]) for name, get in read.items()}
-    return {**numbers, "p99": np.array([p99 for _, p99 in rows])}
-
-
-def _measure(system: Any, batches: int, size: int, seed: int, realization: int) -> tuple[dict[str, Any], float]:
-    """The summary of one realization, and the 99th percentile of the staleness of its trained tokens."""
+def _measure(system: Any, batches: int, size: int, seed: int, realization: int) -> dict[str, float]:
+    """Numbers of one realization, as `Setting` has them."""
     from asyncsim.systems import _record, _summary
 
     warm = _summary.warm_up(system, batches, size)
@@ -180,8 +145,18 @@ def _measure(system: Any, batches: int, size: int, seed: int, realization: int) 
     version, _, work, _ = _record.trained(state, TOKENS)
     stale = (state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version)[warm:]
     cells = np.bincount(stale.ravel().astype(np.int64), np.broadcast_to(work[warm:, ..., None], stale.shape).ravel())
-    total = np.cumsum(cells)
-    return _summary.summary(system, state), float(np.searchsorted(total, 0.99 * total[-1] * (1.0 - 1e-12)))
+    total, s = np.cumsum(cells), _summary.summary(system, state)
+    return {
+        "seconds": s["seconds_per_update"],
+        "tokens": s["throughput"] * size * s["mean_length_trained"],
+        "idle": 1.0 - s["generator_utilization"],
+        "waiting": 1.0 - s["trainer_utilization"],
+        "staleness": s["token_staleness"],
+        "p99": float(np.searchsorted(total, 0.99 * total[-1] * (1.0 - 1e-12))),
+        "dropped": s["dropped_fraction"],
+        "kept_length": s["mean_length_trained"] / s["mean_length_generated"],
+        "steady": float(s["steady"]),
+    }
 
 
 def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -191,54 +166,41 @@ def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         near = inside or difflib.get_close_matches(str(name), FIELDS, n=1, cutoff=0.5)
         remedy = f"did you mean {near[0]}?" if near else "see docs/which-limit.md for what each field means"
         checks.require(name in FIELDS, "field of the system", name, f"one of {', '.join(FIELDS)}", remedy)
-    for name, field in FIELDS.items():
-        checks.require(field.default is not ... or name in rows, name, None, "given", f"say it: {field.words}")
-    given = {name: rows.get(name, field.default) for name, field in FIELDS.items()}
+    for name, (usual, words) in FIELDS.items():
+        checks.require(usual is not ... or name in rows, name, None, "given", f"say it: {words}")
+    given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     checks.one_of("trainer", given["trainer"], TRAINERS, "name the trainer whose limit it is")
-    for name in ("slots_per_machine", "prompts_per_batch", "samples_per_prompt", "publish_every"):
-        given[name] = checks.integer(name, given[name], 1, FIELDS[name].words, checks.LARGEST)
-    if given["prompts_at_once"] is not None:
-        checks.integer("prompts_at_once", given["prompts_at_once"], 1, FIELDS["prompts_at_once"].words)
-    given["sync_seconds"] = checks.real("sync_seconds", given["sync_seconds"], FIELDS["sync_seconds"].words, 0.0)
-    for name in ("response_lengths", "train_seconds"):
-        given[name] = _law(name, given[name], folder)
     trainer = TRAINERS[given["trainer"]]
-    several = {name: _several(name, given[name]) for name, field in FIELDS.items() if field.varies}
-    for number in several["machines"]:
-        checks.integer("machines", number, 1, FIELDS["machines"].words)
-    limits = several["staleness_limit"] if given["staleness_limit"] is not None else list(trainer.limits)
+    fixed = [trainer.partial] if isinstance(trainer.partial, bool) else [True, False]
+    given["staleness_limit"] = trainer.limits if given["staleness_limit"] is None else given["staleness_limit"]
+    given["partial_rollouts"] = fixed[:1] if given["partial_rollouts"] is None else given["partial_rollouts"]
+    for name in ("machines", "staleness_limit", "partial_rollouts"):
+        given[name] = list(given[name]) if isinstance(given[name], (list, tuple)) else [given[name]]
+        different = bool(given[name]) and len(set(given[name])) == len(given[name])
+        checks.require(different, name, given[name], "one value or different ones", FIELDS[name][1])
+    counts = [(name, given[name]) for name in ("slots_per_machine", "prompts_per_batch", "samples_per_prompt")]
+    counts += [("publish_every", given["publish_every"]), *(("machines", number) for number in given["machines"])]
+    counts += [("prompts_at_once", given["prompts_at_once"])] if given["prompts_at_once"] is not None else []
+    for name, number in counts:
+        checks.integer(name, number, 1, FIELDS[name][1], checks.LARGEST)
     remedy = f"give {trainer.limit} in {given['trainer']}'s own unit"
-    several["staleness_limit"] = sorted({checks.real("staleness_limit", each, remedy, 0.0) for each in limits})
-    fixed = trainer.partial if isinstance(trainer.partial, bool) else None
-    if given["partial_rollouts"] is None:
-        several["partial_rollouts"] = [True] if fixed is None else [fixed]
-    for value in several["partial_rollouts"]:
-        checks.boolean("partial_rollouts", value, FIELDS["partial_rollouts"].words)
-        bound, remedy = f"{fixed} for {given['trainer']}", "the trainer has no other way; leave the field out"
-        checks.require(fixed is None or value == fixed, "partial_rollouts", value, bound, remedy)
-    model, remedy = given["model"] or {}, "write model: {reward: exponential:2}"
-    checks.require(isinstance(model, Mapping), "model", model, "settings of the event model by name", remedy)
-    given["tokens_per_second"] = _speeds(given["tokens_per_second"])
-    return {**given, **several}
-
-
-def _several(name: str, value: Any) -> list[Any]:
-    values = value if isinstance(value, (list, tuple)) else [value]
-    remedy = "give each value once, today's first"
-    checks.require(bool(values) and len(set(values)) == len(values), name, value, "one value or different ones", remedy)
-    return list(values)
-
-
-def _law(name: str, value: Any, folder: Path) -> Law:
-    """A distribution, or the numbers of a file beside the description."""
-    if isinstance(value, str) and FILE.search(value):
-        return from_file(name, str(folder / value.removeprefix("@")))
-    return as_law(name, value)
+    given["staleness_limit"] = sorted(checks.real("staleness_limit", x, remedy, 0.0) for x in given["staleness_limit"])
+    for value in given["partial_rollouts"]:
+        checks.boolean("partial_rollouts", value, FIELDS["partial_rollouts"][1])
+        bound, remedy = f"{fixed[0]} for {given['trainer']}", "the trainer has no other way; leave the field out"
+        checks.require(value in fixed, "partial_rollouts", value, bound, remedy)
+    given["sync_seconds"] = checks.real("sync_seconds", given["sync_seconds"], FIELDS["sync_seconds"][1], 0.0)
+    for name in ("response_lengths", "train_seconds"):
+        value = given[name]
+        file = isinstance(value, str) and FILE.search(value)
+        given[name] = from_file(name, str(folder / value.removeprefix("@"))) if file else as_law(name, value)
+    checks.require(isinstance(given["model"], Mapping), "model", given["model"], "a mapping", FIELDS["model"][1])
+    return {**given, "tokens_per_second": _speeds(given["tokens_per_second"])}
 
 
 def _speeds(value: Any) -> tuple[list[int], list[float]]:
     """Tokens a second of one response by the responses that its machine writes, ascending."""
-    name, remedy = "tokens_per_second", FIELDS["tokens_per_second"].words
+    name, remedy = "tokens_per_second", FIELDS["tokens_per_second"][1]
     if not isinstance(value, Mapping):
         return [1], [checks.real(name, value, remedy, 0.0, open_low=True)]
     checks.require(bool(value), name, value, "a table with a row at least", remedy)
@@ -290,7 +252,7 @@ def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: 
         knobs[trainer.partial] = partial
     rows, speeds = given["tokens_per_second"]
     decode = pooled(rows, speeds, machines, given["slots_per_machine"])
-    model = {"slots": slots, "rate": speeds[0], **(given["model"] or {})}
+    model = {"slots": slots, "rate": speeds[0], **given["model"]}
     times = {name: given[f"{field}_seconds"] for name, field in (("train_time", "train"), ("sync_time", "sync"))}
     make = plugins.load("asyncsim.systems", trainer.preset, "system")
     try:
