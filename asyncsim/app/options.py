@@ -97,7 +97,7 @@ OPTIONS = {
     "dry_run": Row(bool, False, "Check the spec, print its header, and stop."),
     "metric": Row(str, notation.TRAINED, "What is compared; see `asyncsim list metrics`.", of="diagnostics"),
     "over": Row(str, "mean", "mean (over updates), end, time, reached, collapse."),
-    "target": Row(float, None, "Value to reach, for --over time and reached (compare: seconds, slot-hours)."),
+    "target": Row(float, None, "Value to reach, for --over time, reached, seconds."),
     "better": Row(str, "higher", "higher or lower values of the metric."),
     "store": Row(str, STORE, "Folder or address of the store."),
     "at": Row(list[str], None, "Measure one claim at another point; repeat for more.", "KEY=VALUE"),

@@ -36,7 +36,7 @@ REFUSED = {
     "no folder": (f"run {SMALL} --json plain/r.json", "--json = 'plain/r.json'", "another folder"),
     "ending": (f"run {SMALL} --plot a.gif", "path = 'a.gif': must be a path ending", "choose one"),
     "live log": (f"run {SMALL} --log tensorboard:{NO}", f"folder = '{NO}/events'", PATH),
-    "results there": (f"run {SMALL} --checkpoint plain", "checkpoint = 'plain': must be a new file", "resume='plain'"),
+    "results there": (f"run {SMALL} --checkpoint plain", "checkpoint = 'plain': must be a new file", "--resume plain"),
     "lengths": (
         f"run {SMALL} --system areal --set system.max_head_offpolicyness=2 --set system.consumer_batch_size=4 "
         "--set system.load=1 --set system.length=@nobody.csv:tokens",
