@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ _UNIT = 100.0
 """Rewards and values are of this size, so that no epsilon of a trainer is seen."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One batch: `[B, T]` each, but `group` and `keep` `[B]`.
 
@@ -58,6 +59,7 @@ def _case(name: str, seed: int, shape: tuple[int, int], ends: str = "", cuts: st
     return Case(name=name, values=values, behind=behind, prior=prior, log_ratio=log_ratio, **known)
 
 
+@cache
 def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Case, ...]:
     """Batches of episodes, the telling ones first."""
     shape = ROWS, STEPS
@@ -75,12 +77,14 @@ def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Cas
     return tuple(found)
 
 
+@cache
 def holes(seed: int) -> Case:
     """Rows of which a tool wrote some tokens."""
     mask = np.array([[1, 1, 0, 0, 1, 1], [1, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0]]) > 0
     return _case("tool tokens inside rows", seed, (ROWS, STEPS), "05 13 25 34", mask=mask)
 
 
+@cache
 def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) -> tuple[Case, ...]:
     """Batches of samples; without ids the samples of a group stand together."""
     n = np.arange(GROUPS * SIZE)
@@ -109,7 +113,15 @@ TRACE: dict[str, Any] = {"form": "advantage", "gamma": 1.0, "lam": 1.0, "boot": 
 TRACE |= {"stop": "terminated", "cut": "either", "told": True, "late": (0, 0), "first": "open", "edge": "shifted"}
 TRACE |= {"valued": True, "behind": "next", "last": "own", "rewards": 0, "minus": 1.0, "sign": 1.0, "pad": "skipped"}
 TRACE |= {"rho": ("one", 1.0), "c": ("one", 1.0), "pg": ("one", 1.0), "c_late": 0, "target": "target", "invert": 1.0}
-GROUP: dict[str, Any] = {"center": "group", "scale": None, "ddof": 1, "power": 1, "order": "ids", "of": "all"}
+GROUP: dict[str, Any] = {
+    "center": "group",
+    "scale": None,
+    "ddof": 1,
+    "power": 1,
+    "order": "ids",
+    "of": "all",
+    "more": False,
+}
 _LAST = {"whiten": None, "over": "mask", "sign": 1.0}
 
 
@@ -172,21 +184,16 @@ def grouped(case: Case, options: Options) -> Array:
     """(reward - center) / scale^power of each sample, on its tokens, `[B, T]`."""
     o = {**GROUP, **_LAST, **options}
     reward, n = case.rewards.sum(1), np.arange(len(case.rewards))
-    groups = {"ids": case.group, "blocks": n // SIZE, "columns": n % SIZE, "mod": n % GROUPS, "G": n // GROUPS}[
-        o["order"]
-    ]
+    orders = {"ids": case.group, "blocks": n // SIZE, "columns": n % SIZE, "mod": n % GROUPS, "long": n // GROUPS}
+    groups = orders[o["order"]]
     counted = case.keep if o["of"] == "kept" else np.ones_like(case.keep)
     out = np.zeros(len(reward))
     for i in n:
         own, every = reward[(groups == groups[i]) & counted], reward[counted]
         others = reward[(groups == groups[i]) & counted & (n != i)]
         kind = o["center"]
-        if kind == "others":
-            center = others.mean() if len(others) else 0.0
-        elif kind == "others over all":
-            center = others.sum() / (len(others) + 1)
-        else:
-            center = {"group": own, "batch": every}[kind].mean() if kind else 0.0
+        pool = {"group": own, "batch": every, "others": others}[kind]
+        center = pool.sum() / (len(pool) + (o["more"] and kind == "others")) if len(pool) else 0.0
         out[i] = reward[i] - center
         if o["scale"]:
             scale = {"group": own, "batch": every}[o["scale"]]
@@ -265,14 +272,14 @@ _GROUPS = (
     Mistake(
         "groups mixed up",
         "group by ids, or reshape in the order in which rows stand",
-        tuple({"order": order} for order in ("blocks", "columns", "mod", "G")),
+        tuple({"order": order} for order in ("blocks", "columns", "mod", "long")),
     ),
     Mistake(
         "statistics taken after filtering",
         "take mean and deviation of the whole group first; a sample without any reward may be left out",
         ({"of": "kept"},),
     ),
-    Mistake("others divided by N", "divide the sum of the others by N - 1", ({"center": "others over all"},)),
+    Mistake("others divided by N", "divide the sum of the others by N - 1", ({"more": True},)),
     Mistake("divided by the variance", "take the square root", ({"power": 2},)),
     _SIGN,
 )
@@ -299,6 +306,13 @@ def _ratios(o: Options) -> tuple[Mistake, ...]:
     )
 
 
+@lru_cache(maxsize=20_000)
+def _value(case: Case, options: frozenset[tuple[str, Any]]) -> Array:
+    o = dict(options)
+    with np.errstate(all="ignore"):
+        return grouped(case, o) if "center" in o else traced(case, o)
+
+
 class Entry(NamedTuple):
     """An advantage: its name, the options that make it, and its mistakes."""
 
@@ -313,8 +327,7 @@ class Entry(NamedTuple):
 
     def value(self, case: Case) -> Array:
         """The advantage on a batch, `[B, T]`."""
-        with np.errstate(all="ignore"):
-            return (grouped if "center" in self.options else traced)(case, self.options)
+        return _value(case, frozenset(self.options.items()))
 
 
 _WHITENED = {"_whitened": "sample", "_whitened_population": "population"}

@@ -258,15 +258,10 @@ def _fits(subject: Subject, columns: Mapping[Way, list[Array]], cases: Sequence[
         return all(not _off(x, entry.value(case), case.mask, tolerance).any() for case, x in pairs)
 
     for many in range(3):
-        found, firsts = [], {}
+        found = []
         for way, column in columns.items():
-            for entry in catalogue.entries(subject.family, subject.base(way), subject.every, many):
-                # The first batch tells most of them; ways share its numbers.
-                options = frozenset(entry.options.items())
-                if options not in firsts:
-                    firsts[options] = entry.value(cases[0])
-                near = not _off(column[0], firsts[options], cases[0].mask, tolerance).any()
-                found += [Fit(way, entry)] if near and gives(entry, column) else []
+            every = catalogue.entries(subject.family, subject.base(way), subject.every, many)
+            found += [Fit(way, entry) for entry in every if gives(entry, column)]
         if found:
             return found
     return []
