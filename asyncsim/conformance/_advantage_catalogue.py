@@ -231,6 +231,9 @@ _BEYOND = "hand over V of the observation behind the last step, times 1 - done o
 _LIMIT = "close V(t+1) by terminated alone, the trace by terminated or truncated"
 _TRUNCATE = "the error has min(rho_bar, ratio), the trace min(c_bar, ratio)"
 _PLACE = "store a reward beside the action that earned it"
+_V, _T = {"boot": (0, 0)}, {"carry": (0, 1)}
+_ORDERS = tuple({"order": order} for order in ("blocks", "columns", "mod", "long"))
+_WHOLE = "take mean and deviation of the whole group first; only a sample without any reward may be left out"
 _SIGN = Mistake("sign reversed", "subtract the baseline from the reward", ({"sign": -1.0},))
 _ENDS = (
     Mistake("dones one slot late", _DONES, _late(1)),
@@ -249,11 +252,7 @@ _FINAL = Mistake("value of the next episode at a cut", "use V of the final obser
 _ALWAYS = (
     Mistake("rewards one slot late", _PLACE, ({"rewards": 1},)),
     Mistake("rewards one slot early", _PLACE, ({"rewards": -1},)),
-    Mistake(
-        "gamma missing",
-        "discount V(t+1) and the trace by gamma",
-        ({"boot": (0, 0), "carry": (0, 1)}, {"boot": (0, 0)}, {"carry": (0, 1)}),
-    ),
+    Mistake("gamma missing", "discount V(t+1) and the trace by gamma", ({**_V, **_T}, _V, _T)),
     _SIGN,
 )
 _VALUES = (
@@ -269,16 +268,8 @@ _PADDING = Mistake("padding counted", _MASKED, ({"pad": "counted"}, {"pad": "beh
 _LEFT = Mistake("value behind the last step ignored", _BEYOND, ({"last": "none"}, {"edge": "closed"}))
 _WHITE = Mistake("padding counted", "standardize over generated tokens", ({"over": "all"},))
 _GROUPS = (
-    Mistake(
-        "groups mixed up",
-        "group by ids, or reshape in the order in which rows stand",
-        tuple({"order": order} for order in ("blocks", "columns", "mod", "long")),
-    ),
-    Mistake(
-        "statistics taken after filtering",
-        "take mean and deviation of the whole group first; a sample without any reward may be left out",
-        ({"of": "kept"},),
-    ),
+    Mistake("groups mixed up", "group by ids, or reshape in the order in which rows stand", _ORDERS),
+    Mistake("statistics taken after filtering", _WHOLE, ({"of": "kept"},)),
     Mistake("others divided by N", "divide the sum of the others by N - 1", ({"more": True},)),
     Mistake("divided by the variance", "take the square root", ({"power": 2},)),
     _SIGN,
@@ -330,56 +321,48 @@ class Entry(NamedTuple):
         return _value(case, frozenset(self.options.items()))
 
 
-_WHITENED = {"_whitened": "sample", "_whitened_population": "population"}
-_GROUPED: dict[str, Options] = {
-    "group_mean": {"center": "group"},
-    "leave_one_out": {"center": "others"},
-    "group_std": {"center": "group", "scale": "group"},
-    "group_std_population": {"center": "group", "scale": "group", "ddof": 0},
-    "group_mean_batch_std": {"center": "group", "scale": "batch"},
-    "group_mean_batch_std_population": {"center": "group", "scale": "batch", "ddof": 0},
-    "batch_mean": {"center": "batch"},
-    "batch_std": {"center": "batch", "scale": "batch"},
-    "batch_std_population": {"center": "batch", "scale": "batch", "ddof": 0},
-}
-_TRACES: dict[str, dict[str, Options]] = {
-    "group": _GROUPED,
-    "returns": {"returns_to_go": {}},
-    "gae": {"gae": {}, "lambda_returns": {"form": "targets"}},
-    "values": {
-        "monte_carlo": {},
-        "td_error": {"lam": 0.0},
-        "returns_to_go": {"form": "targets"},
-        "td_targets": {"form": "targets", "lam": 0.0},
+_TARGETS = {"form": "targets"}
+RIGHT: dict[str, dict[str, tuple[str, Options]]] = {
+    # by family and name: what it is, and the options that make it
+    "gae": {
+        "gae": ("sum over k of (gamma lambda)^k (r + gamma V' - V)", {}),
+        "lambda_returns": ("GAE plus values, the targets of a critic", _TARGETS),
     },
-    "v_trace": {"v_trace": {"form": "pg"}, "v_trace_targets": {"form": "targets"}, "v_trace_corrections": {}},
+    "returns": {"returns_to_go": ("discounted rewards to the end of the episode, or to a value behind", {})},
+    "values": {
+        "monte_carlo": ("discounted rewards to the end, or to a value behind, minus the value (GAE at lambda 1)", {}),
+        "td_error": ("r + gamma V' - V (GAE at lambda 0)", {"lam": 0.0}),
+        "returns_to_go": ("discounted rewards to the end of the episode, or to a value behind", _TARGETS),
+        "td_targets": ("r + gamma V'", {**_TARGETS, "lam": 0.0}),
+    },
+    "v_trace": {
+        "v_trace": ("rho (r + gamma v' - V), v' the V-trace target of the next step", {"form": "pg"}),
+        "v_trace_targets": ("V-trace targets v of a critic", _TARGETS),
+        "v_trace_corrections": ("V-trace targets minus values, v - V", {}),
+    },
+    "group": {
+        "group_mean": ("reward minus the mean of its group", {}),
+        "leave_one_out": ("reward minus the mean of the others of its group", {"center": "others"}),
+        "batch_mean": ("reward minus the mean of the batch", {"center": "batch"}),
+    },
 }
-WORDS = {
-    "gae": "sum over k of (gamma lambda)^k (r + gamma V' - V)",
-    "lambda_returns": "GAE plus values, the targets of a critic",
-    "returns_to_go": "discounted rewards to the end of the episode, or to a value behind the last step",
-    "monte_carlo": "discounted rewards to the end, minus the value (GAE at lambda 1)",
-    "td_error": "r + gamma V' - V (GAE at lambda 0)",
-    "td_targets": "r + gamma V'",
-    "v_trace": "rho (r + gamma v' - V), v' the V-trace target of the next step",
-    "v_trace_targets": "V-trace targets v of a critic",
-    "v_trace_corrections": "V-trace targets minus values, v - V",
-    "group_mean": "reward minus the mean of its group",
-    "leave_one_out": "reward minus the mean of the others of its group",
-    "group_std": "reward minus the mean of its group, divided by its deviation (N - 1)",
-    "group_std_population": "reward minus the mean of its group, divided by its deviation (N)",
-    "group_mean_batch_std": "reward minus the mean of its group, divided by the deviation of the batch (N - 1)",
-    "group_mean_batch_std_population": "reward minus the mean of its group, divided by the deviation of the batch (N)",
-    "batch_mean": "reward minus the mean of the batch",
-    "batch_std": "reward minus the mean of the batch, divided by its deviation (N - 1)",
-    "batch_std_population": "reward minus the mean of the batch, divided by its deviation (N)",
+_SCALED = {
+    "group_std": ("group_mean", "group"),
+    "group_mean_batch_std": ("group_mean", "batch"),
+    "batch_std": ("batch_mean", "batch"),
 }
-WORDS |= {
-    name + ending: f"{words}; standardized over the batch ({'N - 1' if kind == 'sample' else 'N'})"
-    for name, words in tuple(WORDS.items())
-    if "_std" not in name and not name.startswith("batch")
-    for ending, kind in _WHITENED.items()
-}
+for _name, (_of, _scale) in _SCALED.items():
+    for _ending, _ddof in (("", 1), ("_population", 0)):
+        _words = f"{RIGHT['group'][_of][0]}, divided by the deviation of the {_scale} (N{' - 1' * _ddof})"
+        _scaled = {**RIGHT["group"][_of][1], "scale": _scale, "ddof": _ddof}
+        RIGHT["group"][_name + _ending] = _words, _scaled
+for _family in RIGHT.values():
+    for _name, (_words, _options) in tuple(_family.items()):
+        if "scale" not in _options and _name != "batch_mean":
+            for _ending, _kind, _n in (("", "sample", "N - 1"), ("_population", "population", "N")):
+                _white = f"{_words}; standardized over the batch ({_n})", {**_options, "whiten": _kind}
+                _family[f"{_name}_whitened{_ending}"] = _white
+WORDS = {name: words for family in RIGHT.values() for name, (words, _) in family.items()}
 """Every advantage by name, in words."""
 _EVERY = (*_ENDS, _NEXT, *_CUTS, _OPEN, _FINAL, *_ALWAYS, *_VALUES, _LEFT, _PADDING, *_GROUPS, *_ratios(TRACE))
 NAMES = tuple(dict.fromkeys(mistake.name for mistake in _EVERY))
@@ -387,8 +370,7 @@ NAMES = tuple(dict.fromkeys(mistake.name for mistake in _EVERY))
 
 
 def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Iterator[Entry]:
-    """Advantages of a family with so many mistakes, of those that its arguments make possible."""
-    masked = "mask" in roles
+    """Advantages of a family with so many mistakes, of those that its arguments make possible; of two, the plainest."""
     known = [*_GROUPS] if family == "group" else [*_ALWAYS]
     if family != "group":
         own = base["behind"] == "own"
@@ -397,14 +379,11 @@ def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Ite
         known += [_FINAL] if own else [_LEFT] if base["last"] == "own" else []
         known += _VALUES if "values" in roles else ()
         known += _ratios(base) if family == "v_trace" else ()
-        known += [_PADDING] if masked else []
-    for name, form in _TRACES[family].items():
-        for ending, whiten in {"": None, **_WHITENED}.items():
-            if name + ending not in WORDS:
-                continue
-            options = {**base, **form, "whiten": whiten}
-            for chosen in itertools.combinations(known + [_WHITE] * (masked and whiten is not None), many):
-                for changes in itertools.product(*(mistake.changes for mistake in chosen)):
-                    if sum(map(len, changes)) == len({key for change in changes for key in change}):
-                        merged = {key: value for change in changes for key, value in change.items()}
-                        yield Entry(name + ending, {**options, **merged}, chosen)
+        known += [_PADDING] if "mask" in roles else []
+    for name, (_, form) in RIGHT[family].items():
+        white = [_WHITE] * ("mask" in roles and "whiten" in form)
+        for chosen in itertools.combinations(known + white, many if many < 2 or "whiten" not in form else 0):
+            for changes in itertools.product(*(m.changes if many < 2 else m.changes[:1] for m in chosen)):
+                if sum(map(len, changes)) == len({key for change in changes for key in change}):
+                    merged = {key: value for change in changes for key, value in change.items()}
+                    yield Entry(name, {**base, **form, **merged}, chosen)
