@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ _UNIT = 100.0
 """Rewards and values are of this size, so that no epsilon of a trainer is seen."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One batch: `[B, T]` each, but `group` and `keep` `[B]`.
 
@@ -58,6 +59,7 @@ def _case(name: str, seed: int, shape: tuple[int, int], ends: str = "", cuts: st
     return Case(name=name, values=values, behind=behind, prior=prior, log_ratio=log_ratio, **known)
 
 
+@cache
 def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Case, ...]:
     """Batches of episodes, the telling ones first."""
     shape = ROWS, STEPS
@@ -75,12 +77,14 @@ def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Cas
     return tuple(found)
 
 
+@cache
 def holes(seed: int) -> Case:
     """Rows of which a tool wrote some tokens."""
     mask = np.array([[1, 1, 0, 0, 1, 1], [1, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0]]) > 0
     return _case("tool tokens inside rows", seed, (ROWS, STEPS), "05 13 25 34", mask=mask)
 
 
+@cache
 def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) -> tuple[Case, ...]:
     """Batches of samples; without ids the samples of a group stand together."""
     n = np.arange(GROUPS * SIZE)
@@ -109,7 +113,15 @@ TRACE: dict[str, Any] = {"form": "advantage", "gamma": 1.0, "lam": 1.0, "boot": 
 TRACE |= {"stop": "terminated", "cut": "either", "told": True, "late": (0, 0), "first": "open", "edge": "shifted"}
 TRACE |= {"valued": True, "behind": "next", "last": "own", "rewards": 0, "minus": 1.0, "sign": 1.0, "pad": "skipped"}
 TRACE |= {"rho": ("one", 1.0), "c": ("one", 1.0), "pg": ("one", 1.0), "c_late": 0, "target": "target", "invert": 1.0}
-GROUP: dict[str, Any] = {"center": "group", "scale": None, "ddof": 1, "power": 1, "order": "ids", "of": "all"}
+GROUP: dict[str, Any] = {
+    "center": "group",
+    "scale": None,
+    "ddof": 1,
+    "power": 1,
+    "order": "ids",
+    "of": "all",
+    "more": False,
+}
 _LAST = {"whiten": None, "over": "mask", "sign": 1.0}
 
 
@@ -172,21 +184,16 @@ def grouped(case: Case, options: Options) -> Array:
     """(reward - center) / scale^power of each sample, on its tokens, `[B, T]`."""
     o = {**GROUP, **_LAST, **options}
     reward, n = case.rewards.sum(1), np.arange(len(case.rewards))
-    groups = {"ids": case.group, "blocks": n // SIZE, "columns": n % SIZE, "mod": n % GROUPS, "G": n // GROUPS}[
-        o["order"]
-    ]
+    orders = {"ids": case.group, "blocks": n // SIZE, "columns": n % SIZE, "mod": n % GROUPS, "long": n // GROUPS}
+    groups = orders[o["order"]]
     counted = case.keep if o["of"] == "kept" else np.ones_like(case.keep)
     out = np.zeros(len(reward))
     for i in n:
         own, every = reward[(groups == groups[i]) & counted], reward[counted]
         others = reward[(groups == groups[i]) & counted & (n != i)]
         kind = o["center"]
-        if kind == "others":
-            center = others.mean() if len(others) else 0.0
-        elif kind == "others over all":
-            center = others.sum() / (len(others) + 1)
-        else:
-            center = {"group": own, "batch": every}[kind].mean() if kind else 0.0
+        pool = {"group": own, "batch": every, "others": others}[kind]
+        center = pool.sum() / (len(pool) + (o["more"] and kind == "others")) if len(pool) else 0.0
         out[i] = reward[i] - center
         if o["scale"]:
             scale = {"group": own, "batch": every}[o["scale"]]
@@ -224,6 +231,9 @@ _BEYOND = "hand over V of the observation behind the last step, times 1 - done o
 _LIMIT = "close V(t+1) by terminated alone, the trace by terminated or truncated"
 _TRUNCATE = "the error has min(rho_bar, ratio), the trace min(c_bar, ratio)"
 _PLACE = "store a reward beside the action that earned it"
+_V, _T = {"boot": (0, 0)}, {"carry": (0, 1)}
+_ORDERS = tuple({"order": order} for order in ("blocks", "columns", "mod", "long"))
+_WHOLE = "take mean and deviation of the whole group first; only a sample without any reward may be left out"
 _SIGN = Mistake("sign reversed", "subtract the baseline from the reward", ({"sign": -1.0},))
 _ENDS = (
     Mistake("dones one slot late", _DONES, _late(1)),
@@ -242,11 +252,7 @@ _FINAL = Mistake("value of the next episode at a cut", "use V of the final obser
 _ALWAYS = (
     Mistake("rewards one slot late", _PLACE, ({"rewards": 1},)),
     Mistake("rewards one slot early", _PLACE, ({"rewards": -1},)),
-    Mistake(
-        "gamma missing",
-        "discount V(t+1) and the trace by gamma",
-        ({"boot": (0, 0), "carry": (0, 1)}, {"boot": (0, 0)}, {"carry": (0, 1)}),
-    ),
+    Mistake("gamma missing", "discount V(t+1) and the trace by gamma", ({**_V, **_T}, _V, _T)),
     _SIGN,
 )
 _VALUES = (
@@ -262,17 +268,9 @@ _PADDING = Mistake("padding counted", _MASKED, ({"pad": "counted"}, {"pad": "beh
 _LEFT = Mistake("value behind the last step ignored", _BEYOND, ({"last": "none"}, {"edge": "closed"}))
 _WHITE = Mistake("padding counted", "standardize over generated tokens", ({"over": "all"},))
 _GROUPS = (
-    Mistake(
-        "groups mixed up",
-        "group by ids, or reshape in the order in which rows stand",
-        tuple({"order": order} for order in ("blocks", "columns", "mod", "G")),
-    ),
-    Mistake(
-        "statistics taken after filtering",
-        "take mean and deviation of the whole group first; a sample without any reward may be left out",
-        ({"of": "kept"},),
-    ),
-    Mistake("others divided by N", "divide the sum of the others by N - 1", ({"center": "others over all"},)),
+    Mistake("groups mixed up", "group by ids, or reshape in the order in which rows stand", _ORDERS),
+    Mistake("statistics taken after filtering", _WHOLE, ({"of": "kept"},)),
+    Mistake("others divided by N", "divide the sum of the others by N - 1", ({"more": True},)),
     Mistake("divided by the variance", "take the square root", ({"power": 2},)),
     _SIGN,
 )
@@ -299,6 +297,13 @@ def _ratios(o: Options) -> tuple[Mistake, ...]:
     )
 
 
+@lru_cache(maxsize=20_000)
+def _value(case: Case, options: frozenset[tuple[str, Any]]) -> Array:
+    o = dict(options)
+    with np.errstate(all="ignore"):
+        return grouped(case, o) if "center" in o else traced(case, o)
+
+
 class Entry(NamedTuple):
     """An advantage: its name, the options that make it, and its mistakes."""
 
@@ -313,60 +318,51 @@ class Entry(NamedTuple):
 
     def value(self, case: Case) -> Array:
         """The advantage on a batch, `[B, T]`."""
-        with np.errstate(all="ignore"):
-            return (grouped if "center" in self.options else traced)(case, self.options)
+        return _value(case, frozenset(self.options.items()))
 
 
-_WHITENED = {"_whitened": "sample", "_whitened_population": "population"}
-_GROUPED: dict[str, Options] = {
-    "group_mean": {"center": "group"},
-    "leave_one_out": {"center": "others"},
-    "group_std": {"center": "group", "scale": "group"},
-    "group_std_population": {"center": "group", "scale": "group", "ddof": 0},
-    "group_mean_batch_std": {"center": "group", "scale": "batch"},
-    "group_mean_batch_std_population": {"center": "group", "scale": "batch", "ddof": 0},
-    "batch_mean": {"center": "batch"},
-    "batch_std": {"center": "batch", "scale": "batch"},
-    "batch_std_population": {"center": "batch", "scale": "batch", "ddof": 0},
-}
-_TRACES: dict[str, dict[str, Options]] = {
-    "group": _GROUPED,
-    "returns": {"returns_to_go": {}},
-    "gae": {"gae": {}, "lambda_returns": {"form": "targets"}},
-    "values": {
-        "monte_carlo": {},
-        "td_error": {"lam": 0.0},
-        "returns_to_go": {"form": "targets"},
-        "td_targets": {"form": "targets", "lam": 0.0},
+_TARGETS = {"form": "targets"}
+RIGHT: dict[str, dict[str, tuple[str, Options]]] = {
+    # by family and name: what it is, and the options that make it
+    "gae": {
+        "gae": ("sum over k of (gamma lambda)^k (r + gamma V' - V)", {}),
+        "lambda_returns": ("GAE plus values, the targets of a critic", _TARGETS),
     },
-    "v_trace": {"v_trace": {"form": "pg"}, "v_trace_targets": {"form": "targets"}, "v_trace_corrections": {}},
+    "returns": {"returns_to_go": ("discounted rewards to the end of the episode, or to a value behind", {})},
+    "values": {
+        "monte_carlo": ("discounted rewards to the end, or to a value behind, minus the value (GAE at lambda 1)", {}),
+        "td_error": ("r + gamma V' - V (GAE at lambda 0)", {"lam": 0.0}),
+        "returns_to_go": ("discounted rewards to the end of the episode, or to a value behind", _TARGETS),
+        "td_targets": ("r + gamma V'", {**_TARGETS, "lam": 0.0}),
+    },
+    "v_trace": {
+        "v_trace": ("rho (r + gamma v' - V), v' the V-trace target of the next step", {"form": "pg"}),
+        "v_trace_targets": ("V-trace targets v of a critic", _TARGETS),
+        "v_trace_corrections": ("V-trace targets minus values, v - V", {}),
+    },
+    "group": {
+        "group_mean": ("reward minus the mean of its group", {}),
+        "leave_one_out": ("reward minus the mean of the others of its group", {"center": "others"}),
+        "batch_mean": ("reward minus the mean of the batch", {"center": "batch"}),
+    },
 }
-WORDS = {
-    "gae": "sum over k of (gamma lambda)^k (r + gamma V' - V)",
-    "lambda_returns": "GAE plus values, the targets of a critic",
-    "returns_to_go": "discounted rewards to the end of the episode, or to a value behind the last step",
-    "monte_carlo": "discounted rewards to the end, minus the value (GAE at lambda 1)",
-    "td_error": "r + gamma V' - V (GAE at lambda 0)",
-    "td_targets": "r + gamma V'",
-    "v_trace": "rho (r + gamma v' - V), v' the V-trace target of the next step",
-    "v_trace_targets": "V-trace targets v of a critic",
-    "v_trace_corrections": "V-trace targets minus values, v - V",
-    "group_mean": "reward minus the mean of its group",
-    "leave_one_out": "reward minus the mean of the others of its group",
-    "group_std": "reward minus the mean of its group, divided by its deviation (N - 1)",
-    "group_std_population": "reward minus the mean of its group, divided by its deviation (N)",
-    "group_mean_batch_std": "reward minus the mean of its group, divided by the deviation of the batch (N - 1)",
-    "group_mean_batch_std_population": "reward minus the mean of its group, divided by the deviation of the batch (N)",
-    "batch_mean": "reward minus the mean of the batch",
-    "batch_std": "reward minus the mean of the batch, divided by its deviation (N - 1)",
-    "batch_std_population": "reward minus the mean of the batch, divided by its deviation (N)",
+_SCALED = {
+    "group_std": ("group_mean", "group"),
+    "group_mean_batch_std": ("group_mean", "batch"),
+    "batch_std": ("batch_mean", "batch"),
 }
-WORDS |= {
-    name + ending: f"{words}; standardized over the batch ({'N - 1' if kind == 'sample' else 'N'})"
-    for name, words in tuple(WORDS.items())
-    if "_std" not in name and not name.startswith("batch")
-    for ending, kind in _WHITENED.items()
-}
+for _name, (_of, _scale) in _SCALED.items():
+    for _ending, _ddof in (("", 1), ("_population", 0)):
+        _words = f"{RIGHT['group'][_of][0]}, divided by the deviation of the {_scale} (N{' - 1' * _ddof})"
+        _scaled = {**RIGHT["group"][_of][1], "scale": _scale, "ddof": _ddof}
+        RIGHT["group"][_name + _ending] = _words, _scaled
+for _family in RIGHT.values():
+    for _name, (_words, _options) in tuple(_family.items()):
+        if "scale" not in _options and _name != "batch_mean":
+            for _ending, _kind, _n in (("", "sample", "N - 1"), ("_population", "population", "N")):
+                _white = f"{_words}; standardized over the batch ({_n})", {**_options, "whiten": _kind}
+                _family[f"{_name}_whitened{_ending}"] = _white
+WORDS = {name: words for family in RIGHT.values() for name, (words, _) in family.items()}
 """Every advantage by name, in words."""
 _EVERY = (*_ENDS, _NEXT, *_CUTS, _OPEN, _FINAL, *_ALWAYS, *_VALUES, _LEFT, _PADDING, *_GROUPS, *_ratios(TRACE))
 NAMES = tuple(dict.fromkeys(mistake.name for mistake in _EVERY))
@@ -374,8 +370,7 @@ NAMES = tuple(dict.fromkeys(mistake.name for mistake in _EVERY))
 
 
 def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Iterator[Entry]:
-    """Advantages of a family with so many mistakes, of those that its arguments make possible."""
-    masked = "mask" in roles
+    """Advantages of a family with so many mistakes, of those that its arguments make possible; of two, the plainest."""
     known = [*_GROUPS] if family == "group" else [*_ALWAYS]
     if family != "group":
         own = base["behind"] == "own"
@@ -384,14 +379,11 @@ def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Ite
         known += [_FINAL] if own else [_LEFT] if base["last"] == "own" else []
         known += _VALUES if "values" in roles else ()
         known += _ratios(base) if family == "v_trace" else ()
-        known += [_PADDING] if masked else []
-    for name, form in _TRACES[family].items():
-        for ending, whiten in {"": None, **_WHITENED}.items():
-            if name + ending not in WORDS:
-                continue
-            options = {**base, **form, "whiten": whiten}
-            for chosen in itertools.combinations(known + [_WHITE] * (masked and whiten is not None), many):
-                for changes in itertools.product(*(mistake.changes for mistake in chosen)):
-                    if sum(map(len, changes)) == len({key for change in changes for key in change}):
-                        merged = {key: value for change in changes for key, value in change.items()}
-                        yield Entry(name + ending, {**options, **merged}, chosen)
+        known += [_PADDING] if "mask" in roles else []
+    for name, (_, form) in RIGHT[family].items():
+        white = [_WHITE] * ("mask" in roles and "whiten" in form)
+        for chosen in itertools.combinations(known + white, many if many < 2 or "whiten" not in form else 0):
+            for changes in itertools.product(*(m.changes if many < 2 else m.changes[:1] for m in chosen)):
+                if sum(map(len, changes)) == len({key for change in changes for key in change}):
+                    merged = {key: value for change in changes for key, value in change.items()}
+                    yield Entry(name, {**base, **form, **merged}, chosen)

@@ -36,7 +36,7 @@ _NAMES = {
     "rho": "rho_bar rho_thresh rho_threshold rho_max clip_rho clip_rho_threshold max_rho",
     "c": "c_bar c_thresh c_threshold c_max clip_c clip_c_threshold max_c",
     "pg": "pg_rho_bar clip_pg_rho clip_pg_rho_threshold",
-    "keep": "keep kept keep_mask valid valid_mask is_valid accepted selected",
+    "keep": "keep kept keep_mask accepted selected",
     "size": "n_samples samples_per_group",
 }
 _BY_NAME = {name: role for role, names in _NAMES.items() for name in names.split()}
@@ -45,7 +45,7 @@ _FLAGS = ("dones", "going", "starts", "last_done", "terminated", "truncated", "d
 LAYOUTS = ("rows", "time", "row")
 Way = tuple[str, ...]
 DONES = ("after", "before")
-_EDGES = ("missing epsilon", "NaN for a group of one", "NaN on padding", "inputs changed in place", "unknown")
+_EDGES = ("missing epsilon", "NaN for a group of one", "NaN on padding", "inputs changed in place")
 NAMES = (*catalogue.NAMES, *_EDGES)
 """Findings that a caller may allow."""
 
@@ -59,9 +59,7 @@ class Subject:
     def __init__(self, fn: Callable[..., Any], gamma: float | None, lam: float | None, dones: str | None) -> None:
         own = {name: x for name, x in (("gamma", gamma), ("lam", lam)) if x is not None}
         self.fn, self.settings, self.own, self.changed = fn, _GIVEN | own, frozenset(own), False
-        remedy = (
-            "give a function (rewards, values, dones, gamma, lam) -> advantages, or (rewards, group_ids) -> advantages"
-        )
+        remedy = "give a function of (rewards, values, dones, gamma, lam) or (rewards, group_ids)"
         try:
             parameters = inspect.signature(fn).parameters.values()
         except (TypeError, ValueError) as error:
@@ -160,7 +158,7 @@ class Subject:
             if way in found and not found[way][0]:
                 del found[way]
         failed = "; ".join(list(errors)[:3]) or "nothing of the shape of rewards was returned"
-        remedy = f"it is called with ({', '.join(self.roles)}); arrays as in check_advantage's first lines"
+        remedy = f"it is called with ({', '.join(self.roles)}); arrays are [B, T], [T, B] or [T]"
         checks.require(bool(found), "advantage", failed, "a function that runs on small batches", remedy)
         return found
 
@@ -258,15 +256,10 @@ def _fits(subject: Subject, columns: Mapping[Way, list[Array]], cases: Sequence[
         return all(not _off(x, entry.value(case), case.mask, tolerance).any() for case, x in pairs)
 
     for many in range(3):
-        found, firsts = [], {}
+        found = []
         for way, column in columns.items():
-            for entry in catalogue.entries(subject.family, subject.base(way), subject.every, many):
-                # The first batch tells most of them; ways share its numbers.
-                options = frozenset(entry.options.items())
-                if options not in firsts:
-                    firsts[options] = entry.value(cases[0])
-                near = not _off(column[0], firsts[options], cases[0].mask, tolerance).any()
-                found += [Fit(way, entry)] if near and gives(entry, column) else []
+            every = catalogue.entries(subject.family, subject.base(way), subject.every, many)
+            found += [Fit(way, entry) for entry in every if gives(entry, column)]
         if found:
             return found
     return []
