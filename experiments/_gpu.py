@@ -58,11 +58,12 @@ def carry_out(
                 _device(report, device, quick, say)
             whole, first = clock(), True
             for name, setting in left[:]:
-                known = [row for row in kept["settings"] if row["experiment"] == name] or kept["settings"]
+                known = [row for row in kept["settings"] if row["experiment"] == name]
                 pace = sum(row["seconds"] for row in known) / max(1.0, sum(row["size"] for row in known))
-                # What no budget is long enough for is tried at least when it comes first.
+                # What no budget is long enough for is tried at least when it comes first; sizes of two experiments
+                # say nothing about each other.
                 if clock() + (0.0 if first else pace * _size(setting)) > end:
-                    break
+                    continue
                 about = f"{name} {_contract.digest(setting)}"
                 begun, first = clock(), False
                 rows, reason = _rows(name, setting)
