@@ -45,7 +45,7 @@ PYTHON = (
     "Spec",
 )  # fmt: skip
 """Functions of the package itself, in the order of their page."""
-CHECKS = ("check_loss", "check_metric", "check_admission")
+CHECKS = ("check_loss", "check_advantage", "check_metric", "check_admission")
 """Checks of code from outside."""
 
 

@@ -54,6 +54,14 @@ EXAMPLES = {
     "telemetry": ("docs/diagnose.md", "ess_ratio", "[1.25, 1.19]", "[0.95, 0.99]"),
     "clock": ("docs/compare.md", "def arm", "smallest=5.0", "smallest=50.0"),
     "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
+    "advantage": (
+        "docs/check-your-trainer.md",
+        "def my_gae",
+        "gamma * following",
+        "gamma * following * (1 - dones[t])",
+    ),
+    "passing": ("docs/admission-controllers.md", "class Gate", "self.training = 0\n    def rec", "pass\n    def rec"),
+    "failing": ("docs/admission-controllers.md", "class Leaky", "pass  ", "self.running -= n  "),
     "metric": ("docs/check-your-trainer.md", "def my_ess", "1 / (weight", "weight.mean() ** 2 / (weight"),
 }
 """Where an example stands, a word in it, and a change that has to change its output; comparisons take long."""

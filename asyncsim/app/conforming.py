@@ -63,7 +63,7 @@ def _number(o: Options, kind: str) -> tuple[dict[str, Any], int]:
 
     for name in ("names", "adapter", "advantages_per"):
         option, value = f"--{name.replace('_', '-')}", vars(o)[name]
-        checks.require(not value, option, value, f"left out for a {kind}", "it is for losses and controllers")
+        checks.require(not value, option, value, f"left out for --kind {kind}", "it is for losses and controllers")
     ask = check_metric if kind == "metric" else check_advantage
     every = inspect.signature(ask).parameters
     own = [name for name in every if name not in ("fn", "like", "allow", "strict", "seed", "check")]

@@ -253,15 +253,17 @@ _ALWAYS = (
     Mistake("rewards one slot late", _PLACE, ({"rewards": 1},)),
     Mistake("rewards one slot early", _PLACE, ({"rewards": -1},)),
     Mistake("gamma missing", "discount V(t+1) and the trace by gamma", ({**_V, **_T}, _V, _T)),
+    Mistake("trace missing", "carry what comes behind, times gamma * lambda", ({"lam": 0.0},)),
     _SIGN,
 )
 _VALUES = (
     Mistake("own value in place of the next", "use values[t + 1]", ({"behind": "same"}, {"behind": "same, but last"})),
     Mistake("value not subtracted", "the error is r + gamma V(t+1) - V(t)", ({"minus": 0.0},)),
+)
+_LAMBDA = (
     Mistake("lambda missing", "multiply the trace by gamma * lambda", ({"carry": (1, 0)},)),
     Mistake("lambda and gamma swapped", "pass gamma and lambda by name", ({"boot": (0, 1)},)),
     Mistake("lambda in the next value", "discount V(t+1) by gamma alone", ({"boot": (1, 1)},)),
-    Mistake("trace missing", "add gamma * lambda A(t+1)", ({"lam": 0.0},)),
 )
 _MASKED = "multiply values, rewards and the trace by the mask"
 _PADDING = Mistake("padding counted", _MASKED, ({"pad": "counted"}, {"pad": "behind"}))
@@ -364,7 +366,20 @@ for _family in RIGHT.values():
                 _family[f"{_name}_whitened{_ending}"] = _white
 WORDS = {name: words for family in RIGHT.values() for name, (words, _) in family.items()}
 """Every advantage by name, in words."""
-_EVERY = (*_ENDS, _NEXT, *_CUTS, _OPEN, _FINAL, *_ALWAYS, *_VALUES, _LEFT, _PADDING, *_GROUPS, *_ratios(TRACE))
+_EVERY = (
+    *_ENDS,
+    _NEXT,
+    *_CUTS,
+    _OPEN,
+    _FINAL,
+    *_ALWAYS,
+    *_VALUES,
+    *_LAMBDA,
+    _LEFT,
+    _PADDING,
+    *_GROUPS,
+    *_ratios(TRACE),
+)
 NAMES = tuple(dict.fromkeys(mistake.name for mistake in _EVERY))
 """Mistakes by name."""
 
@@ -378,6 +393,7 @@ def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Ite
         known += _CUTS if "truncated" in roles else ()
         known += [_FINAL] if own else [_LEFT] if base["last"] == "own" else []
         known += _VALUES if "values" in roles else ()
+        known += _LAMBDA if family == "gae" or "lam" in roles else ()
         known += _ratios(base) if family == "v_trace" else ()
         known += [_PADDING] if "mask" in roles else []
     for name, (_, form) in RIGHT[family].items():

@@ -76,6 +76,9 @@ class Subject:
             checks.require(told, "advantage", f"argument {p.name!r}", bound, wrap)
             if known and role is not None:
                 self.roles[p.name] = role
+        if "masks" in self.roles and "last" in self.roles.values():
+            # Beside a value behind the last step, this is 1 where the episode goes on.
+            self.roles["masks"] = "going"
         every = self.every = frozenset(self.roles.values())
         checks.require("rewards" in every, "advantage", f"arguments {', '.join(self.roles)}", "one of rewards", remedy)
         # Beside a flag of the step behind the last one, flags say that an episode begins.
@@ -93,7 +96,8 @@ class Subject:
         shape = {"rows": "[B, T]", "time": "[T, B], time first", "row": "[T], one row a call"}[way[2]]
         lines = [f"by name: {renamed}"] if renamed else []
         if self.family != "group":
-            lines += [f"are {shape}{', values with T + 1 steps' if way[3] == 'longer' else ''}; {', '.join(given)}"]
+            longer = ["values with T + 1 steps"] if way[3] == "longer" else []
+            lines += [f"are {'; '.join([shape, *longer, ', '.join(given)]).removesuffix('; ')}"]
         if "dones" in self.every:
             means = "step t is the first of an episode" if self.before else "the episode ended with step t"
             lines += [f"dones[t] says that {means}; for the other meaning give dones={DONES[not self.before]!r}"]
@@ -299,7 +303,7 @@ def _edges(subject: Subject, fit: Fit, key: Any, seed: int, tolerance: float) ->
     for pad, words in kinds.items():
         right = fit.entry._replace(options={**fit.entry.options, "pad": pad}).value(case)
         if not _off(one, right, case.mask, tolerance).any():
-            yield Finding("tool tokens", "note", f"masked tokens inside a row are {words}", "skipped is verl's way")
+            yield Finding("tool tokens", "note", f"masked tokens inside a row are {words}", "verl's GAE skips them")
             return
 
 

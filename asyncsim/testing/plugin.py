@@ -1,4 +1,4 @@
-"""The pytest plugin: two fixtures that hold a loss and an admission controller to asyncsim.
+"""The pytest plugin: fixtures that hold a loss, an advantage, a metric and an admission controller to asyncsim.
 
 It loads in every pytest run of whoever installed asyncsim, so it imports pytest alone until a fixture is called.
 """
@@ -6,12 +6,13 @@ It loads in every pytest run of whoever installed asyncsim, so it imports pytest
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from asyncsim.conformance import LossReport, Report
+    from asyncsim.conformance import AdvantageReport, LossReport, MetricReport, Report
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +35,36 @@ def asyncsim_controller() -> Callable[..., Report]:
     rule, the shortest run that breaks it, and the mistake by name; with one line for an argument that is wrong.
     """
     return _checked_controller
+
+
+@pytest.fixture(scope="session")
+def asyncsim_advantage() -> Callable[..., AdvantageReport]:
+    """Call with a function of rewards: the test fails where its advantages have a bug, or are not what they should be.
+
+    `asyncsim_advantage(fn, like, **settings)` takes what `conformance.check_advantage` takes, arrays `[B, T]`. Returns
+    the report, which is what the test fails with.
+    """
+    return partial(_checked_number, "check_advantage")
+
+
+@pytest.fixture(scope="session")
+def asyncsim_metric() -> Callable[..., MetricReport]:
+    """Call with a metric: the test fails where its number has a bug, or is not what it should be.
+
+    `asyncsim_metric(fn, like, **settings)` takes what `conformance.check_metric` takes, tokens `[B, T]`. Returns the
+    report, which is what the test fails with.
+    """
+    return partial(_checked_number, "check_metric")
+
+
+def _checked_number(check: str, fn: Callable[..., Any], like: str | None = None, **settings: Any) -> Any:
+    __tracebackhide__ = True
+    from asyncsim import conformance
+
+    report = _asked(getattr(conformance, check), fn, like, **settings)
+    if not report.conforms:
+        pytest.fail(str(report), pytrace=False)
+    return report
 
 
 def _checked_loss(fn: Callable[..., Any], like: Any = None, *, bias: bool = False, **settings: Any) -> LossReport:

@@ -30,6 +30,20 @@ def squared(log_prob, old_log_prob, mask):
     return mask.sum() / (w * w).sum()
 
 
+def centered(rewards, num_generations):
+    table = rewards.reshape(-1, num_generations)
+    return (table - table.mean(1, keepdims=True)).reshape(-1)
+
+
+def gae(rewards, values, dones, last_value, gamma, lam):
+    out, carried = 0 * rewards, 0.0
+    for t in reversed(range(len(rewards))):
+        following = last_value if t == len(rewards) - 1 else values[t + 1]
+        carried = (1 - dones[t]) * carried
+        out[t] = carried = rewards[t] + gamma * (1 - dones[t]) * following - values[t] + gamma * lam * carried
+    return out
+
+
 def ppo(log_prob, behavior, proximal, advantages, mask):
     ratio = torch.where(mask > 0, log_prob - behavior, 0.0).exp()
     clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
@@ -286,3 +300,25 @@ def test_a_metric_is_named(mine, tmp_path):
 def test_a_metric_takes_no_settings_of_losses(mine, more, words):
     result = call("conformance", f"{mine}:ess", "--metric", *more)
     assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_an_advantage_is_named(mine, tmp_path):
+    text, found = told(tmp_path, "conformance", f"{mine}:centered", "--kind", "advantage", "--like", "group-mean")
+    assert "is group_mean: " in text and found["name"] == "group_mean" and found["conforms"]
+    assert call("conformance", f"{mine}:gae", "--kind", "advantage").exit_code == 0
+    result = call("conformance", f"{mine}:gae", "--kind", "advantage", "--set", "dones=before", "--set", "gamma=0.5")
+    assert result.exit_code == 1 and "bug: dones one slot late: " in result.output and "gamma 0.5" in result.output
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--kind", "reward"), "--kind = 'reward'"),
+        (("--kind", "advantage", "--set", "lamda=1"), "--set = 'lamda'"),
+        (("--kind", "advantage", "--adapter", "verl"), "left out for --kind advantage"),
+        (("--kind", "advantage", "--like", "v-trace"), "with these arguments"),
+    ],
+)
+def test_what_an_advantage_does_not_take(mine, more, words):
+    result = call("conformance", f"{mine}:gae", *more)
+    assert result.exit_code == 2 and words in result.stderr

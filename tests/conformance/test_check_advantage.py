@@ -115,6 +115,31 @@ def test_what_is_right_conforms_in_every_layout(layout, library, flag, longer, b
     assert report.name == "gae"
 
 
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    text=st.sampled_from([text for texts in RIGHT.values() for text in texts]),
+    place=st.integers(0, 100),
+    size=st.floats(0.01, 3.0),
+    seed=st.integers(0, 20),
+)
+def test_what_is_wrong_at_one_place_is_never_right(text, place, size, seed):
+    right = made(text)
+    names = right.__code__.co_varnames[: right.__code__.co_argcount]
+
+    def wrong(arguments):
+        found = right(**arguments)
+        found = list(found) if isinstance(found, tuple) else [found]
+        for one in found:
+            # On generated tokens, by a share of the largest number there.
+            shown = np.flatnonzero(arguments.get("response_mask", np.ones(one.shape)))
+            one.flat[shown[place % len(shown)]] += size * np.abs(one.flat[shown]).max()
+        return tuple(found) if len(found) > 1 else found[0]
+
+    asked = eval(f"lambda {', '.join(names)}: wrong(dict(locals()))", {"wrong": wrong})
+    report = check_advantage(asked, seed=seed)
+    assert not report.conforms and report.name == "unknown", report
+
+
 @pytest.mark.parametrize(("name", "text", "change"), PLANTED + TARGETS)
 def test_every_mistake_is_named(name, text, change):
     report = check_advantage(made(text, *change))
@@ -146,9 +171,6 @@ AMBIGUOUS = {
     ("v_trace, bound of the trace is rho's", "v_trace_corrections, bound of the trace is rho's"),
     ("v_trace, ratio not truncated", "v_trace_corrections, ratio not truncated"),
     ("v_trace, value in place of the target", "v_trace_corrections, trace missing"),
-    # Without an argument lambda it is 1.
-    *((f"{name}, gamma missing", f"{name}, lambda and gamma swapped") for name in ("v_trace", "v_trace_targets")),
-    ("v_trace_corrections, gamma missing", "v_trace_corrections, lambda and gamma swapped"),
 }
 """What two mistakes share in every number: a report says so under `same`."""
 
@@ -335,3 +357,11 @@ def test_every_mistake_of_the_catalogue_is_planted():
     planted = {name for name, *_ in PLANTED + TARGETS}
     edges = {"NaN for a group of one", "NaN on padding", "inputs changed in place"}
     assert set(NAMES) - edges == planted
+
+
+def test_masks_beside_a_value_behind_say_that_the_episode_goes_on():
+    gae = made(TIME)
+    report = check_advantage(lambda rewards, value_preds, masks, next_value, gamma, gae_lambda: gae(
+        rewards, value_preds, 1 - masks, next_value, gamma, gae_lambda
+    ))  # fmt: skip
+    assert report.conforms and "masks is going" in str(report)

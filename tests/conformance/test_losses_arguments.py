@@ -152,3 +152,11 @@ def test_the_order_of_the_arguments_changes_nothing():
     assert two.arguments == ("by name: snapshot is proximal_log_prob, behavior is behavior_log_prob",)
     assert (one.name, one.findings, one.kinks) == (two.name, two.findings, two.kinks)
     assert "arguments by name" in str(two)
+
+
+@pytest.mark.parametrize(
+    ("like", "words"), [("k3", "penalties"), ("ess", "check_metric"), ("group-std", "check_advantage")]
+)
+def test_a_name_of_another_kind_is_no_method(like, words):
+    error = refused(words, check_loss, made(["log_prob", "advantages", "mask"]), like=like)
+    assert error.field == "like"

@@ -422,3 +422,12 @@ def test_bad_settings_are_named(settings, field):
 
 def test_a_number_that_breaks_is_compared_as_broken():
     assert math.isnan(Subject(lambda log_prob, old, mask: math.inf)._number(math.inf))
+
+
+@pytest.mark.parametrize(
+    ("made_up", "name"),
+    [("ess_sequence", "'ess'"), ("kl-k1-seq", "'kl_k1'"), ("k3", "'kl_k3'"), ("k3_sequence", "'kl_k3'")],
+)
+def test_a_name_that_people_make_up_gets_the_one_that_is_meant(made_up, name):
+    error = refused("of sequence ratios", check_metric, CLAMPED, like=made_up)
+    assert error.field == "like" and error.remedy.startswith(name)

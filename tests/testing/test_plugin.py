@@ -17,6 +17,7 @@ from tests.test_readme import ROOT, blocks
 GUIDE = [text for language, text in blocks(ROOT / "docs" / "check-your-trainer.md") if language == "python"]
 LOSS = next(text for text in GUIDE if "asyncsim_loss" in text)
 GATE = next(text for text in GUIDE if "asyncsim_controller" in text)
+NUMBERS = next(text for text in GUIDE if "asyncsim_metric" in text)
 PROPERTY = next(text for text in GUIDE if "sim.testing.batches" in text)
 CALL = 'asyncsim_loss(loss, like=sim.methods.truncated_is("token"))'
 MADE = "lambda: Gate(4, 1), batch_size=4"
@@ -44,6 +45,13 @@ FILES = {
     "right_loss": (LOSS, ()),
     "right_gate": (GATE, ()),
     "right_property": (PROPERTY, ()),
+    "right_numbers": (NUMBERS, ()),
+    "other_deviation": (
+        changed(NUMBERS, "own.std()", "own.std(ddof=1)"),
+        ("deviates like group_std_population", "is group_std: "),
+    ),
+    "other_kl": (changed(NUMBERS, "x.exp() - 1 - x", "-x"), ("deviates like kl_k3_token", "is kl_k1_token: ")),
+    "made_up_name": (changed(NUMBERS, 'like="ess"', 'like="ess_sequence"'), ("'ess' is of sequence ratios",)),
     "live_ratio": (changed(LOSS, ".detach()", ""), ("bug: log ratio clamped live: ",)),
     "truncated_live": (
         changed(changed(LOSS, ".detach()", ""), "advantages * log_prob", "advantages"),
@@ -102,7 +110,7 @@ def outcomes(tmp_path_factory):
     found = {}
     for case in ElementTree.parse(folder / "found.xml").iter("testcase"):
         name = (case.get("classname") or "").removeprefix("test_")
-        found[name] = "".join(failure.text or "" for failure in case.findall("failure"))
+        found[name] = found.get(name, "") + "".join(failure.text or "" for failure in case.findall("failure"))
     return found
 
 
