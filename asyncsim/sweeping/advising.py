@@ -100,7 +100,7 @@ def advise(
 
     >>> print(advise({"trainer": "areal", "slots_per_machine": 8, "tokens_per_second": 30, "prompts_per_batch": 4,
     ...     "response_lengths": "lognormal:300:0.5", "train_seconds": 8, "staleness_limit": [0, 1, 2]}).knee.limit)
-    1.0
+    2.0
     """
     share = checks.real("share", share, "give the loss in seconds that you allow", 0.0, 1.0, open_low=True)
     realizations = checks.integer("realizations", realizations, 2, "an interval needs two or more", 4096)

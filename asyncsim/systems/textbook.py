@@ -42,12 +42,13 @@ def colocated(
 
     K = int((1 + ahead) P) tickets back at the publish, first done first trained: mean staleness K / P - 1, soft.
 
-    Law `systems/cap-binds`. Where nothing runs ahead the batch waits for its longest sample, as in `synchronous`.
-    Without partial rollouts running samples are thrown away, and begin again under the new weights. A sample that goes
-    on reads again what it has: give `prompt` and `prefill_speedup` for the cost.
+    Law `systems/cap-binds`, unless groups end at the same instant. Where nothing runs ahead the batch waits for its
+    longest sample, as in `synchronous`. Without partial rollouts running samples are thrown away, and begin again
+    under the new weights. A sample that goes on reads again what it has: give `prompt` and `prefill_speedup` for
+    the cost.
 
     >>> colocated(2, 1.0, length="lognormal:1.0:0.8", train_time=1.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
-    [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    [0.0, 0.5, 1.0, 0.5, 0.5, 2.0]
     """
     tickets, mode = int((1 + ahead) * groups_per_batch), "reprefill" if partial_rollout else "restart"
     return settings(tickets, groups_per_batch, tickets=tickets, mode=mode, colocated=True)

@@ -123,6 +123,17 @@ def test_colocated_generators_stand_still_while_a_batch_trains():
     assert apart.batches["t_start"].tolist() == pytest.approx([1.0, 4.0, 7.0])
 
 
+def test_a_colocated_batch_that_is_ready_leaves_no_time_for_admission():
+    """Four equal groups end together: two train at staleness 0, then at once the other two at 1, and so on. The permits
+    that come back between are used after both, so the mean is 1/2 and not K / P - 1 = 1; no formula is claimed."""
+    system = sim.systems.colocated(2, 1, length=1.0, train_time=1.0)
+    assert system.staleness(6, 1, 0).mean(-1).ravel().tolist() == [0, 1, 0, 1, 0, 1]
+    assert sim.claims.predicted_staleness(system.describe_at(1), 1).mean is None
+    smooth = system.replace(length=sim.lognormal(1.0, 0.5))
+    assert sim.claims.predicted_staleness(smooth.describe_at(1), 1).mean == 1
+    assert smooth.staleness(4000, 1, 0)[:, 100:].mean() == pytest.approx(1.0, abs=0.005)
+
+
 def test_the_latest_is_the_last_to_enter_not_the_last_admitted():
     """Group 0 is written at half the speed and enters last, at 2; groups 1 and 2 enter at 1, and 2 trains until 3."""
     system = sim.systems.fixed_lag(2, 1, length=1.0, train_time=2.0).replace(rates=(0.5, 1.0, 1.0), window=None)

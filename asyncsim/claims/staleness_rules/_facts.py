@@ -181,13 +181,17 @@ class Facts:
         uneven = self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum)
         late = not self.follows and (self.generator_pauses or self.mode == "drain")
         led, delayed = self.lead is not None and self.lead < ahead, self.instant and not self.immediate
+        # Nothing is generated in training, so a second batch is ready only where groups end together or are waited for.
+        smooth = self.law.kind not in ("constant", "empirical", "recorded") and self.reward is None
+        alone = smooth and self.order in ("done", "oldest_start") and not self.window and self.release == "publish"
         reasons = {
             f"admission is closed while the buffer holds {self.capacity} groups": shut,
             f"group permits lie idle until there are {self.quantum} for a quantum": uneven,
             f"admission waits while packed batches lead by more than {self.lead}": led,
             "after a delayed install all that is ready trains at once, before anything is admitted": delayed,
             "admission is closed while weights are on their way and training goes on": late,
-            "admission is closed while a batch trains": self.colocated and self.release != "publish",
+            "admission is closed while a batch trains, and the next may be ready at its end": self.colocated
+            and not alone,
         }
         return first(reasons)
 
