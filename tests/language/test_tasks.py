@@ -379,4 +379,4 @@ def test_bad_generated_problems_are_named(call, field):
 
 def test_the_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    refused(r"asyncsim\[llm\]", sim.tasks.reasoning)
+    refused(r"\[llm\]", sim.tasks.reasoning)
