@@ -29,7 +29,7 @@ def places(tmp_path_factory):
     trace = sim.run(spec, seed=3, checkpoint=folder / "c.npz")
     trace.save(folder / "trace.npz")
     trace.schedule.save(folder / "schedule.npz")
-    sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0).timeline(8, 2).save(folder / "timeline.npz")
+    sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0).timeline(400, 2).save(folder / "timeline.npz")
     ledger = Ledger(folder / "e.json")
     for k, p in enumerate((0.5, 0.01, 0.9)):
         ledger.add("ess/clamp-floor", 5 * k * APART, p)
