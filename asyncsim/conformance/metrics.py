@@ -11,7 +11,7 @@ from asyncsim.base import checks
 from asyncsim.conformance import _metric_catalogue as catalogue
 from asyncsim.conformance._metric_catalogue import Batch, Entry
 from asyncsim.conformance._metric_search import Fit, Pair, Subject, batches, fits, nearest, numbers, quietly, same
-from asyncsim.conformance.reports import Finding, MetricReport
+from asyncsim.conformance.reports import Finding, MetricReport, refuse_settings
 
 _ESS = {
     "kish": ("ess", "Kish ESS, (sum w)^2 / sum w^2,"),
@@ -345,10 +345,7 @@ def check_metric(
     >>> print(check_metric(ess, micro_batch=2).bugs)
     ('averaged over parts',)
     """
-    for field, value in (("strict", strict), ("check", check)):
-        checks.boolean(field, value, "say whether")
-    checks.real("tolerance", tolerance, "give the largest relative deviation of a number", 0.0, 0.1, open_low=True)
-    checks.integer("seed", seed, 0, "give a whole number")
+    refuse_settings(tolerance, 0.1, seed, allow, NAMES, strict=strict, check=check)
     if micro_batch is not None:
         checks.integer("micro_batch", micro_batch, 1, "give the rows of a micro-batch")
     if like is not None:
@@ -360,8 +357,6 @@ def check_metric(
         remedy = f"{near[0]!r} is {level}" if near else ""
         checks.require(like in METRICS or not near, "like", like, "the name of a metric", remedy)
         checks.one_of("like", like, METRICS, "name the metric that it is meant to be")
-    for each in allow:
-        checks.one_of("allow", each, NAMES, "name findings as a report does")
     subject = Subject(fn, key, micro_batch)
     probes = batches(seed, subject.masked)
     values = [subject.ask(probe) for probe in probes]
@@ -380,7 +375,7 @@ def check_metric(
     if best:
         signed = "advantages" in subject.roles.values()
         findings = [*known(best, values, probes, like, signed), *edges(subject, best, probes[1], tolerance)]
-    counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
+    counted = any(finding.counts(allow, strict) for finding in findings)
     right = best is not None and like in (None, name(best.entry))
     target = best if right else nearest(subject, values, seed, lambda e: like in (None, name(e)))
     # The first batch on which the function has another number.

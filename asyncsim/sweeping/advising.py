@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 import re
@@ -162,10 +161,7 @@ def _measure(system: Any, batches: int, size: int, seed: int, realization: int) 
 def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The description, checked: every field by name; what may vary is a list."""
     for name in rows:
-        inside = [each for each in FIELDS if str(name) in each]
-        near = inside or difflib.get_close_matches(str(name), FIELDS, n=1, cutoff=0.5)
-        remedy = f"did you mean {near[0]}?" if near else "see docs/which-limit.md for what each field means"
-        checks.require(name in FIELDS, "field of the system", name, f"one of {', '.join(FIELDS)}", remedy)
+        checks.one_of("field of the system", name, FIELDS, "see docs/which-limit.md for what each field means")
     for name, (usual, words) in FIELDS.items():
         checks.require(usual is not ... or name in rows, name, None, "given", f"say it: {words}")
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
@@ -231,25 +227,21 @@ def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: 
     if trainer.preset == "skyrl":
         # Its workers are a batch at least, and no more than its permits.
         running = int(min(max(running, batch), batch * (limit + 1)))
-    owners = {trainer.limit: "staleness_limit"}
-    knobs: dict[str, Any] = {trainer.limit: limit}
-    for name, field, prompts in (
-        (trainer.batch, "prompts_per_batch", batch),
-        (trainer.running, "prompts_at_once", running),
-    ):
-        if name:
-            samples = prompts * size if field == "prompts_per_batch" or given[field] else max(slots, size)
-            knobs[name.removesuffix("*")] = samples if name.endswith("*") else prompts
-            owners[name.removesuffix("*")] = field
-    if trainer.publish:
-        knobs[trainer.publish], owners[trainer.publish] = given["publish_every"], "publish_every"
-    else:
-        remedy = f"{given['trainer']} syncs after every step; leave the field out"
-        checks.require(given["publish_every"] == 1, "publish_every", given["publish_every"], "1", remedy)
-    if trainer.size:
-        knobs[trainer.size] = size
-    if isinstance(trainer.partial, str):
-        knobs[trainer.partial] = partial
+    # Trainers count prompts or, where `*` says so, samples; slots need not hold all samples of a prompt.
+    at_once = running * size if given["prompts_at_once"] else max(slots, size)
+    said = [
+        (trainer.limit, "staleness_limit", limit),
+        (trainer.batch, "prompts_per_batch", batch * size if trainer.batch.endswith("*") else batch),
+        (trainer.running, "prompts_at_once", at_once if trainer.running.endswith("*") else running),
+        (trainer.publish, "publish_every", given["publish_every"]),
+        (trainer.size, "samples_per_prompt", size),
+        (trainer.partial if isinstance(trainer.partial, str) else "", "partial_rollouts", partial),
+    ]
+    knobs = {name.removesuffix("*"): value for name, _, value in said if name}
+    owners = {name.removesuffix("*"): field for name, field, _ in said}
+    remedy = f"{given['trainer']} syncs after every step; leave the field out"
+    own = bool(trainer.publish) or given["publish_every"] == 1
+    checks.require(own, "publish_every", given["publish_every"], "1", remedy)
     rows, speeds = given["tokens_per_second"]
     decode = pooled(rows, speeds, machines, given["slots_per_machine"])
     model = {"slots": slots, "rate": speeds[0], **given["model"]}
