@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,35 +32,17 @@ class Trainer(NamedTuple):
     preset: str
     limit: str
     batch: str
-    limits: tuple[float, ...]
+    limits: Sequence[float]
     partial: str | bool = True
     running: str = ""
     publish: str = ""
     size: str = ""
 
 
-_FROM_0, _FROM_1, _SHARES = (0, 1, 2, 4, 8), (1, 2, 4, 8), (0, 0.25, 0.5, 1, 2, 4)
 TRAINERS = {
-    "verl": Trainer("verl_fully_async", "staleness_threshold", "ppo_mini_batch_size", _SHARES, "partial_rollout",
-                    "concurrent_samples_per_replica", "trigger_parameter_sync_step"),
-    "areal": Trainer("areal", "max_head_offpolicyness", "consumer_batch_size", _FROM_0, True,
-                     "max_concurrent_rollouts"),
-    "skyrl": Trainer("skyrl", "max_staleness_steps", "policy_mini_batch_size", _FROM_0, True,
-                     "num_parallel_generation_workers"),
-    "openrlhf": Trainer("openrlhf", "async_queue_size", "rollout_batch_size", _FROM_1, "partial_rollout_enable"),
-    "open_instruct": Trainer("open_instruct", "async_steps", "num_unique_prompts_rollout", _FROM_1, "inflight_updates"),
-    "nemo_rl": Trainer("nemo_rl_legacy", "max_trajectory_age_steps", "num_prompts_per_step", _FROM_1,
-                       "in_flight_weight_updates"),
-    "prime_rl": Trainer("prime_rl", "max_off_policy_steps", "batch_size*", _FROM_1, True, "max_inflight*", "",
-                        "group_size"),
-    "trl": Trainer("trl", "max_staleness", "samples_per_step*", _FROM_1, True, "max_inflight_tasks*",
-                   "weight_sync_steps", "num_generations"),
-    "miles": Trainer("miles", "max_weight_staleness", "rollout_batch_size", _FROM_1, True,
-                     "async_max_concurrent_samples*", "", "n_samples_per_prompt"),
-    "roll": Trainer("roll_single_turn", "async_generation_ratio", "rollout_batch_size", _FROM_1),
-    "colocated": Trainer("colocated", "ahead", "groups_per_batch", _SHARES, "partial_rollout"),
-    "torchtitan": Trainer("torchtitan", "target_offpolicy_steps", "num_prompts_per_train_step", _FROM_0),
-}  # fmt: skip
+    name: Trainer(**row)
+    for name, row in tomllib.loads(Path(__file__).with_name("trainers.toml").read_text("utf-8")).items()
+}
 """Trainers with a staleness limit, by the names that their users say."""
 
 
