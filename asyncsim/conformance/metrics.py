@@ -1,8 +1,10 @@
 """`check_metric`: which diagnostic a function from outside computes, and which known mistakes it shows."""
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,51 +79,9 @@ _SCALES = {
     "mean": {"": "", "count": ", added up"},
 }
 
-_DIVIDE = "divide by the number of generated tokens, mask.sum()"
-_ROWS = "divide by the number of rows that are added"
-_BEGINS = "subtract the version the step begins with"
 _SUMS = "add numerators and denominators over the step, then divide once"
-_KNOWN: dict[str, tuple[str, str]] = {
-    # a mistake, what it means, and the remedy
-    "padded tokens in the denominator": ("the sum is divided by the size of the padded batch", _DIVIDE),
-    "means over different denominators": ("one mean is over generated tokens, the other over padded ones", _DIVIDE),
-    "first moment over padded tokens": ("one mean is over padded tokens, the other over generated ones", _DIVIDE),
-    "divided by rows": ("a sum over tokens is divided by the number of rows", _DIVIDE),
-    "divided by rollouts": ("a sum over rows is divided by fewer rollouts", _ROWS),
-    "divided by groups": ("a sum over rows is divided by fewer groups", _ROWS),
-    "numerator without the mask": ("padded tokens are added, and generated ones counted", "mask the sum as well"),
-    "absolute log ratios": ("the absolute value is taken first", "use the log ratio with its sign"),
-    "levels mixed": ("w is that of a row, log w that of a token", "take both of tokens, or both of rows"),
-    "not divided by the count": ("it is a sum where a mean is asked for", "divide by the number of what is added"),
-    "in percent": ("a share is asked for", "leave out the factor of 100"),
-    "mask ignored": ("padded tokens count like generated ones", "select generated tokens before any sum or maximum"),
-    "padded tokens counted": ("padded tokens enter with log ratio 0", "mask the weights, not only the log ratios"),
-    "powers of 2": ("2 to the power of a natural logarithm", "use exp: log-probs are natural logarithms"),
-    "powers of 10": ("10 to the power of a natural logarithm", "use exp: log-probs are natural logarithms"),
-    "logarithms to base 2": ("log ratios are divided by log 2", "keep natural logarithms: exp and KL here are in nats"),
-    "logarithms to base 10": ("log ratios are divided by log 10", "keep natural logarithms"),
-    "one too many": ("staleness counts from the version after the update", _BEGINS),
-    "one too few": ("staleness counts from the version before the trained one", _BEGINS),
-    "log ratio reversed": ("the weight is old over new", "use exp(log_prob - old_log_prob)"),
-    "roles of the policies swapped": (
-        "the form is for samples of the other policy",
-        "put the policy that sampled in the denominator of w",
-    ),
-    "staleness reversed": ("the trained version is subtracted", "use trained_version - generated_version"),
-    "not self-normalized": (
-        "without division by the mean weight it can exceed 1",
-        "divide by (sum w)^2 instead of n^2",
-    ),
-    "weights clamped before the ESS": (
-        "it cannot fall below what the bounds allow",
-        "take the ESS of untruncated ratios; log the clamped share beside it",
-    ),
-    "sign of the clip reversed": ("it counts tokens that the clip leaves open", "compare exp(log_prob - old_log_prob)"),
-    "advantage's sign ignored": (
-        "it also counts ratios on their way back, which the clip leaves open",
-        "count above the band where A > 0 and below it where A < 0",
-    ),
-}
+_KNOWN: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("metric_mistakes.toml").read_text("utf-8"))
+"""Mistakes by name, each with what it means and the remedy."""
 _EDGES = ("one token", "a row without tokens", "masked NaN", "absolute epsilon", "overflow")
 _VERSIONS = ("unknown versions counted", "unknown versions read as staleness 0")
 NAMES = (*_KNOWN, "averaged over parts", "geometric mean", "constant", *_EDGES, *_VERSIONS)
