@@ -120,13 +120,13 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     context = getattr(error, "ctx", None)
     see = f"see `{context.command_path if context else 'asyncsim'} --help`"
     if kind == "NoSuchOption":
-        described = {"task", "method"} <= {each.name for each in context.command.params} if context else False
+        takes = {each.name: each.param_type_name for each in context.command.params} if context else {}
+        described = {"task", "method"} <= set(takes)
         part, dot, key = error.option_name.lstrip("-").partition(".")
         written = f"write --set {part}.{key}=VALUE" if dot else ""
         near = checks.near(part, [each.lstrip("-") for each in error.possibilities or ()], cutoff=0.7)
         if checks.near(part, DESCRIBES, cutoff=3.0):
             near = []
-        takes = {each.name: each.param_type_name for each in context.command.params} if context else {}
         alone = [name for name in checks.near(part, takes) if takes[name] == "argument"]
         if alone:
             written = f"write its value alone, without --{part}"
@@ -158,8 +158,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, see)
     unknown = re.match(r"No such command '(.*?)'", text)
     if unknown:
-        near = checks.near(unknown[1], known)
-        remedy = f"did you mean {near[0]}?" if near else see
+        remedy = checks.hint(unknown[1], known, see)
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text

@@ -88,8 +88,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     signature = inspect.signature(make)
     anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for key in arguments if not anything else ():
-        near = checks.near(key, signature.parameters)
-        remedy = f"did you mean {near[0]}?" if near else f"see `asyncsim list {kind} {name}`"
+        remedy = checks.hint(key, signature.parameters, f"see `asyncsim list {kind} {name}`")
         other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if not signature.parameters:

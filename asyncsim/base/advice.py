@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.base.answers import aligned
 from asyncsim.base.quantiles import critical
 from asyncsim.base.records import plain
 from asyncsim.base.uncertainty import between
@@ -152,21 +153,12 @@ class Advice:
         knee, knees = self.knee, self.knees()
         for each in sorted({*self.curve(), *self.others(), *knees}, key=self.settings.index):
             mean, low, high = mean_interval(each.numbers["seconds"])
-            numbers = [f"{each.mean('tokens'):.4g}", f"{each.mean('idle'):.0%}", f"{each.mean('staleness'):.2f}"]
-            pace = f"{mean:.4g} +-{max(mean - low, high - mean):.1g}" if high > low else f"{mean:.4g}"
-            where = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
-            cells.append(
-                [
-                    *where,
-                    "on" if each.partial else "off",
-                    pace,
-                    *numbers,
-                    f"{each.mean('p99'):.2g}",
-                    f"{each.slot_hours.mean():,.0f}",
-                ]
-            )
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        table = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
+            reach = f" +-{max(mean - low, high - mean):.1g}" if high > low else ""
+            row = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
+            row += ["on" if each.partial else "off", f"{mean:.4g}{reach}", f"{each.mean('tokens'):.4g}"]
+            row += [f"{each.mean('idle'):.0%}", f"{each.mean('staleness'):.2f}", f"{each.mean('p99'):.2g}"]
+            cells.append([*row, f"{each.slot_hours.mean():,.0f}"])
+        table = aligned(cells)
         short = [] if all(each.mean("steady") == 1.0 for each in self.settings) else [_SHORT]
         if knee.mean("dropped") >= RARE:
             longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"

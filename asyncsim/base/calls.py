@@ -36,8 +36,7 @@ def bound(
     field, takes = f"{name} argument", f"it takes {', '.join(known) or 'nothing'}"
     for each in settings:
         if each not in known:
-            near = checks.near(each, known, cutoff=0.65)
-            raise checks.CallError(field, each, "one that it takes", f"did you mean {near[0]}?" if near else takes)
+            raise checks.CallError(field, each, "one that it takes", checks.hint(each, known, takes, 0.65))
     place = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     most = len(place) - (len(signature.parameters) - len(known))
     given = {*place[: len(arguments)], *settings}

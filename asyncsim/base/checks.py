@@ -1,10 +1,12 @@
 """Guards whose messages name the field, the value, the bound and the remedy."""
 
 import difflib
+import functools
 import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,42 +23,6 @@ FEW = 32 << 20
 """Bytes that a run may take without a look at what is free, 32 MiB."""
 UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
 """What K, M, G and T (and KiB, ...) stand for in a number of bytes."""
-CALLED = {
-    "lr": "rate rates learning_rate learning_rates step_size eta lrate",
-    "lr_schedule": "warmup rate_schedule lr_scheduler scheduler cosine decay learning_rate_schedule",
-    "penalty": "penalties kl_penalty",
-    "factor": "factors mask masks",
-    "ess": "ess_sequence ess_sequences ess_seq",
-    "ppo_clip": "ppo clip",
-    "low": "clip clip_low epsilon eps clip_eps clip_range cliprange cliprange_low eps_low",
-    "high": "clip_high eps_high cliprange_high",
-    "kl": "beta kl_coef kl_loss_coef",
-    "samples": "n group_size num_generations rollout_n samples_per_group samples_per_prompt",
-    "samples_per_group": "n samples group_size num_generations rollout_n samples_per_prompt",
-    "replicates": "seeds n_seeds num_seeds runs repeats",
-    "updates": "steps iterations num_updates num_steps n_updates max_steps total_steps",
-    "epochs": "ppo_epochs num_epochs n_epochs",
-    "task": "env environment",
-    "gym": "cartpole cartpole_v1 acrobot pendulum lunarlander mountaincar atari mujoco gymnasium",
-    "leave_one_out": "rloo loo",
-    "group_std": "grpo z_score",
-    "cuda": "gpu cuda:0",
-    "float32": "fp32 f32 float single",
-    "float64": "fp64 f64 double",
-    "end": "last final",
-    "policy": "model network",
-    "method": "algo algorithm loss estimator methods",
-    "link": "optimizer optim links updater",
-    "update": "optimizer optim link links lr",
-    "advantage": "baseline adv advantages advantage_estimator",
-    "diagnostics": "metrics metric record",
-    "age_at_publish": "age_checks",
-    "staleness": "lag delay max_staleness off_policyness",
-    "arms": "actions",
-    "actions": "arms",
-    "plot": "output out figure fig png",
-}
-"""Names of ours, each with what else people call it."""
 LIMIT = re.compile(r"(max|target)_\w*(stale|off_?policy|lag|age)|stale\w*_(threshold|limit)|buffer_max_|staleness$")
 """What trainers call a limit of staleness."""
 GROUPED = re.compile(r"[-+\d_.eE]*\d_[-+\d_.eE]*")
@@ -227,6 +193,18 @@ def size_of(variable: str) -> int | None:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
+def words_by_name(path: Path) -> dict[str, list[str]]:
+    """Names with words of each, of a file with lines `name: word word`."""
+    lines = (line.partition(": ") for line in path.read_text(encoding="utf-8").splitlines())
+    return {name: words.split() for name, _, words in lines}
+
+
+@functools.cache
+def _called() -> dict[str, list[str]]:
+    """Names of ours, each with what else people call it."""
+    return words_by_name(Path(__file__).with_name("called.txt"))
+
+
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike.
 
@@ -242,8 +220,14 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
         begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
         limits = 0.9 * bool(LIMIT.match(word) and LIMIT.match(own))
         letters = 2.0 * (sorted(own) == sorted(word))
-        scores[name] = max(3.0 * (word in CALLED.get(own, "").split()), letters, begins, limits, alike.ratio())
+        scores[name] = max(3.0 * (word in _called().get(own, ())), letters, begins, limits, alike.ratio())
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
+
+
+def hint(word: str, names: Iterable[str], otherwise: str = "", cutoff: float = 0.6) -> str:
+    """The nearest of some names as a question, or other advice where none is near."""
+    close = near(word, names, 1, cutoff)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:

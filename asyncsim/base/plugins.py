@@ -133,8 +133,7 @@ def _hint(package: str, name: str) -> str:
     """Where a name that a folder lacks is, else the nearest one; "" for neither."""
     for kind in kinds_of(name):
         return f"{name} is a {PARTS[kind]}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
-    near = checks.near(name, summaries(package))
-    return f"did you mean {near[0]}?" if near else ""
+    return checks.hint(name, summaries(package))
 
 
 def function(name: str) -> Callable[..., Any]:

@@ -75,8 +75,7 @@ def known(id: str) -> str:
     if ":" in str(id) or name in others:
         return _take(outside.loaded(others.get(name, id), "claim", installed=name in others), id)
     if key not in claims():
-        near = checks.near(key, claims(), 1, 0.4)
-        hint = f"did you mean {near[0]}?" if near else "see `asyncsim list claims`"
+        hint = checks.hint(key, claims(), "see `asyncsim list claims`", 0.4)
         raise checks.InputError("claim", id, "the id of a claim, family/name", hint)
     return key
 

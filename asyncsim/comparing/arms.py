@@ -177,8 +177,7 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             trace = run(spread(few), progress=False)
         for reading in asked:
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
-            near = checks.near(reading.metric, listed)
-            hint = f"did you mean {near[0]}?" if near else "see `asyncsim list metrics`"
+            hint = checks.hint(reading.metric, listed, "see `asyncsim list metrics`")
             bound = f"a diagnostic, or a number that a link or method of {name} reports"
             checks.require(reading.metric in trace.metrics, "metric", reading.metric, bound, hint)
             if reading.target is not None:

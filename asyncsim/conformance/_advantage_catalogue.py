@@ -78,13 +78,6 @@ def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Cas
 
 
 @cache
-def holes(seed: int) -> Case:
-    """Rows of which a tool wrote some tokens."""
-    mask = np.array([[1, 1, 0, 0, 1, 1], [1, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0]]) > 0
-    return _case("tool tokens inside rows", seed, (ROWS, STEPS), "05 13 25 34", mask=mask)
-
-
-@cache
 def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) -> tuple[Case, ...]:
     """Batches of samples; without ids the samples of a group stand together."""
     n = np.arange(GROUPS * SIZE)
@@ -113,15 +106,8 @@ TRACE: dict[str, Any] = {"form": "advantage", "gamma": 1.0, "lam": 1.0, "boot": 
 TRACE |= {"stop": "terminated", "cut": "either", "told": True, "late": (0, 0), "first": "open", "edge": "shifted"}
 TRACE |= {"valued": True, "behind": "next", "last": "own", "rewards": 0, "minus": 1.0, "sign": 1.0, "pad": "skipped"}
 TRACE |= {"rho": ("one", 1.0), "c": ("one", 1.0), "pg": ("one", 1.0), "c_late": 0, "target": "target", "invert": 1.0}
-GROUP: dict[str, Any] = {
-    "center": "group",
-    "scale": None,
-    "ddof": 1,
-    "power": 1,
-    "order": "ids",
-    "of": "all",
-    "more": False,
-}
+GROUP: dict[str, Any] = {"center": "group", "scale": None, "ddof": 1, "power": 1}
+GROUP |= {"order": "ids", "of": "all", "more": False}
 _LAST = {"whiten": None, "over": "mask", "sign": 1.0}
 
 
@@ -130,9 +116,8 @@ def traced(case: Case, options: Options) -> Array:
     o = {**TRACE, **_LAST, **options}
     out = np.zeros(case.rewards.shape)
     for i, mask in enumerate(case.mask):
-        last = np.flatnonzero(mask)[-1] + 1
-        rows = {"skipped": np.flatnonzero(mask), "counted": np.arange(len(mask))}.get(o["pad"], np.arange(last))
-        out[i, rows] = _row(case, i, rows, o)
+        steps = np.arange(len(mask)) if o["pad"] == "counted" else np.flatnonzero(mask)
+        out[i, steps] = _row(case, i, steps, o)
     return finished(case, out, o)
 
 
@@ -145,8 +130,6 @@ def _row(case: Case, i: int, at: Array, o: Options) -> Array:
     r, v = np.roll(case.rewards[i, at], o["rewards"]), case.values[i, at] * o["valued"]
     if o["rewards"]:
         r[0 if o["rewards"] > 0 else -1] = 0.0
-    if o["pad"] == "zeros":
-        r, v = (np.where(case.mask[i, at], x, 0.0) for x in (r, v))
     last = case.behind[i, at[-1]] if o["last"] == "own" else 0.0
     behind = {"next": np.append(v[1:], last), "same": v, "same, but last": np.append(v[:-1], last)}.get(o["behind"])
     behind = case.behind[i, at] if behind is None else behind
@@ -231,51 +214,59 @@ _BEYOND = "hand over V of the observation behind the last step, times 1 - done o
 _LIMIT = "close V(t+1) by terminated alone, the trace by terminated or truncated"
 _TRUNCATE = "the error has min(rho_bar, ratio), the trace min(c_bar, ratio)"
 _PLACE = "store a reward beside the action that earned it"
-_V, _T = {"boot": (0, 0)}, {"carry": (0, 1)}
-_ORDERS = tuple({"order": order} for order in ("blocks", "columns", "mod", "long"))
-_WHOLE = "take mean and deviation of the whole group first; only a sample without any reward may be left out"
-_SIGN = Mistake("sign reversed", "subtract the baseline from the reward", ({"sign": -1.0},))
-_ENDS = (
-    Mistake("dones one slot late", _DONES, _late(1)),
-    Mistake("dones one slot early", _DONES, _late(-1)),
-    Mistake("trace runs over the end of an episode", _CLOSE, ({"cut": "never"},)),
-    Mistake("ends of episodes ignored", _CLOSE, ({"stop": "never", "cut": "never"},)),
-    Mistake("end at the last step ignored", _BEYOND, ({"edge": "open"},)),
-)
-_CUTS = (
-    Mistake("truncation treated as termination", _LIMIT, ({"stop": "either"},)),
-    Mistake("truncation ignored", _LIMIT, ({"cut": "terminated"},)),
-)
-_NEXT = Mistake("bootstraps from the next episode", _CLOSE, ({"stop": "never"},))
-_OPEN = Mistake("termination treated as truncation", _LIMIT, ({"stop": "never"},))
-_FINAL = Mistake("value of the next episode at a cut", "use V of the final observation", ({"behind": "next"},))
-_ALWAYS = (
-    Mistake("rewards one slot late", _PLACE, ({"rewards": 1},)),
-    Mistake("rewards one slot early", _PLACE, ({"rewards": -1},)),
-    Mistake("gamma missing", "discount V(t+1) and the trace by gamma", ({**_V, **_T}, _V, _T)),
-    Mistake("trace missing", "carry what comes behind, times gamma * lambda", ({"lam": 0.0},)),
-    _SIGN,
-)
-_VALUES = (
-    Mistake("own value in place of the next", "use values[t + 1]", ({"behind": "same"}, {"behind": "same, but last"})),
-    Mistake("value not subtracted", "the error is r + gamma V(t+1) - V(t)", ({"minus": 0.0},)),
-)
-_LAMBDA = (
-    Mistake("lambda missing", "multiply the trace by gamma * lambda", ({"carry": (1, 0)},)),
-    Mistake("lambda and gamma swapped", "pass gamma and lambda by name", ({"boot": (0, 1)},)),
-    Mistake("lambda in the next value", "discount V(t+1) by gamma alone", ({"boot": (1, 1)},)),
-)
 _MASKED = "multiply values, rewards and the trace by the mask"
-_PADDING = Mistake("padding counted", _MASKED, ({"pad": "counted"}, {"pad": "behind"}))
-_LEFT = Mistake("value behind the last step ignored", _BEYOND, ({"last": "none"}, {"edge": "closed"}))
+_WHOLE = "take mean and deviation of the whole group first; only a sample without any reward may be left out"
+_V, _T = {"boot": (0, 0)}, {"carry": (0, 1)}
+_SIGN = Mistake("sign reversed", "subtract the baseline from the reward", ({"sign": -1.0},))
 _WHITE = Mistake("padding counted", "standardize over generated tokens", ({"over": "all"},))
-_GROUPS = (
-    Mistake("groups mixed up", "group by ids, or reshape in the order in which rows stand", _ORDERS),
-    Mistake("statistics taken after filtering", _WHOLE, ({"of": "kept"},)),
-    Mistake("others divided by N", "divide the sum of the others by N - 1", ({"more": True},)),
-    Mistake("divided by the variance", "take the square root", ({"power": 2},)),
-    _SIGN,
-)
+MISTAKES = {
+    # by what makes them possible, see `entries`
+    "group": (
+        Mistake(
+            "groups mixed up",
+            "group by ids, or reshape in the order in which rows stand",
+            tuple({"order": order} for order in ("blocks", "columns", "mod", "long")),
+        ),
+        Mistake("statistics taken after filtering", _WHOLE, ({"of": "kept"},)),
+        Mistake("others divided by N", "divide the sum of the others by N - 1", ({"more": True},)),
+        Mistake("divided by the variance", "take the square root", ({"power": 2},)),
+        _SIGN,
+    ),
+    "trace": (
+        Mistake("rewards one slot late", _PLACE, ({"rewards": 1},)),
+        Mistake("rewards one slot early", _PLACE, ({"rewards": -1},)),
+        Mistake("gamma missing", "discount V(t+1) and the trace by gamma", ({**_V, **_T}, _V, _T)),
+        Mistake("trace missing", "carry what comes behind, times gamma * lambda", ({"lam": 0.0},)),
+        _SIGN,
+    ),
+    "ends": (
+        Mistake("dones one slot late", _DONES, _late(1)),
+        Mistake("dones one slot early", _DONES, _late(-1)),
+        Mistake("trace runs over the end of an episode", _CLOSE, ({"cut": "never"},)),
+        Mistake("ends of episodes ignored", _CLOSE, ({"stop": "never", "cut": "never"},)),
+        Mistake("end at the last step ignored", _BEYOND, ({"edge": "open"},)),
+    ),
+    "open": (Mistake("termination treated as truncation", _LIMIT, ({"stop": "never"},)),),
+    "next": (Mistake("bootstraps from the next episode", _CLOSE, ({"stop": "never"},)),),
+    "cuts": (
+        Mistake("truncation treated as termination", _LIMIT, ({"stop": "either"},)),
+        Mistake("truncation ignored", _LIMIT, ({"cut": "terminated"},)),
+    ),
+    "final": (Mistake("value of the next episode at a cut", "use V of the final observation", ({"behind": "next"},)),),
+    "last": (Mistake("value behind the last step ignored", _BEYOND, ({"last": "none"}, {"edge": "closed"})),),
+    "values": (
+        Mistake(
+            "own value in place of the next", "use values[t + 1]", ({"behind": "same"}, {"behind": "same, but last"})
+        ),
+        Mistake("value not subtracted", "the error is r + gamma V(t+1) - V(t)", ({"minus": 0.0},)),
+    ),
+    "lambda": (
+        Mistake("lambda missing", "multiply the trace by gamma * lambda", ({"carry": (1, 0)},)),
+        Mistake("lambda and gamma swapped", "pass gamma and lambda by name", ({"boot": (0, 1)},)),
+        Mistake("lambda in the next value", "discount V(t+1) by gamma alone", ({"boot": (1, 1)},)),
+    ),
+    "padding": (Mistake("padding counted", _MASKED, ({"pad": "counted"}, {"pad": "behind"})),),
+}
 
 
 def _ratios(o: Options) -> tuple[Mistake, ...]:
@@ -366,38 +357,24 @@ for _family in RIGHT.values():
                 _family[f"{_name}_whitened{_ending}"] = _white
 WORDS = {name: words for family in RIGHT.values() for name, (words, _) in family.items()}
 """Every advantage by name, in words."""
-_EVERY = (
-    *_ENDS,
-    _NEXT,
-    *_CUTS,
-    _OPEN,
-    _FINAL,
-    *_ALWAYS,
-    *_VALUES,
-    *_LAMBDA,
-    _LEFT,
-    _PADDING,
-    *_GROUPS,
-    *_ratios(TRACE),
-)
-NAMES = tuple(dict.fromkeys(mistake.name for mistake in _EVERY))
+NAMES = tuple(dict.fromkeys(m.name for m in itertools.chain(*MISTAKES.values(), _ratios(TRACE))))
 """Mistakes by name."""
 
 
 def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Iterator[Entry]:
     """Advantages of a family with so many mistakes, of those that its arguments make possible; of two, the plainest."""
-    known = [*_GROUPS] if family == "group" else [*_ALWAYS]
-    if family != "group":
-        own = base["behind"] == "own"
-        known += [*_ENDS, _OPEN if own else _NEXT] if base["told"] else []
-        known += _CUTS if "truncated" in roles else ()
-        known += [_FINAL] if own else [_LEFT] if base["last"] == "own" else []
-        known += _VALUES if "values" in roles else ()
-        known += _LAMBDA if family == "gae" or "lam" in roles else ()
-        known += _ratios(base) if family == "v_trace" else ()
-        known += [_PADDING] if "mask" in roles else []
+    own, told, masked = base.get("behind") == "own", base.get("told", False), "mask" in roles
+    trace = family != "group"
+    possible = {
+        "group": not trace, "trace": trace, "ends": told, "open": told and own, "next": told and not own,
+        "cuts": "truncated" in roles, "final": own, "last": not own and base.get("last") == "own",
+        "values": trace and "values" in roles, "lambda": family == "gae" or (trace and "lam" in roles),
+        "padding": trace and masked,
+    }  # fmt: skip
+    known = [mistake for when, some in MISTAKES.items() if possible[when] for mistake in some]
+    known += _ratios(base) if family == "v_trace" else ()
     for name, (_, form) in RIGHT[family].items():
-        white = [_WHITE] * ("mask" in roles and "whiten" in form)
+        white = [_WHITE] * (masked and "whiten" in form)
         for chosen in itertools.combinations(known + white, many if many < 2 or "whiten" not in form else 0):
             for changes in itertools.product(*(m.changes if many < 2 else m.changes[:1] for m in chosen)):
                 if sum(map(len, changes)) == len({key for change in changes for key in change}):

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,31 +16,11 @@ from asyncsim.base import checks
 from asyncsim.conformance import _advantage_catalogue as catalogue
 from asyncsim.conformance._advantage_catalogue import Array, Case, Entry
 from asyncsim.conformance._metric_search import meaning
-from asyncsim.conformance.reports import AdvantageReport, Finding
+from asyncsim.conformance.reports import AdvantageReport, Finding, refuse_settings
 
-_NAMES = {
-    "rewards": "rewards reward rew rews r scores score token_level_rewards token_rewards",
-    "values": "values value v vals state_value state_values vpreds value_preds old_values",
-    "next_values": "next_values next_state_value next_state_values values_next v_next final_values",
-    "last": "next_value last_value last_values bootstrap_value bootstrap_values bootstrap last_val final_value",
-    "dones": "dones done d terminals terminal ends",
-    "going": "not_done not_dones nonterminal nonterminals continues not_terminated",
-    "starts": "episode_starts episode_start is_first first starts",
-    "last_done": "next_done last_done last_dones next_dones final_done",
-    "terminated": "terminated terminations",
-    "truncated": "truncated truncations timeouts time_limits",
-    "gamma": "gamma discount discount_factor",
-    "lam": "lam lambd lambda_ lmbda gae_lambda td_lambda",
-    "discounts": "discounts",
-    "log_ratio": "log_rhos log_rho",
-    "ratio": "rhos rho",
-    "rho": "rho_bar rho_thresh rho_threshold rho_max clip_rho clip_rho_threshold max_rho",
-    "c": "c_bar c_thresh c_threshold c_max clip_c clip_c_threshold max_c",
-    "pg": "pg_rho_bar clip_pg_rho clip_pg_rho_threshold",
-    "keep": "keep kept keep_mask accepted selected",
-    "size": "n_samples samples_per_group",
-}
-_BY_NAME = {name: role for role, names in _NAMES.items() for name in names.split()}
+_NAMES = checks.words_by_name(Path(__file__).with_name("advantage_names.txt"))
+"""What each argument may be, with its names at trainers."""
+_BY_NAME = {name: role for role, names in _NAMES.items() for name in names}
 _GIVEN = {"gamma": 0.9, "lam": 0.7, "rho": 1.3, "c": 0.8, "pg": 1.6, "size": catalogue.SIZE, "groups": catalogue.GROUPS}
 _FLAGS = ("dones", "going", "starts", "last_done", "terminated", "truncated", "discounts")
 LAYOUTS = ("rows", "time", "row")
@@ -84,7 +65,8 @@ class Subject:
         # Beside a flag of the step behind the last one, flags say that an episode begins.
         self.before = (dones or ("before" if "last_done" in every else "after")) == "before"
         ratios = {"log_ratio", "ratio", "log_prob"} & every
-        traced = {"values", "gamma", *_FLAGS} & every
+        self.told = bool(every & set(_FLAGS))
+        traced = self.told or {"values", "gamma"} & every
         self.family = "v_trace" if ratios and "values" in every else "returns" if traced else "group"
         if self.family == "returns" and "values" in every:
             self.family = "gae" if "lam" in every or lam is not None else "values"
@@ -105,22 +87,22 @@ class Subject:
 
     def unchecked(self, way: Way, others: Sequence[Any]) -> tuple[str, ...]:
         """What the function is not told, and what was not looked at."""
-        base, told = self.base(way), bool(self.every & set(_FLAGS))
         lines = [f"what else it returns: give key={others[0]!r}"] if others else []
-        if told and base["last"] == "none":
+        if self.told and self.base(way)["last"] == "none":
             lines += ["rows that go on behind their last step: it is not given the value there"]
-        if told and not {"truncated", "discounts"} & self.every:
+        if self.told and not {"truncated", "discounts"} & self.every:
             lines += ["episodes that a time limit cuts off: one flag does not tell them from terminated ones"]
+        if "mask" in self.every:
+            lines += ["masked tokens inside a row, which trainers skip or count as steps"]
         return tuple(lines)
 
     def base(self, way: Way) -> dict[str, Any]:
         """Options of what is right for its arguments, called in this way."""
         if self.family == "group":
             return {"center": "group"}
-        told = bool(self.every & set(_FLAGS))
         gamma = self.settings["gamma"] if {"gamma", "discounts"} & self.every | self.own & {"gamma"} else 1.0
         lam = self.settings["lam"] if "lam" in self.every | self.own else 1.0
-        one: dict[str, Any] = {"gamma": gamma, "lam": lam, "told": told, "valued": "values" in self.every}
+        one: dict[str, Any] = {"gamma": gamma, "lam": lam, "told": self.told, "valued": "values" in self.every}
         one |= {"first": "prior" if self.before or "starts" in self.every else "open"}
         behind = "last" in self.every or way[3] == "longer" or "next_values" in self.every
         one |= {"last": "own" if behind else "none", "behind": "own" if "next_values" in self.every else "next"}
@@ -136,8 +118,7 @@ class Subject:
             steps = catalogue.STEPS if masked else 1
             ids, sized = "group" in self.every, bool({"size", "groups"} & self.every)
             return catalogue.group_cases(seed, ids=ids, kept="keep" in self.every, steps=steps, unequal=not sized)
-        told, cuts = bool(self.every & set(_FLAGS)), "truncated" in self.every
-        return catalogue.trace_cases(seed, masked=masked, ends=told, cuts=cuts)
+        return catalogue.trace_cases(seed, masked=masked, ends=self.told, cuts="truncated" in self.every)
 
     def ways(self, layout: str | None) -> Iterator[Way]:
         """Ways to call it, the likely ones first."""
@@ -237,10 +218,6 @@ def _off(x: Array, right: Array, mask: Array, tolerance: float) -> Array:
     return far
 
 
-def _count(x: Array, right: Array, case: Case) -> int:
-    return int(_off(x, right, case.mask, 1e-6).sum())
-
-
 def _first(x: Sequence[Array], right: Sequence[Array], cases: Sequence[Case], tolerance: float) -> str:
     """The first number that differs."""
     for one, other, case in zip(x, right, cases, strict=True):
@@ -269,42 +246,35 @@ def _fits(subject: Subject, columns: Mapping[Way, list[Array]], cases: Sequence[
     return []
 
 
-def _edges(subject: Subject, fit: Fit, key: Any, seed: int, tolerance: float) -> Iterator[Finding]:
+def _edges(subject: Subject, fit: Fit, key: Any, seed: int) -> Iterator[Finding]:
     """Where the function leaves its entry on batches that a trainer may meet."""
     if subject.changed:
         remedy = "leave out operations that end in _ and assignments into inputs"
         yield Finding("inputs changed in place", "bug", "arrays after the call differ from before", remedy)
 
-    def asked(case: Case) -> Array:
+    def broken(case: Case) -> bool:
         try:
-            return subject.ask(case, fit.way)[key]
+            return not np.isfinite(subject.ask(case, fit.way)[key][case.mask]).all()
         except Exception:
-            return np.full(case.mask.shape, math.nan)
+            return True
 
     first = subject.cases(seed)[0]
     if fit.entry.options.get("scale"):
         case = catalogue.equal(first)
-        if not np.isfinite(asked(case)[case.mask]).all():
+        if broken(case):
             remedy = "add an epsilon to the deviation, or give 0 where it is 0"
             yield Finding("missing epsilon", "bug", f"no number on '{case.name}'", remedy)
     if subject.family == "group" and "group" in subject.every and not {"size", "groups"} & subject.every:
         case = replace(first, name="a group of one", group=np.where(np.arange(len(first.group)) == 0, 9, first.group))
-        if not np.isfinite(asked(case)[case.mask]).all():
+        if broken(case):
             remedy = "give 0, or refuse such a group by name"
             yield Finding("NaN for a group of one", "hazard", f"no number on '{case.name}'", remedy)
     if subject.family == "group" or "mask" not in subject.every:
         return
     case = replace(first, values=np.where(first.mask, first.values, math.nan))
-    if not np.isfinite(asked(case)[case.mask]).all():
+    if broken(case):
         remedy = "select by where, not by a product"
         yield Finding("NaN on padding", "hazard", f"no number on '{case.name}' with NaN behind the mask", remedy)
-    case, kinds = catalogue.holes(seed), {"skipped": "skipped", "rows": "steps", "zeros": "steps of reward and value 0"}
-    one = asked(case)
-    for pad, words in kinds.items():
-        right = fit.entry._replace(options={**fit.entry.options, "pad": pad}).value(case)
-        if not _off(one, right, case.mask, tolerance).any():
-            yield Finding("tool tokens", "note", f"masked tokens inside a row are {words}", "verl's GAE skips them")
-            return
 
 
 def check_advantage(
@@ -351,10 +321,7 @@ def check_advantage(
     >>> check_advantage(gae).bugs
     ('bootstraps from the next episode',)
     """
-    checks.boolean("strict", strict, "say whether")
-    checks.boolean("check", check, "say whether")
-    checks.real("tolerance", tolerance, "give the largest relative deviation of a number", 0.0, 0.1, open_low=True)
-    checks.integer("seed", seed, 0, "give a whole number")
+    refuse_settings(tolerance, 0.1, seed, allow, NAMES, strict=strict, check=check)
     for field, value in (("gamma", gamma), ("lam", lam)):
         if value is not None:
             checks.real(field, value, "give what the function has", 0.0, 1.0)
@@ -364,8 +331,6 @@ def check_advantage(
         checks.one_of("layout", layout, LAYOUTS, "say how arrays lie")
     if like is not None:
         like = checks.one_of("like", str(like).replace("-", "_"), catalogue.WORDS, "name what it is meant to be")
-    for each in allow:
-        checks.one_of("allow", each, NAMES, "name findings as a report does")
     subject = Subject(fn, gamma, lam, dones)
     cases = subject.cases(seed)
     answers = subject.answers(cases, layout)
@@ -387,14 +352,17 @@ def check_advantage(
     remedy = "leave like out, or add the arguments that it needs"
     checks.require(bool(asked), "like", like, f"one of {', '.join(e.name for e in plain)} with these arguments", remedy)
     rights = [[entry.value(case) for case in cases] for entry in asked]
-    off = [sum(map(_count, column, right, cases)) for right in rights]
-    nearest, right = min(zip(asked, rights, off, strict=True), key=lambda each: each[2])[:2]
+
+    def wrong(right: list[Array]) -> int:
+        return sum(int(_off(x, y, case.mask, 1e-6).sum()) for x, y, case in zip(column, right, cases, strict=True))
+
+    nearest, right = min(zip(asked, rights, strict=True), key=lambda each: wrong(each[1]))
     difference = _first(column, right, cases, tolerance)
     conforms = best is not None and meant == best.entry.name
     if best:
         findings = [Finding(m.name, "bug", difference, m.remedy) for m in best.entry.mistakes]
-        findings += _edges(subject, best, chosen, seed, tolerance)
-    counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
+        findings += _edges(subject, best, chosen, seed)
+    counted = any(finding.counts(allow, strict) for finding in findings)
     same = dict.fromkeys(fit.entry.label for fit in fits if best and fit.entry.label != best.entry.label)
     report = AdvantageReport(
         conforms=conforms and not counted,

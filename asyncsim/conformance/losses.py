@@ -21,7 +21,7 @@ from asyncsim.conformance._loss_parts import UNKNOWN
 from asyncsim.conformance._loss_probes import LIMITS
 from asyncsim.conformance._loss_search import Fit
 from asyncsim.conformance._loss_subject import Loss, Probe
-from asyncsim.conformance.reports import BiasRow, LossReport, Match
+from asyncsim.conformance.reports import BiasRow, LossReport, Match, refuse_settings
 from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
 from asyncsim.sampling import oracle
@@ -76,12 +76,7 @@ def check_loss(
     >>> report.conforms, report.name
     (True, 'dapo()')
     """
-    for field, value in (("bias", bias), ("strict", strict), ("check", check)):
-        checks.boolean(field, value, "say whether")
-    checks.real("tolerance", tolerance, "give the largest relative deviation of a token", 0.0, 0.5, open_low=True)
-    checks.integer("seed", seed, 0, "give a whole number")
-    for name in allow:
-        checks.one_of("allow", name, _loss_findings.NAMES, "name findings as a report does")
+    refuse_settings(tolerance, 0.5, seed, allow, _loss_findings.NAMES, bias=bias, strict=strict, check=check)
     per = getattr(fn, "advantages_per", "token") if advantages_per is None else advantages_per
     checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
     method = _method_like(like, anchor)
@@ -152,7 +147,7 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
     alike = [_match(fit, case) for fit in fits if fit.exact(tolerance)]
     same = {match.method: match.label for match in reversed(alike) if match.method != alike[0].method}
     findings = tuple(_loss_findings.findings(case))
-    counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
+    counted = any(finding.counts(allow, strict) for finding in findings)
     skipped = tuple(f"{name}: {why}" for name, why in families()[1].items())
     match = _match(best, case)
     # The first generated token on which the loss and the asked (or nearest) method differ.

@@ -1,8 +1,10 @@
 """`check_metric`: which diagnostic a function from outside computes, and which known mistakes it shows."""
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from asyncsim.base import checks
 from asyncsim.conformance import _metric_catalogue as catalogue
 from asyncsim.conformance._metric_catalogue import Batch, Entry
 from asyncsim.conformance._metric_search import Fit, Pair, Subject, batches, fits, nearest, numbers, quietly, same
-from asyncsim.conformance.reports import Finding, MetricReport
+from asyncsim.conformance.reports import Finding, MetricReport, refuse_settings
 
 _ESS = {
     "kish": ("ess", "Kish ESS, (sum w)^2 / sum w^2,"),
@@ -77,51 +79,9 @@ _SCALES = {
     "mean": {"": "", "count": ", added up"},
 }
 
-_DIVIDE = "divide by the number of generated tokens, mask.sum()"
-_ROWS = "divide by the number of rows that are added"
-_BEGINS = "subtract the version the step begins with"
 _SUMS = "add numerators and denominators over the step, then divide once"
-_KNOWN: dict[str, tuple[str, str]] = {
-    # a mistake, what it means, and the remedy
-    "padded tokens in the denominator": ("the sum is divided by the size of the padded batch", _DIVIDE),
-    "means over different denominators": ("one mean is over generated tokens, the other over padded ones", _DIVIDE),
-    "first moment over padded tokens": ("one mean is over padded tokens, the other over generated ones", _DIVIDE),
-    "divided by rows": ("a sum over tokens is divided by the number of rows", _DIVIDE),
-    "divided by rollouts": ("a sum over rows is divided by fewer rollouts", _ROWS),
-    "divided by groups": ("a sum over rows is divided by fewer groups", _ROWS),
-    "numerator without the mask": ("padded tokens are added, and generated ones counted", "mask the sum as well"),
-    "absolute log ratios": ("the absolute value is taken first", "use the log ratio with its sign"),
-    "levels mixed": ("w is that of a row, log w that of a token", "take both of tokens, or both of rows"),
-    "not divided by the count": ("it is a sum where a mean is asked for", "divide by the number of what is added"),
-    "in percent": ("a share is asked for", "leave out the factor of 100"),
-    "mask ignored": ("padded tokens count like generated ones", "select generated tokens before any sum or maximum"),
-    "padded tokens counted": ("padded tokens enter with log ratio 0", "mask the weights, not only the log ratios"),
-    "powers of 2": ("2 to the power of a natural logarithm", "use exp: log-probs are natural logarithms"),
-    "powers of 10": ("10 to the power of a natural logarithm", "use exp: log-probs are natural logarithms"),
-    "logarithms to base 2": ("log ratios are divided by log 2", "keep natural logarithms: exp and KL here are in nats"),
-    "logarithms to base 10": ("log ratios are divided by log 10", "keep natural logarithms"),
-    "one too many": ("staleness counts from the version after the update", _BEGINS),
-    "one too few": ("staleness counts from the version before the trained one", _BEGINS),
-    "log ratio reversed": ("the weight is old over new", "use exp(log_prob - old_log_prob)"),
-    "roles of the policies swapped": (
-        "the form is for samples of the other policy",
-        "put the policy that sampled in the denominator of w",
-    ),
-    "staleness reversed": ("the trained version is subtracted", "use trained_version - generated_version"),
-    "not self-normalized": (
-        "without division by the mean weight it can exceed 1",
-        "divide by (sum w)^2 instead of n^2",
-    ),
-    "weights clamped before the ESS": (
-        "it cannot fall below what the bounds allow",
-        "take the ESS of untruncated ratios; log the clamped share beside it",
-    ),
-    "sign of the clip reversed": ("it counts tokens that the clip leaves open", "compare exp(log_prob - old_log_prob)"),
-    "advantage's sign ignored": (
-        "it also counts ratios on their way back, which the clip leaves open",
-        "count above the band where A > 0 and below it where A < 0",
-    ),
-}
+_KNOWN: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("metric_mistakes.toml").read_text("utf-8"))
+"""Mistakes by name, each with what it means and the remedy."""
 _EDGES = ("one token", "a row without tokens", "masked NaN", "absolute epsilon", "overflow")
 _VERSIONS = ("unknown versions counted", "unknown versions read as staleness 0")
 NAMES = (*_KNOWN, "averaged over parts", "geometric mean", "constant", *_EDGES, *_VERSIONS)
@@ -345,10 +305,7 @@ def check_metric(
     >>> print(check_metric(ess, micro_batch=2).bugs)
     ('averaged over parts',)
     """
-    for field, value in (("strict", strict), ("check", check)):
-        checks.boolean(field, value, "say whether")
-    checks.real("tolerance", tolerance, "give the largest relative deviation of a number", 0.0, 0.1, open_low=True)
-    checks.integer("seed", seed, 0, "give a whole number")
+    refuse_settings(tolerance, 0.1, seed, allow, NAMES, strict=strict, check=check)
     if micro_batch is not None:
         checks.integer("micro_batch", micro_batch, 1, "give the rows of a micro-batch")
     if like is not None:
@@ -360,8 +317,6 @@ def check_metric(
         remedy = f"{near[0]!r} is {level}" if near else ""
         checks.require(like in METRICS or not near, "like", like, "the name of a metric", remedy)
         checks.one_of("like", like, METRICS, "name the metric that it is meant to be")
-    for each in allow:
-        checks.one_of("allow", each, NAMES, "name findings as a report does")
     subject = Subject(fn, key, micro_batch)
     probes = batches(seed, subject.masked)
     values = [subject.ask(probe) for probe in probes]
@@ -380,7 +335,7 @@ def check_metric(
     if best:
         signed = "advantages" in subject.roles.values()
         findings = [*known(best, values, probes, like, signed), *edges(subject, best, probes[1], tolerance)]
-    counted = [f for f in findings if f.name not in allow and (f.kind == "bug" or (strict and f.kind == "hazard"))]
+    counted = any(finding.counts(allow, strict) for finding in findings)
     right = best is not None and like in (None, name(best.entry))
     target = best if right else nearest(subject, values, seed, lambda e: like in (None, name(e)))
     # The first batch on which the function has another number.

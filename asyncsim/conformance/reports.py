@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
+
+from asyncsim.base import checks
+
+
+def refuse_settings(
+    tolerance: float, most: float, seed: int, allow: Sequence[str], names: Collection[str], **flags: bool
+) -> None:
+    """Refuse a tolerance above `most`, a seed, findings to allow and flags that no check of a function takes."""
+    for field, value in flags.items():
+        checks.boolean(field, value, "say whether")
+    checks.real("tolerance", tolerance, "give the largest relative deviation", 0.0, most, open_low=True)
+    checks.integer("seed", seed, 0, "give a whole number")
+    for each in allow:
+        checks.one_of("allow", each, names, "name findings as a report does")
 
 
 class ConformanceError(AssertionError):
@@ -112,6 +126,10 @@ class Finding:
     kind: str
     evidence: str
     remedy: str
+
+    def counts(self, allow: Collection[str], strict: bool) -> bool:
+        """Whether a report with it does not conform: a bug, or with `strict` a hazard, that is not allowed."""
+        return self.name not in allow and (self.kind == "bug" or (strict and self.kind == "hazard"))
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.name}: {self.evidence}; {self.remedy}"

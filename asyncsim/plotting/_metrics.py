@@ -72,12 +72,11 @@ def draw_traces(traces: Mapping[str, Trace], over: str) -> Figure:
     Replicates of different settings are never averaged: each setting has a line of its own, of many some have.
     """
     trace, *others = traces.values()
-    parts = trace.split()
-    if others:
-        split = {name: each.split() for name, each in traces.items()}
-        parts = {
-            ", ".join(filter(None, (n, setting))): part for n, own in split.items() for setting, part in own.items()
-        }
+    parts = {
+        ", ".join(filter(None, (name if others else "", own))): part
+        for name, each in traces.items()
+        for own, part in each.split().items()
+    }
     drawn = dict([list(parts.items())[k] for k in thinned(len(parts), SETTINGS)])
     common = [name for name in trace.metrics if all(name in each.metrics for each in others)]
     remedy = "record one in all of them with Spec(diagnostics=[...])"

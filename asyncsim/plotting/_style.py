@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -58,39 +59,9 @@ PREDICTED: Mapping[str, Any] = MappingProxyType(
 REFERENCE: Mapping[str, Any] = MappingProxyType({"color": COLORS["muted"], "linestyle": ":", "linewidth": 1.0})
 """The line of a level to compare with, such as the best possible return."""
 
-RC: dict[str, Any] = {
-    "figure.dpi": 150,
-    "savefig.dpi": 200,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "font.family": "DejaVu Sans",
-    "font.size": 7.5,
-    "axes.titlesize": 8.0,
-    "axes.labelsize": 7.5,
-    "figure.titlesize": 8.5,
-    "legend.fontsize": 7.0,
-    "xtick.labelsize": 7.0,
-    "ytick.labelsize": 7.0,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.7,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "lines.linewidth": 1.3,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "axes.formatter.useoffset": False,
-    "axes.formatter.limits": (-3, 4),
-    "mathtext.fontset": "dejavusans",
-    "svg.hashsalt": "asyncsim",
-    "svg.fonttype": "path",
-    "pdf.fonttype": 42,
-}
+STYLE = Path(__file__).with_name("asyncsim.mplstyle")
+"""Sizes and fonts; `INKED` are what has the color of ink besides."""
+INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 PLACES = 5
 """Digits of a place in a figure, in its widths and heights: a hundredth of a pixel."""
 UNDATED: dict[str, dict[str, Any]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
@@ -105,7 +76,7 @@ class Picture(Figure):
 
 def applied() -> AbstractContextManager[None]:
     """The style, for as long as the context lasts; nothing of the user's own settings shows through."""
-    return style.context(["default", RC])
+    return style.context(["default", STYLE, dict.fromkeys(INKED, INK)])
 
 
 def picture(width: float, height: float) -> Picture:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,35 +32,17 @@ class Trainer(NamedTuple):
     preset: str
     limit: str
     batch: str
-    limits: tuple[float, ...]
+    limits: Sequence[float]
     partial: str | bool = True
     running: str = ""
     publish: str = ""
     size: str = ""
 
 
-_FROM_0, _FROM_1, _SHARES = (0, 1, 2, 4, 8), (1, 2, 4, 8), (0, 0.25, 0.5, 1, 2, 4)
 TRAINERS = {
-    "verl": Trainer("verl_fully_async", "staleness_threshold", "ppo_mini_batch_size", _SHARES, "partial_rollout",
-                    "concurrent_samples_per_replica", "trigger_parameter_sync_step"),
-    "areal": Trainer("areal", "max_head_offpolicyness", "consumer_batch_size", _FROM_0, True,
-                     "max_concurrent_rollouts"),
-    "skyrl": Trainer("skyrl", "max_staleness_steps", "policy_mini_batch_size", _FROM_0, True,
-                     "num_parallel_generation_workers"),
-    "openrlhf": Trainer("openrlhf", "async_queue_size", "rollout_batch_size", _FROM_1, "partial_rollout_enable"),
-    "open_instruct": Trainer("open_instruct", "async_steps", "num_unique_prompts_rollout", _FROM_1, "inflight_updates"),
-    "nemo_rl": Trainer("nemo_rl_legacy", "max_trajectory_age_steps", "num_prompts_per_step", _FROM_1,
-                       "in_flight_weight_updates"),
-    "prime_rl": Trainer("prime_rl", "max_off_policy_steps", "batch_size*", _FROM_1, True, "max_inflight*", "",
-                        "group_size"),
-    "trl": Trainer("trl", "max_staleness", "samples_per_step*", _FROM_1, True, "max_inflight_tasks*",
-                   "weight_sync_steps", "num_generations"),
-    "miles": Trainer("miles", "max_weight_staleness", "rollout_batch_size", _FROM_1, True,
-                     "async_max_concurrent_samples*", "", "n_samples_per_prompt"),
-    "roll": Trainer("roll_single_turn", "async_generation_ratio", "rollout_batch_size", _FROM_1),
-    "colocated": Trainer("colocated", "ahead", "groups_per_batch", _SHARES, "partial_rollout"),
-    "torchtitan": Trainer("torchtitan", "target_offpolicy_steps", "num_prompts_per_train_step", _FROM_0),
-}  # fmt: skip
+    name: Trainer(**row)
+    for name, row in tomllib.loads(Path(__file__).with_name("trainers.toml").read_text("utf-8")).items()
+}
 """Trainers with a staleness limit, by the names that their users say."""
 
 
@@ -162,10 +144,7 @@ def _measure(system: Any, batches: int, size: int, seed: int, realization: int) 
 def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The description, checked: every field by name; what may vary is a list."""
     for name in rows:
-        inside = [each for each in FIELDS if str(name) in each]
-        near = inside or difflib.get_close_matches(str(name), FIELDS, n=1, cutoff=0.5)
-        remedy = f"did you mean {near[0]}?" if near else "see docs/which-limit.md for what each field means"
-        checks.require(name in FIELDS, "field of the system", name, f"one of {', '.join(FIELDS)}", remedy)
+        checks.one_of("field of the system", name, FIELDS, "see docs/which-limit.md for what each field means")
     for name, (usual, words) in FIELDS.items():
         checks.require(usual is not ... or name in rows, name, None, "given", f"say it: {words}")
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
@@ -231,25 +210,21 @@ def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: 
     if trainer.preset == "skyrl":
         # Its workers are a batch at least, and no more than its permits.
         running = int(min(max(running, batch), batch * (limit + 1)))
-    owners = {trainer.limit: "staleness_limit"}
-    knobs: dict[str, Any] = {trainer.limit: limit}
-    for name, field, prompts in (
-        (trainer.batch, "prompts_per_batch", batch),
-        (trainer.running, "prompts_at_once", running),
-    ):
-        if name:
-            samples = prompts * size if field == "prompts_per_batch" or given[field] else max(slots, size)
-            knobs[name.removesuffix("*")] = samples if name.endswith("*") else prompts
-            owners[name.removesuffix("*")] = field
-    if trainer.publish:
-        knobs[trainer.publish], owners[trainer.publish] = given["publish_every"], "publish_every"
-    else:
-        remedy = f"{given['trainer']} syncs after every step; leave the field out"
-        checks.require(given["publish_every"] == 1, "publish_every", given["publish_every"], "1", remedy)
-    if trainer.size:
-        knobs[trainer.size] = size
-    if isinstance(trainer.partial, str):
-        knobs[trainer.partial] = partial
+    # Trainers count prompts or, where `*` says so, samples; slots need not hold all samples of a prompt.
+    at_once = running * size if given["prompts_at_once"] else max(slots, size)
+    said = [
+        (trainer.limit, "staleness_limit", limit),
+        (trainer.batch, "prompts_per_batch", batch * size if trainer.batch.endswith("*") else batch),
+        (trainer.running, "prompts_at_once", at_once if trainer.running.endswith("*") else running),
+        (trainer.publish, "publish_every", given["publish_every"]),
+        (trainer.size, "samples_per_prompt", size),
+        (trainer.partial if isinstance(trainer.partial, str) else "", "partial_rollouts", partial),
+    ]
+    knobs = {name.removesuffix("*"): value for name, _, value in said if name}
+    owners = {name.removesuffix("*"): field for name, field, _ in said}
+    remedy = f"{given['trainer']} syncs after every step; leave the field out"
+    own = bool(trainer.publish) or given["publish_every"] == 1
+    checks.require(own, "publish_every", given["publish_every"], "1", remedy)
     rows, speeds = given["tokens_per_second"]
     decode = pooled(rows, speeds, machines, given["slots_per_machine"])
     model = {"slots": slots, "rate": speeds[0], **given["model"]}

@@ -286,9 +286,8 @@ def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
     """Refuse names that are no settings of the event model, with the nearest one."""
     settings = [each.name for each in fields(Settings) if each.name not in FIXED] + ["rate"]
     for name in model:
-        near = checks.near(name, settings)
-        hint = f"did you mean {near[0]}? " if near else ""
-        checks.one_of(field, name, settings, f"{hint}see the settings in asyncsim/systems/MODEL.md")
+        remedy = f"{checks.hint(name, settings)} see the settings in asyncsim/systems/MODEL.md".lstrip()
+        checks.one_of(field, name, settings, remedy)
 
 
 def _times(s: Any) -> None:

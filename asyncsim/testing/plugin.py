@@ -23,7 +23,7 @@ def asyncsim_loss() -> Callable[..., LossReport]:
     `strict=True` hazards count too, and `allow` names bugs that do not. Moments are left out unless `bias=True`.
     Returns the report. The test fails with one line for each finding, and with one line for an argument that is wrong.
     """
-    return _checked_loss
+    return partial(_checked, "check_loss", bias=False)
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,7 @@ def asyncsim_controller() -> Callable[..., Report]:
     `conformance.check_admission` takes; P in groups, eta in publishes. Returns the report. The test fails with the
     rule, the shortest run that breaks it, and the mistake by name; with one line for an argument that is wrong.
     """
-    return _checked_controller
+    return partial(_checked, "check_admission")
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def asyncsim_advantage() -> Callable[..., AdvantageReport]:
     `asyncsim_advantage(fn, like, **settings)` takes what `conformance.check_advantage` takes, arrays `[B, T]`. Returns
     the report, which is what the test fails with.
     """
-    return partial(_checked_number, "check_advantage")
+    return partial(_checked, "check_advantage")
 
 
 @pytest.fixture(scope="session")
@@ -54,48 +54,24 @@ def asyncsim_metric() -> Callable[..., MetricReport]:
     `asyncsim_metric(fn, like, **settings)` takes what `conformance.check_metric` takes, tokens `[B, T]`. Returns the
     report, which is what the test fails with.
     """
-    return partial(_checked_number, "check_metric")
+    return partial(_checked, "check_metric")
 
 
-def _checked_number(check: str, fn: Callable[..., Any], like: str | None = None, **settings: Any) -> Any:
+def _checked(check: str, *arguments: Any, **settings: Any) -> Any:
+    """The report of a check; the test fails with what counts in it, or with the one line of a wrong argument."""
     __tracebackhide__ = True
     from asyncsim import conformance
-
-    report = _asked(getattr(conformance, check), fn, like, **settings)
-    if not report.conforms:
-        pytest.fail(str(report), pytrace=False)
-    return report
-
-
-def _checked_loss(fn: Callable[..., Any], like: Any = None, *, bias: bool = False, **settings: Any) -> LossReport:
-    __tracebackhide__ = True
-    from asyncsim.conformance import check_loss
-
-    report: LossReport = _asked(check_loss, fn, like, bias=bias, **settings)
-    if not report.conforms:
-        kinds = ("bug", "hazard") if settings.get("strict") else ("bug",)
-        counted = [f for f in report.findings if f.kind in kinds and f.name not in settings.get("allow", ())]
-        pytest.fail("\n".join([*report.heading(), *map(str, counted)]), pytrace=False)
-    return report
-
-
-def _checked_controller(factory: Callable[[], Any], *arguments: Any, **settings: Any) -> Report:
-    __tracebackhide__ = True
-    from asyncsim.conformance import check_admission
-
-    report: Report = _asked(check_admission, factory, *arguments, **settings)
-    if not report.passed:
-        pytest.fail(str(report), pytrace=False)
-    return report
-
-
-def _asked(check: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
-    """The report; a wrong argument fails the test in its one line."""
-    __tracebackhide__ = True
     from asyncsim.base.checks import InputError
 
     try:
-        return check(*arguments, **settings)
+        report = getattr(conformance, check)(*arguments, **settings)
+        failure = "" if report.passed else str(report)
+        if failure and isinstance(report, conformance.LossReport):
+            allow, strict = settings.get("allow", ()), settings.get("strict", False)
+            counted = [str(finding) for finding in report.findings if finding.counts(allow, strict)]
+            failure = "\n".join([*report.heading(), *counted])
     except InputError as error:
-        line = str(error)
-    pytest.fail(line, pytrace=False)
+        failure = str(error)
+    if failure:
+        pytest.fail(failure, pytrace=False)
+    return report

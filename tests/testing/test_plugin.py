@@ -167,7 +167,7 @@ def test_without_hypothesis_a_strategy_names_the_extra(monkeypatch, name):
 
 def test_a_controller_is_checked_without_hypothesis(monkeypatch):
     forget(monkeypatch)
-    assert plugin._checked_controller(lambda: TicketsAtPublish(4, 1), batch_size=4, max_staleness=1).passed
+    assert plugin._checked("check_admission", lambda: TicketsAtPublish(4, 1), batch_size=4, max_staleness=1).passed
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
