@@ -248,3 +248,31 @@ def verdict_on_three(found: Results) -> Figure:
     lost = {on["pairs"][0]["word"] for on in tasks} == {"worse"}
     ax.set_title("Staleness 3 learns less than staleness 1" if lost else "Staleness 3 beside staleness 1")
     return figure
+
+
+def split(found: Results) -> Figure:
+    """Seconds an update against the GPUs that generate, out of eight."""
+    figure, (ax,) = panels(1)
+    times = [next(each for each in result["summary"] if each["metric"] == "seconds_per_update") for result in found]
+    generate = [8 - 240 / each["train_time"] for each in times]
+    points(ax, generate, [[each[key] for each in times] for key in ("mean", "low", "high")], "measured", "o")
+    grid = np.linspace(min(generate), max(generate), 60)
+    ax.plot(grid, 240 / (8 - grid), **_style.PREDICTED)
+    say(ax, 5.0, 66, "training alone", "muted", ha="left", va="top")
+    ax.set(xlabel="GPUs of the server, of 8", ylabel="seconds an update", ylim=(0, 130), xticks=[2, 3, 4, 5, 6])
+    ax.set_title("As few servers as keep the trainer busy")
+    return figure
+
+
+def apart(found: Results) -> Figure:
+    """Seconds an update against mean staleness, for shared and separate machines."""
+    figure, (ax,) = panels(1)
+    for result, color, mark in zip(found, ("contrast", "measured"), ("s", "o"), strict=True):
+        kept = [each for each in result["settings"] if each["partial"]]
+        ends = [[each["seconds"][key] for each in kept] for key in ("mean", "low", "high")]
+        points(ax, [each["staleness"]["mean"] for each in kept], ends, color, mark)
+    say(ax, 0.75, 74, "8 shared machines", "contrast", ha="right", va="top")
+    say(ax, 1.25, 108, "4 generate, 4 train", "measured")
+    ax.set(xlabel="mean staleness of tokens (versions)", ylabel="seconds an update", ylim=(0, 250))
+    ax.set_title("Shared machines keep up, with partial rollouts")
+    return figure
