@@ -110,6 +110,8 @@ def pruned(value: Any) -> Any:
 
     >>> pruned({"seconds": 3.0, "system": {"name": "areal", "rates": 1.0, "knobs": {"eta": 4}}, "lost": [0.0]})
     {'system': {'knobs': {'eta': 4}}, 'lost': [0.0]}
+    >>> pruned({"seconds": {"mean": 3.0}})
+    {'seconds': {'mean': 3.0}}
     """
     if isinstance(value, dict):
         # Seconds that a command took are one number; those of an answer have an interval, and stay.

@@ -20,6 +20,8 @@ from docs._words import column, knob
 COLORS = _style.COLORS
 NOISE, CAP, BATCH = 0.0283, 2.0, 256
 """Noise of logits that gives the log ratio of two equal actions a standard deviation of 2 %; cap of the weights."""
+GPUS, WORK = 8, 240
+"""GPUs that are divided, and seconds that a training step takes on one of them."""
 LENGTH, KEPT = "lognormal:600:1.0", 8
 """Distribution of responses, and samples that a group keeps."""
 
@@ -254,12 +256,12 @@ def split(found: Results) -> Figure:
     """Seconds an update against the GPUs that generate, out of eight."""
     figure, (ax,) = panels(1)
     times = [next(each for each in result["summary"] if each["metric"] == "seconds_per_update") for result in found]
-    generate = [8 - 240 / each["train_time"] for each in times]
+    generate = [GPUS - WORK / each["train_time"] for each in times]
     points(ax, generate, [[each[key] for each in times] for key in ("mean", "low", "high")], "measured", "o")
     grid = np.linspace(min(generate), max(generate), 60)
-    ax.plot(grid, 240 / (8 - grid), **_style.PREDICTED)
-    say(ax, 5.0, 66, "training alone", "muted", ha="left", va="top")
-    ax.set(xlabel="GPUs of the server, of 8", ylabel="seconds an update", ylim=(0, 130), xticks=[2, 3, 4, 5, 6])
+    ax.plot(grid, WORK / (GPUS - grid), **_style.PREDICTED)
+    say(ax, 5.1, 76, "training alone", "muted", va="top")
+    ax.set(xlabel=f"GPUs of the server, of {GPUS}", ylabel="seconds an update", ylim=(0, 130), xticks=[2, 3, 4, 5, 6])
     ax.set_title("As few servers as keep the trainer busy")
     return figure
 
@@ -271,7 +273,7 @@ def apart(found: Results) -> Figure:
         kept = [each for each in result["settings"] if each["partial"]]
         ends = [[each["seconds"][key] for each in kept] for key in ("mean", "low", "high")]
         points(ax, [each["staleness"]["mean"] for each in kept], ends, color, mark)
-    say(ax, 0.75, 74, "8 shared machines", "contrast", ha="right", va="top")
+    say(ax, 1.1, 62, "8 shared machines", "contrast", ha="center", va="top")
     say(ax, 1.25, 108, "4 generate, 4 train", "measured")
     ax.set(xlabel="mean staleness of tokens (versions)", ylabel="seconds an update", ylim=(0, 250))
     ax.set_title("Shared machines keep up, with partial rollouts")

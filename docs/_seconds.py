@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 from asyncsim.base import files
 from docs import _pictures
 from docs._page import FOLDER, HERE, Question, Results
+from docs._pictures import GPUS, WORK
 from docs._words import held, row, rows, share
 
-GPUS, WORK = 8, 240
-"""GPUs that are divided, and seconds that a training step takes on one of them."""
-NUMBERS = ("limit", " limit", " ", *"0123456789")
+ADVICE, SWEPT = ("limit ", "  ", " limit", "0.5 "), ("train_time", "weight_sync", "  ")
 """Tables of `advise` and of sweeps."""
 VERDICT = ("seconds until", "slot-hours until", "note:", "  ")
 
@@ -33,20 +33,26 @@ def at(result: Mapping[str, Any], limit: float, partial: bool = True) -> Mapping
     return dict(found)
 
 
+def oldest(setting: Mapping[str, Any]) -> float:
+    """The staleness that one of a hundred trained tokens exceeds."""
+    return float(setting["p99"]["mean"])
+
+
 def seconds(stat: Mapping[str, Any]) -> str:
     """Seconds an update with their interval.
 
     >>> seconds({"mean": 60.21, "low": 60.1, "high": 60.29})
-    '60.2 s [60.1, 60.3]'
+    '60.21 s [60.1, 60.29]'
     """
-    return f"{stat['mean']:.3g} s [{stat['low']:.3g}, {stat['high']:.3g}]"
+    return f"{stat['mean']:.4g} s [{stat['low']:.4g}, {stat['high']:.4g}]"
 
 
-def pair(result: Mapping[str, Any], name: str) -> tuple[str, str]:
+def pair(result: Mapping[str, Any], name: str, unit: str, sign: float = 1.0) -> tuple[str, str]:
     """Word of an arm against the first, and the difference with its interval."""
     (found,) = (each for each in result["tasks"][0]["pairs"] if each["arm"] == name)
     look = found["looks"][-1]
-    return found["word"], f"{look['difference']:+.3g} [{look['low']:.3g}, {look['high']:.3g}]"
+    low, high = sorted((sign * look["low"], sign * look["high"]))
+    return found["word"], f"{sign * look['difference']:.3g} {unit} [{low:.3g}, {high:.3g}]"
 
 
 def arm(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -60,15 +66,14 @@ def split(found: Results) -> str:
     times = [rows(each, "seconds_per_update")[0] for each in found]
     generate = [GPUS - WORK / each["train_time"] for each in times]
     best = min(range(len(times)), key=lambda k: times[k]["mean"])
-    waits, waste = (
-        [rows(each, metric)[0]["mean"] for each in found] for metric in ("trainer_idle", "wasted_tokens")
-    )
+    waits, waste = ([rows(each, metric)[0]["mean"] for each in found] for metric in ("trainer_idle", "wasted_tokens"))
     balanced = held(waits[best] < 0.05 and waits[best - 1] > 0.2, "As few as keep the trainer from waiting")
     return (
-        f"{balanced}: here {generate[best]:.0f} of {GPUS}, for {seconds(times[best])} an update. "
-        f"With {generate[0]:.0f} the trainer waits {share(waits[0])} of the time: {seconds(times[0])}. "
-        f"With {generate[-1]:.0f} it is the slower side: {times[-1]['mean']:.3g} s, and "
-        f"{share(waste[-1])} of tokens are too old to be used. "
+        f"{balanced}: here {generate[best]:.0f} of {GPUS}. An update then takes {seconds(times[best])}. "
+        f"With {generate[0]:.0f} the trainer waits {share(waits[0])} of the time. "
+        f"An update then takes {seconds(times[0])}. "
+        f"With {generate[-1]:.0f} it is the slower side, at {times[-1]['mean']:.3g} s. "
+        f"Then {share(waste[-1])} of tokens are too old to be used, against {share(waste[best])}. "
         "A step is assumed to take half as long on twice the GPUs."
     )
 
@@ -84,13 +89,13 @@ def apart(found: Results) -> str:
     )
     less = held(at(shared, 1)["seconds"]["high"] < at(own, 1)["seconds"]["low"], "At limit one, sharing is faster")
     return (
-        f"{near}. On {of('together')['machines']} shared machines an update takes {seconds(both['seconds'])}. "
-        f"Half for each side: {seconds(alone['seconds'])}, at the same mean staleness of "
-        f"{alone['staleness']['mean']:.2g} versions. "
+        f"{near}. With all machines shared an update takes {seconds(both['seconds'])}. "
+        f"With half of them for each side it takes {seconds(alone['seconds'])}. "
+        f"Mean staleness is {alone['staleness']['mean']:.2g} versions in both. "
         f"{less}: {at(shared, 1)['seconds']['mean']:.3g} s against {at(own, 1)['seconds']['mean']:.3g} s. "
         f"Without partial rollouts sharing takes {seconds(at(shared, 2, False)['seconds'])}. "
-        f"Shared, the oldest hundredth of tokens is staler: beyond {both['p99']['mean']:.2g} versions against "
-        f"{alone['p99']['mean']:.2g}. "
+        f"Shared, the oldest hundredth of tokens is staler: beyond {oldest(both):.2g} versions against "
+        f"{oldest(alone):.2g}. "
         "What two engines on one GPU cost in memory is outside the model."
     )
 
@@ -104,9 +109,9 @@ def param_sync(found: Results) -> str:
     longer = every * (off["mean"] - on["mean"])
     waits = held(longer > took, "Without partial rollouts a sync waits for the longest response")
     return (
-        f"{waits}. An update then takes {seconds(off)}, with them {seconds(on)}. "
-        f"After every {every} updates that is {longer:.2g} s for a transfer of {took} s. "
-        "A sync that grows to many minutes is no waiting of this kind: an abort that hangs is outside the model."
+        f"{waits}. An update then takes {seconds(off)}. With them it takes {seconds(on)}. "
+        f"After every {every} updates that is {longer:.2g} s more, beside a transfer of {took} s. "
+        "Many minutes would need responses as long as that; an abort that hangs is outside the model."
     )
 
 
@@ -119,9 +124,10 @@ def refit(found: Results) -> str:
         "Where generation is drained, a larger age buys nothing",
     )
     return (
-        f"At an age of {least}, new weights in flight give {seconds(at(result, least)['seconds'])} an update. "
+        f"Where data is one version old at most, weights in flight give {seconds(at(result, least)['seconds'])} an "
+        "update. "
         f"Waiting for all responses gives {seconds(at(result, least, False)['seconds'])}. "
-        f"{flat}: {seconds(at(result, most, False)['seconds'])} at {most}. "
+        f"{flat}. At a largest age of {most} it still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
         f"In flight it falls to {seconds(at(result, most)['seconds'])}. "
         f"That costs a mean staleness of {at(result, most)['staleness']['mean']:.2g} versions."
     )
@@ -138,11 +144,12 @@ def queue(found: Results) -> str:
     first, last = (row(levels, "seconds_per_update", train_time=slow, max_async_level=each) for each in (low, high))
     stale = [row(levels, "staleness", train_time=slow, max_async_level=each)["mean"] for each in (low, high)]
     return (
-        f"{no}. OpenRLHF's queue of {least} gives {seconds(one['seconds'])} an update, of {most} "
-        f"{many['seconds']['mean']:.3g} s. A batch is generated as one, and its longest response sets the pace. "
-        f"Where prime-rl's trainer is slower, level {low:.0f} takes {seconds(first)}. "
-        f"Level {high:.0f} takes {last['mean']:.3g} s, and staleness grows from {stale[0]:.2g} to {stale[1]:.2g}. "
-        "A level hides jitter, not the slower side. The revision of prime-rl is an earlier one."
+        f"{no}. With OpenRLHF's shortest queue an update takes {seconds(one['seconds'])}. "
+        f"With a queue of {most} it takes {many['seconds']['mean']:.4g} s. "
+        "A batch is generated as one, and its longest response sets the pace. "
+        f"Where prime-rl's trainer is slower, the lowest level takes {seconds(first)}. "
+        f"Level {high:.0f} takes {last['mean']:.3g} s. Staleness grows from {stale[0]:.2g} to {stale[1]:.2g}. "
+        "A level hides jitter, not the slower side. prime-rl is simulated as an earlier revision had it."
     )
 
 
@@ -151,13 +158,14 @@ def every(found: Results) -> str:
     (result,) = found
     counts = [each["weight_sync_steps"] for each in rows(result, "seconds_per_update")]
     times, stale = ([each["mean"] for each in rows(result, name)] for name in ("seconds_per_update", "staleness"))
-    shared = held(all(a > b for a, b in zip(times, times[1:], strict=False)), "Fewer syncs are faster")
+    shared = held(all(a > b for a, b in itertools.pairwise(times)), "Fewer syncs are faster")
+    agree = held(all(each["low"] == each["high"] for each in rows(result, "seconds_per_update")), "Realizations agree")
     return (
-        f"{shared}: {times[0]:.3g} s an update with a sync after each, {times[1]:.3g} s after every {counts[1]:.0f}, "
-        f"equal in all realizations. After every {counts[-1]:.0f} it is {times[-1]:.3g} s. "
-        f"Data is then {stale[-1]:.2g} versions old, but a version is {counts[-1]:.0f} updates. "
-        f"With a sync after each update it is {stale[0]:.2g} versions old, thus fewer updates. "
-        "Whether learning stands that is another question."
+        f"{shared}: {times[0]:.3g} s an update with a sync after each, {times[1]:.3g} s after every {counts[1]:.0f}. "
+        f"{agree}. After every {counts[-1]:.0f} it is {times[-1]:.3g} s. "
+        f"Mean staleness falls from {stale[0]:.2g} to {stale[-1]:.2g} versions. "
+        f"In updates, versions times steps, it grows to {counts[-1] * stale[-1]:.2g}. "
+        "Whether learning stands that is another question. The rule of admission is TRL's."
     )
 
 
@@ -171,7 +179,7 @@ def turns(found: Results) -> str:
         f"{both} while `async_generation_ratio` allows {least} batch ahead. "
         f"The trainer waits {share(tight['waiting']['mean'])} of the time, and "
         f"{share(tight['idle']['mean'])} of slots write nothing. "
-        f"An update takes {seconds(tight['seconds'])}. With {most} batches it takes {seconds(loose['seconds'])}. "
+        f"An update takes {seconds(tight['seconds'])}. With the largest ratio tried: {seconds(loose['seconds'])}. "
         f"The trainer then waits {share(loose['waiting']['mean'])}, at a mean staleness of "
         f"{loose['staleness']['mean']:.2g} versions. Time inside a training step, such as moving weights, is outside "
         "the model."
@@ -188,8 +196,8 @@ def idle(found: Results) -> str:
     bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "Not where training is the bound")
     pace = row(result, "seconds_per_update", train_time=times[-1])["mean"]
     return (
-        f"{bound}. At {times[-1]:.3g} s a step the trainer never waits, and slots must be idle {share(slots[-1])} of "
-        f"the time: they make a batch in less than the {pace:.3g} s of an update. "
+        f"{bound}. At {times[-1]:.3g} s a step the trainer never waits, and slots are idle {share(slots[-1])} of "
+        f"the time. They make a batch in less than the {pace:.3g} s of an update. "
         f"Both are small only near balance, here at {times[best]:.3g} s: {share(trainer[best])} and "
         f"{share(slots[best])}. "
         "A log that shows two zeros beside a slow trainer misses pauses. Slower training itself is outside the model."
@@ -199,14 +207,13 @@ def idle(found: Results) -> str:
 def sweet_spot(found: Results) -> str:
     """Which limit reaches a return first."""
     (result,) = found
-    arms = [each["name"] for each in result["tasks"][0]["arms"]]
-    held([pair(result, each)[0] for each in arms[1:]] == ["worse", "equal"], "one is worse, eight is equal")
-    middle, small = arm(result, arms[0]), arm(result, arms[1])
+    middle, small, large = (each["name"] for each in result["tasks"][0]["arms"])
+    held([pair(result, each, "s")[0] for each in (small, large)] == ["worse", "equal"], "small is worse, large equal")
     return (
-        f"Four and eight are equal here, and one is slower. {arms[0].capitalize()} reaches the return in "
-        f"{seconds(middle)}. With {arms[1]} it takes {seconds(small)}. "
-        f"The difference of {arms[1]} is {pair(result, arms[1])[1]} s. "
-        f"That of {arms[2]} is {pair(result, arms[2])[1]} s. "
+        f"Of the limits tried, {middle.removeprefix('limit ')} is the smallest that suffices. "
+        f"The return is reached in {seconds(arm(result, middle))}. "
+        f"The smaller limit is slower by {pair(result, small, 's')[1]}. "
+        f"The larger one is equal, with a difference of {pair(result, large, 's')[1]}. "
         "Once slots never wait, a larger limit changes neither seconds nor data. "
         "How much staleness a language model stands is outside this task."
     )
@@ -215,12 +222,12 @@ def sweet_spot(found: Results) -> str:
 def doubled(found: Results) -> str:
     """Whether twice the generators pay."""
     time, cost = found
-    name = time["tasks"][0]["pairs"][0]["arm"]
-    faster = held(pair(time, name)[0] == "better" and pair(cost, name)[0] == "worse", "Faster, and dearer")
+    few, twice = (each["name"] for each in time["tasks"][0]["arms"])
+    (faster, less), (dearer, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
+    both = held((faster, dearer) == ("better", "worse"), "Faster, and dearer")
     return (
-        f"{faster}. Twice the slots reach the return {pair(time, name)[1]} s later, of "
-        f"{arm(time, time['tasks'][0]['pairs'][0]['base'])['mean']:.3g} s. "
-        f"In slot-hours the difference is {pair(cost, name)[1]}. "
+        f"{both}. The smaller system reaches the return after {arm(time, few)['mean']:.3g} s and "
+        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. They cost {more} more. "
         "The trainer counts as four times the slots of the smaller system. "
         "Both arms have one learning rate, and prices of GPUs are outside the model."
     )
@@ -247,7 +254,7 @@ QUESTIONS = [
         "How many GPUs for the trainer, and how many for the server?",
         "TRL #4766",
         [TRL.format(slots=32 * n, train=WORK // (GPUS - n)) for n in (2, 3, 4, 6)],
-        NUMBERS,
+        SWEPT,
         split,
         _pictures.split,
         "Each GPU of the server writes 32 responses at once. Bars: 95 % intervals over 8 realizations, smaller than "
@@ -257,18 +264,18 @@ QUESTIONS = [
         "Are separate GPUs for generation necessary?",
         "AReaL #168",
         [advised("together"), advised("apart")],
-        NUMBERS,
+        ADVICE,
         apart,
         _pictures.apart,
         "Marks from left to right: growing limits. Bars: 95 % intervals over 8 realizations, mostly smaller than the "
         "marks.",
     ),
-    Question("Why does a weight sync take minutes?", "verl #4896", [advised("param_sync")], NUMBERS, param_sync),
+    Question("Why does a weight sync take minutes?", "verl #4896", [advised("param_sync")], ADVICE, param_sync),
     Question(
         "What do weight updates in flight gain over waiting for all responses?",
         "NeMo-RL #1098 and #1381",
         [advised("refit")],
-        NUMBERS,
+        ADVICE,
         refit,
     ),
     Question(
@@ -279,7 +286,7 @@ QUESTIONS = [
             "asyncsim timeline prime_rl_before --set batch_size=64 --set length=lognormal:600:0.8 --model rate=30 "
             "--sweep train_time=20,60,180 --sweep max_async_level=1,2,4 --realizations 8",
         ],
-        ("train_time", *NUMBERS),
+        (*ADVICE, *SWEPT),
         queue,
     ),
     Question(
@@ -291,10 +298,10 @@ QUESTIONS = [
             "--set length=lognormal:600:0.8 --set sync_time=20 --set train_time=27 --sweep weight_sync_steps=1,2,4,8 "
             "--realizations 8"
         ],
-        ("weight_sync", *NUMBERS),
+        SWEPT,
         every,
     ),
-    Question("Why do rollouts and training take turns?", "ROLL #394", [advised("turns")], NUMBERS, turns),
+    Question("Why do rollouts and training take turns?", "ROLL #394", [advised("turns")], ADVICE, turns),
     Question(
         "Can both idle shares be near zero, and training still be slow?",
         "verl #6693",
@@ -304,7 +311,7 @@ QUESTIONS = [
             "--set length=lognormal:1500:0.8 --model rate=40 --model slots=64 "
             "--sweep train_time=20,30,40,50,60,90 --realizations 8"
         ],
-        ("train_time", *NUMBERS),
+        SWEPT,
         idle,
     ),
     Question(
@@ -321,10 +328,7 @@ QUESTIONS = [
     Question(
         "Do twice the inference GPUs pay?",
         "marin #8955",
-        [
-            f"{TWICE} --over seconds --smallest 10",
-            f"{TWICE} --over slot-hours --trainer-slots 128 --smallest 0.3",
-        ],
+        [f"{TWICE} --over seconds --smallest 10", f"{TWICE} --over slot-hours --trainer-slots 128 --smallest 0.3"],
         VERDICT,
         doubled,
     ),
