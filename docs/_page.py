@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 FOLDER = "questions"
-"""Beside the page: pictures, results, and the losses and controllers that commands name."""
+"""Beside the page: pictures, results, and what commands name: losses, controllers, descriptions of systems."""
 DRAWN_FROM = "asyncsim results and script"
 """Key in a picture: a digest of the results and the script it was drawn from."""
 UNSTORED = ("manifest", "seconds", "store", "id", "grid", "scores", "errors", "uncompared", "examples")
@@ -87,7 +87,7 @@ def said(command: str) -> Said:
 
 def source(command: str) -> str:
     """Digest of the files beside the page that a command names; empty where it names none."""
-    named = re.findall(rf"docs/({FOLDER}/\w+\.py)", command)
+    named = re.findall(rf"docs/({FOLDER}/\w+\.(?:py|yaml))", command)
     data = b"".join((HERE / path).read_bytes() for path in named)
     return hashlib.sha256(data).hexdigest()[:16] if named else ""
 
@@ -110,9 +110,13 @@ def pruned(value: Any) -> Any:
 
     >>> pruned({"seconds": 3.0, "system": {"name": "areal", "rates": 1.0, "knobs": {"eta": 4}}, "lost": [0.0]})
     {'system': {'knobs': {'eta': 4}}, 'lost': [0.0]}
+    >>> pruned({"seconds": {"mean": 3.0}})
+    {'seconds': {'mean': 3.0}}
     """
     if isinstance(value, dict):
-        kept = {key: pruned(each) for key, each in value.items() if key not in UNSTORED}
+        # Seconds that a command took are one number; those of an answer have an interval, and stay.
+        stays = [key for key in value if key not in UNSTORED or (key == "seconds" and isinstance(value[key], dict))]
+        kept = {key: pruned(value[key]) for key in stays}
         if "knobs" in kept.get("system", {}):
             kept["system"] = {"knobs": kept["system"]["knobs"]}
         return kept
@@ -171,6 +175,9 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
     """Question, answer, picture, commands and what they print."""
     blocks = []
     for command in question.commands:
+        described = re.search(rf"{FOLDER}/\w+\.yaml", command)
+        if described:
+            blocks.append(f"```yaml\n{(HERE / described[0]).read_text(encoding='utf-8')}```")
         shown = [line for line in results[command].lines if line.startswith(tuple(question.keep))]
         blocks.append("\n".join(["```console", f"$ {command}", *shown, "```"]))
     answer = question.answer([results[command].result for command in question.commands])

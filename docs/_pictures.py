@@ -20,6 +20,8 @@ from docs._words import column, knob
 COLORS = _style.COLORS
 NOISE, CAP, BATCH = 0.0283, 2.0, 256
 """Noise of logits that gives the log ratio of two equal actions a standard deviation of 2 %; cap of the weights."""
+GPUS, WORK = 8, 240
+"""GPUs that are divided, and seconds that a training step takes on one of them."""
 LENGTH, KEPT = "lognormal:600:1.0", 8
 """Distribution of responses, and samples that a group keeps."""
 
@@ -247,4 +249,32 @@ def verdict_on_three(found: Results) -> Figure:
     ax.xaxis.set_major_locator(MaxNLocator(5))
     lost = {on["pairs"][0]["word"] for on in tasks} == {"worse"}
     ax.set_title("Staleness 3 learns less than staleness 1" if lost else "Staleness 3 beside staleness 1")
+    return figure
+
+
+def split(found: Results) -> Figure:
+    """Seconds an update against the GPUs that generate, out of eight."""
+    figure, (ax,) = panels(1)
+    times = [next(each for each in result["summary"] if each["metric"] == "seconds_per_update") for result in found]
+    generate = [GPUS - WORK / each["train_time"] for each in times]
+    points(ax, generate, [[each[key] for each in times] for key in ("mean", "low", "high")], "measured", "o")
+    grid = np.linspace(min(generate), max(generate), 60)
+    ax.plot(grid, WORK / (GPUS - grid), **_style.PREDICTED)
+    say(ax, 5.1, 76, "training alone", "muted", va="top")
+    ax.set(xlabel=f"GPUs of the server, of {GPUS}", ylabel="seconds an update", ylim=(0, 130), xticks=[2, 3, 4, 5, 6])
+    ax.set_title("As few servers as keep the trainer busy")
+    return figure
+
+
+def apart(found: Results) -> Figure:
+    """Seconds an update against mean staleness, for shared and separate machines."""
+    figure, (ax,) = panels(1)
+    for result, color, mark in zip(found, ("contrast", "measured"), ("s", "o"), strict=True):
+        kept = [each for each in result["settings"] if each["partial"]]
+        ends = [[each["seconds"][key] for each in kept] for key in ("mean", "low", "high")]
+        points(ax, [each["staleness"]["mean"] for each in kept], ends, color, mark)
+    say(ax, 1.1, 62, "8 shared machines", "contrast", ha="center", va="top")
+    say(ax, 1.25, 108, "4 generate, 4 train", "measured")
+    ax.set(xlabel="mean staleness of tokens (versions)", ylabel="seconds an update", ylim=(0, 250))
+    ax.set_title("Shared machines keep up, with partial rollouts")
     return figure

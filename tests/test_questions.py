@@ -35,6 +35,13 @@ def test_stored_results_are_what_cheap_commands_say():
         assert _page.settled(STORED[each], _page.said(each)) is STORED[each], each
 
 
+def test_stored_advice_is_what_the_cheapest_command_says():
+    advice = [each for each in STORED if each.startswith("asyncsim advise")]
+    assert len(advice) >= 6
+    each = min(advice, key=lambda command: len(STORED[command].result["settings"]))
+    assert _page.settled(STORED[each], _page.said(each)) is STORED[each], each
+
+
 def test_last_digits_of_another_processor_change_nothing_that_is_stored():
     """A tenth digit, a missing number and an order of keys are no news; an eighth digit, a count and a word are."""
     before = max((STORED[each] for each in CHEAP), key=lambda said: said.result["staleness"]["mean"])
@@ -92,7 +99,7 @@ def test_a_picture_of_other_results_is_found(copy):
 
 def test_a_command_that_says_otherwise_is_found(copy):
     """With a result that changed, the command, the text and the picture are named."""
-    drawn = next(question for question in QUESTIONS if question.draw)
+    drawn = next(each for each in QUESTIONS if each.draw and "staleness" in STORED[each.commands[0]].result)
     lines, result, _ = STORED[drawn.commands[0]]
     stale = {**result["staleness"], "mean": 9.87}
     changed = {**STORED, drawn.commands[0]: _page.Said(lines, {**result, "staleness": stale})}
@@ -100,9 +107,10 @@ def test_a_command_that_says_otherwise_is_found(copy):
     assert command.faults(changed)[0] == f"said otherwise: {drawn.commands[0]}"
 
 
-def test_a_script_that_changed_is_found(copy):
+@pytest.mark.parametrize("start", ["python", "asyncsim advise"])
+def test_a_script_or_description_that_changed_is_found(copy, start):
     """A command names a file of the page whose digest is stored with what it said."""
-    (named,) = (each for each in STORED if each.startswith("python"))
+    named = next(each for each in STORED if each.startswith(start))
     assert len(STORED[named].source) == 16
     changed = {**STORED, named: STORED[named]._replace(source="0" * 16)}
     assert f"files changed since: {named}" in command.faults(changed)

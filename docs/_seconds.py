@@ -1,0 +1,335 @@
+"""Questions answered in seconds, machines and slot-hours: systems as their owners describe them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from asyncsim.base import files
+from docs import _pictures
+from docs._page import FOLDER, HERE, Question, Results
+from docs._pictures import GPUS, WORK
+from docs._words import held, row, rows, share
+
+ADVICE, SWEPT = ("limit ", "  ", " limit", "0.5 "), ("train_time", "weight_sync", "  ")
+"""Tables of `advise` and of sweeps."""
+VERDICT = ("seconds until", "slot-hours until", "note:", "  ")
+
+
+def of(name: str) -> Mapping[str, Any]:
+    """The description of a system beside the page."""
+    return files.read_mapping(HERE / FOLDER / f"{name}.yaml", name)
+
+
+def advised(name: str) -> str:
+    """The command that asks about a description."""
+    return f"asyncsim advise docs/{FOLDER}/{name}.yaml"
+
+
+def at(result: Mapping[str, Any], limit: float, partial: bool = True) -> Mapping[str, Any]:
+    """Numbers of advice at one limit, on today's machines."""
+    (found,) = (each for each in result["settings"] if (each["limit"], each["partial"]) == (limit, partial))
+    return dict(found)
+
+
+def oldest(setting: Mapping[str, Any]) -> float:
+    """The staleness that one of a hundred trained tokens exceeds."""
+    return float(setting["p99"]["mean"])
+
+
+def seconds(stat: Mapping[str, Any]) -> str:
+    """Seconds an update with their interval.
+
+    >>> seconds({"mean": 60.21, "low": 60.1, "high": 60.29})
+    '60.21 s [60.1, 60.29]'
+    """
+    return f"{stat['mean']:.4g} s [{stat['low']:.4g}, {stat['high']:.4g}]"
+
+
+def pair(result: Mapping[str, Any], name: str, unit: str, sign: float = 1.0) -> tuple[str, str]:
+    """Word of an arm against the first, and the difference with its interval."""
+    (found,) = (each for each in result["tasks"][0]["pairs"] if each["arm"] == name)
+    look = found["looks"][-1]
+    low, high = sorted((sign * look["low"], sign * look["high"]))
+    return found["word"], f"{sign * look['difference']:.3g} {unit} [{low:.3g}, {high:.3g}]"
+
+
+def arm(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Mean of an arm and its interval."""
+    (found,) = (each for each in result["tasks"][0]["arms"] if each["name"] == name)
+    return dict(found)
+
+
+def split(found: Results) -> str:
+    """How many GPUs generate."""
+    times = [rows(each, "seconds_per_update")[0] for each in found]
+    generate = [GPUS - WORK / each["train_time"] for each in times]
+    best = min(range(len(times)), key=lambda k: times[k]["mean"])
+    waits, waste = ([rows(each, metric)[0]["mean"] for each in found] for metric in ("trainer_idle", "wasted_tokens"))
+    balanced = held(waits[best] < 0.05 and waits[best - 1] > 0.2, "As few as keep the trainer from waiting")
+    return (
+        f"{balanced}: here {generate[best]:.0f} of {GPUS}. An update then takes {seconds(times[best])}. "
+        f"With {generate[0]:.0f} the trainer waits {share(waits[0])} of the time. "
+        f"An update then takes {seconds(times[0])}. "
+        f"With {generate[-1]:.0f} it is the slower side, at {times[-1]['mean']:.3g} s. "
+        f"Then {share(waste[-1])} of tokens are too old to be used, against {share(waste[best])}. "
+        "A step is assumed to take half as long on twice the GPUs."
+    )
+
+
+def apart(found: Results) -> str:
+    """Whether sharing GPUs does as well as separate ones."""
+    shared, own = found
+    both, alone = at(shared, 2), at(own, 2)
+    near = held(
+        abs(both["seconds"]["mean"] / alone["seconds"]["mean"] - 1.0) < 0.1
+        and abs(both["staleness"]["mean"] - alone["staleness"]["mean"]) < 0.1,
+        "Sharing does nearly as well, if long responses go on under new weights",
+    )
+    less = held(at(shared, 1)["seconds"]["high"] < at(own, 1)["seconds"]["low"], "At limit one, sharing is faster")
+    return (
+        f"{near}. With all machines shared an update takes {seconds(both['seconds'])}. "
+        f"With half of them for each side it takes {seconds(alone['seconds'])}. "
+        f"Mean staleness is {alone['staleness']['mean']:.2g} versions in both. "
+        f"{less}: {at(shared, 1)['seconds']['mean']:.3g} s against {at(own, 1)['seconds']['mean']:.3g} s. "
+        f"Without partial rollouts sharing takes {seconds(at(shared, 2, False)['seconds'])}. "
+        f"Shared, the oldest hundredth of tokens is staler: beyond {oldest(both):.2g} versions against "
+        f"{oldest(alone):.2g}. "
+        "What two engines on one GPU cost in memory is outside the model."
+    )
+
+
+def param_sync(found: Results) -> str:
+    """Why a sync takes long."""
+    (result,) = found
+    given = of("param_sync")
+    limit, every, took = given["staleness_limit"][0], given["publish_every"], given["sync_seconds"]
+    on, off = at(result, limit)["seconds"], at(result, limit, False)["seconds"]
+    longer = every * (off["mean"] - on["mean"])
+    waits = held(longer > took, "Without partial rollouts a sync waits for the longest response")
+    return (
+        f"{waits}. An update then takes {seconds(off)}. With them it takes {seconds(on)}. "
+        f"After every {every} updates that is {longer:.2g} s more, beside a transfer of {took} s. "
+        "Many minutes would need responses as long as that; an abort that hangs is outside the model."
+    )
+
+
+def refit(found: Results) -> str:
+    """What weights in flight gain."""
+    (result,) = found
+    least, *_, most = of("refit")["staleness_limit"]
+    flat = held(
+        at(result, most, False)["seconds"]["mean"] > 0.95 * at(result, least, False)["seconds"]["mean"],
+        "Where generation is drained, a larger age buys nothing",
+    )
+    return (
+        f"Where data is one version old at most, weights in flight give {seconds(at(result, least)['seconds'])} an "
+        "update. "
+        f"Waiting for all responses gives {seconds(at(result, least, False)['seconds'])}. "
+        f"{flat}. At a largest age of {most} it still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
+        f"In flight it falls to {seconds(at(result, most)['seconds'])}. "
+        f"That costs a mean staleness of {at(result, most)['staleness']['mean']:.2g} versions."
+    )
+
+
+def queue(found: Results) -> str:
+    """Whether a longer queue is faster."""
+    batches, levels = found
+    least, *_, most = of("queue")["staleness_limit"]
+    one, many = at(batches, least, False), at(batches, most, False)
+    no = held(abs(many["seconds"]["mean"] / one["seconds"]["mean"] - 1.0) < 0.02, "No, in both systems")
+    slow = max(levels["values"]["train_time"])
+    low, *_, high = levels["values"]["max_async_level"]
+    first, last = (row(levels, "seconds_per_update", train_time=slow, max_async_level=each) for each in (low, high))
+    stale = [row(levels, "staleness", train_time=slow, max_async_level=each)["mean"] for each in (low, high)]
+    return (
+        f"{no}. With OpenRLHF's shortest queue an update takes {seconds(one['seconds'])}. "
+        f"With a queue of {most} it takes {many['seconds']['mean']:.4g} s. "
+        "A batch is generated as one, and its longest response sets the pace. "
+        f"Where prime-rl's trainer is slower, the lowest level takes {seconds(first)}. "
+        f"Level {high:.0f} takes {last['mean']:.3g} s. Staleness grows from {stale[0]:.2g} to {stale[1]:.2g}. "
+        "A level hides jitter, not the slower side. prime-rl is simulated as an earlier revision had it."
+    )
+
+
+def every(found: Results) -> str:
+    """Whether to sync every update."""
+    (result,) = found
+    counts = [each["weight_sync_steps"] for each in rows(result, "seconds_per_update")]
+    times, stale = ([each["mean"] for each in rows(result, name)] for name in ("seconds_per_update", "staleness"))
+    shared = held(all(a > b for a, b in itertools.pairwise(times)), "Fewer syncs are faster")
+    agree = held(all(each["low"] == each["high"] for each in rows(result, "seconds_per_update")), "Realizations agree")
+    return (
+        f"{shared}: {times[0]:.3g} s an update with a sync after each, {times[1]:.3g} s after every {counts[1]:.0f}. "
+        f"{agree}. After every {counts[-1]:.0f} it is {times[-1]:.3g} s. "
+        f"Mean staleness falls from {stale[0]:.2g} to {stale[-1]:.2g} versions. "
+        f"In updates, versions times steps, it grows to {counts[-1] * stale[-1]:.2g}. "
+        "Whether learning stands that is another question. The rule of admission is TRL's."
+    )
+
+
+def turns(found: Results) -> str:
+    """Why both sides take turns."""
+    (result,) = found
+    least, *_, most = of("turns")["staleness_limit"]
+    tight, loose = at(result, least), at(result, most)
+    both = held(min(tight["waiting"]["mean"], tight["idle"]["mean"]) > 0.2, "Each side waits for the other")
+    return (
+        f"{both} while `async_generation_ratio` allows {least} batch ahead. "
+        f"The trainer waits {share(tight['waiting']['mean'])} of the time, and "
+        f"{share(tight['idle']['mean'])} of slots write nothing. "
+        f"An update takes {seconds(tight['seconds'])}. With the largest ratio tried: {seconds(loose['seconds'])}. "
+        f"The trainer then waits {share(loose['waiting']['mean'])}, at a mean staleness of "
+        f"{loose['staleness']['mean']:.2g} versions. Time inside a training step, such as moving weights, is outside "
+        "the model."
+    )
+
+
+def idle(found: Results) -> str:
+    """Whether both idle shares can be near zero."""
+    (result,) = found
+    times = [each["train_time"] for each in rows(result, "seconds_per_update")]
+    trainer, slots = ([each["mean"] for each in rows(result, name)] for name in ("trainer_idle", "generator_idle"))
+    sums = [a + b for a, b in zip(trainer, slots, strict=True)]
+    best = sums.index(min(sums))
+    bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "Not where training is the bound")
+    pace = row(result, "seconds_per_update", train_time=times[-1])["mean"]
+    return (
+        f"{bound}. At {times[-1]:.3g} s a step the trainer never waits, and slots are idle {share(slots[-1])} of "
+        f"the time. They make a batch in less than the {pace:.3g} s of an update. "
+        f"Both are small only near balance, here at {times[best]:.3g} s: {share(trainer[best])} and "
+        f"{share(slots[best])}. "
+        "A log that shows two zeros beside a slow trainer misses pauses. Slower training itself is outside the model."
+    )
+
+
+def sweet_spot(found: Results) -> str:
+    """Which limit reaches a return first."""
+    (result,) = found
+    middle, small, large = (each["name"] for each in result["tasks"][0]["arms"])
+    held([pair(result, each, "s")[0] for each in (small, large)] == ["worse", "equal"], "small is worse, large equal")
+    return (
+        f"Of the limits tried, {middle.removeprefix('limit ')} is the smallest that suffices. "
+        f"The return is reached in {seconds(arm(result, middle))}. "
+        f"The smaller limit is slower by {pair(result, small, 's')[1]}. "
+        f"The larger one is equal, with a difference of {pair(result, large, 's')[1]}. "
+        "Once slots never wait, a larger limit changes neither seconds nor data. "
+        "How much staleness a language model stands is outside this task."
+    )
+
+
+def doubled(found: Results) -> str:
+    """Whether twice the generators pay."""
+    time, cost = found
+    few, twice = (each["name"] for each in time["tasks"][0]["arms"])
+    (faster, less), (dearer, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
+    both = held((faster, dearer) == ("better", "worse"), "Faster, and dearer")
+    return (
+        f"{both}. The smaller system reaches the return after {arm(time, few)['mean']:.3g} s and "
+        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. They cost {more} more. "
+        "The trainer counts as four times the slots of the smaller system. "
+        "Both arms have one learning rate, and prices of GPUs are outside the model."
+    )
+
+
+TRL = (
+    "asyncsim timeline trl --set samples_per_step=128 --set num_generations=8 --set max_staleness=4 --samples 8 "
+    "--set max_inflight_tasks={slots} --model slots={slots} --model rate=30 --set length=lognormal:1500:0.8 "
+    "--sweep train_time={train} --realizations 8"
+)
+AREAL = (
+    "--set system=areal --set system.consumer_batch_size=4 --set model.rate=40 --set task=token-bandit "
+    "--set task.actions=4 --set task.horizon=8 --set method=grpo --set link=adam --set adam.lr=0.2 --set samples=8 "
+    "--set updates=60 --target 0.7"
+)
+TWICE = (
+    'asyncsim compare "4 at once: system.max_concurrent_rollouts=4" "8 at once: system.max_concurrent_rollouts=8" '
+    f"{AREAL} --set system.max_head_offpolicyness=1 --set system.length=lognormal:200:1.0 "
+    "--set system.train_time=10 --set system.sync_time=10 --tune none"
+)
+
+QUESTIONS = [
+    Question(
+        "How many GPUs for the trainer, and how many for the server?",
+        "TRL #4766",
+        [TRL.format(slots=32 * n, train=WORK // (GPUS - n)) for n in (2, 3, 4, 6)],
+        SWEPT,
+        split,
+        _pictures.split,
+        "Each GPU of the server writes 32 responses at once. Bars: 95 % intervals over 8 realizations, smaller than "
+        "the marks.",
+    ),
+    Question(
+        "Are separate GPUs for generation necessary?",
+        "AReaL #168",
+        [advised("together"), advised("apart")],
+        ADVICE,
+        apart,
+        _pictures.apart,
+        "Marks from left to right: growing limits. Bars: 95 % intervals over 8 realizations, mostly smaller than the "
+        "marks.",
+    ),
+    Question("Why does a weight sync take minutes?", "verl #4896", [advised("param_sync")], ADVICE, param_sync),
+    Question(
+        "What do weight updates in flight gain over waiting for all responses?",
+        "NeMo-RL #1098 and #1381",
+        [advised("refit")],
+        ADVICE,
+        refit,
+    ),
+    Question(
+        "Does a longer queue, or a higher level, make it faster?",
+        "OpenRLHF #1015, prime-rl #391",
+        [
+            advised("queue"),
+            "asyncsim timeline prime_rl_before --set batch_size=64 --set length=lognormal:600:0.8 --model rate=30 "
+            "--sweep train_time=20,60,180 --sweep max_async_level=1,2,4 --realizations 8",
+        ],
+        (*ADVICE, *SWEPT),
+        queue,
+    ),
+    Question(
+        "A sync takes 20 s: after every update, or after every second?",
+        "marin #8936",
+        [
+            "asyncsim timeline trl --set samples_per_step=128 --set num_generations=4 --set max_staleness=4 "
+            "--set max_inflight_tasks=128 --model slots=128 --model rate=30 --samples 4 "
+            "--set length=lognormal:600:0.8 --set sync_time=20 --set train_time=27 --sweep weight_sync_steps=1,2,4,8 "
+            "--realizations 8"
+        ],
+        SWEPT,
+        every,
+    ),
+    Question("Why do rollouts and training take turns?", "ROLL #394", [advised("turns")], ADVICE, turns),
+    Question(
+        "Can both idle shares be near zero, and training still be slow?",
+        "verl #6693",
+        [
+            "asyncsim timeline verl_fully_async --set ppo_mini_batch_size=64 --set staleness_threshold=2 "
+            "--set trigger_parameter_sync_step=1 --set concurrent_samples_per_replica=64 "
+            "--set length=lognormal:1500:0.8 --model rate=40 --model slots=64 "
+            "--sweep train_time=20,30,40,50,60,90 --realizations 8"
+        ],
+        SWEPT,
+        idle,
+    ),
+    Question(
+        "Is there a sweet spot of the staleness limit, in seconds?",
+        "UniRL #94",
+        [
+            'asyncsim compare "limit 4: system.max_head_offpolicyness=4" "limit 1: system.max_head_offpolicyness=1" '
+            f'"limit 8: system.max_head_offpolicyness=8" {AREAL} --set system.max_concurrent_rollouts=16 '
+            "--set system.length=lognormal:200:1.5 --set system.train_time=2 --over seconds --smallest 5"
+        ],
+        VERDICT,
+        sweet_spot,
+    ),
+    Question(
+        "Do twice the inference GPUs pay?",
+        "marin #8955",
+        [f"{TWICE} --over seconds --smallest 10", f"{TWICE} --over slot-hours --trainer-slots 128 --smallest 0.3"],
+        VERDICT,
+        doubled,
+    ),
+]
