@@ -297,7 +297,7 @@ class Step:
         sums = (values * self.mask).sum(-1)
         if not surely(lambda: sums.device.type == "cpu" and math.isfinite(sums.sum())):
             # What stands on masked tokens may be infinite.
-            sums = torch.where(self.mask > 0, values, torch.zeros_like(values)).sum(-1)
+            sums = torch.where(self.mask > 0, values, torch.zeros_like(self.mask)).sum(-1)
         return (self.mass * sums).sum((1, 2)) / torch.where(total > 0, total, torch.ones_like(total))
 
     def mean(self, values: Tensor) -> Tensor:

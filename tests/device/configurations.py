@@ -5,6 +5,7 @@ A part is tried on the language model; one that this policy refuses, on a small 
 
 import dataclasses
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,10 +23,15 @@ def small(decode="packed", **settings):
     return sim.policies.causal_lm("char", recipe=TINY, decode=decode, **settings)
 
 
+def letters(completions):
+    """A reward that differs from answer to answer, so that an untrained model moves."""
+    return [sum(map(ord, text)) % 5 / 4 for text in completions]
+
+
 def language(device="cpu", **changes):
-    """A run of the language model on sums of one digit, one version behind."""
+    """A run of the language model on four questions, one version behind."""
     settings = {
-        "task": sim.tasks.arithmetic(digits=1, prompts=4, horizon=4),
+        "task": sim.tasks.text(str(Path(__file__).with_name("sums.jsonl")), reward=letters, stop="\n", horizon=4),
         "system": sim.schedules.fixed(1, groups_per_batch=2),
         "method": sim.methods.grpo(),
         "update": sim.chain(sim.updates.clip_norm(1.0), sim.updates.adam(1e-3)),

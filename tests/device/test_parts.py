@@ -1,9 +1,10 @@
 """Every part of the plug-in lists on the device: no operation on two devices, and the CPU's numbers to the bit."""
 
+import numpy as np
 import pytest
 
 from asyncsim.base.checks import InputError
-from tests.device.configurations import NOWHERE, SETTINGS, chosen, differences, parts, run
+from tests.device.configurations import NOWHERE, SETTINGS, chosen, differences, language, parts, run
 from tests.device.tagged import pretended
 
 
@@ -26,3 +27,9 @@ def test_what_no_network_can_run_is_refused(label):
 
 def test_the_tables_are_long():
     assert len(parts()) - len(NOWHERE) + len(SETTINGS) >= 200 and set(NOWHERE) < set(parts())
+
+
+def test_the_language_run_moves():
+    """Equal numbers say little of a policy without a gradient."""
+    trace = run(language())
+    assert np.all(trace.metrics["gradient_norm"] > 0.0) and np.ptp(trace.metrics["batch_return"]) > 0.0
