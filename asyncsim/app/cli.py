@@ -15,8 +15,10 @@ Files are written before anything is printed about the result, so that a closed 
 """
 
 import json
+import shutil
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +27,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
-from asyncsim.app.options import DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
+from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
 from asyncsim.app.parsing import command
 from asyncsim.base import checks, plugins, records, stopping
 from asyncsim.base.store import TRASH, opened
@@ -46,8 +48,11 @@ app.add_typer(results, name="results")
 
 
 def _lines(rows: Sequence[dict[str, str]]) -> str:
-    width = max(len(row["name"]) for row in rows)
-    return "\n".join(f"{row['name']:{width}}  {row['summary']}" for row in rows)
+    width = max(len(row["name"]) for row in rows) + 2
+    # Lines of a pipe stay whole.
+    columns, indent = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000, " " * width
+    lines = (f"{row['name']:{width}}{row['summary']}" for row in rows)
+    return "\n".join(textwrap.fill(each, max(columns, 2 * width), subsequent_indent=indent) for each in lines)
 
 
 def _version(wanted: bool) -> None:
@@ -77,7 +82,7 @@ def list_names(o: Options) -> int:
 
     `--json` alone prints JSON.
     """
-    kind = {"metrics": "diagnostics"}.get(o.kind or "", o.kind)
+    kind = ALSO.get(o.kind or "", o.kind)
     about: Any
     named = plugins.kinds_of((kind or "").replace("-", "_"))
     remedy = f"write asyncsim list {named[0]} {kind}" if named else "choose what to list"
@@ -107,8 +112,6 @@ def list_names(o: Options) -> int:
     "print_spec dry_run json",
     file=argument(Path, None, "A spec as JSON or YAML, in place of its options."),
     set="Argument of a part: task.arms=5, adam.lr=0.01. Repeat.",
-    seed="Seed of the run.",
-    plot="Draw the trace to this path (.png, .pdf or .svg).",
 )
 def run(o: Options) -> int:
     """Train many replicates on the staleness of a system.
@@ -129,7 +132,10 @@ def run(o: Options) -> int:
     else:
         names = o.diagnostics if o.diagnostics in ("default", "none") else o.diagnostics.split(",")
         spec = wording.spec({name: vars(o)[name] for name in DESCRIBES} | {"diagnostics": names}, o.set)
-    return commands.show(spec, o.print_spec) if o.print_spec or o.dry_run else commands.run(spec, o)
+    if o.print_spec:
+        print(json.dumps(spec.to_dict(), indent=2))
+        return 0
+    return commands.run(spec, o)
 
 
 @command(
@@ -150,7 +156,6 @@ def run(o: Options) -> int:
     interval=Row(str, "auto", "auto, planned or betting."),
     max_replicates=Row(int, 1024, "Where an undecided comparison ends."),
     store=Row(str, None, "Folder or address that keeps each training."),
-    plot="Draw curves and intervals to this path.",
 )
 def compare(o: Options) -> int:
     """Say which of several arms is better, and how surely.
@@ -200,7 +205,6 @@ def compare(o: Options) -> int:
     address=Row(str, None, "Address of a Ray cluster (default: this machine)."),
     claim=Row(str, None, "Claim whose prediction is drawn.", of="claims"),
     at="Parameter of the claim that the grid lacks.",
-    plot="Draw a heat map or lines to this path.",
     other_code="Count units of the store that other code made.",
     dry_run="Check every setting, count the units, and stop.",
 )
@@ -232,7 +236,6 @@ def results_ls(o: Options) -> int:
     "name store plot csv json",
     called="show",
     name=argument(str, None, "Beginning of a sweep's id (default: the only one)."),
-    plot="Draw a heat map or lines to this path.",
 )
 def results_show(o: Options) -> int:
     """The table of one sweep, as far as it is done."""
@@ -318,12 +321,9 @@ def verify(o: Options) -> int:
     "preset set model updates samples sweep realizations seed plot trace save json",
     preset=argument(str, ..., "A system; see `asyncsim list systems`.", "systems"),
     model=Row(list[str], None, "Setting of the event model: rate=30. Repeat for more.", "KEY=VALUE"),
-    updates="Optimizer updates to simulate.",
     samples=Row(int, 1, "Samples per group."),
     sweep=Row(list[str], None, "Simulate at every value. Repeat for more.", "KNOB=V1,V2,..."),
     realizations=Row(int, 16, "Realizations of each value, with --sweep."),
-    seed="Seed of the works.",
-    plot="Draw the timeline to this path.",
     trace=writes("Write a trace file that ui.perfetto.dev opens."),
     save="Save the timeline; load it with sim.Timeline.load.",
 )
@@ -331,8 +331,9 @@ def timeline(o: Options) -> int:
     """Simulate a system: its staleness, losses and costs.
 
     How stale its data is beside the prediction, what is lost and what it costs. The event model has settings for which
-    a preset has no knob: rate=30 (tokens a second of a sample), slots=64, reward=exponential:2,
-    reward=@delays.csv:reward_ms*0.001. With --sweep: staleness, speed and idle shares at every value, and the knee.
+    a preset has no knob: rate=30 (tokens a second of a sample), slots=64 (samples that a server decodes at once),
+    reward=exponential:2, reward=@delays.csv:reward_ms*0.001. With --sweep: staleness, speed and idle shares at every
+    value, and the knee.
     """
     knobs, changes = wording.settings(o.set), wording.settings(o.model, "--model")
     if o.sweep:
@@ -364,7 +365,6 @@ def timeline(o: Options) -> int:
     updates=Row(int, 100, "Optimizer updates to simulate."),
     realizations=Row(int, 8, "Realizations of each setting."),
     within=Row(float, 0.05, "Share of seconds that a smaller limit may cost."),
-    plot="Draw seconds and staleness against the limit.",
 )
 def advise(o: Options) -> int:
     """Say which staleness limit a system should have.
@@ -393,7 +393,6 @@ def advise(o: Options) -> int:
     set="Setting of sim.schedules.replay; repeat for more.",
     delays=Row(str, None, "Report on a column of delays instead, as ms*0.001.", "COLUMN"),
     staleness=Row(str, None, "Expected: constant:4, uniform, geometric:7 or capped."),
-    plot="Draw the staleness to this path.",
 )
 def read_log(o: Options) -> int:
     """How stale a real run was by its own log.
@@ -522,9 +521,8 @@ def _status(arguments: list[str]) -> int:
     command: Any = typer.main.get_command(app)
     if arguments[:1] == ["list"] and arguments[-1] == "--json":
         arguments.append(str(STDOUT))
-    made = [*app.registered_commands, *results.registered_commands]
     try:
-        parsing.refuse_grouped(arguments, (each.callback for each in made))
+        parsing.refuse(arguments, command)
         return int(command.main(arguments, prog_name="asyncsim", standalone_mode=False) or 0)
     except checks.InputError as error:
         streams.complain(str(error))

@@ -34,7 +34,7 @@ def names(kind: str) -> list[dict[str, str]]:
     if kind in plugins.PARTS:
         package = f"asyncsim.{kind}"
         others = {name: f"of another package, {value}." for name, value in outside.registered(package).items()}
-        return [{"name": n, "summary": s} for n, s in (others | plugins.summaries(package)).items()]
+        return [{"name": n, "summary": s} for n, s in (others | plugins.listed(package)).items()]
     if kind == "logs":
         return logs.names()
     if kind in ("adapters", "like"):
@@ -142,7 +142,7 @@ def facts(kind: str, name: str) -> dict[str, Any]:
 
         metric = plugins.load("asyncsim.diagnostics", name, "diagnostics")()
         return entries | {"reads": list(metric.outputs), "default": isinstance(metric, Metric) and metric.default}
-    if kind == "methods":
+    if kind == "methods" and name in plugins.summaries("asyncsim.methods"):
         method = plugins.load("asyncsim.methods", name, "method")()
         entries |= {"level": method.weight.level, "anchor": method.ratio_to, "aggregator": method.aggregator}
         entries |= {"weight": method.weight.describe(), "advantage": method.advantage.describe()}
@@ -157,17 +157,10 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
 
         _style.kind_of(plot)
     for name, path in {"plot": plot, **paths}.items():
+        page = name not in ("html", "report") or path is None or path.suffix.lower() in (".html", ".htm", ".md", "")
+        checks.require(page, f"--{name}", str(path), "a path ending in .html or .md", "choose one of them")
         if path is not None:
             files.writable(f"--{name}", path)
-
-
-def show(spec: Spec, as_json: bool) -> int:
-    """Print a spec as JSON, or its header; nothing is run."""
-    if as_json:
-        print(json.dumps(spec.to_dict(), indent=2))
-    else:
-        _introduce(spec)
-    return 0
 
 
 def run(spec: Spec, o: Options) -> int:
@@ -182,6 +175,8 @@ def run(spec: Spec, o: Options) -> int:
     arguments |= {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
     arguments |= {"other_code": True} if o.other_code else {}
     _introduce(spec)
+    if o.dry_run:
+        return 0
     stopped: running.Interrupted | None = None
     try:
         with streams.announced():
@@ -263,7 +258,12 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
                 known = end["low"] is not None
                 bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
                 print(f"  {notation.whose(metric):{width}} {end['value']:12.5g}  {bounds}")
-        _print_staleness(part)
+        # Where schedules are random, the staleness of tokens over the last tenth.
+        stale = part.schedule.staleness()
+        stale = stale[:, -max(1, stale.shape[1] // 10) :]
+        if part.schedule.random and bool(np.isfinite(stale).any()):
+            mean, high = np.nanmean(stale), np.nanpercentile(stale, 99, method="inverted_cdf")
+            print(f"  staleness of tokens in versions: mean {mean:.4g}, 99th percentile {high:.4g}")
         # Error bars can be trusted where schedules are not random, or there are several.
         if part.schedule.random and len(np.unique(part.realization)) == 1:
             remedy = "raise realizations or replicates"
@@ -273,15 +273,6 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
             print(f"  {why}")
     if len(ends) > SETTINGS:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
-
-
-def _print_staleness(part: Trace) -> None:
-    """Mean and 99th percentile of the staleness of tokens, where schedules are random, over the last tenth."""
-    stale = part.schedule.staleness()
-    stale = stale[:, -max(1, stale.shape[1] // 10) :]
-    if part.schedule.random and bool(np.isfinite(stale).any()):
-        mean, high = np.nanmean(stale), np.nanpercentile(stale, 99, method="inverted_cdf")
-        print(f"  staleness of tokens in versions: mean {mean:.4g}, 99th percentile {high:.4g}")
 
 
 def console() -> Console:

@@ -9,6 +9,8 @@ from asyncsim.base import notation, plugins
 
 KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like")
 """What can be listed."""
+ALSO = {"metrics": "diagnostics", "links": "updates", "presets": "systems", "baselines": "advantages"}
+"""Other names of these."""
 STORE = "asyncsim-results"
 """The store of the command line, unless one is named."""
 STDOUT = Path("-")

@@ -5,14 +5,15 @@ import functools
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Annotated, Any, get_args
+import sys
+from collections.abc import Callable, Container, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from asyncsim.app import commands, streams, wording
-from asyncsim.app.options import DESCRIBES, KINDS, OPTIONS, PARTS, STDOUT, Options, Row
-from asyncsim.base import checks, stopping
+from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, STDOUT, Options, Row
+from asyncsim.base import checks, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
@@ -52,6 +53,7 @@ def command(
         context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         wrapped.__signature__ = inspect.Signature([context, *map(_parameter, rows, rows.values())])  # type: ignore[attr-defined]
         wrapped.__doc__ = function.__doc__
+        vars(wrapped)["rows"] = rows
         group.command(called or function.__name__)(wrapped)
         return function
 
@@ -77,12 +79,13 @@ def _typed(message: str, known: Container[str]) -> str:
 def _parameter(name: str, row: Row) -> inspect.Parameter:
     more: dict[str, Any] = {"help": row.help}
     if row.of is not None:
-        more["autocompletion"] = {"kinds": _kinds, "of_kind": _of_kind}.get(row.of) or _named(row.of)
+        more["autocompletion"] = _named(row.of)
     names = (f"--{name.replace('_', '-')}", *(f"-{letter}" for letter in row.short))
     make = typer.Argument if row.positional else functools.partial(typer.Option, *names)
     default = inspect.Parameter.empty if row.default is ... else row.default
+    named = "NAME" if row.of is not None and not row.positional else None
     kind: Any = row.kind | None if row.default is None else row.kind
-    annotation: Any = Annotated[kind, make(metavar=row.metavar, **more)]
+    annotation: Any = Annotated[kind, make(metavar=row.metavar or named, **more)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
@@ -92,62 +95,55 @@ def _given(context: typer.Context) -> list[str]:
     return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
 
 
-def _named(kind: str) -> Callable[[str], list[tuple[str, str]]]:
-    """Completion of a shell: names of a kind with their summaries."""
+def _named(kind: str) -> Callable[[Any, str], list[tuple[str, str]]]:
+    """Completion of a shell: names of a kind, or of the one that stands before them, with their summaries."""
 
-    def complete(incomplete: str) -> list[tuple[str, str]]:
-        begin = incomplete.replace("-", "_")
-        rows = [row for row in commands.names(kind) if row["name"].replace("-", "_").startswith(begin)]
-        return [(row["name"], row["summary"]) for row in rows]
+    def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        given = ctx.params.get("kind", "")
+        of = ALSO.get(given, given) if kind == "of_kind" else kind
+        rows = commands.kinds() if of == "kinds" else commands.names(of) if of in KINDS else []
+        begins = ((row["name"], row["summary"]) for row in rows)
+        return [each for each in begins if each[0].replace("-", "_").startswith(incomplete.replace("-", "_"))]
 
     return complete
-
-
-def _kinds(incomplete: str) -> list[str]:
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
-
-
-def _of_kind(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Names, with their summaries, of the kind that stands before them on the command line."""
-    kind = {"metrics": "diagnostics"}.get(ctx.params.get("kind", ""), ctx.params.get("kind"))
-    return _named(kind)(incomplete) if kind in KINDS else []
 
 
 def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> checks.InputError:
     """A complaint of the parser about arguments, in the form of all others; `known` are the commands."""
     kind, text = type(error).__name__, error.message
     parameter: Any = getattr(error, "param", None)
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
     see = f"see `{context.command_path if context else 'asyncsim'} --help`"
     if kind == "NoSuchOption":
         takes = {each.name: each.param_type_name for each in context.command.params} if context else {}
         described = {"task", "method"} <= set(takes)
         part, dot, key = error.option_name.lstrip("-").partition(".")
         written = f"write --set {part}.{key}=VALUE" if dot else ""
-        near = checks.near(part, [each.lstrip("-") for each in error.possibilities or ()], cutoff=0.7)
-        if checks.near(part, DESCRIBES, cutoff=3.0):
+        near = checks.near(part, [each for each in takes if takes[each] == "option"], cutoff=0.7)
+        name, worded = part.replace("-", "_"), described or {"smallest", "grid"} & set(takes)
+        if worded and (checks.near(part, DESCRIBES, cutoff=3.0) or plugins.kinds_of(name)):
             near = []
         alone = [name for name in checks.near(part, takes) if takes[name] == "argument"]
         if alone:
             written = f"write its value alone, without --{part}"
-        elif {"set", "smallest"} <= set(takes) or {"set", "grid"} <= set(takes):
-            # Words of a spec stand behind --set there.
-            words = {name: DESCRIBES[name].default for name in PARTS}
-            word = "" if near else wording.placed(part.replace("-", "_"), words, "")
-            written = word.replace("write ", "write --set ")
-        elif described and not dot and not near:
-            words = {name: _value_of(f"--{name}", arguments) or DESCRIBES[name].default for name in PARTS}
+        elif "preset" in takes:
+            named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
+            written = next((wording.of_preset(preset, name) for preset in named), "")
+            written = written.replace("VALUE", _value_of(error.option_name, arguments) or "VALUE")
+        elif worded and not dot and not near:
+            words = {each: _value_of(f"--{each}", arguments) or DESCRIBES[each].default for each in PARTS}
             words |= {"link": [w for o, w in itertools.pairwise(arguments) if o == "--link"]}
             with contextlib.suppress(checks.InputError):
-                written = wording.placed(part.replace("-", "_"), words)
-        if written:
-            return checks.InputError("option", error.option_name, "an option of the command", written)
-        remedy = f"did you mean --{near[0]}?" if near else see
+                written = wording.placed(name, words, "--" if described else "")
+            # Elsewhere words of a spec stand behind --set.
+            written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
+        remedy = written or (f"did you mean --{near[0].replace('_', '-')}?" if near else see)
         return checks.InputError("option", error.option_name, "an option of the command", remedy)
     if kind == "MissingParameter":
         name, what = parameter.name.replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"
-        remedy = f"add --{name} VALUE: {what[0].lower()}{what[1:].rstrip('.')}" if option and what else see
+        write = f"add --{name} VALUE" if option else f"write {context.command_path} {name.upper()}"
+        remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see
         return checks.InputError(name, None, "given", remedy)
     if kind == "BadParameter":
         wanted = re.search(r"valid (\w+)", text)
@@ -155,29 +151,38 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         return checks.InputError(parameter.opts[0], _value_of(parameter.opts[0], arguments), bound, see)
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"
-        return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, see)
+        remedy = see if "does not take" in text else f"write {error.option_name} VALUE"
+        return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, remedy)
     unknown = re.match(r"No such command '(.*?)'", text)
     if unknown:
-        remedy = checks.hint(unknown[1], known, see)
+        word, known = unknown[1].replace("-", "_"), list(getattr(context.command, "commands", known))
+        instead = {each: f"in Python write sim.{each}(...)" for each in sys.modules["asyncsim"].NAMES}
+        instead |= {each: f"write asyncsim list {each}" for each in KINDS}
+        instead |= {f"{word}": f"write asyncsim list {kind} {word}" for kind in plugins.kinds_of(word)}
+        instead |= {"cite": "CITATION.cff beside the README says how", "version": "write asyncsim --version"}
+        remedy = instead.get(word) or checks.hint(unknown[1], known, see)
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
     return checks.InputError("arguments", value, "a command and no more than it takes", see)
 
 
-def refuse_grouped(arguments: Sequence[str], callbacks: Iterable[Any]) -> None:
-    """Refuse `_` in numbers behind options of the commands: Python takes 1_0 for ten, and 0_1 for one."""
-    numbers: set[str] = set()
-    for parameter in (each for callback in callbacks for each in inspect.signature(callback).parameters.values()):
-        kind, *about = get_args(parameter.annotation) or (parameter.annotation,)
-        if {int, float} & {kind, *get_args(kind)}:
-            named = getattr((*about, None)[0], "param_decls", None)
-            numbers |= {*(named or [f"--{parameter.name.replace('_', '-')}"])}
-    for word in arguments:
-        option = word.partition("=")[0]
-        value = _value_of(option, arguments) if option in numbers else None
-        plain = value is None or not checks.GROUPED.fullmatch(value)
-        checks.require(plain, option, value, "a number without _", "write digits alone")
+def refuse(arguments: Sequence[str], command: Any) -> None:
+    """Refuse what a parser takes silently: an option of one value that is given twice, and 1_0 for ten."""
+    words = list(arguments)
+    while words and words[0] in getattr(command, "commands", ()):
+        command = command.commands[words.pop(0)]
+    for name, row in getattr(command.callback, "rows", {}).items():
+        option = f"--{name.replace('_', '-')}"
+        places = [place for place, word in enumerate(words) if word.partition("=")[0] == option]
+        values = [str(_value_of(option, words[place:])) for place in places]
+        for value in values if row.kind in (int, float) else ():
+            plain = not checks.GROUPED.fullmatch(value)
+            checks.require(plain, option, value, "a number without _", "write digits alone")
+        arms = " ".join(f"{name}={value}" for value in values)
+        remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else "give one of them"
+        once = len(values) < 2 or row.kind in (bool, list[str])
+        checks.require(once, option, ", ".join(values), "given once", remedy)
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:

@@ -74,7 +74,8 @@ def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
     for text in grid:
         name, equals, listed = text.partition("=")
         name = name.strip().replace("-", "_")
-        checks.require(bool(name and equals and listed), option, text, "of the form NAME=V1,V2", FORM)
+        fits = name and equals and listed and not re.fullmatch(r"[\d.]+:[\d.]+", listed)
+        checks.require(bool(fits), option, text, "of the form NAME=V1,V2", FORM)
         checks.require(name not in values, option, text, f"the only values of {name}", "give each name once")
         each = _range(option, listed) or [word.strip() for word in re.split(r",(?![^(\[]*[)\]])", listed)]
         labelled: dict[Any, Any] = {}
@@ -92,17 +93,10 @@ def _range(option: str, text: str) -> list[str] | None:
     match = re.fullmatch(rf"({number}):({number}):(\d+)", text.strip())
     if match is None:
         return None
-    low = checks.real(option, _number(option, match[1]), FORM, 0.0, open_low=True)
-    high = checks.real(option, _number(option, match[2]), FORM, low, open_low=True)
+    low = checks.real(option, wording.value(match[1]), FORM, 0.0, open_low=True)
+    high = checks.real(option, wording.value(match[2]), FORM, low, open_low=True)
     count = checks.integer(option, int(match[3]), 2, FORM, 10_000)
     return [repr(float(f"{x:.6g}")) for x in np.geomspace(low, high, count)]
-
-
-def _number(option: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise checks.InputError(option, text, "a number", FORM) from None
 
 
 def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> int:

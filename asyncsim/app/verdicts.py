@@ -10,8 +10,9 @@ from asyncsim import claims
 from asyncsim.app import commands, judgments, reporting, streams, verifying
 from asyncsim.app.evidence import Ledger
 from asyncsim.base import checks, progress, records, stopping, workers
+from asyncsim.base.manifest import manifest
 from asyncsim.claims import _registry
-from asyncsim.claims._trial import SIZES
+from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES
 
 EVIDENCE = Path("build/evidence.json")
 REPORT, PART = Path("build/report.html"), Path("build/report-part.html")
@@ -65,7 +66,8 @@ def verify(request: Request, report: Path | None, json_path: Path | None = None)
     report = report or (REPORT if len(verdicts) == len(verifying.every_claim()) else PART)
     found = {} if ledger is None else ledger.processes(len(verifying.every_claim()))
     bets = {v.id: found[v.id] for v in verdicts if v.id in found}
-    whole = judgments.Page(verdicts, verifying.manifest_of(seed, request.size), request.at, bets, _coverage(verdicts))
+    about = {"size": request.size, "false_fail": FALSE_FAIL, "false_pass": FALSE_PASS}
+    whole = judgments.Page(verdicts, manifest(spec=about, seed=seed), request.at, bets, _coverage(verdicts))
     result = whole.json()
     known = {v.id: claims.claim(v.id) for v in verdicts}
     references = {id: claim.reference for id, claim in known.items()}

@@ -51,9 +51,8 @@ def verify(
     try the wrong formulas. `at`: parameters that replace those of the trial's first point. Where the statement holds,
     but its trial or a limit of the product cannot judge it, the verdict is "outside", and its reason names bound and
     remedy. `workers`: processes among which claims are spread (default: one a core; few claims are measured in this
-    process); verdicts do
-    not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown claim, or a point
-    outside of the claim's domain, where nothing is stated.
+    process); verdicts do not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown
+    claim, or a point outside of the claim's domain, where nothing is stated.
 
     >>> verify("estimator/full-is").verdict
     'held'
@@ -151,20 +150,14 @@ def verify_one(
             found = joined(points, measured, [formula(point) for point in points], factor)
             wrong.append({"name": each, "verdict": found.verdict})
         verdict = dataclasses.replace(verdict, defects=tuple(planted), formula_defects=tuple(wrong))
-        if own and verdict.verdict in (records.LOOSE, "held"):
-            verdict = _tested(verdict)
+        passed = [each["name"] for each in verdict.defects if each["verdict"] != "violated"]
+        # A user's claim is believed no more than the defects that its measurement has caught.
+        if own and verdict.verdict in (records.LOOSE, "held") and (passed or not verdict.defects):
+            what = f"planted and not caught: {', '.join(passed)}" if passed else "no defect was planted"
+            reason = f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake"
+            reason += f"; {verdict.reason}" * (verdict.verdict == records.LOOSE)
+            verdict = dataclasses.replace(verdict, verdict=records.UNTESTED, reason=reason)
     return dataclasses.replace(verdict, seconds=time.perf_counter() - start)
-
-
-def _tested(verdict: Verdict) -> Verdict:
-    """The verdict of a user's claim, which is no more than the defects that its measurement has caught."""
-    passed = [each["name"] for each in verdict.defects if each["verdict"] != "violated"]
-    if verdict.defects and not passed:
-        return verdict
-    what = f"planted and not caught: {', '.join(passed)}" if passed else "no defect was planted"
-    reason = f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake"
-    more = f"; {verdict.reason}" * (verdict.verdict == records.LOOSE)
-    return dataclasses.replace(verdict, verdict=records.UNTESTED, reason=reason + more)
 
 
 def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant, asked: bool = False) -> Measured:
@@ -223,10 +216,3 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
     bound = f"inside the claim's domain ({reason})"
     checks.require(reason is None, claim.id, dict(at), bound, "ask inside the domain")
     return point
-
-
-def manifest_of(seed: int, size: str) -> dict[str, Any]:
-    """What a verification ran on."""
-    from asyncsim.base import manifest
-
-    return manifest.manifest(spec={"size": size, "false_fail": FALSE_FAIL, "false_pass": FALSE_PASS}, seed=seed)

@@ -11,6 +11,7 @@ import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         kinds = plugins.kinds_of(pair.replace("-", "_"))
-        remedy = f"write {plugins.PARTS[kinds[0]]}={pair}" if kinds else "write for example load=1.5"
+        remedy = f"write {plugins.PARTS[kinds[0]]}={pair}" if kinds else f"write {key.strip() or 'KEY'}=VALUE"
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         key = key.strip().replace("-", "_")
         checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
@@ -83,6 +84,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
 
     `prefix` is what stands before an argument's name behind --set.
     """
+    _refuse_valued(kind, name, prefix)
     make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     checks.require(callable(make), plugins.PARTS[kind], name, "a function that makes one", "name such a function")
     signature = inspect.signature(make)
@@ -91,19 +93,49 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = checks.hint(key, signature.parameters, f"see `asyncsim list {kind} {name}`")
         other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
+        if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):
+            remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
+        remedy = of_preset(name, key, prefix) or remedy if kind == "systems" else remedy
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
-    missing = [
-        p.name
-        for p in signature.parameters.values()
-        if p.default is p.empty and p.name not in arguments and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    needed = (name for name, p in signature.parameters.items() if p.default is p.empty and p.kind not in several)
+    missing = [name for name in needed if name not in arguments]
     remedy = "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing)
+    words = {m: getattr(vars(make).get("knobs", {}).get(m), "words", "") for m in missing}
+    remedy += "".join(f"; {m}: {text}" for m, text in words.items() if text)
     checks.require(not missing, f"{name} argument", ", ".join(missing), "given", remedy)
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     # A former knob goes to the preset as it is: that refuses it and names the present one.
     return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
+
+
+def _refuse_valued(kind: str, name: str, prefix: str) -> None:
+    """Refuse a name of ours with a value behind it, as adam:0.01, and several names in one."""
+    option, known = plugins.PARTS[kind], plugins.summaries(f"asyncsim.{kind}")
+    own, text = re.sub(r"[:=(]", "\n", name.rstrip(")"), count=1).partition("\n")[::2]
+    names, remedy = name.replace("-", "_").split(","), ""
+    if option in LISTS and len(names) > 1 and {*names} <= {*known}:
+        remedy = "write " + " ".join(f"--{option} {each}" for each in names)
+    elif own != name.rstrip(")") and (snake := own.replace("-", "_")) in known:
+        takes = inspect.signature(plugins.load(f"asyncsim.{kind}", own, option)).parameters
+        where = f"{snake}." if option in LISTS else prefix
+        setting = text if "=" in text else f"{next(iter(takes), 'KEY')}={text}"
+        remedy = f"write {f'--{option} ' * bool(prefix)}{own} --set {where}{setting}"
+    checks.require(not remedy, option, name, "one name alone", remedy)
+
+
+def of_preset(preset: str, key: str, prefix: str = "") -> str:
+    """What to write for a knob of a preset, or a setting of its event model; "" for neither."""
+    from asyncsim.systems import _settings
+
+    takes = inspect.signature(plugins.load("asyncsim.systems", preset, "system")).parameters
+    for where, names in ((f"set {prefix}", takes), ("set model." if prefix else "model ", _settings.CHANGEABLE)):
+        if near := checks.near(key, names, 1, 0.8):
+            what = "samples that each server decodes at once; " * (near == ["slots"])
+            return f"{what}write --{where}{near[0]}=VALUE"
+    return ""
 
 
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
@@ -113,8 +145,8 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
     _settings.refuse_unknown(model, option)
     known = {f.name: (f.default, f.type) for f in fields(_settings.Settings)}
     changes = {key: understood(value, *known.get(key, ("", ""))) for key, value in model.items()}
-    make = plugins.load("asyncsim.systems", preset, plugins.PARTS["systems"])
-    if not changes or "model" in inspect.signature(make).parameters:
+    load = partial(plugins.load, "asyncsim.systems", preset, plugins.PARTS["systems"])
+    if not changes or "model" in inspect.signature(load()).parameters:
         made: System = build("systems", preset, knobs | ({"model": changes} if changes else {}), prefix)
         return made
     # A system of a user's file has its own arguments only.
@@ -146,9 +178,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.")
     elif grouped.get("policy") and inspect.signature(task.policy).parameters:
         policy = task.policy(**grouped["policy"])
-    remedy = (
-        f"write --policy module --set policy.make={parts['policy']} --set policy.observation=D --set policy.actions=A"
-    )
+    own = parts["policy"]
+    remedy = f"write --policy module --set policy.make={own} --set policy.observation=D --set policy.actions=A"
     bound = "a policy, not a module of torch alone"
     checks.require(policy is None or hasattr(policy, "together"), "policy", parts["policy"], bound, remedy)
     made = policy or task.policy()
@@ -170,6 +201,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         method["advantage"] = build("advantages", parts["advantage"], by_part.get("advantage", {}), "advantage.")
     if parts["rewards"]:
         sizes["rewards"] = build("rewards", parts["rewards"], by_part.get("rewards", {}), "rewards.")
+    bound, remedy = "behind a link that has the learning rate", "write --link sgd --link lr-schedule"
+    checks.require(links != ["lr_schedule"], "link", "lr_schedule", bound, remedy)
     own = {"sgd": {"lr": 0.1}, **usual}
     update = [
         build("updates", name, own.get(name, {}) | by_part.get(_called(name), {}), f"{_called(name)}.")
@@ -198,7 +231,10 @@ def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
     """What to write for a word without a part: an option, a part to be added, or an argument of a part of this run."""
     named = {name: [words[name]] if isinstance(words.get(name), str) else words.get(name) or [] for name in _KINDS}
     named["link"] = named["link"] or list(_TABLES[0])
-    for part, names in named.items():
+    # A name of a link, penalty or factor is no argument that is spelled alike.
+    kind = next(iter(plugins.kinds_of(key)), None)
+    added = kind in (_KINDS["link"], *_ADDED.values())
+    for part, names in named.items() if not added else ():
         for name in names:
             takes = inspect.signature(plugins.load(f"asyncsim.{_KINDS[part]}", name, part)).parameters
             near = checks.near(key, takes, cutoff=0.8)
@@ -208,10 +244,13 @@ def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
     kinds = ("updates", "penalties", "factors")
     every = {name: kind for kind in kinds for name in plugins.summaries(f"asyncsim.{kind}")}
     near = checks.near(key, [*DESCRIBES, *every], cutoff=0.8)
+    equals = " " if option == "--" else "="
+    if kind and not added and not checks.near(key, DESCRIBES, cutoff=2.0):
+        return f"write {option}{plugins.PARTS[kind]}{equals}{key}"
     if not near:
         return ""
     if near[0] in DESCRIBES:
-        return f"write {option}{near[0].replace('_', '-')}{' ' if option == '--' else '='}VALUE"
+        return f"write {option}{near[0].replace('_', '-')}{equals}VALUE"
     part = next(part for part, kind in _KINDS.items() if kind == every[near[0]])
     own, last = near[0].replace("_", "-"), f"{named['link'][-1]},".replace("_", "-") * (part == "link")
     if option == "--":
@@ -271,14 +310,17 @@ def _check_parts(
     source = ["model"] if parts["system"] else ["schedule"]
     used = ["task", "method", *optional, *source, *map(_called, links)]
     for part in by_part:
-        unused = part in parts or part == "model" or part in plugins.summaries("asyncsim.updates")
-        # Settings of the event model belong to a system.
-        option = {"model": "system"}.get(part, part if part in parts else f"link {part}")
-        remedy = f"add --{option}{' NAME' if option in parts else ''}" if unused else "name a part of the run"
+        # Settings of the event model belong to a system; a link that is named replaces the usual ones.
+        option = {"model": "system"}.get(part, part)
+        remedy = f"add --{option} NAME" if option in parts else ""
+        for added in (each for kind in plugins.kinds_of(part) if (each := plugins.PARTS[kind]) in LISTS):
+            before = (f"--link {name} " for name in links if _called(name) in plugins.summaries("asyncsim.updates"))
+            remedy = f"write {''.join(before) * (added == 'link')}--{added} {part}"
         # Of these the option stands in front, not the name.
         chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
         remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy
-        checks.one_of("--set part", part, used, remedy)
+        checks.require(part in used or not remedy, "--set part", part, f"one of {', '.join(used)}", remedy)
+        checks.one_of("--set part", part, used, "name a part of the run")
     return by_part
 
 

@@ -192,6 +192,7 @@ class Declared:
         checks.require(not missing, "point", sorted(point), known, f"add {', '.join(missing)}")
         # A misspelled optional key would otherwise be a silent default.
         unknown = sorted(set(point) - set(self.parameters))
+        known = known if self.parameters else "empty, as no parameter is declared"
         checks.require(not unknown, "point", sorted(point), known, f"drop {', '.join(map(str, unknown))}")
         for name, parameter in self.parameters.items():
             value = point.get(name)

@@ -74,7 +74,8 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
     3.141592653589793
     """
     place, colon, name = target.rpartition(":")
-    checks.require(bool(colon and place and name), field, target, "of the form module:name", FORM)
+    remedy = f"write {' or '.join(defined(target)[:5])}" if defined(target) else FORM
+    checks.require(bool(colon and place and name), field, target, "of the form module:name", remedy)
     if not installed:
         permit(target, field)
     if place.endswith(".py"):
@@ -95,6 +96,13 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
         checks.require(hasattr(part, step), field, target, f"a name in {place}", remedy)
         part = getattr(part, step)
     return part
+
+
+def defined(word: str) -> list[str]:
+    """Places in a user's file of that name, or in files beside it of what has that name; none of them is run."""
+    texts = {str(path): path.read_text(errors="replace") for path in sorted(Path(word).parent.glob("*.py"))}
+    places = [f"{path}:{name}" for path in texts for name in re.findall(r"(?m)^(?:class|def) +(\w+)", texts[path])]
+    return [each for each in places if each.startswith((f"{word}:", f"{word}.py:")) or each.endswith(f":{word}")]
 
 
 def find_here() -> None:

@@ -48,6 +48,16 @@ def summaries(package: str) -> dict[str, str]:
     return {name: line for name, (_, line) in sorted(_read_index(package).items())}
 
 
+def listed(package: str) -> dict[str, str]:
+    """What people choose from: names of a folder and functions beside them that make a part, with their first lines."""
+    home, functions = importlib.import_module(package), dict[str, str]()
+    for name, file in vars(home).get("_beside", {}).items():
+        text = Path(str(home.__file__)).with_name(f"{file}.py").read_text(encoding="utf-8")
+        docstring = _read_docstrings(ast.parse(text)).get(name)
+        functions |= {name: docstring.splitlines()[0]} if docstring else {}
+    return dict(sorted({**summaries(package), **functions}.items()))
+
+
 def home_of(package: str, name: str) -> str | None:
     """The file, without its ending, that defines an object of a plug-in folder; None for a name that it lacks."""
     beside = vars(importlib.import_module(package)).get("_beside", {})
@@ -99,7 +109,7 @@ def load(package: str, name: str, kind: str) -> Any:
     theirs as entry points. Raises `InputError` that lists near names when there is none of that name.
     """
     beside = vars(importlib.import_module(package)).get("_beside", {})
-    if ":" in name:
+    if ":" in name or name.endswith(".py"):
         part = outside.loaded(name, kind)
         # What a user writes as a loss is no function that makes a method.
         is_loss = (
@@ -114,7 +124,8 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known and snake in (others := outside.registered(package)):
         return _remembered(outside.loaded(others[snake], kind, installed=True), f"{package.rpartition('.')[2]}.{snake}")
     if snake not in known:
-        checks.one_of(kind, name, known, _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`")
+        remedy = _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
+        checks.one_of(kind, name, listed(package), remedy)
     home = _read_index(package)[snake][0]
     module = importlib.import_module(f"{package}.{home}")
     return vars(sys.modules[package]).get(snake, vars(module)[snake])
@@ -133,7 +144,7 @@ def _hint(package: str, name: str) -> str:
     """Where a name that a folder lacks is, else the nearest one; "" for neither."""
     for kind in kinds_of(name):
         return f"{name} is a {PARTS[kind]}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
-    return checks.hint(name, summaries(package))
+    return checks.hint(name, listed(package))
 
 
 def function(name: str) -> Callable[..., Any]:
@@ -232,18 +243,17 @@ class Namespace(ModuleType):
         if name not in summaries(package) and name not in outside.registered(package):
             hint = _hint(package, name)
             it = f"{hint} It" if hint else "it"
-            raise AttributeError(f"{package} has no {name!r}; {it} has {', '.join(summaries(package))}")
+            raise AttributeError(f"{package} has no {name!r}; {it} has {', '.join(listed(package))}")
         return load(package, name, package.rpartition(".")[2])
 
     def __dir__(self) -> list[str]:
-        return sorted({*summaries(self.__name__), *self._beside, *(n for n in vars(self) if n.startswith("__"))})
+        return sorted({*listed(self.__name__), *(n for n in vars(self) if n.startswith("__"))})
 
 
 def expose(package: str, beside: Mapping[str, str] | None = None) -> None:
     """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does.
 
-    `beside`: what is no plug-in, each with its private module, as functions that make a part from what a user writes;
-    no list has them.
+    `beside`: what is no plug-in, each with its private module, as functions that make a part from what a user writes.
     """
     module = sys.modules[package]
     vars(module)["_beside"] = beside or {}

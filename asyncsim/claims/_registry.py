@@ -1,6 +1,9 @@
 """The claims by id: found by reading folder names, imported one at a time."""
 
 import importlib
+import inspect
+import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,9 +48,22 @@ def _take(subject: Any, id: str) -> str:
     checks.require(
         issubclass(home, _claim.Claim), "claim", id, "a class of sim.claims.Claim", "inherit sim.claims.Claim"
     )
-    for name in ("predict", "measure"):
+    trial = home.__new__(home)
+    asked = {"predict": (trial.predict, "self"), "measure": (trial.measure, "self, point, effect, seed, plant")}
+    for name in asked:
         written = getattr(home, name) is not getattr(_claim.Claim, name)
         checks.require(written, f"{id}.{name}", None, "a method", f"define {name}, see docs/conjecture.md")
+    asked |= {f"wrong[{name!r}]": (each, "s") for name, each in home.wrong.items()}
+    asked |= {f"defects[{name!r}]": (each, "") for name, each in home.defects.items()}
+    for name, (function, takes) in asked.items():
+        try:
+            inspect.signature(function).bind(*re.findall(r"\b(?!self)\w+", takes))
+        except TypeError as error:
+            bound = f"a function with the arguments ({takes})"
+            raise checks.InputError(f"{id}.{name}", str(error), bound, "give it these arguments") from None
+    remedy = "write what it states into the docstring of the class"
+    stated = home.__doc__ or "\n\n" in (sys.modules[home.__module__].__doc__ or "")
+    checks.require(bool(stated), f"{id} docstring", None, "a statement", remedy)
     checks.one_of(f"{id}.kind", home.kind, records.KINDS, "say what kind of statement it is")
     if not isinstance(subject, type):
         words = {"points": (dict(vars(subject)),), "more": (), "__doc__": home.__doc__, "__module__": home.__module__}
@@ -55,9 +71,15 @@ def _take(subject: Any, id: str) -> str:
     listed = isinstance(home.points, (tuple, list)) and len(home.points) > 0
     checks.require(listed, f"{id}.points", home.points, "a tuple of points", "write points = ({'staleness': 4},)")
     for point in (*home.points, *home.more):
-        predicted = home(point).predict()
+        try:
+            predicted = home(point).predict()
+        except (ArithmeticError, AttributeError, LookupError, NameError, TypeError) as error:
+            bound = f"computable at {dict(point)} ({type(error).__name__}: {error})"
+            raise checks.InputError(f"{id}.predict", None, bound, "correct it: parameters are s.NAME") from error
         fits = isinstance(predicted, dict) and len(predicted) > 0
         checks.require(fits, f"{id}.predict", predicted, "a dict of numbers by name", "return {'mean': 4.0}")
+        for name, value in predicted.items():
+            checks.real(f"{id}.predict {name}", value, "return {'mean': 4.0}", finite=False)
     _OWN[id] = home
     return id
 
@@ -75,8 +97,10 @@ def known(id: str) -> str:
     if ":" in str(id) or name in others:
         return _take(outside.loaded(others.get(name, id), "claim", installed=name in others), id)
     if key not in claims():
+        own = outside.defined(id)[:5] or ["my.py:MyClaim"] * (id.endswith(".py") or id[:1].isupper())
         hint = checks.hint(key, claims(), "see `asyncsim list claims`", 0.4)
-        raise checks.InputError("claim", id, "the id of a claim, family/name", hint)
+        hint = f"write {' or '.join(own)}, its file and its class" if own else hint
+        raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
     return key
 
 

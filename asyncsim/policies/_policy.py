@@ -229,7 +229,7 @@ class Policy:
 
 
 _REMEDIES = {
-    "value": "use a policy with a critic: policies.mlp(critic=True), policies.causal_lm(critic=True)",
+    "value": "use a policy with a critic, policy.critic=true: mlp on an environment of gymnasium, or causal_lm",
     "action_value": "use policies.mlp(critic='action')",
     "action_values": "use policies.mlp(critic='action')",
     "log_probs": "use a policy with a finite number of actions",

@@ -201,7 +201,8 @@ class Spec:
         checks.memory({name: each for name, each in arrays.items() if name not in hosted}, self.device)
         _price.check(price)
         # What parts read of the policy, and knobs of one number per replicate.
-        require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
+        require_outputs(policy, method.outputs, "method", method.name)
+        require_outputs(policy, method.advantage.outputs, "advantage", method.advantage.describe()["advantage"])
         for link in self.update.links:
             require_outputs(policy, getattr(link, "outputs", ()), "update", link)
         for length in (length for part in (method, self.update) for length in sorted(knobs.lengths(part))):

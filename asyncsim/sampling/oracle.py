@@ -249,7 +249,8 @@ def _check_method(method: Method, policy: Policy, staleness: int) -> None:
     checks.require(isinstance(method, Method), "method", method, "a method", "write sim.methods.NAME(...)")
     remedy = "ask for one value of its knobs at a time"
     checks.require(not knobs.lengths(method), "method", method.name, "of single numbers", remedy)
-    require_outputs(policy, {*method.outputs, *method.advantage.outputs}, "method", method.name)
+    require_outputs(policy, method.outputs, "method", method.name)
+    require_outputs(policy, method.advantage.outputs, "advantage", method.advantage.describe()["advantage"])
     checks.integer("staleness", staleness, 0, "give the versions between the draw and the training", checks.LARGEST)
 
 

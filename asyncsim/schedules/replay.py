@@ -63,7 +63,8 @@ def replay(
     >>> replay(path, unit="publishes").schedule(3, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0]
     """
-    conventions = stacks.stack_of(stack)
+    conventions, path = stacks.stack_of(stack), files.named("path", path)
+    places = _log_places.found(path, conventions.layout.files)
     checks.one_of("unknown", unknown, ("refuse", "keep", "even"), "say what becomes of missing versions")
     first_version = checks.integer("first_version", first_version, 0, "count publishes", checks.LARGEST)
     for name, value in (("train_offset", train_offset), ("stamp_offset", stamp_offset)):
@@ -76,8 +77,6 @@ def replay(
     declared = Declared(
         conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
     )
-    path = files.named("path", path)
-    places = _log_places.found(path, conventions.layout.files)
     loaded = _log_table.load(path, places, declared, asked)
     table = loaded.columns
     used = table["trained"]

@@ -84,14 +84,16 @@ def boundary(
     reading = Reading(metric, over, target, better)
     remedy = "give values below and above the boundary"
     rides = not (knob in settings.FIELDS or knob == "staleness" or knob.startswith(grids.STRUCTURES))
+    if rides and not settings.has_knob(spec, knob):
+        remedy = checks.hint(knob, ["lr", "staleness", *settings.FIELDS], "name lr, or a setting as task.horizon")
+        raise checks.InputError("knob", knob, "one knob of the spec, or a setting of one of its parts", remedy)
     whole = not rides and all(isinstance(each, (int, np.integer)) for each in (low, high))
     low = checks.real("low", low, remedy, 0.0, open_low=not whole)
     high = checks.real("high", high, remedy, low, open_low=True)
-    checks.real("share", share, "give a share between 0 and 1", 0.0, 1.0, open_low=True)
-    checks.require(share < 1.0, "share", share, "below 1", "give a share between 0 and 1")
+    for name, value, remedy in (("share", share, "give a share below 1"), ("error", error, "state your error rate")):
+        checks.real(name, value, remedy, 0.0, 1.0, open_low=True)
+        checks.require(value < 1.0, name, value, "below 1", remedy)
     checks.real("ratio", ratio, "give the ratio of the ends that is narrow enough", 1.0, open_low=True)
-    checks.real("error", error, "state the error rate you accept", 0.0, 1.0, open_low=True)
-    checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
     grid = grids.grid_of(spec, along) if along else grids.Grid({}, {}, lambda _: spec)
@@ -150,8 +152,11 @@ class Search:
         level = self.error / (2 + INSIDE * rounds)
         ends, used = self._sides(spec, np.array([low, high]), level)
         for name, value, side, wanted in (("low", low, ends[0], -1), ("high", high, ends[1], 1)):
-            bound = f"{'below' if wanted < 0 else 'above'} the boundary at {grids.Cell(dict(setting), spec).name}"
-            checks.require(side == wanted, name, value, bound, f"give a {'smaller' if wanted < 0 else 'larger'} value")
+            size, side_of, sign = ("smaller", "below", "<") if wanted < 0 else ("larger", "above", ">")
+            at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
+            remedy = f"give a {size} value, other updates, or another event: over='reached' with a target"
+            bound = f"{side_of} the boundary at {at}"
+            checks.require(side == wanted, name, value, bound, remedy)
         for _ in range(rounds):
             if self.narrow(low, high):
                 break

@@ -282,12 +282,15 @@ FIXED = ("name", "knobs", "recommended")
 """Fields of a system that are no settings of the event model."""
 
 
+CHANGEABLE = [each.name for each in fields(Settings) if each.name not in FIXED] + ["rate"]
+"""Settings of the event model that a preset leaves open."""
+
+
 def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
     """Refuse names that are no settings of the event model, with the nearest one."""
-    settings = [each.name for each in fields(Settings) if each.name not in FIXED] + ["rate"]
     for name in model:
-        remedy = f"{checks.hint(name, settings)} see the settings in asyncsim/systems/MODEL.md".lstrip()
-        checks.one_of(field, name, settings, remedy)
+        remedy = f"{checks.hint(name, CHANGEABLE)} see the settings in asyncsim/systems/MODEL.md".lstrip()
+        checks.one_of(field, name, CHANGEABLE, remedy)
 
 
 def _times(s: Any) -> None:

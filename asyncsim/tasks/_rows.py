@@ -94,7 +94,7 @@ def _digest(paths: Sequence[Path]) -> str:
 
 def column(columns: Columns, name: str, what: str, data: Any) -> list[Any]:
     """A column by its name; raises `InputError` that lists those of the data."""
-    remedy = f"name a column of {data}: {', '.join(columns)}"
+    remedy = f"name a column of {data}: {', '.join(columns)}" + ", or give a reward, my.py:NAME" * (what == "answer")
     known = isinstance(name, str) and name in columns
     checks.require(known, what, name, "a column of the data", remedy)
     return columns[name]

@@ -55,8 +55,9 @@ class Gym(Task):
         make = plugins.load("asyncsim.policies", "mlp", "policy")
         fixed = (self.surface.observation, self.surface.actions, self.surface.head)
         free = list(inspect.signature(make).parameters)[len(fixed) :]
+        remedy = f"{self.id} itself has observation {fixed[0]}, actions {fixed[1]} and head {fixed[2]}"
         for name in settings:
-            checks.one_of("policy argument", name, free, "observation, actions and head are the environment's own")
+            checks.one_of("policy argument", name, free, remedy)
         policy: Policy = make(*fixed, **settings)
         return policy
 

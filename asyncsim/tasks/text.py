@@ -129,7 +129,9 @@ class Text(LanguageTask):
     "missing files, columns or rows, empty prompts, and settings outside these ranges",
 )
 def text(
-    data: str = handed_on(..., "a .jsonl or .parquet file, or a folder saved by `datasets`"),
+    data: str = handed_on(
+        ..., "a .jsonl or .parquet file, or a folder of `datasets`, with right answers unless `reward` is a function"
+    ),
     prompt: str = handed_on("prompt", 'name of the column that is asked, or a format such as "Q: {question}\\nA:"'),
     answer: str | None = handed_on(None, 'name of the column with the right answer (None: "answer" for "exact")'),
     reward: Any = handed_on(

@@ -23,7 +23,7 @@ TYPED = {
     "the rate as an option": ("run --lr 0.1", "option = '--lr'", "write --set sgd.lr=VALUE"),
     "lr without its link": ("run --set lr=0.1", "--set = 'lr'", "write --set sgd.lr=VALUE"),
     "the rate of an arm": (f"{TWO} --set lr=0.1 --smallest 0.1", "= 'lr'", "write sgd.lr=VALUE"),
-    "letters swapped": ("run --method gpro", "method = 'gpro'", "one of 53 names, grpo, "),
+    "letters swapped": ("run --method gpro", "method = 'gpro'", "one of 55 names, grpo, "),
     "no smallest effect": (TWO, "smallest = None: must be given", "add --smallest VALUE: smallest difference"),
     "a list as length": (f"{AREAL} --set length=[3,5]", "length = [3, 5]", "write empirical:3:5:8"),
     "an ESS of another name": ("run --diagnostics ess_sequence", "'ess_sequence'", "did you mean ess?"),
@@ -58,6 +58,45 @@ TYPED = {
         "policy = 'torch.nn:I",
         "--policy module --set policy.make=",
     ),
+    "a rate in a name": ("run --link adam:0.01", "link = 'adam:0.01'", "write --link adam --set adam.lr=0.01"),
+    "a call as a name": ("run --link adam(lr=0.1)", "link = 'adam(lr=0.1)'", "write --link adam --set adam.lr=0.1"),
+    "a coefficient in a name": (
+        "run --penalty k3=0.1",
+        "penalty = 'k3=0.1'",
+        "write --penalty k3 --set k3.coefficient",
+    ),
+    "a clip in a name": ("run --method grpo:0.2", "method = 'grpo:0.2'", "write --method grpo --set method.low=0.2"),
+    "several links in one": ("run --link clip-norm,adam", "link = '", "write --link clip_norm --link adam"),
+    "a policy of a module": ("run --policy modul", "policy = 'modul'", "mlp, module, quadratic"),
+    "an argument of an environment": ("run --task gym --set task.wind=3", "'wind'", 'task.settings={"wind": VALUE}'),
+    "numbers of an environment": ("run --task gym --set policy.actions=3", "'actions'", "has observation 4, actions 2"),
+    "a return": ("run --diagnostics return", "diagnostics = 'return'", "did you mean batch_return?"),
+    "no critic": ("run --method grpo --advantage gae", "advantage = 'gae'", "with a critic, policy.critic=true"),
+    "a task without data": ("run --task text", "'data': must be given", "right answers unless `reward` is"),
+    "Python's functions": ("evaluate x", "command = 'evaluate'", "in Python write sim.evaluate(...)"),
+    "a citation": ("cite", "command = 'cite'", "CITATION.cff"),
+    "a kind as a command": ("methods", "command = 'methods'", "write asyncsim list methods"),
+    "a name as a command": ("grpo", "command = 'grpo'", "write asyncsim list methods grpo"),
+    "a command of another group": ("results list", "command = 'list': must be one of ls, show", "did you mean ls?"),
+    "a plot of findings": ("diagnose x.csv --plot x.png", "option = '--plot'", "did you mean --html?"),
+    "a page of no kind": ("diagnose x.csv --html x.pdf", "--html = 'x.pdf'", "choose one of them"),
+    "slots of the event model": (f"{AREAL} --set slots=8", "'slots'", "decodes at once; write --model slots"),
+    "slots of a run": ("run --system areal --set system.slots=8", "'slots'", "write --set model.slots=VALUE"),
+    "a limit as an option": ("timeline areal --staleness 4", "= '--staleness'", "write --set max_head_offpolicyness=4"),
+    "slots as an option": ("timeline areal --slots 9", "option = '--slots'", "write --model slots=9"),
+    "no preset": ("timeline", "preset = None", "write asyncsim timeline PRESET: a system; see `asyncsim list systems`"),
+    "two methods": ("run --method a2c --method grpo", "--method = 'a2c, grpo'", "compare method=a2c method=grpo"),
+    "two limits": ("timeline areal --seed 1 --seed=2", "--seed = '1, 2': must be given once", "give one of them"),
+    "a schedule of rates": ("run --lr-schedule cosine", "= '--lr-schedule'", "add --link sgd --link lr-schedule --set"),
+    "its argument alone": ("run --set lr_schedule.decay=x", "= 'lr_schedule'", "write --link sgd --link lr_schedule"),
+    "it alone": ("run --link lr_schedule", "link = 'lr_schedule'", "write --link sgd --link lr-schedule"),
+    "a penalty's argument alone": ("run --set k3.to=x", "part = 'k3'", "write --penalty k3"),
+    "a metric as an option": ("run --ess", "option = '--ess'", "write --diagnostics ess"),
+    "a log of nowhere": ("log no.csv --set unit=s", "path = 'no.csv'", "give the log that the run wrote"),
+    "a range of two": ("sweep --grid staleness=0:4", "--grid = 'staleness=0:4'", "write NAME=V1,V2"),
+    "a setting without a value": ("run --set task.arms", "--set = 'task.arms'", "write task.arms=VALUE"),
+    "an option without a value": ("run --json", "--json = None", "write --json VALUE"),
+    "a class of nowhere": ("verify MyClaim", "claim = 'MyClaim'", "write my.py:MyClaim"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -89,6 +128,12 @@ WRITTEN = {
     "seeds of a run": (lambda: sim.run(SPEC, sede=1), "run argument = 'sede'", "did you mean seed?"),
     "a part twice": (lambda: sim.Spec(BANDIT, task=BANDIT), "Spec argument", "write Spec"),
     "a word twice": (lambda: sim.updates.sgd(0.1, lr=0.2), "sgd argument = 'lr': must be given once", "leave it out"),
+    "a setting to bound": (lambda: sim.boundary(SPEC, "stale", low=0, high=9), "knob = 'stale'", "mean staleness?"),
+    "an event that never comes": (
+        lambda: sim.boundary(SPEC.replace(updates=9), "lr", low=0.1, high=0.2, max_replicates=16),
+        "high = 0.2",
+        "in which trained_return collapses > 0.5; give a larger value, .* over='reached'",
+    ),
     "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
 }
 
@@ -170,3 +215,102 @@ def test_the_advantage_of_a_method_is_a_name(tmp_path):
     words = "run --updates 2 --replicates 2 --set method.advantage="
     assert ended(f"{words}none", tmp_path)["spec"]["advantage"] == "none"
     assert ended(f"{words}group_mean", tmp_path)["spec"]["advantage"] == "group_mean"
+
+
+CLAIMS = """
+import asyncsim as sim
+
+class Silent(sim.claims.Claim):
+    points = ({},)
+    def predict(self):
+        return {"mean": 4.0}
+    def measure(self, point, effect, seed, plant):
+        return {"mean": sim.Estimate(4.0, 0.01)}
+
+class Right(Silent):
+    "The mean is four."
+
+class Short(Right):
+    "The mean is four."
+    def measure(self, point):
+        return {}
+
+class Asked(Right):
+    "The mean is four."
+    def predict(self, point):
+        return {"mean": 4.0}
+
+class Wrong(Right):
+    "The mean is four."
+    wrong = {"three": lambda: {"mean": 3.0}}
+
+class Planted(Right):
+    "The mean is four."
+    defects = {"none": lambda spec: spec}
+
+class Lost(Right):
+    "The mean is four."
+    def predict(self):
+        return {"mean": self.staleness}
+
+class Text(Right):
+    "The mean is four."
+    def predict(self):
+        return {"mean": "four"}
+"""
+# What is wrong with a claim, and what its message says.
+REFUSED = {
+    "Silent": "docstring = None: must be a statement; write what it states into the docstring",
+    "Short": "must be a function with the arguments (self, point, effect, seed, plant)",
+    "Asked": "must be a function with the arguments (self)",
+    "Wrong": "wrong['three'] = 'too many positional arguments': must be a function with the arguments (s)",
+    "Planted": "must be a function with the arguments ()",
+    "Lost": "no attribute 'staleness'); correct it: parameters are s.NAME",
+    "Text": "predict mean = 'four': must be a number",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_claim_of_ones_own_is_refused_by_what_it_lacks(name, tmp_path, monkeypatch, capsys):
+    """Beside each the claim that lacks nothing, which is measured."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(CLAIMS)
+    assert sim.verify("mine.py:Right").verdict == "holds, not tested"
+    with pytest.raises(SystemExit, match="2"):
+        main(["verify", f"mine.py:{name}"])
+    assert REFUSED[name] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["mine.py", "mine", "Silent"])
+def test_the_place_of_a_claim_is_named(word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(CLAIMS)
+    wrong = refused("claim", sim.verify, word)
+    assert "write mine.py:Silent" in wrong.remedy and ("mine.py:Right" in wrong.remedy) == (word != "Silent")
+
+
+def test_what_is_listed_is_what_can_be_chosen(capsys):
+    """Functions that make a part stand in lists, what is internal nowhere; both are reached."""
+    assert {"module", "mlp"} <= set(dir(sim.policies)) and "engines" not in dir(sim.policies)
+    assert {"from_loss", "added", "grpo"} <= set(dir(sim.methods)) and callable(sim.policies.engines.int8)
+    for kind, names in {"policies": {"module"}, "methods": {"from_loss", "added"}}.items():
+        with pytest.raises(SystemExit, match="0"):
+            main(["list", kind, "--json"])
+        rows = {row["name"]: row["summary"] for row in json.loads(capsys.readouterr().out)}
+        assert names <= set(rows) and "engines" not in rows and all(rows.values())
+
+
+def test_lists_fit_a_terminal_and_stay_whole_in_a_pipe(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    widest = []
+    for terminal in (True, False):
+        monkeypatch.setattr("asyncsim.app.streams.Stream.isatty", lambda self, terminal=terminal: terminal)
+        with pytest.raises(SystemExit, match="0"):
+            main(["list"])
+        widest.append([len(line) for line in capsys.readouterr().out.splitlines()])
+    assert max(widest[0]) <= 80 < max(widest[1]) and len(widest[1]) < len(widest[0])
+
+
+def test_options_of_several_values_are_repeated(tmp_path):
+    words = "run --updates 2 --replicates 2 --set task.arms=3 --set sgd.lr=1 --penalty k3 --penalty k2"
+    assert ended(words, tmp_path)["final"]
