@@ -4,8 +4,6 @@ Describe a system, train real policies on its staleness over thousands of replic
 its analytical prediction. Names below are loaded when they are first used.
 """
 
-from __future__ import annotations
-
 import importlib as _importlib
 from typing import Any as _Any
 

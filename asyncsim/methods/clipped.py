@@ -1,7 +1,5 @@
 """Methods with a clip: a token whose ratio has left a band on the side of its advantage has no gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """What the penalties share: the gap to the policy that is held close, and the ratio of samples from another one."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

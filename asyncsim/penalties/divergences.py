@@ -1,7 +1,5 @@
 """KL penalties: what each estimator adds to the score weights, sampled or exact."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Two perceptrons with tanh units, one for actions and one for values, batched over replicates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

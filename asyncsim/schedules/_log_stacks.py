@@ -1,7 +1,5 @@
 """How the logs of trainers name their stamps: a table from their columns, units and offsets to ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

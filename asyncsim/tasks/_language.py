@@ -1,7 +1,5 @@
 """Shared parts of language tasks: prompts in tokens, where an answer stops, what an answer scores."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace

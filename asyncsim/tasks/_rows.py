@@ -1,7 +1,5 @@
 """Rows of a user's data: JSONL and Parquet files, and folders that `datasets` saved."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Bandits and sequences on a softmax table: arms, tokens, words behind a tool, bits in a chain."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

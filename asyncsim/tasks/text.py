@@ -1,7 +1,5 @@
 """Questions of one's own data for a language model: prompts from a file, rewards from a function."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

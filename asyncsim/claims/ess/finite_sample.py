@@ -12,8 +12,6 @@ Second route: every composition of the batch with its multinomial probability, w
 takes the same transforms along a ray of the complex plane.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
