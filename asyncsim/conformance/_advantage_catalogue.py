@@ -208,12 +208,12 @@ _WHITE = Mistake("padding counted", "standardize over generated tokens", ({"over
 _TABLES = tomllib.loads(Path(__file__).with_name("advantages.toml").read_text("utf-8"))
 
 
-def _options(entries: Options) -> Options:
+def _frozen(entries: Options) -> Options:
     return {key: tuple(x) if isinstance(x, list) else x for key, x in entries.items()}
 
 
 MISTAKES = {
-    when: tuple(Mistake(name, remedy, tuple(map(_options, ways))) for name, (remedy, *ways) in some.items())
+    when: tuple(Mistake(name, remedy, tuple(map(_frozen, ways))) for name, (remedy, *ways) in some.items())
     for when, some in _TABLES["mistakes"].items()
 }
 """By what makes them possible, see `entries`."""
@@ -265,7 +265,7 @@ class Entry(NamedTuple):
 
 
 RIGHT: dict[str, dict[str, tuple[str, Options]]] = {
-    family: {name: (words, _options(options)) for name, (words, options) in some.items()}
+    family: {name: (words, _frozen(options)) for name, (words, options) in some.items()}
     for family, some in _TABLES["right"].items()
 }
 """By family and name: what an advantage is, and the options that make it."""
