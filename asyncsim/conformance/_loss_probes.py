@@ -1,7 +1,5 @@
 """Batches on which a loss is evaluated: drawn from a seed, with every situation that distinguishes methods."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -251,7 +249,7 @@ class Points(NamedTuple):
             columns = [torch.stack([x, -x if i == 3 else x], 1).reshape(-1, 1) for i, x in enumerate(columns)]
         return Probe.of("ladder", [*columns, torch.ones_like(columns[0])], len(columns[0]))
 
-    def part(self, index: object) -> Points:
+    def part(self, index: object) -> "Points":
         """Some of them."""
         return Points(*(x[index] for x in self))  # type: ignore[index]
 

@@ -1,7 +1,5 @@
 """A loss from outside, asked on batches: which argument is which, its value, its gradient, what it changed."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -188,29 +186,29 @@ class Probe:
     group: int
 
     @classmethod
-    def of(cls, name: str, tensors: Iterable[Tensor], group: int) -> Probe:
+    def of(cls, name: str, tensors: Iterable[Tensor], group: int) -> "Probe":
         """A batch of the five tensors in their order."""
         now, then, before, advantages, mask = tensors
         return cls(name, now, then, before, advantages, mask, group)
 
-    def but(self, name: str, **changes: Any) -> Probe:
+    def but(self, name: str, **changes: Any) -> "Probe":
         """The same batch with other tensors."""
         return replace(self, name=name, **changes)
 
-    def paid(self, *advantages: float) -> Probe:
+    def paid(self, *advantages: float) -> "Probe":
         """The same batch with these advantages of its rows."""
         rows = torch.tensor(advantages, dtype=torch.float64).unsqueeze(-1)
         return self.but(self.name, advantages=rows.repeat(1, self.mask.shape[1]))
 
-    def unmasked(self) -> Probe:
+    def unmasked(self) -> "Probe":
         """The same batch where every token was generated."""
         return self.but(self.name, mask=torch.ones_like(self.mask))
 
-    def of_one_policy(self) -> Probe:
+    def of_one_policy(self) -> "Probe":
         """The same batch where all policies agree."""
         return self.but(self.name, log_prob=self.behavior, proximal=self.behavior)
 
-    def rows(self, index: Any, name: str = "") -> Probe:
+    def rows(self, index: Any, name: str = "") -> "Probe":
         """Some of its sequences, as one group."""
         picked = {key: getattr(self, key)[index] for key in TENSORS}
         return replace(self, name=name or self.name, group=len(picked["mask"]), **picked)

@@ -1,7 +1,5 @@
 """The graph of a recorded function: what each operation makes of the numbers of one replicate."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +22,7 @@ class Var:
     """
 
     operation: str
-    operands: tuple[Var, ...]
+    operands: "tuple[Var, ...]"
     shape: tuple[int, ...]
     axis: int | None
     kind: str

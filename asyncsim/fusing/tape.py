@@ -1,7 +1,5 @@
 """Recording a function of tensors while it runs, operation by operation, some of them as a whole."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import weakref
@@ -43,7 +41,7 @@ def none(flag: Tensor) -> bool:
     return surely(lambda: flag.device.type == "cpu" and not bool(flag.any()))
 
 
-def recording() -> Tape | None:
+def recording() -> "Tape | None":
     """The tape that records just now."""
     return _running.tapes[-1] if _running.tapes else None
 

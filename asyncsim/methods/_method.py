@@ -9,8 +9,6 @@ for most. A loss with a live ratio and one with a detached ratio times log pi ha
 grad log pi.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
@@ -242,7 +240,7 @@ class Method:
             cotangents["log_probs"] = torch.where(mask.unsqueeze(-1) > 0, wide, torch.zeros_like(spread))
         return cotangents
 
-    def replace(self, **changes: Any) -> Method:
+    def replace(self, **changes: Any) -> "Method":
         """The same method with other parts."""
         return dataclasses.replace(self, **changes)
 
