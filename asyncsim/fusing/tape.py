@@ -199,14 +199,11 @@ class Tape(TorchDispatchMode):
             for tensor, var in zip(_several(out), _several(result), strict=True):
                 if var is None:
                     self.untold[tensor] = True
-                else:
-                    self._check(tensor, var)
-                    self.tell(tensor, var)
+                    continue
+                if tuple(tensor.shape) != var.shape and not (var.axis is None and var.operation == "fill"):
+                    raise Unfit(f"a rule gave {var.operation} {var.shape} for {tuple(tensor.shape)}")
+                self.tell(tensor, var)
         return out
-
-    def _check(self, tensor: Tensor, var: Var) -> None:
-        if tuple(tensor.shape) != var.shape and not (var.axis is None and var.operation == "fill"):
-            raise Unfit(f"a rule gave {var.operation} {var.shape} for {tuple(tensor.shape)}")
 
 
 def _places(tensor: Tensor, axis: int | None) -> np.ndarray:

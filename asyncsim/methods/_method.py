@@ -328,7 +328,8 @@ def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], pa
     spans = list(pairwise(edges))
 
     def passed(low: int, high: int) -> Forward:
-        return policy.forward(_view(view, axis, low, high), _part(batch, axis, low, high), names)
+        seen = View(view.weights, _rows(view.slot, axis, low, high), view.realization)
+        return policy.forward(seen, _part(batch, axis, low, high), names)
 
     done = [passed(*span).outputs for span in spans]
     outputs = {name: torch.cat([each[name] for each in done], axis) for name in names}
@@ -368,10 +369,6 @@ def _part(batch: Batch, axis: int, low: int, high: int) -> Batch:
     return dataclasses.replace(
         batch, **changes, behavior=behavior, version=version, trajectory=trajectory, index=None, age=None, _full=None
     )
-
-
-def _view(view: View, axis: int, low: int, high: int) -> View:
-    return View(view.weights, _rows(view.slot, axis, low, high), view.realization)
 
 
 def _rows(x: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:

@@ -73,16 +73,12 @@ def ppo_clip(
     return Clip(low, high) if dual is None else DualClip(low, high, dual)
 
 
-def _price(kl: Any, **_: Any) -> tuple[Any, ...]:
-    return () if kl == 0.0 else (penalties.k3(kl),)
-
-
 @method(
     "2402.03300, equations 3 and 4",
     advantage=advantages.group_std,
     aggregator="sequence_mean",
     anchored="behavior",
-    penalties=_price,
+    penalties=lambda kl, **_: () if kl == 0.0 else (penalties.k3(kl),),
 )
 def grpo(
     low: Any = LOW,

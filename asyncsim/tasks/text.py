@@ -55,7 +55,10 @@ class Text(LanguageTask):
         else:
             remedy = "use a model whose tokenizer has a chat template, or template=None"
             checks.require(hasattr(tokenizer, "chat"), "template", self.template, "known to the model", remedy)
-            rows = [tokenizer.chat(_messages(each)) for each in self.asked]
+            rows = [
+                tokenizer.chat([{"role": "user", "content": each}] if isinstance(each, str) else each)
+                for each in self.asked
+            ]
         if self.bos:
             first = getattr(tokenizer, "bos", None)
             remedy = "leave bos out: the model has no such token"
@@ -225,10 +228,6 @@ def _name(reward: Any) -> str:
 
 def _is_chat(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(x, dict) and "content" in x for x in value)
-
-
-def _messages(asked: Any) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
 
 
 def _words(asked: Any) -> str:
