@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,20 +22,11 @@ def words_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_LOG_PROB = words_of("log logs prob probs logprob logprobs logp logps lp lps logpi")
-_POLICIES = {
-    "log_prob": words_of("current curr cur new now pi live trainer training learner"),
-    "behavior_log_prob": words_of(
-        "behavior behaviour behav mu rollout rollouts sampler sampling sampled inference infer "
-        "generator generation gen vllm sglang"
-    ),
-    "proximal_log_prob": words_of("proximal prox snapshot recomputed"),
-    "old": words_of("old previous prev"),
-}
-_FILLERS = words_of("per token tokens policy model action actions response responses completion completions")
-_ADVANTAGES = words_of("advantage advantages adv advs")
-_MASKS = words_of("mask masks")
-_MASKED = _FILLERS | words_of("loss valid label labels assistant sequence sequences seq")
+_NAMES = checks.words_by_name(Path(__file__).with_name("loss_names.txt"))
+_WORDS = {name: frozenset(words) for name, words in _NAMES.items()}
+_LOG_PROB, _FILLERS, _ADVANTAGES, _MASKS = (_WORDS[name] for name in ("log", "fillers", "advantages", "mask"))
+_POLICIES = {name: _WORDS[name] for name in ("log_prob", "behavior_log_prob", "proximal_log_prob", "old")}
+_MASKED = _FILLERS | _WORDS["beside mask"]
 _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
 
 
