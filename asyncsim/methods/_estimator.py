@@ -116,7 +116,7 @@ def _public(
         made |= _fields(given)
         baseline, mean = given["advantage"], given["aggregator"]
         if baseline is None:
-            baseline = compared(**numbers) if compared else advantage()
+            baseline = compared(**numbers) if compared else _usual(advantage)
         if callable(aggregator):
             mean = mean or aggregator(**numbers)
         weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
@@ -132,6 +132,10 @@ def _public(
         example=f">>> {name}().name\n{name!r}",
     )
     return parts.factory(name, body, every, build, doc)
+
+
+def _usual(advantage: Callable[[], Any]) -> Any:
+    return advantage()
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
