@@ -192,8 +192,7 @@ class Sequences(Declared):
         count = f"{self.actions}**{self.horizon}"
         few = self.actions**self.horizon <= LIMIT
         self.require(few, "horizon", f"such that {count} <= {LIMIT}", "shorten the sequences")
-        rows = {"iid": 1, "position": self.horizon, "markov": self.actions + 1}[self.dependence]
-        shape = [rows, self.actions]
+        shape = [_height(self.actions, self.horizon, self.dependence), self.actions]
         for name in (name for name, p in self.parameters.items() if isinstance(p, Parsed)):
             remedy = f"give one row of logits per {self.dependence} state"
             checks.finite_array(name, getattr(self, name).tolist(), shape, remedy)
@@ -224,6 +223,11 @@ class SequencePair(Sequences):
 
     behavior_logits = logit_table("behavior", (0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
     current_logits = logit_table("current", (1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
+
+
+def _height(actions: int, horizon: int, dependence: str) -> int:
+    """Rows of a table of logits."""
+    return {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
 
 
 class Enumeration(NamedTuple):

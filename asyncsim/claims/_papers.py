@@ -78,6 +78,11 @@ def _baseline_kept() -> str:
     return f"{lengths[0] / lengths[1]:.2f} of the gradient left by 3 samples"
 
 
+def _steady() -> float:
+    """Correlation of consecutive gradients whose steady mean is as long as their noise."""
+    return _at("alignment/snr", "corr[1]", dimension=64, signal=1.0, noise=0.125, samples=1)
+
+
 def _slope(noise: float) -> float:
     return _at("convergence/bias-slope", "slope", noise=noise)
 
@@ -99,10 +104,7 @@ def _inflation(signal: float) -> float:
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
-    # Of consecutive gradients whose steady mean is as long as their noise.
-    "2603.01501/alignment": lambda: "synchronous cosine {:.2f} at signal = noise".format(
-        _at("alignment/snr", "corr[1]", dimension=64, signal=1.0, noise=0.125, samples=1)
-    ),
+    "2603.01501/alignment": lambda: f"synchronous cosine {_steady():.2f} at signal = noise",
     "2603.01501/early-warning": lambda: f"cosine {_at('predictor/cosine-equals-norm', 'cosine'):.2f}, from two norms",
     "2603.01501/projection": lambda: (
         "largest step times curvature "
