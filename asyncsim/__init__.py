@@ -4,71 +4,38 @@ Describe a system, train real policies on its staleness over thousands of replic
 its analytical prediction. Names below are loaded when they are first used.
 """
 
-from __future__ import annotations
-
 import importlib as _importlib
 from typing import Any as _Any
 
 __version__ = "0.2.0"
 
 PACKAGES = (
-    "systems",
-    "schedules",
-    "tasks",
-    "policies",
-    "advantages",
-    "methods",
-    "factors",
-    "penalties",
-    "updates",
-    "rewards",
-    "diagnostics",
-    "claims",
-    "conformance",
-    "live",
-    "diagnosing",
-    "testing",
+    *("systems", "schedules", "tasks", "policies", "advantages", "methods", "factors", "penalties", "updates"),
+    *("rewards", "diagnostics", "claims", "conformance", "live", "diagnosing", "testing"),
 )
 """Subpackages reached as attributes: `sim.tasks.softmax_bandit()`."""
 
-NAMES = {
-    "Spec": "asyncsim.running.spec",
-    "Trace": "asyncsim.base.trace",
-    "Schedule": "asyncsim.base.records",
-    "Timeline": "asyncsim.base.records",
-    "Estimate": "asyncsim.base.records",
-    "Verdict": "asyncsim.base.records",
-    "InputError": "asyncsim.base.checks",
-    "run": "asyncsim.running.running",
-    "Interrupted": "asyncsim.running.running",
-    "callbacks": "asyncsim.running.callbacks",
-    "evaluate": "asyncsim.running.evaluating",
-    "compare": "asyncsim.comparing",
-    "power": "asyncsim.comparing",
-    "predict": "asyncsim.diagnosing",
-    "Signal": "asyncsim.diagnosing",
-    "diagnose": "asyncsim.diagnosing",
-    "Diagnosis": "asyncsim.diagnosing",
-    "sweep": "asyncsim.sweeping",
-    "boundary": "asyncsim.sweeping",
-    "advise": "asyncsim.sweeping",
-    "verify": "asyncsim.app.verifying",
-    "judge": "asyncsim.validation",
-    "plot": "asyncsim.plotting",
-    "points": "asyncsim.plotting",
-    "chain": "asyncsim.updates._link",
-    "constant": "asyncsim.base.laws",
-    "exponential": "asyncsim.base.laws",
-    "lognormal": "asyncsim.base.laws",
-    "pareto": "asyncsim.base.laws",
-    "gamma": "asyncsim.base.laws",
-    "empirical": "asyncsim.base.laws",
-    "uniform": "asyncsim.base.laws",
-    "oracle": "asyncsim.sampling.oracle",
-    "ratios": "asyncsim.step.ratios",
-    "uncertainty": "asyncsim.base.uncertainty",
-    "laws": "asyncsim.base.laws",
+_HOMES = {
+    "running.spec": "Spec",
+    "base.trace": "Trace",
+    "base.records": "Schedule Timeline Estimate Verdict",
+    "base.checks": "InputError",
+    "running.running": "run Interrupted",
+    "running.callbacks": "callbacks",
+    "running.evaluating": "evaluate",
+    "comparing": "compare power",
+    "diagnosing": "predict Signal diagnose Diagnosis",
+    "sweeping": "sweep boundary advise",
+    "app.verifying": "verify",
+    "validation": "judge",
+    "plotting": "plot points",
+    "updates._link": "chain",
+    "base.laws": "constant exponential lognormal pareto gamma empirical uniform laws",
+    "sampling.oracle": "oracle",
+    "step.ratios": "ratios",
+    "base.uncertainty": "uncertainty",
 }
+NAMES = {name: f"asyncsim.{home}" for home, names in _HOMES.items() for name in names.split()}
 """Public names and the module that defines each."""
 
 

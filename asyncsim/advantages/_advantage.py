@@ -1,7 +1,5 @@
 """What an advantage is."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field

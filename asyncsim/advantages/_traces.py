@@ -1,7 +1,5 @@
 """Sums over the generated tokens of an episode, backward from its end; what others said in between is passed over."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

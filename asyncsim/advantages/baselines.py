@@ -1,7 +1,5 @@
 """Baselines: what a reward is compared with, and what the difference is divided by."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Baselines that weigh rewards by what a sample does to the gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

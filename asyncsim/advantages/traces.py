@@ -1,7 +1,5 @@
 """Advantages of tokens: sums of rewards from each token on, with or without a critic."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """What a comparison and a sweep say: a word for each pair, a row for each setting, with the numbers behind them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -285,7 +283,7 @@ class Answer:
             best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
         return f"{arm.name}: {mean}end {notation.number(arm.end)}, {best}{lost}"
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> "pd.DataFrame":
         """One row per task, setting and arm: mean with its 95 percent interval, tuned value, and the word of its pair.
 
         Columns: `task`, the setting, `arm`, `mean`, `low`, `high`, `replicates`, `never`, `knob`, `chosen`, and of the
@@ -366,7 +364,7 @@ class Sweep:
     folder: Any = field(default=None, repr=False, compare=False)
     lines: tuple[dict[str, Any], ...] = ()
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> "pd.DataFrame":
         """One row per setting and metric.
 
         Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `diverged_at`,
@@ -378,7 +376,7 @@ class Sweep:
 
         return pd.DataFrame(list(self.summary))
 
-    def rows(self) -> Iterator[pd.DataFrame]:
+    def rows(self) -> "Iterator[pd.DataFrame]":
         """The numbers of every replicate, a table for each unit in the order of the grid, read when it is asked for."""
         store = storing.Store(self.store)
         for name, data in zip(self.files, store.read_all(self.files), strict=True):
@@ -482,7 +480,7 @@ class Boundary:
     error: float
     claim: str = ""
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> "pd.DataFrame":
         """One row per structure: its setting, low, high, narrow, replicates, and predicted where a claim is named."""
         import pandas as pd
 

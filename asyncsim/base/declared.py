@@ -197,17 +197,21 @@ class Declared:
         for name, parameter in self.parameters.items():
             value = point.get(name)
             vars(self)[name] = None if value is None else parameter.read(value)
-        self.joint()
+        self._refuse()
 
     def but(self, **values: Any) -> Self:
         """The same point with other values of some parameters, as formulas take them."""
         other = copy.copy(self)
         vars(other).update(values)
-        other.joint()
+        other._refuse()
         return other
 
+    def _refuse(self) -> None:
+        for each in reversed(type(self).__mro__):
+            vars(each).get("joint", Declared.joint)(self)
+
     def joint(self) -> None:
-        """Rules that one parameter sets for another. Raises `InputError` where one is broken."""
+        """Rules that one parameter sets for another, after those of its bases. Raises `InputError` for a broken one."""
 
     def require(self, holds: Any, name: str, bound: str, remedy: str) -> None:
         """Raise `InputError` for the value of a parameter unless something holds of it."""

@@ -1,6 +1,8 @@
 """The words of the project with their symbol and unit; axes and columns take their labels here."""
 
 import math
+import tomllib
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -15,40 +17,8 @@ class Word(NamedTuple):
     name: str | None = None
 
 
-WORDS: dict[str, Word] = {
-    "version": Word(r"v", "versions"),
-    "behavior_version": Word(r"v_\mu", "versions"),
-    "staleness": Word(r"s", "versions"),
-    "update_staleness": Word(r"\tau", "updates"),
-    "delay": Word(r"d", "s"),
-    "step_size": Word(r"\eta", ""),
-    "curvature": Word(r"\lambda", ""),
-    "log_ratio": Word(r"\log w", "nats"),
-    "ess": Word(r"\mathrm{ESS}/N", "", "effective sample size"),
-    "chi_square": Word(r"\chi^2", "", ""),
-    "max_weight_share": Word(r"\max w/\sum w", ""),
-    "tail_index": Word(r"\alpha", "", "tail exponent"),
-    "log_ratio_mean": Word(r"E\,\log w", "nats"),
-    "log_ratio_variance": Word(r"\mathrm{Var}\,\log w", "nats^2"),
-    "mean_weight": Word(r"E\,w", ""),
-    "gradient_norm": Word(r"|g|", ""),
-    "gradient_cosine": Word(r"\kappa", ""),
-    "autocorrelation": Word(r"\rho_k", ""),
-    "bias": Word(r"|b|", "", "gradient bias"),
-    "variance": Word(r"\mathrm{tr\,Var}\,g", "", "gradient variance"),
-    "exact_cosine": Word(r"\cos", "", "cosine to exact gradient"),
-    "exact_gradient_norm": Word(r"|\nabla J|", ""),
-    "trained_return": Word(r"J", ""),
-    "batch_return": Word(r"\hat J", ""),
-    "exact_return": Word(r"J", ""),
-    "entropy": Word(r"H", "nats"),
-    "kl": Word(r"\mathrm{KL}(\mu\|\pi)", "nats", ""),
-    "update": Word(r"u", "updates"),
-    "batch": Word(r"b", "batches"),
-    "return": Word(r"J", ""),
-}
-
-
+_TABLE = tomllib.loads(Path(__file__).with_name("notation.toml").read_text("utf-8"))
+WORDS = {name: Word(*parts) for name, parts in _TABLE.items()}
 TRAINED = "trained_return"
 """The metric that every task answers and that settings are compared by: the return of the policy that is trained."""
 BEHAVIOR = ("batch_return", "episode_return")

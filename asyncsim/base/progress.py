@@ -1,7 +1,5 @@
 """How far long work has come: a bar on a terminal, elsewhere a line every so often; always on stderr."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Any
@@ -27,7 +25,7 @@ class Progress:
         self.bar: Any = None
         self.start = self.last = time.monotonic()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         if self.barred:
             from rich.console import Console
             from rich.progress import Progress as Bar

@@ -4,8 +4,6 @@ A worker is a plain subprocess that reads calls and writes results. One that die
 call starts another. It ends within a second of the process that started it, however that ends.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import multiprocessing
@@ -112,7 +110,7 @@ class Crew:
         self._lock = threading.Lock()
         self._closed = False
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> "Crew":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -117,7 +117,6 @@ class Frozen(Arms):
     rewards = arm_rewards(0.0, 0.3, 0.9, 1.0, 0.5, least=4, doc="rewards of the arms")
 
     def joint(self) -> None:
-        super().joint()
         self.mu = softmax(self.behavior_logits)
         self.mean = float(self.mu @ self.rewards)
 
@@ -142,7 +141,6 @@ class PolicyPair(Arms):
 
     def joint(self) -> None:
         """Both policies, `mu` of behavior and `pi`, and their chi-square."""
-        super().joint()
         self.logits = self.behavior_logits, self.current_logits
         self.mu, self.pi = map(softmax, self.logits)
         self.chi_square = float(((self.pi - self.mu) ** 2 / self.mu).sum())
@@ -158,7 +156,6 @@ class PaidGroup(PolicyPair):
 
     def joint(self) -> None:
         """At most 2^16 batches; `ratio` and `scores` of the arms, and the exact `gradient`."""
-        super().joint()
         arms, most, remedy = self.rewards.size, 2**16, "ask for fewer samples or arms"
         self.require(arms**self.samples <= most, "samples", f"such that {arms}**samples <= {most}", remedy)
         self.ratio, self.scores = self.pi / self.mu, np.eye(arms) - self.pi
@@ -298,7 +295,6 @@ class PaidSequencePair(SequencePair):
 
     def joint(self) -> None:
         """Every sequence, its reward, and its probability under behavior times that, `[Y]`."""
-        super().joint()
         self.sequences = enumerate_sequences(self)
         self.paid = reward((self.sequences.tokens == 0).sum(axis=1), self.horizon, self.success)
         self.paid_mass = self.sequences.mass * self.paid

@@ -106,7 +106,6 @@ class Pair(Process):
     current_logits = logits("current", (1.1, -0.5), (0.2, -0.4))
 
     def joint(self) -> None:
-        super().joint()
         # Behavior and current policy, `[S, A]`, and the total variation between them in each state, `[S]`.
         self.pair = softmax(self.behavior_logits), softmax(self.current_logits)
         self.distances = 0.5 * np.abs(self.pair[1] - self.pair[0]).sum(axis=1)

@@ -6,10 +6,12 @@ answers over random runs without any rule.
 
 import itertools
 import random
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import floor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -318,37 +320,11 @@ class Law:
     concurrent: bool = True
 
 
-MISTAKES: tuple[tuple[str, Law], ...] = (
-    ("forgets its accepted count on recovery", Law(recovery="forgotten")),
-    ("forgets the data kept over a recovery", Law(recovery="kept forgotten")),
-    ("counts from version 0 after a recovery, until the next publish", Law(recovery="from 0")),
-    ("counts from version 0 after a recovery, and its groups until the next publish", Law(recovery="all from 0")),
-    ("sees a version one publish late", Law(publish="late")),
-    ("never returns the permit of a rejected group", Law(lose=0)),
-    ("never returns the permit of a rejected group", Law(lose=0, fail=1)),
-    ("never returns the permit of a failed group", Law(fail=0)),
-    ("returns the permit of a rejected group twice", Law(lose=2)),
-    ("returns the permit of a rejected group twice", Law(lose=2, fail=1)),
-    ("returns the permit of a failed group twice", Law(fail=2)),
-    ("returns the permits of lost groups at the next publish only", Law(lose=0, drop=0, later=LOSSES)),
-    ("returns the permits of failed groups at the next publish only", Law(fail=0, later=("fail",))),
-    ("never returns the permit of an accepted group that is dropped", Law(drop=0)),
-    ("returns the permit of a dropped group twice", Law(drop=2)),
-    ("counts running groups only", Law(accept=1)),
-    ("counts running groups only", Law(accept=1, publish="none")),
-    ("off by one version: (h + 2) M", Law(versions=1.0)),
-    ("off by one version: h M instead of (h + 1) M", Law(versions=-1.0)),
-    ("one group too many", Law(more=1)),
-    ("one group too few", Law(more=-1)),
-    ("resets at a publish without carrying over what is outstanding", Law(publish="all")),
-    ("resets at a publish to what runs, without what is accepted", Law(publish="running")),
-    ("resets at a publish to what is accepted, without what runs", Law(publish="ready")),
-    ("returns permits at the dequeue and again at the publish", Law(consume=1)),
-    ("returns permits at the dequeue, with M too many of them", Law(consume=1, publish="none")),
-    ("never returns the permits of trained groups", Law(publish="none")),
-    ("ignores max_concurrent", Law(concurrent=False)),
+MISTAKES: tuple[tuple[str, Law], ...] = tuple(
+    (name, Law(**changes | {"later": tuple(changes.get("later", ()))}))
+    for name, ways in tomllib.loads(Path(__file__).with_name("admission_mistakes.toml").read_text("utf-8")).items()
+    for changes in ways
 )
-
 BASES: tuple[dict[str, Any], ...] = ({}, {"versions": -1.0, "consume": 1, "publish": "none"})
 """Tickets that return at the publish, and at the dequeue."""
 RESET: dict[str, Any] = {"lose": 0, "fail": None, "drop": 0, "later": LOSSES}

@@ -2,9 +2,11 @@
 
 import itertools
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,72 +203,20 @@ class Mistake(NamedTuple):
     changes: tuple[Options, ...]
 
 
-def _late(by: int) -> tuple[Options, ...]:
-    """Flags so many slots late, of the next value, of the trace, or of both; the last step has its own, or none."""
-    which = ((by, by), (by, 0), (0, by))
-    ways: list[Options] = [{"late": late, "edge": edge} for late in which for edge in ("shifted", "own", "open")]
-    return (*ways, *({"late": late, "first": "wrapped"} for late in which if by > 0))
-
-
-_DONES = "close step t by the flag that the episode ended with it: where flags mark first steps, that is flag t + 1"
-_CLOSE = "multiply both V(t+1) and the trace by 1 - done"
-_BEYOND = "hand over V of the observation behind the last step, times 1 - done of that step"
-_LIMIT = "close V(t+1) by terminated alone, the trace by terminated or truncated"
 _TRUNCATE = "the error has min(rho_bar, ratio), the trace min(c_bar, ratio)"
-_PLACE = "store a reward beside the action that earned it"
-_MASKED = "multiply values, rewards and the trace by the mask"
-_WHOLE = "take mean and deviation of the whole group first; only a sample without any reward may be left out"
-_V, _T = {"boot": (0, 0)}, {"carry": (0, 1)}
-_SIGN = Mistake("sign reversed", "subtract the baseline from the reward", ({"sign": -1.0},))
 _WHITE = Mistake("padding counted", "standardize over generated tokens", ({"over": "all"},))
+_TABLES = tomllib.loads(Path(__file__).with_name("advantages.toml").read_text("utf-8"))
+
+
+def _frozen(entries: Options) -> Options:
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in entries.items()}
+
+
 MISTAKES = {
-    # by what makes them possible, see `entries`
-    "group": (
-        Mistake(
-            "groups mixed up",
-            "group by ids, or reshape in the order in which rows stand",
-            tuple({"order": order} for order in ("blocks", "columns", "mod", "long")),
-        ),
-        Mistake("statistics taken after filtering", _WHOLE, ({"of": "kept"},)),
-        Mistake("others divided by N", "divide the sum of the others by N - 1", ({"more": True},)),
-        Mistake("divided by the variance", "take the square root", ({"power": 2},)),
-        _SIGN,
-    ),
-    "trace": (
-        Mistake("rewards one slot late", _PLACE, ({"rewards": 1},)),
-        Mistake("rewards one slot early", _PLACE, ({"rewards": -1},)),
-        Mistake("gamma missing", "discount V(t+1) and the trace by gamma", ({**_V, **_T}, _V, _T)),
-        Mistake("trace missing", "carry what comes behind, times gamma * lambda", ({"lam": 0.0},)),
-        _SIGN,
-    ),
-    "ends": (
-        Mistake("dones one slot late", _DONES, _late(1)),
-        Mistake("dones one slot early", _DONES, _late(-1)),
-        Mistake("trace runs over the end of an episode", _CLOSE, ({"cut": "never"},)),
-        Mistake("ends of episodes ignored", _CLOSE, ({"stop": "never", "cut": "never"},)),
-        Mistake("end at the last step ignored", _BEYOND, ({"edge": "open"},)),
-    ),
-    "open": (Mistake("termination treated as truncation", _LIMIT, ({"stop": "never"},)),),
-    "next": (Mistake("bootstraps from the next episode", _CLOSE, ({"stop": "never"},)),),
-    "cuts": (
-        Mistake("truncation treated as termination", _LIMIT, ({"stop": "either"},)),
-        Mistake("truncation ignored", _LIMIT, ({"cut": "terminated"},)),
-    ),
-    "final": (Mistake("value of the next episode at a cut", "use V of the final observation", ({"behind": "next"},)),),
-    "last": (Mistake("value behind the last step ignored", _BEYOND, ({"last": "none"}, {"edge": "closed"})),),
-    "values": (
-        Mistake(
-            "own value in place of the next", "use values[t + 1]", ({"behind": "same"}, {"behind": "same, but last"})
-        ),
-        Mistake("value not subtracted", "the error is r + gamma V(t+1) - V(t)", ({"minus": 0.0},)),
-    ),
-    "lambda": (
-        Mistake("lambda missing", "multiply the trace by gamma * lambda", ({"carry": (1, 0)},)),
-        Mistake("lambda and gamma swapped", "pass gamma and lambda by name", ({"boot": (0, 1)},)),
-        Mistake("lambda in the next value", "discount V(t+1) by gamma alone", ({"boot": (1, 1)},)),
-    ),
-    "padding": (Mistake("padding counted", _MASKED, ({"pad": "counted"}, {"pad": "behind"})),),
+    when: tuple(Mistake(name, remedy, tuple(map(_frozen, ways))) for name, (remedy, *ways) in some.items())
+    for when, some in _TABLES["mistakes"].items()
 }
+"""By what makes them possible, see `entries`."""
 
 
 def _ratios(o: Options) -> tuple[Mistake, ...]:
@@ -314,31 +264,11 @@ class Entry(NamedTuple):
         return _value(case, frozenset(self.options.items()))
 
 
-_TARGETS = {"form": "targets"}
 RIGHT: dict[str, dict[str, tuple[str, Options]]] = {
-    # by family and name: what it is, and the options that make it
-    "gae": {
-        "gae": ("sum over k of (gamma lambda)^k (r + gamma V' - V)", {}),
-        "lambda_returns": ("GAE plus values, the targets of a critic", _TARGETS),
-    },
-    "returns": {"returns_to_go": ("discounted rewards to the end of the episode, or to a value behind", {})},
-    "values": {
-        "monte_carlo": ("discounted rewards to the end, or to a value behind, minus the value (GAE at lambda 1)", {}),
-        "td_error": ("r + gamma V' - V (GAE at lambda 0)", {"lam": 0.0}),
-        "returns_to_go": ("discounted rewards to the end of the episode, or to a value behind", _TARGETS),
-        "td_targets": ("r + gamma V'", {**_TARGETS, "lam": 0.0}),
-    },
-    "v_trace": {
-        "v_trace": ("rho (r + gamma v' - V), v' the V-trace target of the next step", {"form": "pg"}),
-        "v_trace_targets": ("V-trace targets v of a critic", _TARGETS),
-        "v_trace_corrections": ("V-trace targets minus values, v - V", {}),
-    },
-    "group": {
-        "group_mean": ("reward minus the mean of its group", {}),
-        "leave_one_out": ("reward minus the mean of the others of its group", {"center": "others"}),
-        "batch_mean": ("reward minus the mean of the batch", {"center": "batch"}),
-    },
+    family: {name: (words, _frozen(options)) for name, (words, options) in some.items()}
+    for family, some in _TABLES["right"].items()
 }
+"""By family and name: what an advantage is, and the options that make it."""
 _SCALED = {
     "group_std": ("group_mean", "group"),
     "group_mean_batch_std": ("group_mean", "batch"),

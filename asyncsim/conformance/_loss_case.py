@@ -1,7 +1,5 @@
 """Everything that is measured of one loss, and how it is measured."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -196,7 +194,7 @@ class Case:
         first = self.like.name if self.like else None
         return evidence, search(evidence, methods.families()[0], kinks, first, smooth=False)
 
-    def explained(self, evidence: Evidence, best: Fit, like: Method | None = None) -> Case:
+    def explained(self, evidence: Evidence, best: Fit, like: Method | None = None) -> "Case":
         """The same measurements with another explanation."""
         return replace(self, evidence=evidence, best=best, like=like or self.like)
 

@@ -1,10 +1,10 @@
 """Batches on which a loss is evaluated: drawn from a seed, with every situation that distinguishes methods."""
 
-from __future__ import annotations
-
 import math
+import tomllib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -70,49 +70,27 @@ class Further(NamedTuple):
     remedy: str
 
 
-FURTHER = {
-    LARGE: Further(
-        lambda seed: [_drawn(seed, 60, "", 8, 4, 16, 0.1, 0.2).paid(LARGEST, -LARGEST, 6, -9, 14, -3, 10, -7)],
-        "other weights for large advantages",
-        "no weight of a method depends on the size of the advantage",
-    ),
-    LONG: Further(
-        lambda seed: [_drawn(seed, 61, "", 4, 2, LONGEST, 0.1, 0.15)],
-        "other weights in long rows",
-        "look for constants that stand for the length of a row",
-    ),
-    "a far token among near ones": Further(
-        lambda seed: [_beside(seed, 90, drift=True), _beside(seed, 91, drift=False)],
-        "other weights beside a far token",
-        "look for rules of whole rows where those of tokens are meant",
-    ),
-    "small advantages": Further(
-        lambda seed: [_drawn(seed, 92, "", 8, 4, 6, 0.2, 0.3).paid(0.2, -0.1, 0.05, -0.02, 0.01, -0.005, 0.001, -0.2)],
-        "other weights for small advantages",
-        "no weight of a method depends on the size of the advantage",
-    ),
-    "likely tokens": Further(
-        # Of a probability from .74 to .9999.
-        lambda seed: [_likely(seed, 93, "", lambda rng: -np.exp(rng.uniform(math.log(1e-4), math.log(0.3), (8, 6))))],
-        "other weights for likely tokens",
-        "no weight of this method depends on the probability itself",
-    ),
-    "odd batches with padding in every row": Further(
-        lambda seed: [_padded(_drawn(seed, index, "", n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))],
-        "other weights in odd batches with padding",
-        "divide by counts of tokens or rows, not by the longest row",
-    ),
-    "rows of other lengths": Further(
-        lambda seed: [_lengths(seed, _drawn(seed, 96, "", len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))],
-        "other weights at some lengths",
-        "look for rows or tokens that are left out by length",
-    ),
-    INSIDE: Further(
-        lambda seed: [_mixed(seed, index, *row) for index, row in enumerate(_MIXED)],
-        "other weights where advantages differ inside a row",
-        "use every token's own advantage, in weights and in clips",
-    ),
+_DRAWN: dict[str, Callable[[int], list[Probe]]] = {
+    LARGE: lambda seed: [_drawn(seed, 60, "", 8, 4, 16, 0.1, 0.2).paid(LARGEST, -LARGEST, 6, -9, 14, -3, 10, -7)],
+    LONG: lambda seed: [_drawn(seed, 61, "", 4, 2, LONGEST, 0.1, 0.15)],
+    "a far token among near ones": lambda seed: [_beside(seed, 90, drift=True), _beside(seed, 91, drift=False)],
+    "small advantages": lambda seed: [
+        _drawn(seed, 92, "", 8, 4, 6, 0.2, 0.3).paid(0.2, -0.1, 0.05, -0.02, 0.01, -0.005, 0.001, -0.2)
+    ],
+    # Of a probability from .74 to .9999.
+    "likely tokens": lambda seed: [
+        _likely(seed, 93, "", lambda rng: -np.exp(rng.uniform(math.log(1e-4), math.log(0.3), (8, 6))))
+    ],
+    "odd batches with padding in every row": lambda seed: [
+        _padded(_drawn(seed, index, "", n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))
+    ],
+    "rows of other lengths": lambda seed: [
+        _lengths(seed, _drawn(seed, 96, "", len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))
+    ],
+    INSIDE: lambda seed: [_mixed(seed, index, *row) for index, row in enumerate(_MIXED)],
 }
+_TEXTS = tomllib.loads(Path(__file__).with_name("loss_batches.toml").read_text("utf-8"))
+FURTHER = {name: Further(drawn, *_TEXTS[name]) for name, drawn in _DRAWN.items()}
 """What a loss meets beside the ordinary batches, by what it adds."""
 
 
@@ -251,7 +229,7 @@ class Points(NamedTuple):
             columns = [torch.stack([x, -x if i == 3 else x], 1).reshape(-1, 1) for i, x in enumerate(columns)]
         return Probe.of("ladder", [*columns, torch.ones_like(columns[0])], len(columns[0]))
 
-    def part(self, index: object) -> Points:
+    def part(self, index: object) -> "Points":
         """Some of them."""
         return Points(*(x[index] for x in self))  # type: ignore[index]
 

@@ -1,7 +1,5 @@
 """What was measured of a loss, how far a method is from it, and the search for the nearest."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import math
@@ -55,7 +53,7 @@ class Evidence:
     factors: tuple[Any, ...] = ()
     change: methods.Change | None = None
     reading: Reading | None = None
-    cache: dict[str, Fit] = field(default_factory=dict)
+    cache: "dict[str, Fit]" = field(default_factory=dict)
     lines: dict[str, float] = field(default_factory=dict)
     left: list[int] = field(default_factory=lambda: [BUDGET])
     _singles: dict[int, Received] = field(default_factory=dict, init=False)
@@ -75,11 +73,11 @@ class Evidence:
             self._singles[rows] = methods.singles(Points(*(x.repeat(rows) for x in self.points)), self.pair, self.of)
         return methods.expected_alone(method, self._singles[rows])
 
-    def beside(self, **parts: Any) -> Evidence:
+    def beside(self, **parts: Any) -> "Evidence":
         """The same measurements, explained with other penalties, factors or a change of each method."""
         return replace(self, **parts, cache={}, lines={})
 
-    def read(self, reading: Reading, divisor: Divisor) -> Evidence:
+    def read(self, reading: Reading, divisor: Divisor) -> "Evidence":
         """The same measurements under a reading of the inputs, without tokens whose log ratio is limited then."""
         inside = reading.inside(self.points.probe(False))[:, 0]
         inside[0] = True
@@ -87,7 +85,7 @@ class Evidence:
         at, alone = self.points.part(inside), self.alone[inside]
         return self.plain().beside(reading=reading, divisor=divisor, tolerance=within, points=at, alone=alone)
 
-    def plain(self) -> Evidence:
+    def plain(self) -> "Evidence":
         """The same measurements beside methods as they are."""
         return self.beside(divisor=UNKNOWN, penalties=(), factors=(), change=None, reading=None)
 
@@ -99,7 +97,7 @@ class Evidence:
         penalties, factors = (*method.penalties, *self.penalties), (*method.factors, *self.factors)
         return method.replace(penalties=penalties, factors=factors)
 
-    def fit(self, family: methods.Family, settings: Mapping[str, Any]) -> Fit:
+    def fit(self, family: methods.Family, settings: Mapping[str, Any]) -> "Fit":
         """How well a method with these settings explains all of it."""
         key = _key(family, settings)
         if key in self.cache:
@@ -194,7 +192,7 @@ class Evidence:
         some = [p.but("", advantages=torch.where(p.advantages == 0, 1.0, p.advantages)) for p in probes or self.probes]
         return [(x != 0).to(x.dtype) for x in methods.expected_on(method, methods.stacks(some, self.of))]
 
-    def compare(self, method: Method, family: methods.Family | None = None, own: dict[str, Any] | None = None) -> Fit:
+    def compare(self, method: Method, family: methods.Family | None = None, own: dict[str, Any] | None = None) -> "Fit":
         """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1.
 
         Where it explains single tokens but not batches, also with the tokens that it rejects out of the denominator.

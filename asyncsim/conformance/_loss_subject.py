@@ -1,11 +1,10 @@
 """A loss from outside, asked on batches: which argument is which, its value, its gradient, what it changed."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,20 +22,11 @@ def words_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_LOG_PROB = words_of("log logs prob probs logprob logprobs logp logps lp lps logpi")
-_POLICIES = {
-    "log_prob": words_of("current curr cur new now pi live trainer training learner"),
-    "behavior_log_prob": words_of(
-        "behavior behaviour behav mu rollout rollouts sampler sampling sampled inference infer "
-        "generator generation gen vllm sglang"
-    ),
-    "proximal_log_prob": words_of("proximal prox snapshot recomputed"),
-    "old": words_of("old previous prev"),
-}
-_FILLERS = words_of("per token tokens policy model action actions response responses completion completions")
-_ADVANTAGES = words_of("advantage advantages adv advs")
-_MASKS = words_of("mask masks")
-_MASKED = _FILLERS | words_of("loss valid label labels assistant sequence sequences seq")
+_NAMES = checks.words_by_name(Path(__file__).with_name("loss_names.txt"))
+_WORDS = {name: frozenset(words) for name, words in _NAMES.items()}
+_LOG_PROB, _FILLERS, _ADVANTAGES, _MASKS = (_WORDS[name] for name in ("log", "fillers", "advantages", "mask"))
+_POLICIES = {name: _WORDS[name] for name in ("log_prob", "behavior_log_prob", "proximal_log_prob", "old")}
+_MASKED = _FILLERS | _WORDS["beside mask"]
 _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
 
 
@@ -188,29 +178,29 @@ class Probe:
     group: int
 
     @classmethod
-    def of(cls, name: str, tensors: Iterable[Tensor], group: int) -> Probe:
+    def of(cls, name: str, tensors: Iterable[Tensor], group: int) -> "Probe":
         """A batch of the five tensors in their order."""
         now, then, before, advantages, mask = tensors
         return cls(name, now, then, before, advantages, mask, group)
 
-    def but(self, name: str, **changes: Any) -> Probe:
+    def but(self, name: str, **changes: Any) -> "Probe":
         """The same batch with other tensors."""
         return replace(self, name=name, **changes)
 
-    def paid(self, *advantages: float) -> Probe:
+    def paid(self, *advantages: float) -> "Probe":
         """The same batch with these advantages of its rows."""
         rows = torch.tensor(advantages, dtype=torch.float64).unsqueeze(-1)
         return self.but(self.name, advantages=rows.repeat(1, self.mask.shape[1]))
 
-    def unmasked(self) -> Probe:
+    def unmasked(self) -> "Probe":
         """The same batch where every token was generated."""
         return self.but(self.name, mask=torch.ones_like(self.mask))
 
-    def of_one_policy(self) -> Probe:
+    def of_one_policy(self) -> "Probe":
         """The same batch where all policies agree."""
         return self.but(self.name, log_prob=self.behavior, proximal=self.behavior)
 
-    def rows(self, index: Any, name: str = "") -> Probe:
+    def rows(self, index: Any, name: str = "") -> "Probe":
         """Some of its sequences, as one group."""
         picked = {key: getattr(self, key)[index] for key in TENSORS}
         return replace(self, name=name or self.name, group=len(picked["mask"]), **picked)

@@ -6,8 +6,6 @@ of its units; a metric divides the one by the other. What may be wrong stands in
 from a seed, with every situation that distinguishes metrics.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +45,7 @@ class View(NamedTuple):
     group: np.ndarray
     rollout: np.ndarray
 
-    def rows(self, index: Any) -> View:
+    def rows(self, index: Any) -> "View":
         """Some of the rows."""
         return View(*(part[index] for part in self))
 
@@ -75,16 +73,16 @@ class Batch:
             x = self.logs[pair[0]] - self.logs[pair[1]]
         return View(x, self.mask, np.sign(self.advantages[:, 0]), self.group, self.rollout)
 
-    def but(self, name: str, **changes: Any) -> Batch:
+    def but(self, name: str, **changes: Any) -> "Batch":
         """The same batch with other parts."""
         return replace(self, name=name, **changes)
 
-    def moved(self, name: str, step: np.ndarray | float, **shares: float) -> Batch:
+    def moved(self, name: str, step: np.ndarray | float, **shares: float) -> "Batch":
         """The same batch with log-probs of some policies larger by a share of `step`."""
         logs = {policy: x + shares.get(policy, 0.0) * step for policy, x in self.logs.items()}
         return self.but(name, logs=logs)
 
-    def part(self, rows: slice) -> Batch:
+    def part(self, rows: slice) -> "Batch":
         """Some of the rows."""
         logs = {policy: x[rows] for policy, x in self.logs.items()}
         names = ("mask", "advantages", "versions", "group", "rollout")

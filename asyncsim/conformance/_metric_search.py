@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,19 +23,8 @@ Pair = tuple[str, str] | None
 POLICIES = ("log_prob", "proximal_log_prob", "behavior_log_prob", "reference")
 """Whose log-probs an argument may hold, newest first."""
 
-
-_EXACT = {
-    "log_ratio": "log_ratio log_ratios log_weight log_weights log_w logw log_importance_weights log_importance_ratio",
-    "ratio": "ratio ratios weight weights w importance_weights importance_ratio importance_ratios is_weights",
-    "staleness": "staleness stalenesses age ages lag lags off_policy_steps offpolicyness head_offpolicyness",
-    "trained": "step global_step global_steps train_step training_step trainer_step",
-    "group": "group groups group_id group_ids uid uids index prompt_id prompt_ids prompt_index group_index",
-    "rollout": "rollout_id rollout_ids rollout_index rollout_indices",
-    "groups": "num_groups n_groups num_prompts",
-    "rollouts": "num_rollouts n_rollouts rollout_count global_num_rollouts",
-    "size": "group_size num_generations n_samples_per_prompt rollout_n",
-}
-_BY_NAME = {name: role for role, names in _EXACT.items() for name in names.split()}
+_EXACT = checks.words_by_name(Path(__file__).with_name("metric_names.txt"))
+_BY_NAME = {name: role for role, names in _EXACT.items() for name in names}
 _VERSION = words_of("version versions steps")
 _PLACES = {
     "first": words_of("start first head min oldest scheduled submit submitted begin"),

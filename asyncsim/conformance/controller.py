@@ -5,6 +5,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from asyncsim.base import checks
@@ -14,17 +15,7 @@ OPTIONAL = ("rejected", "failed", "dropped", "consumed", "published", "recovered
 COUNTED = ("submitted", "accepted", "rejected", "failed", "dropped", "consumed")
 """Events of n groups; a method without arguments is called once for each."""
 
-_WORDS = {
-    "capacity": "capacity available free room slots",
-    "submitted": "submit submitted start started launch launched enqueue enqueued",
-    "accepted": "accept accepted finish finished complete completed done",
-    "rejected": "reject rejected refuse refused filter filtered cancel cancelled",
-    "failed": "fail failed error abort aborted",
-    "dropped": "drop dropped expire expired evict evicted discard discarded stale",
-    "consumed": "consume consumed train trained dequeue dequeued taken step stepped",
-    "published": "publish published sync synced push pushed install installed weights broadcast",
-    "recovered": "recover recovered restore restored resume resumed load loaded",
-}
+_WORDS = checks.words_by_name(Path(__file__).with_name("controller_names.txt"))
 """Words of method names, by the call that they stand for."""
 
 Names = Mapping[str, "str | Callable[..., Any] | None"]
@@ -119,7 +110,7 @@ def uncalled(controller: Any, names: Names) -> dict[str, str]:
     for name in own:
         if inspect.isroutine(inspect.getattr_static(type(controller), name)):
             words = set(name.lower().split("_"))
-            near = [call for call in free if words & set(_WORDS.get(call, "").split())]
+            near = [call for call in free if words & set(_WORDS.get(call, ()))]
             found[name] = (near or difflib.get_close_matches(name, free, 1, 0.75) or [""])[0]
     return found
 

@@ -15,73 +15,11 @@ from asyncsim.conformance._metric_catalogue import Batch, Entry
 from asyncsim.conformance._metric_search import Fit, Pair, Subject, batches, fits, nearest, numbers, quietly, same
 from asyncsim.conformance.reports import Finding, MetricReport, refuse_settings
 
-_ESS = {
-    "kish": ("ess", "Kish ESS, (sum w)^2 / sum w^2,"),
-    "maximum": ("ess_maximum", "ESS by the largest weight, sum w / max w,"),
-    "perplexity": ("ess_perplexity", "ESS by entropy, exp H(w / sum w),"),
-    "population": ("ess_population", "ESS of weights of mean 1, n^2 / sum w^2,"),
-}
-_MEANS = {
-    "k1": ("kl_k1", "KL by k1, -log w,"),
-    "k2": ("kl_k2", "KL by k2, (log w)^2 / 2,"),
-    "k3": ("kl_k3", "KL by k3, w - 1 - log w,"),
-    "reverse": ("kl_reverse", "reverse KL, w log w,"),
-    "reverse_k3": ("kl_reverse_k3", "reverse KL by weighted k3, w log w - w + 1,"),
-    "weight": ("mean_weight", "mean ratio"),
-    "chi_square": ("chi_square", "chi-square, w^2 - 1,"),
-    "size": ("log_ratio_size", "mean absolute log ratio"),
-}
-_AGES = {
-    "first": ("staleness", "staleness of first tokens"),
-    "head": ("staleness_head", "staleness of oldest tokens (head)"),
-    "newest": ("staleness_newest", "staleness of newest tokens"),
-    "mean": ("staleness_mean", "mean staleness over tokens"),
-    "span": ("staleness_span", "span of staleness inside rows"),
-    "last": ("staleness_last", "staleness of last tokens"),
-    "row_mean": ("staleness_row_mean", "mean over rows of mean staleness"),
-    "largest": ("staleness_largest", "largest staleness of the batch"),
-    "smallest": ("staleness_smallest", "smallest staleness of the batch"),
-}
-CLIPS = {
-    "active": ("clip_active", "stopped by the clip"),
-    "outside": ("clip_outside", "outside the band"),
-    "above": ("clip_above", "above the band"),
-    "below": ("clip_below", "below the band"),
-    "high": ("clip_high", "stopped by the upper bound"),
-    "low": ("clip_low", "stopped by the lower bound"),
-    "dual": ("clip_dual", "stopped by the dual clip"),
-    "reversed": ("clip_reversed", "moving away from the clip"),
-    "other": ("clip_other", "in a set of an unknown rule"),
-}
-_OF = {
-    "sequence": ("", "sequence ratios"),
-    "token": ("_token", "token ratios"),
-    "geometric": ("_geometric", "geometric means of token ratios"),
-    "broadcast": ("_broadcast", "sequence ratios written on tokens"),
-    "within": ("_within", "token ratios inside rows, averaged over rows"),
-    "frames": ("_frames", "token ratios across rows, averaged over positions"),
-    "sum": ("_sum", "token ratios, added along rows"),
-    "row_mean": ("_row_mean", "token ratios, averaged inside rows and then over rows"),
-    "mixed": ("_mixed", "token log ratios and sequence ratios"),
-    "mixed_geometric": ("_mixed", "token log ratios and geometric means of token ratios"),
-}
-UNITS = {
-    "token": ("", "share of tokens"),
-    "row_mean": ("_row_mean", "mean over rows of the share of tokens"),
-    "sequence": ("_sequence", "share of rows whose sequence ratio is"),
-    "geometric": ("_geometric", "share of rows whose geometric mean is"),
-    "average": ("_average", "share of rows whose mean ratio is"),
-    "any": ("_any", "share of rows with a token"),
-}
-_SCALES = {
-    "ess": {"": ", as a share of their number", "count": ", as a number", "percent": ", in percent"},
-    "clip": {"": "", "count": ", as a number", "percent": ", in percent"},
-    "mean": {"": "", "count": ", added up"},
-}
-
+_ESS, _MEANS, _AGES, CLIPS, _OF, UNITS, _SCALES, _KNOWN = tomllib.loads(
+    Path(__file__).with_name("metrics.toml").read_text("utf-8")
+).values()
+"""Names and words by form and level; endings of words by family and divisor; mistakes, their meaning and remedy."""
 _SUMS = "add numerators and denominators over the step, then divide once"
-_KNOWN: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("metric_mistakes.toml").read_text("utf-8"))
-"""Mistakes by name, each with what it means and the remedy."""
 _EDGES = ("one token", "a row without tokens", "masked NaN", "absolute epsilon", "overflow")
 _VERSIONS = ("unknown versions counted", "unknown versions read as staleness 0")
 NAMES = (*_KNOWN, "averaged over parts", "geometric mean", "constant", *_EDGES, *_VERSIONS)

@@ -1,7 +1,5 @@
 """What a diagnostic sees, and the recorder that calls them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect
@@ -57,7 +55,7 @@ class Metric:
 
     def __call__(
         self, of: str | None = None, *, name: str | None = None, doc: str = "", also: str = "", source: str = ""
-    ) -> Metric:
+    ) -> "Metric":
         """The metric, or the same of other ratios under a name of its own; raises `InputError` for unknown ones.
 
         `doc`, `also` and `source`: summary, further sentences and source of a metric on a page.
@@ -166,7 +164,7 @@ class Accumulator(Protocol):
     name: str
     outputs: tuple[str, ...]
 
-    def fresh(self) -> Accumulator: ...
+    def fresh(self) -> "Accumulator": ...
 
     def observe(self, step: Step) -> None: ...
 

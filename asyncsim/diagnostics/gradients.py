@@ -1,7 +1,5 @@
 """The gradient of every update, and what needs every outcome of a task: exact values, bias and variance."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Log ratios of a step and what is estimated from them: moments, extremes, quantiles, divergences, stale caches."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

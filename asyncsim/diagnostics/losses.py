@@ -1,7 +1,5 @@
 """What the loss makes of the step: tokens and sequences that clips stop, that masks take out, that have no gradient."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@
 "mismatch" the two parts of W_i; all by mass over the whole step.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

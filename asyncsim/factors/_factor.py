@@ -1,7 +1,5 @@
 """What the factors share: bands on a ratio, bounds on a statistic of it, ages of tokens."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Weights and cuts by the staleness of a token or of a sample."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

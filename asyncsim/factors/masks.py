@@ -1,7 +1,5 @@
 """Masks: tokens and sequences whose ratios are out of bounds leave the loss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The graph of a recorded function: what each operation makes of the numbers of one replicate."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +22,7 @@ class Var:
     """
 
     operation: str
-    operands: tuple[Var, ...]
+    operands: "tuple[Var, ...]"
     shape: tuple[int, ...]
     axis: int | None
     kind: str
@@ -63,7 +61,8 @@ class Graph:
         about: Any = None,
     ) -> Var:
         """The operation's result, the same object for the same operation on the same operands."""
-        key = (operation, tuple(id(x) for x in operands), tuple(shape), axis, kind, _key(about))
+        known = about.tobytes() if isinstance(about, np.ndarray) else about
+        key = (operation, tuple(id(x) for x in operands), tuple(shape), axis, kind, known)
         if key not in self.known:
             made = Var(operation, operands, tuple(shape), axis, kind, about)
             if made.lanes > LARGEST:
@@ -121,7 +120,3 @@ class Graph:
     def fill_like(self, value: Var, shape: tuple[int, ...]) -> Var:
         """A uniform value in another shape, shared by all replicates."""
         return self.make("fill", (), shape, None, value.kind, value.about)
-
-
-def _key(about: Any) -> Any:
-    return about.tobytes() if isinstance(about, np.ndarray) else about

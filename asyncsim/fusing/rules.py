@@ -466,16 +466,12 @@ def _gather(tape: Tape, out: Tensor, a: Tensor, dim: int, index: Tensor, **_: An
     if dim == var.axis or (which.axis is not None and var.axis not in (None, which.axis)):
         raise Unfit("replicates looked up")
     places = var.places()
-    inner = tuple(slice(0, n) for n in which.places().shape)
-    start = np.broadcast_to(np.take(places, [0], dim)[_only(inner, dim)], which.places().shape)
+    inner = tuple(slice(0, 1 if place == dim else n) for place, n in enumerate(which.places().shape))
+    start = np.broadcast_to(np.take(places, [0], dim)[inner], which.places().shape)
     step = int(np.take(places, 1, dim).flat[0] - np.take(places, 0, dim).flat[0]) if a.shape[dim] > 1 else 0
     about = (start.reshape(-1).tobytes(), step, "local")
     axis = which.axis if which.axis is not None else var.axis
     return graph.make("take", (var, which), tuple(out.shape), axis, tape.kind(out), about)
-
-
-def _only(inner: tuple[slice, ...], dim: int) -> tuple[slice, ...]:
-    return tuple(slice(0, 1) if place == dim else cut for place, cut in enumerate(inner))
 
 
 @rule("index_select")

@@ -5,8 +5,6 @@ over their lanes, or one operation as a whole: a sum, a table, numbers read in o
 are no operations here: whoever reads a value is told which lane of which value stands at each place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -33,7 +31,7 @@ class Node:
     """
 
     var: Var
-    reads: list[Read]
+    reads: "list[Read]"
     how: int
     shared: bool = False
     step: int = 0
@@ -75,7 +73,7 @@ class Read:
         lanes = self.sources[0].var.lanes
         return len(self.sources) == 1 and np.array_equal(self.places, np.arange(lanes))
 
-    def at(self, places: np.ndarray) -> Read:
+    def at(self, places: np.ndarray) -> "Read":
         """The lanes that stand at these places."""
         return _read(self.sources, self.which[places], self.places[places])
 

@@ -1,7 +1,5 @@
 """Recording a function of tensors while it runs, operation by operation, some of them as a whole."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import weakref
@@ -43,7 +41,7 @@ def none(flag: Tensor) -> bool:
     return surely(lambda: flag.device.type == "cpu" and not bool(flag.any()))
 
 
-def recording() -> Tape | None:
+def recording() -> "Tape | None":
     """The tape that records just now."""
     return _running.tapes[-1] if _running.tapes else None
 
@@ -201,14 +199,11 @@ class Tape(TorchDispatchMode):
             for tensor, var in zip(_several(out), _several(result), strict=True):
                 if var is None:
                     self.untold[tensor] = True
-                else:
-                    self._check(tensor, var)
-                    self.tell(tensor, var)
+                    continue
+                if tuple(tensor.shape) != var.shape and not (var.axis is None and var.operation == "fill"):
+                    raise Unfit(f"a rule gave {var.operation} {var.shape} for {tuple(tensor.shape)}")
+                self.tell(tensor, var)
         return out
-
-    def _check(self, tensor: Tensor, var: Var) -> None:
-        if tuple(tensor.shape) != var.shape and not (var.axis is None and var.operation == "fill"):
-            raise Unfit(f"a rule gave {var.operation} {var.shape} for {tuple(tensor.shape)}")
 
 
 def _places(tensor: Tensor, axis: int | None) -> np.ndarray:

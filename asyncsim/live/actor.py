@@ -5,8 +5,6 @@ processes started here, or tasks of Ray on this machine, with the same code, boa
 and gone at the end, however it comes.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import math
@@ -60,7 +58,7 @@ class Mapped(mmap.mmap):
 
     path: str
 
-    def __new__(cls, path: str) -> Mapped:
+    def __new__(cls, path: str) -> "Mapped":
         """Map the whole file."""
         with open(path, "r+b") as file:
             made = super().__new__(cls, file.fileno(), 0)
@@ -68,13 +66,13 @@ class Mapped(mmap.mmap):
         return made
 
     @classmethod
-    def made(cls, path: str, size: int) -> Mapped:
+    def made(cls, path: str, size: int) -> "Mapped":
         """A file of so many zeros, mapped."""
         with open(path, "wb") as file:
             file.truncate(size)
         return cls(path)
 
-    def __reduce__(self) -> tuple[type[Mapped], tuple[str]]:
+    def __reduce__(self) -> "tuple[type[Mapped], tuple[str]]":
         return Mapped, (self.path,)
 
 
@@ -91,7 +89,7 @@ class Board:
     sheets: tuple[Sheet, ...]
 
     @classmethod
-    def of(cls, room: Callable[[int], Any], weights: Weights) -> Board:
+    def of(cls, room: Callable[[int], Any], weights: Weights) -> "Board":
         """A board for weights of these names and shapes; `room` gives memory of so many bytes, all zero."""
         sheets = tuple(Sheet(name, tuple(tensor.shape), str(tensor.numpy().dtype)) for name, tensor in weights.items())
         board = cls(room(8 * HEAD + sum(sheet.size for sheet in sheets)), sheets)

@@ -1,7 +1,5 @@
 """Statistics and searches over the tokens of a step or of its micro-batches, for thresholds that are set from data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -10,8 +10,6 @@ makes the weight of its knobs itself. The public function has the knobs, then `a
 `advantage` and `aggregator`, then the knobs behind a `*`.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any

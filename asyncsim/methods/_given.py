@@ -1,7 +1,5 @@
 """A method on tensors that the caller has: weights, cotangents and a loss with exactly that gradient."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

@@ -9,8 +9,6 @@ for most. A loss with a live ratio and one with a detached ratio times log pi ha
 grad log pi.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
@@ -242,7 +240,7 @@ class Method:
             cotangents["log_probs"] = torch.where(mask.unsqueeze(-1) > 0, wide, torch.zeros_like(spread))
         return cotangents
 
-    def replace(self, **changes: Any) -> Method:
+    def replace(self, **changes: Any) -> "Method":
         """The same method with other parts."""
         return dataclasses.replace(self, **changes)
 
@@ -330,7 +328,8 @@ def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], pa
     spans = list(pairwise(edges))
 
     def passed(low: int, high: int) -> Forward:
-        return policy.forward(_view(view, axis, low, high), _part(batch, axis, low, high), names)
+        seen = View(view.weights, _rows(view.slot, axis, low, high), view.realization)
+        return policy.forward(seen, _part(batch, axis, low, high), names)
 
     done = [passed(*span).outputs for span in spans]
     outputs = {name: torch.cat([each[name] for each in done], axis) for name in names}
@@ -370,10 +369,6 @@ def _part(batch: Batch, axis: int, low: int, high: int) -> Batch:
     return dataclasses.replace(
         batch, **changes, behavior=behavior, version=version, trajectory=trajectory, index=None, age=None, _full=None
     )
-
-
-def _view(view: View, axis: int, low: int, high: int) -> View:
-    return View(view.weights, _rows(view.slot, axis, low, high), view.realization)
 
 
 def _rows(x: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:

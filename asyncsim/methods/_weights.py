@@ -1,7 +1,5 @@
 """Weights on the score: what the field calls the estimator, from likelihoods to one number per token."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Methods with a critic, and those with a term for all actions of a token's state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Methods that set a threshold from all tokens of a step, or of each micro-batch in it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Methods with a clip: a token whose ratio has left a band on the side of its advantage has no gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -75,16 +73,12 @@ def ppo_clip(
     return Clip(low, high) if dual is None else DualClip(low, high, dual)
 
 
-def _price(kl: Any, **_: Any) -> tuple[Any, ...]:
-    return () if kl == 0.0 else (penalties.k3(kl),)
-
-
 @method(
     "2402.03300, equations 3 and 4",
     advantage=advantages.group_std,
     aggregator="sequence_mean",
     anchored="behavior",
-    penalties=_price,
+    penalties=lambda kl, **_: () if kl == 0.0 else (penalties.k3(kl),),
 )
 def grpo(
     low: Any = LOW,

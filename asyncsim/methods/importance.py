@@ -1,7 +1,5 @@
 """Importance sampling: ratios of tokens, prefixes and sequences, whole, truncated, normalized or masked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Methods that shape the weight of a token or of a sequence smoothly, or by the sign of an advantage or reward."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Methods with a trust region in probabilities: tokens that have moved too far have no gradient."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import tomllib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,35 +20,15 @@ from asyncsim.base import checks, files, notation
 
 COLUMN = 3.4
 """Width in inches of one column of text; a figure of two columns is twice as wide."""
-INK = "#20262e"
 WIDTH = 5.5
 """Width in inches at which a figure of a page is printed; its letters have their true size there."""
 
-COLORS: Mapping[str, str] = MappingProxyType(
-    {
-        "measured": "#0b66b0",
-        "contrast": "#d1690e",
-        "predicted": INK,
-        "effect": "#dfe7f0",
-        "muted": "#77808c",
-        "held": "#1a7f4e",
-        "holds, not tight": "#857000",
-        "holds, not tested": "#857000",
-        "violated": "#c22f2f",
-        "inconclusive": "#9a6b00",
-        "outside": "#77808c",
-        "synchronous": "#1a7f4e",
-        "stale": "#d1690e",
-        "controlled": "#0b66b0",
-        "tuned": "#7b3fa0",
-        "partial": "#4aa3c7",
-        "random": "#9a6b00",
-    }
-)
+COLORS: Mapping[str, str] = MappingProxyType(tomllib.loads(Path(__file__).with_name("colors.toml").read_text("utf-8")))
 """One color per concept; `contrast` is the measurement beside another one. Arms of a training comparison:
 `stale`, nothing is done about staleness or ratios are truncated; `controlled`, the method under study; `partial`, a
 part of it alone. `tuned`: a smaller or retuned learning rate instead. `random`: an intervention at random times."""
 
+INK = COLORS["predicted"]
 MEASURED: Mapping[str, Any] = MappingProxyType(
     {"linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0}
 )

@@ -1,7 +1,5 @@
 """What an inference engine makes of a published table: temperature, truncation, and noise of its numerics."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

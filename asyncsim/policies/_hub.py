@@ -1,7 +1,5 @@
 """Language models read through `transformers`: a folder, a name on the hub, or the small model inside a package."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import io

@@ -4,8 +4,6 @@ Every tensor of a token step stays where it is and keeps its shape, so that one 
 Finished rows go on unread. Rows of several weights, sorted by them, share the network's passes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A loaded language model whose trained weights are one flat vector, and copies of it in other number formats."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Keys and values are called as the caches of `transformers` are. Engines may go o
 that wrote them.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -88,11 +86,11 @@ class Columns:
         """Columns before the one that is written next."""
         return self.column
 
-    def select(self, rows: Tensor) -> Columns:
+    def select(self, rows: Tensor) -> "Columns":
         """The cache of some rows, int64 `[b]`."""
         return Columns([(k[rows], v[rows]) for k, v in self.layers])
 
-    def resized(self, columns: int) -> Columns:
+    def resized(self, columns: int) -> "Columns":
         """The first columns alone, or zeros behind the last one."""
         return Columns(
             [(_longer(k, columns)[:, :, :columns], _longer(v, columns)[:, :, :columns]) for k, v in self.layers]
@@ -156,7 +154,7 @@ class Kept:
         for row in rows.tolist():
             self.away.pop(row, None)
 
-    def cut(self, rows: Tensor, columns: Columns | None) -> Kept:
+    def cut(self, rows: Tensor, columns: Columns | None) -> "Kept":
         """The same of some rows int64 `[b]`, with their columns."""
         fresh = Kept(len(rows))
         fresh.digests, fresh.writer = list(self.digests), self.writer[rows].clone()
@@ -170,7 +168,7 @@ class Kept:
         return {"digests": self.digests, "writer": self.writer, "rows": rows, "layers": layers}
 
     @classmethod
-    def unpacked(cls, tree: dict[str, Any]) -> Kept:
+    def unpacked(cls, tree: dict[str, Any]) -> "Kept":
         """What `packed` wrote."""
         kept = cls(len(tree["writer"]))
         kept.digests, kept.writer = tree["digests"], tree["writer"]
@@ -196,7 +194,7 @@ class Prompts:
         """K + W, the columns in front of the response."""
         return self.shared.shape[0] + self.rest.shape[1]
 
-    def rows(self, rows: Tensor) -> Prompts:
+    def rows(self, rows: Tensor) -> "Prompts":
         """Some rows, int64 `[b]`."""
         return replace(self, rest=self.rest[rows], length=self.length[rows])
 

@@ -1,7 +1,5 @@
 """The distribution that tokens are drawn from, and the caches of a sampler."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -256,7 +254,7 @@ class Memory:
             self.actions = torch.nn.functional.pad(self.actions, (0, token + 1 - self.actions.shape[1]))
         self.actions[rows, token] = action
 
-    def cut(self, row: int) -> Memory:
+    def cut(self, row: int) -> "Memory":
         """The memory of one row alone, without caches but kept ones."""
         rows = torch.tensor([row])
         kept = None if self.kept is None else self.kept.cut(rows, self.held(rows)[1])
@@ -285,7 +283,7 @@ class Memory:
         return tree
 
     @classmethod
-    def unpacked(cls, tree: dict[str, Any], context: int) -> Memory:
+    def unpacked(cls, tree: dict[str, Any], context: int) -> "Memory":
         """The memory that `packed` wrote."""
         kept = None if tree["kept"] is None else Kept.unpacked(tree["kept"])
         return cls(Prompts(**tree["prompts"]), context, tree["actions"], kept)

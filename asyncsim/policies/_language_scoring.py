@@ -1,7 +1,5 @@
 """What finished responses score: outputs of every token from one pass over each text, and their gradient."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """A policy from any torch module: replicates by `torch.func`, gradients by autograd."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What every policy offers, and the records that acting and a forward pass return."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """Policies whose states share parameters, on tasks with a table: logits of all states are computed once a version."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar

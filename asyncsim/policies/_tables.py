@@ -1,7 +1,5 @@
 """A softmax over a table of logits: one row per state, one column per action, with closed-form pullbacks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,7 +139,7 @@ class Tabular(Policy):
                 outputs[name] = rows_of(view.weights["log_prob"], self._row(cells))
                 continue
             if name in ("reference", "reference_log_probs"):
-                rows = self._log_reference()[self._state(cells)]
+                rows = self._log_reference()[self._row(cells) % self.rows]
                 outputs[name] = rows if name != "reference" else rows.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
                 continue
             index = cells if name == "log_prob" else self._row(cells)
@@ -192,10 +190,6 @@ class Tabular(Policy):
     def _row(self, cells: Tensor) -> Tensor:
         """Row (slot, replicate, state) of every token's cell."""
         return torch.div(cells, self.actions, rounding_mode="floor")
-
-    def _state(self, cells: Tensor) -> Tensor:
-        """State of every token's cell."""
-        return self._row(cells) % self.rows
 
     def _entropy(self, view: View) -> Tensor:
         return -(view.weights["prob"] * _finite(view.weights["log_prob"])).sum(-1)

@@ -1,7 +1,5 @@
 """Policies with continuous actions, or none: a normal mean, a gain, an iterate."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A softmax whose logits are linear in features of the state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from asyncsim.base import checks

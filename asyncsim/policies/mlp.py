@@ -1,7 +1,5 @@
 """Two perceptrons with tanh units, one for actions and one for values, batched over replicates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,22 +9,7 @@ from torch import Tensor, nn
 
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, made, real, whole
-from asyncsim.policies._mlp_network import (
-    HEADS,
-    SAMPLER,
-    Evaluation,
-    Head,
-    Layout,
-    Networked,
-    Pass,
-    Perceptron,
-    checked,
-    log_softmax,
-    merged,
-    passes,
-    rounded,
-    score_norm,
-)
+from asyncsim.policies import _mlp_network as network
 from asyncsim.policies._policy import Act, Forward, Replicates, numbers
 from asyncsim.policies._shared import Shared
 from asyncsim.step.batch import Batch, Draws, Outputs
@@ -37,7 +20,7 @@ _WIDE = ("log_probs", "action_values")
 
 
 @dataclass(frozen=True)
-class Mlp(Networked):
+class Mlp(network.Networked):
     """Perceptron policy with flat parameters `[R, P]`; see `mlp`."""
 
     observation: int
@@ -63,11 +46,11 @@ class Mlp(Networked):
         return self.has_critic
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> network.Layout:
         """Where each layer lies in the flat parameters."""
         spread = self.actions if self.head == "gaussian" else 0
         values = int(self.has_critic) * (self.actions if self.by_action else 1)
-        return Layout(self.observation, self.hidden, self.actions, spread, values, self.normalize)
+        return network.Layout(self.observation, self.hidden, self.actions, spread, values, self.normalize)
 
     @property
     def size(self) -> int:
@@ -83,10 +66,10 @@ class Mlp(Networked):
         """The same with the policy network in a number format; int8 has a scale for each unit's inputs."""
         out = parameters.clone()
         for weight, bias in self.layout.actor(out):
-            weight.copy_(rounded(weight, form, 1))
-            bias.copy_(rounded(bias, form, None))
+            weight.copy_(network.rounded(weight, form, 1))
+            bias.copy_(network.rounded(bias, form, None))
         spread = self.layout.log_std(out)
-        spread.copy_(rounded(spread, form, None))
+        spread.copy_(network.rounded(spread, form, None))
         return out
 
     def on_table(self, rows: int) -> Shared:
@@ -106,15 +89,15 @@ class Mlp(Networked):
     ) -> Act:
         """Actions of one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
         shape, rows = seen.shape[:3], seen.flatten(1, 2)
-        own = self._evaluated(passes(view, (*shape, 1)), rows)
-        drawn = self._evaluated(passes(view, (*shape, 1), "sampled"), rows) if self.mismatched else own
-        raw = merged([(at.actor.outputs, chosen) for at, chosen in drawn])
-        log_std = merged([(at.log_std, chosen) for at, chosen in drawn])
+        own = self._evaluated(network.passes(view, (*shape, 1)), rows)
+        drawn = self._evaluated(network.passes(view, (*shape, 1), "sampled"), rows) if self.mismatched else own
+        raw = network.merged([(at.actor.outputs, chosen) for at, chosen in drawn])
+        log_std = network.merged([(at.log_std, chosen) for at, chosen in drawn])
         action = self._head.draw(raw, log_std, draws, token)
         outputs = {"log_prob": self._head.log_prob(raw, log_std, action.flatten(1, 2))}
         if "value" in self.outputs:
             # The trainer values what the sampler has seen.
-            outputs["value"] = merged([(at.value, chosen) for at, chosen in own])
+            outputs["value"] = network.merged([(at.value, chosen) for at, chosen in own])
         return Act(action, {name: each.unflatten(1, shape[1:]) for name, each in outputs.items()})
 
     def value(self, view: View, seen: Tensor) -> Tensor:
@@ -122,17 +105,20 @@ class Mlp(Networked):
         if not self.has_critic:
             return super().value(view, seen)
         shape = seen.shape[:3]
-        evaluated = self._evaluated(passes(view, (*shape, 1)), seen.flatten(1, 2))
-        return merged([(at.value, chosen) for at, chosen in evaluated]).unflatten(1, shape[1:])
+        evaluated = self._evaluated(network.passes(view, (*shape, 1)), seen.flatten(1, 2))
+        return network.merged([(at.value, chosen) for at, chosen in evaluated]).unflatten(1, shape[1:])
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` (those of all actions `[R, G, N, T, A]`), and the pullback, by hand."""
         shape = batch.action.shape[:4]
-        action, evaluated = batch.action.flatten(1, 3), self._evaluated(passes(view, shape), self._observations(batch))
+        action, evaluated = (
+            batch.action.flatten(1, 3),
+            self._evaluated(network.passes(view, shape), self._observations(batch)),
+        )
         outputs: Outputs = {}
         for name in self.named(names):
             rows = [(self._output(name, at, action), chosen) for at, chosen in evaluated]
-            outputs[name] = merged(rows).unflatten(1, shape[1:])
+            outputs[name] = network.merged(rows).unflatten(1, shape[1:])
 
         def pullback(cotangents: Outputs) -> Tensor:
             gradient = torch.zeros_like(evaluated[0][0].parameters)
@@ -153,8 +139,8 @@ class Mlp(Networked):
         delta') (input . input' + 1), added over layers: T^2 numbers per sample.
         """
         shape = batch.action.shape[:4]
-        return score_norm(
-            self._head, self._evaluated(passes(view, shape), self._observations(batch)), batch.action, weight
+        return network.score_norm(
+            self._head, self._evaluated(network.passes(view, shape), self._observations(batch)), batch.action, weight
         )
 
     def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
@@ -183,7 +169,7 @@ class Mlp(Networked):
 
     def as_module(self, parameters: Tensor) -> nn.Module:
         """Observations `[n, D]` to logits or means `[n, A]`, with a critic also values `[n]`; see `Perceptron`."""
-        return Perceptron(self.layout, parameters, self.by_action)
+        return network.Perceptron(self.layout, parameters, self.by_action)
 
     def describe(self) -> dict[str, Any]:
         names = ("observation", "actions", "head", "hidden", "critic", "normalize", "log_std", "gain")
@@ -192,17 +178,17 @@ class Mlp(Networked):
         return {"policy": "mlp", **own, **({"sampler": self.sampler} if self.sampler else {})}
 
     @property
-    def _head(self) -> Head:
-        return HEADS[self.head]
+    def _head(self) -> network.Head:
+        return network.HEADS[self.head]
 
     def _observations(self, batch: Batch) -> Tensor:
         """What was read at every token, `[R, n, D]`."""
         return batch.state.expand(*batch.action.shape[:4], self.observation).flatten(1, 3)
 
-    def _evaluated(self, weights: list[Pass], rows: Tensor) -> list[tuple[Evaluation, Tensor | None]]:
-        return [(Evaluation(self.layout, each, rows), chosen) for each, chosen in weights]
+    def _evaluated(self, weights: list[network.Pass], rows: Tensor) -> list[tuple[network.Evaluation, Tensor | None]]:
+        return [(network.Evaluation(self.layout, each, rows), chosen) for each, chosen in weights]
 
-    def _output(self, name: str, at: Evaluation, action: Tensor) -> Tensor:
+    def _output(self, name: str, at: network.Evaluation, action: Tensor) -> Tensor:
         if name == "value":
             return at.value
         if name == "action_values":
@@ -211,7 +197,7 @@ class Mlp(Networked):
             return at.valuer.outputs.gather(-1, action.unsqueeze(-1)).squeeze(-1)
         raw = at.actor.outputs
         if name == "log_probs":
-            return log_softmax(raw)
+            return network.log_softmax(raw)
         return (
             self._head.log_prob(raw, at.log_std, action) if name == "log_prob" else self._head.entropy(raw, at.log_std)
         )
@@ -220,7 +206,7 @@ class Mlp(Networked):
         """Cotangents `[R, n]`, or `[R, n, A]` of an output for all actions."""
         return (cotangent.expand(*shape, self.actions) if name in _WIDE else cotangent.expand(shape)).flatten(1, 3)
 
-    def _pull(self, at: Evaluation, action: Tensor, cotangents: Outputs, gradient: Tensor) -> None:
+    def _pull(self, at: network.Evaluation, action: Tensor, cotangents: Outputs, gradient: Tensor) -> None:
         """Add the gradient for cotangents `[R, n]` of one set of weights."""
         layout = self.layout
         if not cotangents.keys().isdisjoint(("log_prob", "entropy", "log_probs")):
@@ -254,7 +240,7 @@ def _masked(rows: Tensor, chosen: Tensor | None) -> Tensor:
 def mlp(
     observation: int = whole(..., "D, coordinates of what it reads", 1, remedy="a policy reads at least one number"),
     actions: int = handed_on(..., "number of choices, or coordinates of a Gaussian action"),
-    head: str = choice(*HEADS, words="how actions are drawn", remedy="choose how actions are drawn"),
+    head: str = choice(*network.HEADS, words="how actions are drawn", remedy="choose how actions are drawn"),
     hidden: tuple[int, ...] = handed_on((64, 64), "units of each hidden layer"),
     critic: bool | str = handed_on(
         True,
@@ -272,7 +258,7 @@ def mlp(
     gain: float = real(
         0.01, "of the policy's last layer", 0.0, remedy="use 0.01, or 0 for a policy that begins uniform"
     ),
-    sampler: str | None = SAMPLER,
+    sampler: str | None = network.SAMPLER,
 ) -> Mlp:
     """Two perceptrons with tanh units, one for actions and one for values, batched over replicates.
 
@@ -301,5 +287,5 @@ def mlp(
         checks.require(head == "categorical", "critic", critic, "True or False for a normal head", "use critic=True")
     for name, flag in (("critic", by_action or critic), ("normalize", normalize)):
         checks.boolean(name, flag, "say whether there is one")
-    more = (by_action, checked(sampler))
+    more = (by_action, network.checked(sampler))
     return Mlp(observation, actions, head, widths, bool(critic), bool(normalize), log_std, gain, *more)

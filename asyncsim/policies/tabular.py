@@ -1,7 +1,5 @@
 """A softmax over a table of logits: one row per state, one column per action, with closed-form pullbacks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

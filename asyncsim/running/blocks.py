@@ -1,7 +1,5 @@
 """One block of replicates: from what all blocks of its run share to what it leaves behind, in whatever process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -3,8 +3,6 @@
 Ready ones report, of each metric, mean, lower and upper quartile over the replicates of a block that have a number.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -5,8 +5,6 @@ and what was recorded. What is keyed by the seed is computed again. Reading it c
 installed ones, and of a user's code what the user trusts by name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -5,8 +5,6 @@ taken in another order: results agree to rounding. The spec alone decides whethe
 on its blocks or on being resumed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from functools import partial

@@ -5,8 +5,6 @@ on one minibatch after the other (outputs, ratio, advantages, cotangents, pullba
 update chain, and add the step. Take what the batch has about observations into the buffers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any

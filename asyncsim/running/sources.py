@@ -1,7 +1,5 @@
 """The schedule of a run and what of it a block is told; the trace of a run from what its blocks left behind."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Whether blocks are trained in workers beside this process, how large they are then, and what workers are told."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import io
@@ -53,7 +51,7 @@ class Site:
         self.began = time.monotonic()
         self.crew: workers.Crew | None = None
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> "Site":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,7 +1,5 @@
 """One update: from where training stands and a batch to where it stands then; and what a block leaves behind."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -59,7 +57,7 @@ class Part(NamedTuple):
         return {**self._asdict(), "schedule": schedule}
 
     @classmethod
-    def unpacked(cls, tree: dict[str, Any]) -> Part:
+    def unpacked(cls, tree: dict[str, Any]) -> "Part":
         """The part that `packed` wrote."""
         schedule = None if tree["schedule"] is None else records.Schedule.unpacked(*tree["schedule"])
         return cls(**{**tree, "schedule": schedule})

@@ -3,8 +3,6 @@
 All give the same bits for a policy that computes rows independently; they differ in the weights that are kept.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -207,7 +205,7 @@ class Ahead:
             for n, i in enumerate(each.ids.tolist()):
                 self.drawn[m, i] = (each.drawn, n, each.version[n : n + 1].copy())
 
-    def _single(self, drawn: _Drawn) -> Trajectories:
+    def _single(self, drawn: "_Drawn") -> Trajectories:
         """One trajectory out of those that were drawn together, with its own memory."""
         group, n, _ = drawn
 

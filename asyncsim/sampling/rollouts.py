@@ -3,8 +3,6 @@
 The same trajectory comes out whenever it is drawn, because every draw is keyed by replicate, trajectory and token.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,7 +57,7 @@ class Trajectories:
         return {**columns, "memory": policy.packed(self.memory)}
 
     @classmethod
-    def unpacked(cls, tree: dict[str, Any], policy: Policy) -> Trajectories:
+    def unpacked(cls, tree: dict[str, Any], policy: Policy) -> "Trajectories":
         """The trajectories that `packed` wrote."""
         return cls(**{**tree, "memory": policy.unpacked(tree["memory"])})
 

@@ -63,16 +63,11 @@ def order(delays: np.ndarray) -> Order | None:
     return Order(lag1, correlated, shows, correlation_time(centered) if correlated else None, windows)
 
 
-def _sums(centered: np.ndarray) -> np.ndarray:
-    """Sums of the autocorrelations up to each of `LAGS`."""
-    lags = [lag for lag in LAGS if 4 * lag <= len(centered)]
-    return np.cumsum(_autocorrelations(centered, lags[-1])[1:])[np.array(lags) - 1]
-
-
 def _largest_sum(centered: np.ndarray) -> float:
     """max over lags m of |rho_1 + ... + rho_m| / sqrt(m): short and long correlations both show."""
-    sums = _sums(centered)
-    return float(np.max(np.abs(sums) / np.sqrt(LAGS[: len(sums)])))
+    lags = np.array([lag for lag in LAGS if 4 * lag <= len(centered)])
+    sums = np.cumsum(_autocorrelations(centered, int(lags[-1]))[1:])[lags - 1]
+    return float(np.max(np.abs(sums) / np.sqrt(lags)))
 
 
 def correlation_time(centered: np.ndarray) -> Estimate | None:

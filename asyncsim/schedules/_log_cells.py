@@ -3,8 +3,6 @@
 Made of records (names inside names, lists of turns, lists for every column) or of the columns of a library's table.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Mapping

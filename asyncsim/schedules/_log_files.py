@@ -6,8 +6,6 @@ pyarrow (as of version 26) ends the process when it reads the columns of a damag
 caught. So the sizes that a footer declares are read here first. A footer is one structure of Thrift's compact protocol.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Where the rows of a log lie: one file, a folder with a file for each step or shard, or a pattern of names."""
 
-from __future__ import annotations
-
 import glob
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """From the columns of a log to one record for each sample, checked against itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

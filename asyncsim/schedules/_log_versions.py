@@ -1,7 +1,5 @@
 """Versions of a log: stamps of any unit in publishes, the version of every token as a step function, the log itself."""
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Callable

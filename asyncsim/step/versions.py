@@ -1,7 +1,5 @@
 """Weights by version: the store of published weights, and the view that says which weights each token reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,7 +86,7 @@ class View:
         rows = self.slot if self.slot.shape[0] == 1 else self.slot[self.realization]
         return tensor(np.broadcast_to(rows, shape).copy())
 
-    def token(self, t: int) -> View:
+    def token(self, t: int) -> "View":
         """The view for one token position, T = 1."""
         return self if self.slot.shape[3] == 1 else View(self.weights, self.slot[..., t : t + 1], self.realization)
 

@@ -3,8 +3,6 @@
 Visible groups are a heap by rank, or under order random an array in the order of entry.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.base.rng_compiled import uniform_at

@@ -3,8 +3,6 @@
 Everything random is keyed by (seed, purpose; realization, entity), so that no draw depends on another.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -19,8 +19,6 @@ numba caches compiled code until the file of the cached function changes, even w
 changed. So only entry points are cached, under a key with a digest of all their sources.
 """
 
-from __future__ import annotations
-
 import hashlib
 import operator
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ A stretch begins at (clock, done) and reaches x units of work at clock + (x - do
 codes carry the sample's number above its row, so that ties are broken by number whatever the row.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

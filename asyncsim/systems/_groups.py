@@ -1,7 +1,5 @@
 """Groups from admission to the end of their training, compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.systems import _state

@@ -1,7 +1,5 @@
 """Heaps and rings on flat arrays, compiled: servers' completions, the wall clock's events, the buffer."""
 
-from __future__ import annotations
-
 from asyncsim.systems._compile import compiled
 
 

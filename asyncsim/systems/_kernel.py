@@ -4,8 +4,6 @@
 the time (`now`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

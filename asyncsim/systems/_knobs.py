@@ -1,7 +1,5 @@
 """A preset is a table: a trainer's knobs, each declared once in the signature, and settings of the event model."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

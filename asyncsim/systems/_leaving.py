@@ -1,7 +1,5 @@
 """Samples and groups that leave before they are over, compiled: cancelled samples, and groups cut for their age."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.systems import _engine, _state

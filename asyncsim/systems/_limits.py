@@ -1,7 +1,5 @@
 """Expected size of a run, from its settings alone: groups, events and bytes; runs beyond a limit are refused."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

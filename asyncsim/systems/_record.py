@@ -1,7 +1,5 @@
 """From the kernel's arrays to the records that leave this folder: schedules, timelines, versions of single tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

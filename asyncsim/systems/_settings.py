@@ -1,7 +1,5 @@
 """The settings of a system, each declared and checked, alone and together: one point of the event model."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ kernel and as `state.group.v_head` outside. With a full record a group's row is 
 are reused after a group has left. Sample k of the group in row r has row r * N + k.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -180,7 +178,7 @@ class State:
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{name} of a state is not assigned: compiled code has the addresses of its tables")
 
-    def replace(self, **tables: Table) -> State:
+    def replace(self, **tables: Table) -> "State":
         """A state with other tables."""
         return State(**{name: vars(self)[name] for name in LAYOUT} | tables)
 

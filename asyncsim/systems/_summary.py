@@ -1,7 +1,5 @@
 """Summary of a run of the event model: staleness, losses, lengths, throughput, utilization."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

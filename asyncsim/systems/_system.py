@@ -1,7 +1,5 @@
 """The system value: settings of the event model that can be run, and the kernel driven and fed until the run ends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

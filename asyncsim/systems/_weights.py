@@ -1,7 +1,5 @@
 """The way of weights, compiled: end of training, snapshot, install, and what that does to samples in flight."""
 
-from __future__ import annotations
-
 from asyncsim.systems import _engine
 from asyncsim.systems._buffer import show
 from asyncsim.systems._compile import clear, compiled

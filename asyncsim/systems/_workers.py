@@ -5,8 +5,6 @@ install, one batch and the admissions that they allow. The server's clock is the
 Every sample under way writes, so one count stands for all, and the others are brought up to date at the end.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncsim.systems import _state

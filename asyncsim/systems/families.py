@@ -1,7 +1,5 @@
 """Trainers of a family: those of the PyTorch team, ROLL, slime with miles, verl with VCPO's setting of it."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from typing import Any

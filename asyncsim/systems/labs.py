@@ -1,7 +1,5 @@
 """Trainers in the order of their names, but for those of a family with a page of its own."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

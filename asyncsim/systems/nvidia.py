@@ -1,7 +1,5 @@
 """NVIDIA: the gate of NeMo-RL's first releases, the buffers that came after it, and Megatron-RL."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from asyncsim.base import checks

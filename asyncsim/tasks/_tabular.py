@@ -1,7 +1,5 @@
 """Shared parts of tasks with a table of states and actions: rewards, penalties, enumeration, exact values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, replace

@@ -1,7 +1,5 @@
 """What every task offers, what one action leads to, and the enumeration of a task's outcomes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
@@ -89,7 +87,7 @@ class Task:
     header: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def whole(self) -> Task:
+    def whole(self) -> "Task":
         """The task on whose trajectories the return of a policy is estimated where it is not `solved`."""
         return self
 
@@ -113,7 +111,7 @@ class Task:
         """The first world of each sample; `carried`: the world that the batch before left, for segments."""
         return torch.zeros_like(prompt)
 
-    def keeping(self) -> Task:
+    def keeping(self) -> "Task":
         """The same task, whose worlds can be packed."""
         return self
 

@@ -3,8 +3,6 @@
 Arrays are flat over E = R G N environments; a row is the environment of one trajectory.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -191,7 +189,7 @@ class CartPoles:
         moved = Carts(physics, state, steps)
         return Moved(moved, observation, np.where(where, reward.astype(np.float64), 0.0), terminated, truncated)
 
-    def keeping(self) -> CartPoles:
+    def keeping(self) -> "CartPoles":
         """Itself: its states are arrays."""
         return self
 
@@ -296,7 +294,7 @@ class Loop:
                     inner.pool.past[row].actions.append(action[row])
         return Moved(self._advanced(inner), observation, reward, terminated, truncated)
 
-    def keeping(self) -> Loop:
+    def keeping(self) -> "Loop":
         """The same engine, which remembers how its environments came where they are."""
         return replace(self, keeps=True)
 

@@ -1,7 +1,5 @@
 """Bandits and sequences on a softmax table: arms, tokens, words behind a tool, bits in a chain."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,22 +15,7 @@ from asyncsim.base.parts import choice, flag, handed_on, made, real, whole
 from asyncsim.fusing.tape import entries
 from asyncsim.policies._policy import Policy
 from asyncsim.step.versions import Weights
-from asyncsim.tasks._tabular import (
-    CELLS,
-    DEVIATION,
-    KL_AT,
-    KL_COEF,
-    LOGITS,
-    REFERENCE,
-    REWARDS,
-    START,
-    SUMMED,
-    TabularTask,
-    cells,
-    nested,
-    table,
-    tilted,
-)
+from asyncsim.tasks import _tabular
 from asyncsim.tasks._task import Turn
 
 _ROWS = {
@@ -44,7 +27,7 @@ _OWN = "a task whose own policy is `policies.tabular`"
 
 
 @dataclass(frozen=True)
-class SoftmaxBandit(TabularTask):
+class SoftmaxBandit(_tabular.TabularTask):
     """One choice per prompt among A arms; see `softmax_bandit`."""
 
     means: tuple[tuple[float, ...], ...]
@@ -75,15 +58,15 @@ class SoftmaxBandit(TabularTask):
 
 @made("textbook", _OWN, "means outside [0, 1] with Bernoulli rewards, NaN, or shapes that do not fit")
 def softmax_bandit(
-    arms: int = whole(10, "A", 2, CELLS, remedy="a bandit needs a choice"),
+    arms: int = whole(10, "A", 2, _tabular.CELLS, remedy="a bandit needs a choice"),
     means: Any = handed_on(None, "`[A]` or `[prompts, A]` (None: evenly spaced from 0.1 to 0.9)"),
-    rewards: str = REWARDS.but("bernoulli"),
-    deviation: float = DEVIATION,
-    kl_coef: float = KL_COEF,
-    reference: Any = REFERENCE,
-    kl_at: str = KL_AT,
-    logits: Any = LOGITS,
-    start: str | None = START,
+    rewards: str = _tabular.REWARDS.but("bernoulli"),
+    deviation: float = _tabular.DEVIATION,
+    kl_coef: float = _tabular.KL_COEF,
+    reference: Any = _tabular.REFERENCE,
+    kl_at: str = _tabular.KL_AT,
+    logits: Any = _tabular.LOGITS,
+    start: str | None = _tabular.START,
 ) -> SoftmaxBandit:
     """A bandit with a softmax over arms, one or several prompts, and an optional divergence penalty.
 
@@ -107,20 +90,20 @@ def softmax_bandit(
     each = "give one per arm, the same for all prompts or one row for each"
     # Of equal arms the first one counts as the better one.
     order = (-paid).argsort(-1, kind="stable")
-    own = table((len(paid), arms), kl_coef, reference, kl_at, logits, each, True, start, order)
+    own = _tabular.table((len(paid), arms), kl_coef, reference, kl_at, logits, each, True, start, order)
     own |= {"prompts": len(paid)}
-    return SoftmaxBandit(**own, horizon=1, rewards=rewards, deviation=deviation, means=nested(paid))
+    return SoftmaxBandit(**own, horizon=1, rewards=rewards, deviation=deviation, means=_tabular.nested(paid))
 
 
 @dataclass(frozen=True)
-class TokenBandit(TabularTask):
+class TokenBandit(_tabular.TabularTask):
     """T tokens, reward by how many of them are token 0; see `token_bandit`."""
 
     dependence: str
     success: float | None
     ends: bool
 
-    header = (*TabularTask.header, "dependence", "success", "ends")
+    header = (*_tabular.TabularTask.header, "dependence", "success", "ends")
     followed = True
     scores = (0.0, 1.0)
     best = 1.0
@@ -143,7 +126,7 @@ class TokenBandit(TabularTask):
     def solved(self) -> bool:  # type: ignore[override]
         """Whether there is no penalty and little to sum over, or a short list."""
         terms = self.horizon * self.rows * self.actions * (1 if self.success is None else self.horizon + 1)
-        small = self.dependence != "markov" or terms <= 16 * SUMMED
+        small = self.dependence != "markov" or terms <= 16 * _tabular.SUMMED
         return (self.kl_coef == 0.0 and small) or super().solved
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
@@ -190,13 +173,13 @@ def token_bandit(
         None, "reward 1 when at least this fraction of the T tokens is token 0 (None: the fraction itself)"
     ),
     ends: bool = flag("the last token ends the sequence"),
-    rewards: str = REWARDS,
-    deviation: float = DEVIATION,
-    kl_coef: float = KL_COEF,
-    reference: Any = REFERENCE,
-    kl_at: str = KL_AT,
-    logits: Any = LOGITS,
-    start: str | None = START,
+    rewards: str = _tabular.REWARDS,
+    deviation: float = _tabular.DEVIATION,
+    kl_coef: float = _tabular.KL_COEF,
+    reference: Any = _tabular.REFERENCE,
+    kl_at: str = _tabular.KL_AT,
+    logits: Any = _tabular.LOGITS,
+    start: str | None = _tabular.START,
 ) -> TokenBandit:
     """A bandit over sequences of T categorical tokens with an outcome reward, optionally with a token that ends them.
 
@@ -210,13 +193,13 @@ def token_bandit(
     """
     if success is not None:
         checks.real("success", success, "give the fraction of right tokens that earns 1", 0.0, 1.0)
-    own = table((_ROWS[dependence](actions, horizon), actions), kl_coef, reference, kl_at, logits, start=start)
+    own = _tabular.table((_ROWS[dependence](actions, horizon), actions), kl_coef, reference, kl_at, logits, start=start)
     own |= {"horizon": horizon, "rewards": rewards, "deviation": deviation}
     return TokenBandit(**own, dependence=dependence, success=success, ends=ends)
 
 
 @dataclass(frozen=True)
-class ToolBandit(TabularTask):
+class ToolBandit(_tabular.TabularTask):
     """K words and a call; see `tool_bandit`.
 
     Row (K + 1) j + k: the policy writes (j = 0), or the j-th token of a reply is due; k = 0 before any reply, else the
@@ -228,7 +211,7 @@ class ToolBandit(TabularTask):
     price: float
     opens: bool
 
-    header = (*TabularTask.header, "reply_tokens", "accuracy", "price", "opens")
+    header = (*_tabular.TabularTask.header, "reply_tokens", "accuracy", "price", "opens")
 
     @property
     def words(self) -> int:
@@ -306,10 +289,10 @@ def tool_bandit(
     rewards: str = choice(
         "fixed", "bernoulli", words="the mean or 1 with it (without a price)", remedy="choose how rewards are drawn"
     ),
-    kl_coef: float = KL_COEF,
-    reference: Any = REFERENCE,
-    kl_at: str = KL_AT,
-    logits: Any = LOGITS,
+    kl_coef: float = _tabular.KL_COEF,
+    reference: Any = _tabular.REFERENCE,
+    kl_at: str = _tabular.KL_AT,
+    logits: Any = _tabular.LOGITS,
 ) -> ToolBandit:
     """A word to be found out: guess it, or ask a tool whose answer is inserted into the response; exact by enumeration.
 
@@ -328,18 +311,18 @@ def tool_bandit(
     accuracy = checks.real("accuracy", accuracy, "1 / words is a tool that knows nothing", 1.0 / words, 1.0)
     free = rewards == "fixed" or price == 0.0
     checks.require(free, "price", price, "0 with rewards='bernoulli'", "use rewards='fixed'")
-    own = table(((words + 1) * (reply_tokens + 1), words + 1), kl_coef, reference, kl_at, logits)
+    own = _tabular.table(((words + 1) * (reply_tokens + 1), words + 1), kl_coef, reference, kl_at, logits)
     own |= {"horizon": horizon, "rewards": rewards, "reply_tokens": reply_tokens}
     return ToolBandit(**own, accuracy=accuracy, price=price, opens=opens)
 
 
 @dataclass(frozen=True)
-class BitChain(TabularTask):
+class BitChain(_tabular.TabularTask):
     """H bits with a row of logits each, reward 1 for enough right ones; see `bit_chain`."""
 
     fraction: float
 
-    header = (*TabularTask.header, "fraction")
+    header = (*_tabular.TabularTask.header, "fraction")
     followed = True
     closed = True
     solved = True
@@ -367,7 +350,7 @@ class BitChain(TabularTask):
         J = b_0(0) and grad J = sum_t sum_a pi_t(a) sum_k f_t(k) b_{t+1}(k + 1[a = 0]) grad log pi_t(a).
         The penalty's own part is sum_t KL(pi_t || reference), whose gradient stands in closed form as well.
         """
-        prob, pull = cells(policy, parameters, self.rows, self.actions)
+        prob, pull = _tabular.cells(policy, parameters, self.rows, self.actions)
         paid = self._paid(prob)
         reached = torch.zeros_like(paid[0])
         reached[:, 0] = 1.0
@@ -396,8 +379,8 @@ class BitChain(TabularTask):
 
     def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
         """E_mu W^power of the sequence ratio W = prod_t pi_t/mu_t, `[R]`: a product over bits."""
-        then, now = (cells(policy, at, self.rows, self.actions).prob for at in (behavior, parameters))
-        return tilted(then, now, power).sum(-1).prod(-1)
+        then, now = (_tabular.cells(policy, at, self.rows, self.actions).prob for at in (behavior, parameters))
+        return _tabular.tilted(then, now, power).sum(-1).prod(-1)
 
     def _paid(self, prob: Tensor) -> list[Tensor]:
         """b_t(k), `[R, needed + 1]` for t = 0..H; more right bits than needed count as needed."""
@@ -421,11 +404,11 @@ def bit_chain(
     fraction: float = real(
         1.0, "share f of right bits that is paid", 0.0, 1.0, remedy="give the fraction of right bits that earns 1"
     ),
-    kl_coef: float = KL_COEF,
-    reference: Any = REFERENCE,
-    kl_at: str = KL_AT,
-    logits: Any = LOGITS,
-    start: str | None = START,
+    kl_coef: float = _tabular.KL_COEF,
+    reference: Any = _tabular.REFERENCE,
+    kl_at: str = _tabular.KL_AT,
+    logits: Any = _tabular.LOGITS,
+    start: str | None = _tabular.START,
 ) -> BitChain:
     """Bits chosen one after another, paid only if enough of them are right; exact for any length by counting.
 
@@ -438,5 +421,7 @@ def bit_chain(
     >>> round(task.exact(task.policy(), torch.zeros(1, 400, dtype=torch.float64))[0].item(), 6)
     0.528174
     """
-    own = table((horizon, 2), kl_coef, reference, kl_at, logits, "give one row of two logits per bit", start=start)
+    own = _tabular.table(
+        (horizon, 2), kl_coef, reference, kl_at, logits, "give one row of two logits per bit", start=start
+    )
     return BitChain(**own, horizon=horizon, fraction=fraction)

@@ -1,7 +1,5 @@
 """Tasks with continuous actions whose return has a closed form."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

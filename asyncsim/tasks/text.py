@@ -1,24 +1,29 @@
 """Questions of one's own data for a language model: prompts from a file, rewards from a function."""
 
-from __future__ import annotations
-
+import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from string import Formatter
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, outside
+from asyncsim.base import checks, files, outside
 from asyncsim.base.parts import choice, flag, handed_on, made, whole
-from asyncsim.tasks import _rows
 from asyncsim.tasks._language import PARTS, Answer, LanguageTask, chosen, reward_of
 
 _TEMPLATES = ("chat",)
 _OWN = ("prompts", "completions", "completion_ids", "ended")
 """What a reward may ask for beside the columns of the data."""
+
+_Columns = dict[str, list[Any]]
+"""Values of every column, in the order of the rows."""
+_FORMS = "a .jsonl or .parquet file, or a folder saved by datasets"
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,10 @@ class Text(LanguageTask):
         else:
             remedy = "use a model whose tokenizer has a chat template, or template=None"
             checks.require(hasattr(tokenizer, "chat"), "template", self.template, "known to the model", remedy)
-            rows = [tokenizer.chat(_messages(each)) for each in self.asked]
+            rows = [
+                tokenizer.chat([{"role": "user", "content": each}] if isinstance(each, str) else each)
+                for each in self.asked
+            ]
         if self.bos:
             first = getattr(tokenizer, "bos", None)
             remedy = "leave bos out: the model has no such token"
@@ -165,11 +173,11 @@ def text(
     >>> task.texts, task.answers, task.horizon
     (('Sum: 1+2=',), ('',), 8)
     """
-    columns, digest = _rows.read(data, split)
+    columns, digest = _read(data, split)
     where = str(data)
     reserved = sorted({*columns} & {*_OWN})
     checks.require(not reserved, f"columns of {where}", ", ".join(reserved), "other names", "rename these columns")
-    asked = _rows.filled(columns, prompt, where)
+    asked = _filled(columns, prompt, where)
     for row, each in enumerate(asked):
         field, remedy = (
             f"prompt of row {row} of {where}",
@@ -180,7 +188,7 @@ def text(
         checks.require(usable and bool(_words(each).strip()), field, each, bound, remedy)
     rows = chosen(range(len(asked)), len(range(len(asked))[PARTS[part]]) if prompts is None else prompts, part)
     exact = isinstance(reward, str) and reward == "exact"
-    right = _rows.column(columns, answer or "answer", "answer", where) if exact or answer else [""] * len(asked)
+    right = _column(columns, answer or "answer", "answer", where) if exact or answer else [""] * len(asked)
     for row in rows if exact else ():
         told = isinstance(right[row], (str, int, float)) and bool(str(right[row]).strip())
         field, remedy = f"answer of row {row} of {where}", "give every row an answer, or a reward function"
@@ -224,10 +232,6 @@ def _is_chat(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(x, dict) and "content" in x for x in value)
 
 
-def _messages(asked: Any) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-
-
 def _words(asked: Any) -> str:
     """The text of a prompt: of messages that of the last one."""
     return str(asked[-1]["content"]) if _is_chat(asked) else str(asked)
@@ -242,3 +246,105 @@ def _ends(tokenizer: Any) -> Sequence[int]:
 def _holding(tokenizer: Any, text: str) -> list[int]:
     """Ids whose own text holds this one."""
     return [i for i in range(tokenizer.size) if text in tokenizer.decode([i])]
+
+
+# Rows of a user's data: JSONL and Parquet files, and folders that `datasets` saved.
+
+
+def _read(data: Any, split: str | None = None) -> tuple[_Columns, str]:
+    """The columns of a file or folder, and the first 12 hexadecimal digits of the SHA-256 of its contents.
+
+    Raises `InputError` for a path that is missing, a file of another kind, a damaged one or one without rows.
+    """
+    path = files.named("data", data).expanduser()
+    checks.require(path.exists(), "data", str(path), _FORMS, "give the path of a file that exists")
+    if path.is_dir():
+        columns, digest = _folder(path, split)
+    else:
+        checks.require(split is None, "split", split, "absent for a file", "a file is one table: leave it out")
+        files.Budget(path).fit(path.stat().st_size)
+        known = {".jsonl": _lines, ".parquet": _parquet}
+        checks.require(path.suffix in known, "data", str(path), _FORMS, "write one JSON object per line, as .jsonl")
+        with files.decoding(path, f"{path.suffix} file", "write the file again", "data"):
+            columns, digest = known[path.suffix](path), _digest([path])
+    count = len(next(iter(columns.values()), []))
+    checks.require(count > 0, "rows of the data", count, "at least 1", f"put rows into {path}")
+    return columns, digest
+
+
+def _lines(path: Path) -> _Columns:
+    rows: list[dict[str, Any]] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                remedy = f"mend the line ({error})"
+                raise checks.InputError(f"line {number} of {path}", line.strip()[:60], "JSON", remedy) from None
+            checks.require(isinstance(row, dict), f"line {number} of {path}", row, "a JSON object", "write {...}")
+            names = list(rows[0]) if rows else list(row)
+            missing = sorted({*names} ^ {*row})
+            field, remedy = f"line {number} of {path}", f"give every line the same names: {', '.join(missing)} differs"
+            checks.require(not missing, field, ", ".join(row), f"the names {', '.join(names)}", remedy)
+            rows.append(row)
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+
+
+def _parquet(path: Path) -> _Columns:
+    from pyarrow import parquet
+
+    # Threads that read may outlive the interpreter, which then ends by a signal.
+    columns: _Columns = parquet.read_table(path, use_threads=False).to_pydict()
+    return columns
+
+
+def _folder(path: Path, split: str | None) -> tuple[_Columns, str]:
+    try:
+        import datasets
+    except ImportError as error:
+        remedy = "pip install datasets, or save the rows as .jsonl or .parquet"
+        raise checks.InputError("package", "datasets", "installed (it reads folders)", remedy) from error
+    with files.decoding(path, "folder saved by datasets", "save the data with save_to_disk", "data"):
+        loaded = datasets.load_from_disk(str(path))
+    if isinstance(loaded, Mapping):
+        checks.require(split is not None, "split", split, f"one of {', '.join(loaded)}", "name a split of the folder")
+        loaded = loaded[checks.one_of("split", str(split), list(loaded), "name a split of the folder")]
+        path = path / str(split)
+    else:
+        checks.require(split is None, "split", split, "absent: this folder has no splits", "leave it out")
+    return loaded.to_dict(), _digest(sorted(each for each in path.rglob("*") if each.is_file()))
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    whole = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()[:12]
+
+
+def _column(columns: _Columns, name: str, what: str, data: Any) -> list[Any]:
+    """A column by its name; raises `InputError` that lists those of the data."""
+    remedy = f"name a column of {data}: {', '.join(columns)}" + ", or give a reward, my.py:NAME" * (what == "answer")
+    known = isinstance(name, str) and name in columns
+    checks.require(known, what, name, "a column of the data", remedy)
+    return columns[name]
+
+
+def _filled(columns: _Columns, form: str, data: Any) -> list[Any]:
+    """A column by its name, or a format such as "Q: {question}" filled from the columns of every row."""
+    if not isinstance(form, str) or form in columns or "{" not in form:
+        return _column(columns, form, "prompt", data)
+    try:
+        pieces = list(Formatter().parse(form))
+    except ValueError as error:
+        remedy = f"write {{name}} for a column, {{{{ for a bracket ({error})"
+        raise checks.InputError("prompt", form, "a format of columns", remedy) from None
+    plain = all(not spec and not conversion for _, name, spec, conversion in pieces if name is not None)
+    checks.require(plain, "prompt", form, "a format of columns by name alone", "write {name}, without : and !")
+    values = {name: _column(columns, name, "prompt", data) for _, name, *_ in pieces if name is not None}
+    count = len(next(iter(columns.values())))
+    return ["".join(text + (str(values[name][q]) if name is not None else "") for text, name, *_ in pieces)
+            for q in range(count)]  # fmt: skip

@@ -1,7 +1,5 @@
 """Learning rates that change in the course of a run."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

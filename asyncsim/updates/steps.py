@@ -1,7 +1,5 @@
 """Links that make the step of a gradient, or change its size."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

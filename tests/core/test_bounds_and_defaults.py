@@ -15,7 +15,7 @@ from asyncsim.base import plugins, rng
 from asyncsim.base.checks import InputError
 from asyncsim.methods import _given
 from asyncsim.methods._weights import DualClip, gained
-from asyncsim.penalties._divergence import k3_value
+from asyncsim.penalties.divergences import _k3_value
 from asyncsim.step import ratios
 from asyncsim.updates._link import Record, remembered
 from tests.contracts.laboratory import case, make, names, permuted, step_with, trial_of
@@ -166,7 +166,7 @@ def test_advantages_of_masked_tokens_are_zero(name):
 
 def test_the_divergence_of_what_cannot_be_is_infinite():
     """In either direction; and 0 for equal probabilities."""
-    assert k3_value(given(math.inf, -math.inf, 0.0)).tolist() == [math.inf, math.inf, 0.0]
+    assert _k3_value(given(math.inf, -math.inf, 0.0)).tolist() == [math.inf, math.inf, 0.0]
 
 
 def test_a_reference_direction_is_finite_in_every_part():

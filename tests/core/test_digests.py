@@ -40,7 +40,7 @@ def code(spec):
         (("asyncsim.base.rng_compiled", "", MORE), "both"),
         (("asyncsim.schedules.imposed", "", MORE), "both"),
         (("asyncsim.methods.clipped", '"""', '"""Other words. '), "none"),
-        (("asyncsim.methods.clipped", "from __future__", "# a comment\nfrom __future__"), "none"),
+        (("asyncsim.methods.clipped", "import numpy as np", "# a comment\nimport numpy as np"), "none"),
         (("asyncsim.advantages.traces", "", MORE), "none"),
         (("asyncsim.plotting._style", "", MORE), "none"),
         (("asyncsim.app.commands", "", MORE), "none"),

@@ -172,10 +172,10 @@ slip(116, "penalties", "exact: pulled away from the anchor", f"{P}.divergences:E
      killer="methods/test_penalties.py"
      "::test_impossible_actions_of_a_reference_push_hard_and_stay_finite")  # fmt: skip
 slip(117, "penalties", "penalty to the behavior policy taken to the proximal one, and the reverse",
-     f"{P}._divergence:Penalty.gap",
+     f"{P}.divergences:Penalty.gap",
      'if self.to == "behavior"', 'if self.to != "behavior"',
      killer="methods/test_probability_masks.py::test_a_pull_per_replicate[kpop]")  # fmt: skip
-slip(118, "penalties", "subtracted instead of added", f"{P}._divergence:Sampled.score_weight",
+slip(118, "penalties", "subtracted instead of added", f"{P}.divergences:Sampled.score_weight",
      "return -per_sample", "return per_sample",
      killer="methods/test_penalties.py::test_which_divergence_descends")  # fmt: skip
 

@@ -30,7 +30,6 @@ class DriftSplit(_bandit.PaidSequencePair, Claim):
     baseline = Real(typical=(-1.0, 0.2), example=-0.3, unit="reward", doc="fixed baseline")
 
     def joint(self) -> None:
-        super().joint()
         self.mass, self.advantage = self.sequences.mass, self.paid_mass / self.sequences.mass - self.baseline
 
     def _parts(s, signal: np.ndarray, drift: np.ndarray) -> dict[str, float]:

@@ -53,7 +53,6 @@ class ArbitraryDelay(Descent, Claim):
         self.require(consistent, "in_flight", "0 only without staleness", "count again")
         # Each is in flight across as many updates as it is late, so that at most `in_flight` are late in the mean.
         checks.real("mean", self.mean, "give the mean staleness, or count those in flight again", 0.0, self.in_flight)
-        super().joint()
         a, product = self.step * self.curvature, 2.0 * self.maximum * self.in_flight
         most = 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * product))
         remedy = f"a learning rate (step) of {most / self.curvature:.6g} is allowed"

@@ -31,7 +31,6 @@ class BiasedGradient(Descent, Claim):
     updates = Count(1, 5000, typical=(1, 60), example=8, unit="updates", doc="length of the run")
 
     def joint(self) -> None:
-        super().joint()
         # At the largest allowed step the product may round to just above 1.
         small = self.step * self.curvature <= 1.0 + 1e-12
         self.require(small, "step", f"at most 1 / L = {1.0 / self.curvature:.6g}", "lower it")

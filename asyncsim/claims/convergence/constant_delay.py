@@ -31,7 +31,6 @@ class ConstantDelay(Descent, Claim):
     staleness = Staleness(typical=(0, 12), example=4)
 
     def joint(self) -> None:
-        super().joint()
         a = self.step * self.curvature
         # At the largest allowed step, 1/L, the product may round to just above 1.
         small, bound = a + (a * self.staleness) ** 2 <= 1.0 + 1e-12, "such that step L + (step L staleness)^2 <= 1"

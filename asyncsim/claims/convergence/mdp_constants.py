@@ -46,7 +46,6 @@ class MdpConstants(Process, Claim):
     logits = logits("policy", (0.4, -0.3), (-0.8, 0.5))
 
     def joint(self) -> None:
-        super().joint()
         # States in which actions differ, and the range of the returns of deterministic policies.
         same_pay = np.ptp(self.rewards, axis=1) == 0.0
         same_way = (np.ptp(self.transition, axis=1) == 0.0).all(axis=1)

@@ -35,7 +35,6 @@ class MdpGradient(Process, Claim):
     logits = logits("policy", (0.4, -0.3), (-0.8, 0.5))
 
     def joint(self) -> None:
-        super().joint()
         self.policy = softmax(self.logits)
 
     def _numbers(s, occupancy: np.ndarray) -> dict[str, float]:

@@ -12,8 +12,6 @@ Second route: every composition of the batch with its multinomial probability, w
 takes the same transforms along a ray of the complex plane.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -112,7 +110,6 @@ class FiniteSample(PolicyPair, Claim):
     horizon = Integer(1, _ATOMS, typical=(1, 8), example=3, unit="tokens", doc="length of a sequence")
 
     def joint(self) -> None:
-        super().joint()
         horizon, actions = self.horizon, self.behavior_logits.size
         log_mu, log_pi = log_softmax(self.behavior_logits), log_softmax(self.current_logits)
         atoms = math.comb(horizon + actions - 1, actions - 1)

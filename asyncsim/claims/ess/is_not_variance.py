@@ -39,7 +39,6 @@ class IsNotVariance(Arms, Claim):
     current_logits = Vector(typical=(-2.0, 2.0), example=(1.5, -0.9, 0.1), doc="logits of the current policy")
 
     def joint(self) -> None:
-        super().joint()
         self.mu, self.pi = softmax(self.behavior_logits), softmax(self.current_logits)
         self.value, self.second = float(self.pi @ self.rewards), float((self.pi**2 / self.mu).sum())
         least = min(self._variance(self.pi, baseline) for baseline in (0.0, self.value))

@@ -36,7 +36,6 @@ class LengthLaw(PolicyPair, Claim):
     lengths = Counts(1, 4096, typical=(1, 8), example=(1, 2, 4), unit="tokens", doc="lengths that are compared")
 
     def joint(self) -> None:
-        super().joint()
         longest, actions = max(self.lengths), self.behavior_logits.size
         atoms = math.comb(longest + actions - 1, actions - 1)
         bound = f"such that count vectors ({atoms}) <= {_ATOMS}"

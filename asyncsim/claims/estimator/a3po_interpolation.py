@@ -51,7 +51,6 @@ class A3poInterpolation(PolicyPair, Claim):
     staleness = Staleness(2, typical=(2, 16), example=4)
 
     def joint(self) -> None:
-        super().joint()
         # The share of the way at which the snapshot stands.
         self.alpha = 1.0 - 1.0 / self.staleness
         self.mu, self.pi = map(log_softmax, self.logits)

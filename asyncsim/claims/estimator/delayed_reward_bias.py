@@ -67,7 +67,6 @@ class DelayedRewardBias(Arms, Claim):
     staleness = Staleness(typical=(0, 3), example=2)
 
     def joint(self) -> None:
-        super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         self.require(inside, "means", "in [0, 1]", "give success probabilities")
         remedy = "without a bias there is nothing to measure"

@@ -35,7 +35,6 @@ class GeometricRatio(SequencePair, Claim):
     high = Real(1.0, typical=(1.05, 2.0), example=1.4, doc="largest geometric mean that is kept")
 
     def joint(self) -> None:
-        super().joint()
         self.sequences = enumerate_sequences(self)
         self.mean_log = self.sequences.log_ratio.mean(axis=1)
         self.mean = np.exp(self.mean_log)

@@ -26,7 +26,6 @@ class GroupMass(PaidGroup, Claim):
     cap = Positive(typical=(1.0, 1.5), example=1.2, doc="largest mean ratio of a group that is left as it is")
 
     def joint(self) -> None:
-        super().joint()
         largest, bound = float(self.ratio.max()), "below the largest ratio, {:.6g}"
         self.require(self.cap < largest, "cap", bound.format(largest), "a cap that never binds has no bias")
         self.require(self.cap >= 1.0, "cap", "at least 1, the mean ratio", "raise it")

@@ -41,7 +41,6 @@ class GroupNormalization(Arms, Claim):
     )
 
     def joint(self) -> None:
-        super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         self.require(inside, "means", "in [0, 1]", "give success probabilities")
         self.pi = softmax(self.logits)

@@ -35,7 +35,6 @@ class IsVariance(PaidSequencePair, Claim):
     samples = Integer(1, 4096, typical=(1, 3), example=4, unit="samples", doc="samples in a batch")
 
     def joint(self) -> None:
-        super().joint()
         self.current_mass = self.sequences.mass * self.sequences.ratio
         self.gain = self.paid - self.offset
         self.norm = (self.sequences.score**2).sum(axis=1)

@@ -27,7 +27,6 @@ class OptimalBaseline(PolicyPair, Claim):
     cap = Positive(optional=True, typical=(0.3, 3.0), example=1.2, doc="largest weight that is left as it is")
 
     def joint(self) -> None:
-        super().joint()
         self.weight = np.minimum(self.pi / self.mu, np.inf if self.cap is None else self.cap)
 
     def _quotient(s, power: float) -> float:

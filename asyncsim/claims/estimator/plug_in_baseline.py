@@ -38,7 +38,6 @@ class PlugInBaseline(PaidGroup, Claim):
     leave_one_out = Flag(example=False, doc="whether a sample leaves its own baseline")
 
     def joint(self) -> None:
-        super().joint()
         self.require(float(np.abs(self.gradient).max()) > 1e-6, "rewards", "rewards that differ", "change one")
         self.omega = {
             "mean": np.ones_like(self.rewards),

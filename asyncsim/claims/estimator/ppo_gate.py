@@ -42,7 +42,6 @@ class PpoGate(PolicyPair, Claim):
     anchor = Choice("behavior", "proximal", example="proximal", doc="policy in the denominator of the ratio")
 
     def joint(self) -> None:
-        super().joint()
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())
         self.require(inside, "means", "in [0, 1]", "give success probabilities")
         self.ratio = self.pi / self.mu

@@ -40,7 +40,6 @@ class ScoreCentering(PolicyPair, Claim):
     top = Integer(1, optional=True, typical=(1, 2), example=1, unit="actions", doc="likeliest actions that are known")
 
     def joint(self) -> None:
-        super().joint()
         self.q, self.p = map(softmax, self.logits)
         self.w = self._weight(self.p / self.q)
         self.gain = self.rewards - self.offset

@@ -33,7 +33,6 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
     success = _bandit.share_that_pays(0.6)
 
     def joint(self) -> None:
-        super().joint()
         size, slope = (float(np.abs(x).max()) for x in (self._bias(), self._first()))
         remedy = "take rewards that do not add up over independent tokens, and policies that differ"
         self.require(size > 1e-6 and slope > 1e-4, "success", "such that token ratios are biased", remedy)

@@ -23,7 +23,6 @@ class TruncationBias(PaidSequencePair, Claim):
     cap = Positive(typical=(0.2, 2.0), example=1.1, doc="largest sequence ratio that is left as it is")
 
     def joint(self) -> None:
-        super().joint()
         self.ratio, largest = self.sequences.ratio, float(self.sequences.ratio.max())
         bound = f"below the largest sequence ratio {largest:.6g}"
         self.require(self.cap < largest, "cap", bound, "a cap that never binds has no bias")

@@ -3,8 +3,6 @@
 Names of the modules in `GENERAL` are reached as `lab.NAME`, others as `lab.MODULE.NAME`.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Any

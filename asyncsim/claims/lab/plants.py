@@ -16,7 +16,7 @@ from asyncsim.claims._trial import Plant, Wrapped
 from asyncsim.methods._weights import NoRatio
 from asyncsim.policies._policy import Forward
 from asyncsim.running.spec import Spec
-from asyncsim.step.batch import Batch, Outputs
+from asyncsim.step.batch import Batch
 from asyncsim.step.step import Step
 from asyncsim.step.versions import View
 from asyncsim.updates import _link
@@ -92,22 +92,13 @@ OneNumber = overriding(act=lambda policy, view, seen, draws, token, *more: polic
 """Every bit is drawn with the number of the first."""
 
 
-def _without_last(policy: Any, log_prob: Tensor, batch: Batch) -> Tensor:
-    mask = torch.ones_like(log_prob)
-    mask[..., -1] = 0.0
-    return log_prob * mask
-
-
-ShortProduct = rescoring(_without_last)
+ShortProduct = rescoring(lambda policy, log_prob, batch: torch.cat([log_prob[..., :-1], 0.0 * log_prob[..., -1:]], -1))
 """The last token is left out of the sequence's log-prob."""
 
 
-def _compared(policy: Any, view: View, batch: Batch) -> Outputs:
-    sampled = batch.behavior["log_prob"] if batch.behavior else policy.record(view, batch)["log_prob"]
-    return {"scored_log_prob": sampled}
-
-
-Unscored = overriding(compared=_compared)
+Unscored = overriding(
+    compared=lambda policy, view, batch: {"scored_log_prob": (batch.behavior or policy.record(view, batch))["log_prob"]}
+)
 """The trainer's log-probs at the behavior weights are recorded as the sampler's, so that nothing is mismatched."""
 
 

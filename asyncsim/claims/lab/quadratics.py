@@ -3,8 +3,6 @@
 And projection through the loop: gradients of a constant mean, and one mode far from its minimum.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass, field
@@ -138,7 +136,7 @@ class Cycles:
     name = "cycles"
     outputs = ()
 
-    def fresh(self) -> Cycles:
+    def fresh(self) -> "Cycles":
         return dataclasses.replace(self, sums={}, pairs={}, previous=None, current_sum=None, previous_sum=None)
 
     def observe(self, step: Step) -> None:

@@ -1,7 +1,5 @@
 """Runs that trials share: descent on a quadratic, bandits on all samples or frozen data, displaced policies."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -93,7 +91,7 @@ class MeanGradient:
     def __init__(self) -> None:
         self.gradients: list[Tensor] = []
 
-    def fresh(self) -> MeanGradient:
+    def fresh(self) -> "MeanGradient":
         return MeanGradient()
 
     def observe(self, step: Step) -> None:

@@ -29,7 +29,6 @@ class FrozenMeanBaseline(Frozen, Claim):
     rewards = Vector(typical=(0.0, 1.0), example=(0.6, 0.9, 1.0), unit="reward", doc="rewards of the arms")
 
     def joint(self) -> None:
-        super().joint()
         self.speed = self.mu * (self.rewards - self.mean)
         second, first = np.sort(self.speed)[-2:]
         self.scale = float(np.abs(self.speed).max())

@@ -38,7 +38,6 @@ class KlRegression(Arms, Claim):
     samples = Integer(2, 8, typical=(2, 5), example=3, doc="samples of a group, from which V is estimated")
 
     def joint(self) -> None:
-        super().joint()
         span = float(np.ptp(self.rewards)) / self.beta
         self.require(1e-3 < span < 50.0, "beta", "such that rewards span 0.001 to 50 beta", "change it")
         self.start = softmax(self.start_logits)

@@ -44,7 +44,6 @@ class TbaLagInvariance(Arms, Claim):
     staleness = Staleness(0, 64, typical=(0, 8), example=5)
 
     def joint(self) -> None:
-        super().joint()
         self.optimum = softmax(self.reference_logits + self.rewards / self.beta)
         least = float(self.optimum.min())
         self.require(least > 1e-6, "beta", "large enough that every arm keeps 1e-6", "raise beta")

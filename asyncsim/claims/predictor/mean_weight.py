@@ -45,7 +45,6 @@ class MeanWeight(PolicyPair, Claim):
     horizon = Count(1, typical=(1, 6), example=2, unit="tokens", doc="tokens of a sequence")
 
     def joint(self) -> None:
-        super().joint()
         actions = self.behavior_logits.size
         atoms = math.comb(self.horizon + actions - 1, actions - 1)
         bound = f"such that count vectors ({atoms}) <= {_ATOMS}"

@@ -71,7 +71,6 @@ class DriftGrowth(Arms, Claim):
     )
 
     def joint(self) -> None:
-        super().joint()
         means, coin = self.means, self.rewards == "bernoulli"
         inside = not coin or ((means >= 0.0) & (means <= 1.0)).all()
         self.require(inside, "means", "in [0, 1]", "they are success probabilities")

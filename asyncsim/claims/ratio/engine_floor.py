@@ -76,7 +76,6 @@ class EngineFloor(PolicyPair, Claim):
     noise_per = Choice("token", "sequence", example="token", doc="how long one draw lasts")
 
     def joint(self) -> None:
-        super().joint()
         arms, remedy = len(self.behavior_logits), "the second route integrates over the noise of each"
         self.require(arms <= 4, "behavior_logits", "at most 4 numbers", remedy)
         drawn = self.noise_in == "reports" or self.noise_per == "token"

@@ -33,7 +33,6 @@ class FiniteArms(PolicyPair, Claim):
     through = "oracle"
 
     def joint(self) -> None:
-        super().joint()
         low, high = self.range = float((self.pi / self.mu).min()), float((self.pi / self.mu).max())
         self.require(high - low > 1e-3, "current_logits", "such that ratios differ by 1e-3", "move one")
 

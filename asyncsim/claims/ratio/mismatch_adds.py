@@ -49,7 +49,6 @@ class MismatchAdds(SequencePair, Claim):
     noise_per = Choice("token", "sequence", example="sequence", doc="how long one draw of the noise lasts")
 
     def joint(self) -> None:
-        super().joint()
         count = f"(2 * {self.actions})**{self.horizon}"
         few = (2 * self.actions) ** self.horizon <= LIMIT
         self.require(few, "horizon", f"such that {count} <= {LIMIT}", "shorten the sequences")

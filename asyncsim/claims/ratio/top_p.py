@@ -39,7 +39,6 @@ class TopP(SequencePair, Claim):
     top_k = Integer(0, 64, typical=(0, 2), example=0, doc="actions kept at most, 0 for all")
 
     def joint(self) -> None:
-        super().joint()
         # Those are kept before which the likelier ones hold less than `top_p`.
         held = [_held(row, self.top_k) for row in softmax(self.behavior_logits)]
         self.kept = np.array([[x > 0.0 and row[row > x].sum() < self.top_p for x in row] for row in held])

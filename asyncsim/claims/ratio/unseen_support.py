@@ -52,7 +52,6 @@ class UnseenSupport(PolicyPair, Claim):
     )
 
     def joint(self) -> None:
-        super().joint()
         arms = self.behavior_logits.size
         atoms = math.comb(self.samples + arms - 1, arms - 1)
         bound = f"such that counts of actions ({atoms}) <= {_ATOMS}"

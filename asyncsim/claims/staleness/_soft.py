@@ -24,7 +24,6 @@ class SoftBandit(Arms, Claim):
 
     def joint(self) -> None:
         """The second route loses the optimum to rounding once all but one arm have vanished."""
-        super().joint()
         # pi*, `[A]`, and kl times the largest eigenvalue of the Fisher matrix there.
         self.optimum = softmax(self.reference_logits + self.rewards / self.kl)
         second = float(np.sort(self.optimum)[-2])

@@ -31,7 +31,6 @@ class BaselineOffsetImmunity(SoftBandit):
 
     def joint(self) -> None:
         """Roots of modes with shares far outside [0, 1] are not bracketed."""
-        super().joint()
         fits = -2.0 * self.kl <= self.offset <= 3.0 * self.kl
         self.require(fits, "offset", "between -2 kl and 3 kl", "change the offset")
 

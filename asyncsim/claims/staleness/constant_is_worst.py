@@ -28,7 +28,6 @@ class ConstantIsWorst(RandomDelays):
     kind, status, source, through = "bound", "open", "numerical search; no proof in discrete time", "loop"
 
     def joint(self) -> None:
-        super().joint()
         self.mean = float(self.law @ np.arange(len(self.law)))
 
     def bound(s, mean: float) -> dict[str, float]:

@@ -46,7 +46,6 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
     baseline = Real(typical=(-1.0, 1.0), example=0.3, unit="reward", doc="fixed baseline")
 
     def joint(self) -> None:
-        super().joint()
         # Every sequence, `[Y, T]`, and its advantage, `[Y]`.
         self.tokens = np.stack([g.ravel() for g in np.indices((self.actions,) * self.horizon)], axis=1)
         paid = _bandit.reward((self.tokens == 0).sum(axis=1), self.horizon, self.success)

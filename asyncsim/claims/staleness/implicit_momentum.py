@@ -30,7 +30,6 @@ class ImplicitMomentum(ExponentialWorkers):
     step = Positive(typical=(0.01, 3.0), example=2.0, unit="logits per gradient", doc="learning rate of the run")
 
     def joint(self) -> None:
-        super().joint()
         refuse_equal(self.rewards)
 
     def ascent(self, logits: np.ndarray) -> np.ndarray:

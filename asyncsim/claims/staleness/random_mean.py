@@ -29,7 +29,6 @@ class RandomMean(RandomDelays):
     updates = Count(1, 12, typical=(1, 6), example=6, unit="updates", doc="updates of the run")
 
     def joint(self) -> None:
-        super().joint()
         check_paths(self.law, self.updates)
 
     def quantities(s, law: np.ndarray, boundary: float) -> dict[str, float]:

@@ -56,7 +56,6 @@ class RandomMeanSquare(RandomDelays):
     updates = Count(1, 8, typical=(1, 4), example=4, unit="updates", doc="updates of the run")
 
     def joint(self) -> None:
-        super().joint()
         check_paths(self.law, self.updates, self.groups)
 
     def predict(s) -> dict[str, float]:

@@ -39,7 +39,6 @@ class RegularizerPlacement(SoftBandit):
 
     def joint(self) -> None:
         """One mode of the loss form has one stale share."""
-        super().joint()
         fits = self.placement != "loss" or self.rewards.size == 2
         self.require(fits, "rewards", "those of two arms for a loss", "drop the other arms")
 

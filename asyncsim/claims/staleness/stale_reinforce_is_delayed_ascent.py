@@ -50,7 +50,6 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
     )
 
     def joint(self) -> None:
-        super().joint()
         refuse_equal(self.rewards)
         # (N - 1)/N, what the group mean leaves.
         self.left = (self.samples - 1) / self.samples

@@ -41,7 +41,6 @@ class ArrivalsPerUpdate(Workers):
     )  # fmt: skip
 
     def joint(self) -> None:
-        super().joint()
         self.mean = (self.workers - 1) / self.groups_per_batch
         known = self.cells == 0 or self.law.kind == "exponential"
         reason = "the distribution of staleness is known for exponential only"

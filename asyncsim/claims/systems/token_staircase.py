@@ -48,7 +48,6 @@ class TokenStaircase(_openloop.Clocked):
     length = _engines.smooth_length(typical=_lengths.LIGHT, example="lognormal:1.0:0.8")
 
     def joint(self) -> None:
-        super().joint()
         law, remedy = self.length, "choose exponential, gamma, or lognormal with sigma up to 1.5"
         light = law.kind != "pareto" and (law.kind != "lognormal" or law.parameters[1] <= 1.5)
         checks.require(light, "length", str(law), "a distribution whose square a run can measure", remedy)
