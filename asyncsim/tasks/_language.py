@@ -143,8 +143,7 @@ class LanguageTask(Task):
         T = action.shape[-1]
         lengths = (torch.arange(1, T + 1, device=mask.device) * (mask > 0)).amax(-1).reshape(-1).tolist()
         rows = [tuple(row[:length]) for row, length in zip(action.reshape(-1, T).tolist(), lengths, strict=True)]
-        texts = (str(self.tokenizer.decode(ids)).partition("\n")[0] for ids in rows)
-        return [Answer(ids, text, self._ended(ids)) for ids, text in zip(rows, texts, strict=True)]
+        return [Answer(ids, self._text(ids), self._ended(ids)) for ids in rows]
 
     def rewards(self, prompts: Sequence[int], answers: Sequence[Answer]) -> list[float]:
         """What answers to prompts earn: their score, 0 where one has not ended."""
@@ -169,6 +168,10 @@ class LanguageTask(Task):
     def _stops(self) -> tuple[int, ...]:
         """Ids that stop an answer."""
         return tuple(sorted({*self.tokenizer.newline, *self.tokenizer.end}))
+
+    def _text(self, ids: Iterable[int]) -> str:
+        """The text of an answer, up to its line break."""
+        return str(self.tokenizer.decode(ids)).partition("\n")[0]
 
     def _ended(self, ids: Sequence[int]) -> bool:
         """Whether the last token of an answer stops it."""
