@@ -326,14 +326,14 @@ class Log:
             f"log {self.source} ({self.stack or 'own names'}; {self.rows} rows; versions in {self.unit})",
             f"{report['batches']} batches of {report['groups_per_batch']} groups of {report['samples_per_group']} "
             f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
-            f"staleness in publishes, by the stamp at {self.reference}:",
+            f"staleness in publishes of the samples trained, warm-up included, by the stamp at {self.reference}:",
         ]
         for name, row in report["staleness"].items():
             known = row["mean"] is not None
             text = "mean {mean:.3f}, max {max:g}, known for {known} of {of}".format(**row) if known else "not known"
             if row.get("low") is not None and row.get("high") is not None:
                 text = "mean between {low:.3f} and {high:.3f}, known for {known} of {of}".format(**row)
-            lines.append(f"  {name:12}{text}")
+            lines.append(f"  {name:12}{MEANINGS[name]:39}{text}")
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
@@ -349,6 +349,15 @@ STALENESS = {
     "in_queue": ("v_train", "v_end"),
 }
 """Staleness of a sample: the newer version, and the older one that is taken from it."""
+
+MEANINGS = {
+    "head": "first token",
+    "newest": "last token",
+    "token_mean": "mean over the sample's tokens",
+    "span": "versions between first and last token",
+    "in_flight": "versions until generation ended",
+    "in_queue": "versions from then to training",
+}
 
 
 ENDS = {"low": "newest", "high": "head"}
