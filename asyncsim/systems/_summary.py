@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import feeds
+from asyncsim.base import feeds, quantiles
 from asyncsim.systems import _limits
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
@@ -34,6 +35,19 @@ def ramp(system: Settings, samples: int) -> int:
         excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
         fill = room / (max(excess, 2.0 / room) * size) if room and excess > -2.0 / room else 0.0
     return max(2 * math.ceil(out / (size * system.batches_per_publish)), math.ceil(2.0 * fill))
+
+
+def tail(
+    system: Any, batches: int, samples: int, count: Callable[[int, int, int], np.ndarray], realizations: int, most: int
+) -> quantiles.Tail:
+    """The 99th percentile of staleness of the steady state, see `quantiles.tail`, near a run of so many batches.
+
+    The rarest and oldest groups arrive last, so the first half of a realization is left out. Arguments: `count`, the
+    counts of stalenesses in so many batches, of a realization, without so many first ones; `most` samples together.
+    """
+    least = max(batches // 2, 2 * ramp(system, samples), 2)
+    most = max(batches, most // (realizations * system.groups_per_batch * samples))
+    return quantiles.tail(lambda b: [count(b, m, b // 2) for m in range(realizations)], least, most)
 
 
 def summary(system: Settings, state: State) -> dict[str, Any]:
