@@ -45,14 +45,12 @@ def timeline(
         summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches, samples))
     else:
         summary = system.summary(batches, samples, seed)
-    if summary["steady"]:
 
-        def count(batches: int, realization: int, warm: int) -> Any:
-            return system.simulate(batches, samples, realization, seed, record=False, warm=warm).histogram
+    def count(length: int, realization: int) -> Any:
+        return system.simulate(length, samples, realization, seed, record=False, warm=length // 2).histogram
 
-        many = REALIZATIONS if system.random else 1
-        tail = _summary.tail(system, batches, samples, count, many, SAMPLES)
-        summary["staleness"]["p99"] = tail._asdict() | {"realizations": many}
+    many = REALIZATIONS if system.random else 1
+    summary["staleness"]["p99"] = _summary.tail(system, batches, samples, count, many, SAMPLES)._asdict()
     about = system.describe_at(samples)
     predicted = claims.predicted_staleness(about, samples).row()
     result = {"system": about | {"seed": seed}, **summary, "predicted": predicted}
@@ -72,9 +70,8 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
     rows = [("mean", f"{stale['mean']:.4g}", expected if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))
-    tail = stale.get("p99", {"realizations": 1})
-    shown = str(quantiles.Tail(*list(tail.values())[:-1])) if "value" in tail else f"{_p99(stale['pmf'])}"
-    rows.append(("99th percentile", shown, f"{_p99(law['pmf'])}" if law["pmf"] else ""))
+    tail = quantiles.Tail(**stale["p99"])
+    rows.append(("99th percentile", str(tail), f"{_p99(law['pmf'])}" if law["pmf"] else ""))
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
     rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
@@ -102,10 +99,10 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             f"batches; use --updates {enough} or more"
         )
     page.append(remark)
-    if tail["realizations"] > 1:
-        whole = "" if tail["stands"] else "; longer ones give more: raise --updates"
-        many = f"{tail['realizations']} realizations of {tail['batches']} batches"
-        page.append(f"  99th percentile: [95 % interval] of groups in the second halves of {many}{whole}")
+    if tail.low < tail.high or not tail.stands:
+        longer = "" if tail.stands else "; longer ones give more: raise --updates"
+        many = f"{REALIZATIONS} realizations of {tail.batches} batches{longer}"
+        page.append(f"  99th percentile: with its 95 % interval, of groups in the second halves of {many}")
     # The mean by counting: groups outstanding at an install over groups trained between two.
     r, settings = result, result["system"]
     trained = settings["groups_per_batch"] * settings["batches_per_publish"]

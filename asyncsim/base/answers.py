@@ -24,8 +24,8 @@ PAIRED = 1.05
 """Ratio of variances from which on pairing gained something."""
 OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
 OF_ARM = (
-    *("name", "replicates", "mean", "low", "high", "end", "end_error", "start", "diverged", "never", "short"),
-    "lacking",
+    *("name", "replicates", "mean", "low", "high", "end", "end_error", "start"),
+    *("diverged", "never", "short", "lacking"),
 )
 OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
 OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")

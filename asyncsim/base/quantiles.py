@@ -1,10 +1,8 @@
-"""Quantiles of the t distribution, how many standard errors an interval reaches, and tails of simulated counts."""
+"""Quantiles of the t distribution, how many standard errors an interval reaches, tails."""
 
 import math
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 from scipy import special
 
 from asyncsim.base import checks
@@ -39,9 +37,10 @@ def critical(false_fail: float, freedom: float = math.inf, sides: int = 2) -> fl
 
 
 class Tail(NamedTuple):
-    """A quantile of whole numbers with its 95 percent interval, and the `batches` of each realization behind it.
+    """A quantile of whole numbers, its 95 percent interval, batches of each realization, whether longer ones agree.
 
-    `stands`: whether realizations of half and a quarter of the length give the same, as far as their intervals tell.
+    >>> str(Tail(16, 15, 17, 800, True)), str(Tail(4, 4, 4, 400, True)), str(Tail(9, 8, 9, 400, False))
+    ('16 [15, 17]', '4', 'at least 9 [8, 9]')
     """
 
     value: int
@@ -51,45 +50,5 @@ class Tail(NamedTuple):
     stands: bool
 
     def __str__(self) -> str:
-        """The value, and its interval where that has a width.
-
-        >>> str(Tail(16, 15, 17, 800, True)), str(Tail(4, 4, 4, 400, True)), str(Tail(9, 8, 9, 400, False))
-        ('16 [15, 17]', '4', 'at least 9 [8, 9]')
-        """
         reach = f" [{self.low}, {self.high}]" if self.low < self.high else ""
         return f"{'' if self.stands else 'at least '}{self.value}{reach}"
-
-
-def tail(
-    counts: Callable[[int], Sequence[np.ndarray]], batches: int, most: int, share: float = 0.99, alpha: float = 0.05
-) -> Tail:
-    """The least k with F(k) >= `share` of what a simulation counts, in realizations lengthened until it stands.
-
-    F(k), the mean over realizations of the share of numbers <= k, has a t interval, since realizations are independent
-    whatever one of them does; the quantile's interval has every k whose interval of F reaches the share. A short run
-    ends before the rarest numbers have come, and its quantile is too small. So lengths are doubled, up to `most`
-    batches, until the intervals of two lengths hold the value of the next, or one without a width does.
-
-    Arguments: `counts`, of so many batches the counts of 0, 1, ... in each realization; `batches` to begin with;
-    `alpha`, error rate of the interval. Source: Woodruff (1952), over realizations.
-
-    >>> tail(lambda batches: [np.array([batches - 2, 1, 1])] * 4, 100, 400)
-    Tail(value=1, low=1, high=1, batches=200, stands=False)
-    """
-    before = list[Tail]()
-    while True:
-        rows = counts(batches)
-        table = np.zeros((len(rows), max(map(len, rows))))
-        for row, own in zip(table, rows, strict=True):
-            row[: len(own)] = own
-        shares = np.cumsum(table, axis=1) / table.sum(axis=1, keepdims=True)
-        mean, half = shares.mean(0), np.zeros(shares.shape[1])
-        if len(rows) > 1:
-            half = critical(alpha, len(rows) - 1) * shares.std(0, ddof=1) / math.sqrt(len(rows))
-        wanted = share * (1.0 - 1e-12)
-        value, low, high = (int(np.argmax(each >= wanted)) for each in (mean, mean + half, mean - half))
-        same = [each.low <= value <= each.high for each in before[-2:]]
-        stands = all(same) and (len(same) > 1 or (bool(same) and before[-1].low == before[-1].high))
-        if stands or 2 * batches > most:
-            return Tail(value, low, high, batches, stands)
-        before, batches = [*before, Tail(value, low, high, batches, False)], 2 * batches

@@ -21,8 +21,6 @@ SHARE = re.compile(
     r"_(ratio|rate))(/(mean|avg))?$"
 )
 """Names of parts of a whole: a ratio alone may be one of probabilities."""
-REDUCED = {"mean", "avg", "max", "min"}
-"""Ends of names that do not say what is counted."""
 FURTHEST, OLDEST = 64, 256
 """Largest lag of a cosine, and largest staleness of a mean, that have a name."""
 COSINES = ("gradient_cosine", "cosine", "rl/grad_cosine_lag")
@@ -101,7 +99,9 @@ def near(column: str) -> list[str]:
     known = list(dict.fromkeys(each.column for each in [*STEPS, *TOKENS] if not each.column.endswith("*")))
     found = difflib.get_close_matches(plain(column), known, n=2, cutoff=0.8)
     ends = [name.rpartition("/")[2] for name in known]
-    close = difflib.get_close_matches(column.rpartition("/")[2], {*ends} - REDUCED, n=2, cutoff=0.8)
+    close = difflib.get_close_matches(
+        column.rpartition("/")[2], {*ends} - {"mean", "avg", "max", "min"}, n=2, cutoff=0.8
+    )
     return [*found, *(name for name, end in zip(known, ends, strict=True) if end in close and name not in found)][:2]
 
 

@@ -333,7 +333,7 @@ class Log:
             text = "mean {mean:.3f}, max {max:g}, known for {known} of {of}".format(**row) if known else "not known"
             if row.get("low") is not None and row.get("high") is not None:
                 text = "mean between {low:.3f} and {high:.3f}, known for {known} of {of}".format(**row)
-            lines.append(f"  {name:12}{MEANINGS[name]:39}{text}")
+            lines.append(f"  {name:12}{STALENESS[name][2]:39}{text}")
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
@@ -341,23 +341,14 @@ class Log:
 
 
 STALENESS = {
-    "head": ("v_train", "v_start"),
-    "newest": ("v_train", "v_last"),
-    "token_mean": ("v_train", "versions of tokens"),
-    "span": ("v_last", "v_start"),
-    "in_flight": ("v_end", "v_start"),
-    "in_queue": ("v_train", "v_end"),
+    "head": ("v_train", "v_start", "first token"),
+    "newest": ("v_train", "v_last", "last token"),
+    "token_mean": ("v_train", "versions of tokens", "mean over the sample's tokens"),
+    "span": ("v_last", "v_start", "versions between first and last token"),
+    "in_flight": ("v_end", "v_start", "versions until generation ended"),
+    "in_queue": ("v_train", "v_end", "versions from then to training"),
 }
-"""Staleness of a sample: the newer version, and the older one that is taken from it."""
-
-MEANINGS = {
-    "head": "first token",
-    "newest": "last token",
-    "token_mean": "mean over the sample's tokens",
-    "span": "versions between first and last token",
-    "in_flight": "versions until generation ended",
-    "in_queue": "versions from then to training",
-}
+"""Staleness of a sample: the newer version, the older one that is taken from it, and in words."""
 
 
 ENDS = {"low": "newest", "high": "head"}
@@ -385,7 +376,7 @@ class Samples(dict[str, np.ndarray]):
             raise KeyError(name)
         if name == "token_mean":
             return self._known("v_train") - self.steps.token_mean()
-        newer, older = STALENESS[name]
+        newer, older, _ = STALENESS[name]
         left = self._known(newer)
         left -= self._known(older)
         return left

@@ -112,9 +112,7 @@ def advise(
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(measured, itertools.product(systems, range(realizations))))
-        tails = list(
-            pool.map(lambda made: _tail(made, updates // feeds.updates_of(made), size, seed, realizations), systems)
-        )
+        tails = list(pool.map(lambda s: _tail(s, updates // feeds.updates_of(s), size, seed, realizations), systems))
     settings = []
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
@@ -143,7 +141,8 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
     """99th percentile of the staleness of trained tokens."""
     from asyncsim.systems import _record, _summary
 
-    def count(length: int, realization: int, warm: int) -> np.ndarray:
+    def count(length: int, realization: int) -> np.ndarray:
+        warm = length // 2
         state = system.simulate(length, size, realization, seed, warm=warm)
         version, _, work, _ = _record.trained(state, TOKENS)
         stale = (state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version)[warm:].astype(np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import feeds, quantiles
+from asyncsim.base import feeds, quantiles, uncertainty
 from asyncsim.systems import _limits
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
@@ -38,16 +38,31 @@ def ramp(system: Settings, samples: int) -> int:
 
 
 def tail(
-    system: Any, batches: int, samples: int, count: Callable[[int, int, int], np.ndarray], realizations: int, most: int
+    system: Any, batches: int, samples: int, count: Callable[[int, int], np.ndarray], realizations: int, most: int
 ) -> quantiles.Tail:
-    """The 99th percentile of staleness of the steady state, see `quantiles.tail`, near a run of so many batches.
+    """The 99th percentile of staleness k: the least with F(k) >= 0.99, in realizations lengthened until it stands.
 
-    The rarest and oldest groups arrive last, so the first half of a realization is left out. Arguments: `count`, the
-    counts of stalenesses in so many batches, of a realization, without so many first ones; `most` samples together.
+    F(k), the mean over realizations of the share <= k, has a t interval, since realizations are independent; that of
+    the percentile has every k whose interval of F reaches 0.99 (Woodruff 1952). The rarest numbers come last, so short
+    runs give too little. Lengths are doubled until the intervals of two of them, or one without a width, hold the value
+    of the next; `count` leaves out first halves. Arguments: `count`, numbers of each staleness in so many batches of a
+    realization; `most` samples of all together.
     """
-    least = max(batches // 2, 2 * ramp(system, samples), 2)
+    before, length = list[quantiles.Tail](), max(batches // 2, 2 * ramp(system, samples), 2)
     most = max(batches, most // (realizations * system.groups_per_batch * samples))
-    return quantiles.tail(lambda b: [count(b, m, b // 2) for m in range(realizations)], least, most)
+    while True:
+        rows = [count(length, realization) for realization in range(realizations)]
+        table = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
+        shares = np.cumsum(table, axis=1) / table.sum(axis=1, keepdims=True)
+        found = [uncertainty.between(share) for share in shares.T] if realizations > 1 else []
+        half = np.array([quantiles.critical(0.05, each.freedom) * each.error for each in found] or 0.0)
+        value, low, high = (int(np.argmax(shares.mean(0) + way * half >= 0.99 * (1.0 - 1e-12))) for way in (0, 1, -1))
+        same = [each.low <= value <= each.high for each in before[-2:]]
+        stands = all(same) and (len(same) > 1 or (bool(same) and before[-1].low == before[-1].high))
+        before.append(quantiles.Tail(value, low, high, length, stands))
+        if stands or 2 * length > most:
+            return before[-1]
+        length *= 2
 
 
 def summary(system: Settings, state: State) -> dict[str, Any]:
