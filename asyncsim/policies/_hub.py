@@ -191,10 +191,11 @@ def named(name: str) -> None:
     if name in ("char", SMALL) or name.startswith(HUB) or path.exists():
         return
     beside = [each.name for each in path.parent.iterdir() if each.is_dir()] if path.parent.is_dir() else []
-    remedy = f"correct the path, or write {HUB}OWNER/NAME to get a model from the hub"
-    checks.require(
-        False, "model", name, "char, smollm2 or a folder that exists", checks.hint(path.name, beside, remedy)
-    )
+    alike = {each.lower(): each for each in [SMALL, *beside]}
+    close = checks.near(path.name, alike)
+    ask = f"did you mean {alike[close[0]]}? " if close else ""
+    remedy = f"{ask}correct the path, or write {HUB}OWNER/NAME to get a model from the hub"
+    raise checks.InputError("model", name, "char, smollm2 or a folder that exists", remedy)
 
 
 def check_folder(path: Path) -> None:
