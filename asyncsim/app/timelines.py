@@ -100,7 +100,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         )
     page.append(remark)
     if tail.low < tail.high or not tail.stands:
-        longer = "" if tail.stands else "; longer ones give more: raise --updates"
+        longer = "" if tail.stands else "; longer ones may give another: raise --updates"
         many = f"{REALIZATIONS} realizations of {tail.batches} batches{longer}"
         page.append(f"  99th percentile: with its 95 % interval, of groups in the second halves of {many}")
     # The mean by counting: groups outstanding at an install over groups trained between two.

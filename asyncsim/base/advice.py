@@ -166,6 +166,8 @@ class Advice:
             cells.append([*row, f"{each.slot_hours.mean():,.0f}"])
         table = aligned(cells)
         short = [] if all(each.mean("steady") == 1.0 for each in self.settings) else [_SHORT]
+        if not all(each.p99.stands for each in self.settings):
+            short.append("A percentile with 'about' still moves as the runs get longer: ask for more with --updates.")
         if knee.mean("dropped") >= RARE:
             longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
             short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")

@@ -40,7 +40,7 @@ class Tail(NamedTuple):
     """A quantile of whole numbers, its 95 percent interval, batches of each realization, whether longer ones agree.
 
     >>> str(Tail(16, 15, 17, 800, True)), str(Tail(4, 4, 4, 400, True)), str(Tail(9, 8, 9, 400, False))
-    ('16 [15, 17]', '4', 'at least 9 [8, 9]')
+    ('16 [15, 17]', '4', 'about 9 [8, 9]')
     """
 
     value: int
@@ -51,4 +51,4 @@ class Tail(NamedTuple):
 
     def __str__(self) -> str:
         reach = f" [{self.low}, {self.high}]" if self.low < self.high else ""
-        return f"{'' if self.stands else 'at least '}{self.value}{reach}"
+        return f"{'' if self.stands else 'about '}{self.value}{reach}"

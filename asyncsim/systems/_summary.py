@@ -60,8 +60,12 @@ def tail(
         same = [each.low <= value <= each.high for each in before[-2:]]
         stands = all(same) and (len(same) > 1 or (bool(same) and before[-1].low == before[-1].high))
         before.append(quantiles.Tail(value, low, high, length, stands))
-        if stands or 2 * length > most:
+        if stands:
             return before[-1]
+        if 2 * length > most:
+            # The interval says how far shorter realizations are from this.
+            values = [each.value for each in before[-3:]]
+            return before[-1]._replace(low=min(low, *values, high), high=max(low, *values, high))
         length *= 2
 
 
