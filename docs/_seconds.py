@@ -35,7 +35,7 @@ def at(result: Mapping[str, Any], limit: float, partial: bool = True) -> Mapping
 
 def oldest(setting: Mapping[str, Any]) -> float:
     """The staleness that one of a hundred trained tokens exceeds."""
-    return float(setting["p99"]["mean"])
+    return float(setting["p99"]["value"])
 
 
 def seconds(stat: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ def example(page: str, word: str) -> tuple[str, str]:
     return found[at][1], found[at + 1][1]
 
 
-PAGES = ["README.md", "docs/tutorial.md"]
+PAGES = ["README.md", "docs/tutorial.md", "docs/environments.md"]
 COMMANDS = [(page, text) for page in PAGES for language, text in blocks(ROOT / page) if language == "console"]
 EXAMPLES = {
     "comparison": ("README.md", "def rooted", "", ""),
@@ -52,6 +52,7 @@ EXAMPLES = {
     "alarm": ("docs/runs.md", "sim.predict(", "fixed(64)", "fixed(32)"),
     "boundary": ("docs/runs.md", "sim.boundary", "sgd(0.5)", "sgd(0.4)"),
     "telemetry": ("docs/diagnose.md", "ess_ratio", "[1.25, 1.19]", "[0.95, 0.99]"),
+    "environment": ("docs/environments.md", "from net import net", "(0, 8)", "(0, 7)"),
     "clock": ("docs/compare.md", "def arm", "smallest=5.0", "smallest=50.0"),
     "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
     "advantage": (
@@ -65,6 +66,16 @@ EXAMPLES = {
     "metric": ("docs/check-your-trainer.md", "def my_ess", "1 / (weight", "weight.mean() ** 2 / (weight"),
 }
 """Where an example stands, a word in it, and a change that has to change its output; comparisons take long."""
+
+
+@pytest.fixture(autouse=True)
+def own_files(tmp_path, monkeypatch):
+    """The current folder, with the files that the page on environments writes."""
+    found = blocks(ROOT / "docs" / "environments.md")
+    for name, word in (("lane", "class Lane"), ("net", "def net")):
+        (tmp_path / f"{name}.py").write_text(next(text for _, text in found if word in text), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
 
 
 @pytest.mark.usefixtures("forked_workers")

@@ -166,6 +166,7 @@ def compare(o: Options) -> int:
     """
     streams.load()
     from asyncsim import comparing
+    from asyncsim.base.answers import UNTOLD
 
     o.metric, o.tune = o.metric.replace("-", "_"), None if o.tune.lower() == "none" else o.tune
     # Options that `sim.compare` has under the same names.
@@ -187,7 +188,7 @@ def compare(o: Options) -> int:
     o.files.draw(answer)
     print(answer)
     o.files.say("plot: {}", "plot")
-    undecided = any(on.word_of(pair) == "undecided" for on in answer.tasks for pair in on.pairs)
+    undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)
     return o.files.status(3 if undecided else 0)
 
 

@@ -86,7 +86,8 @@ def shown(
         batches, _, samples = replayed.log.grid.shape
         plotting.plot(replayed.schedule(batches, samples, 1, 1, 0), plot)
     law = diagnosing.log_law(replayed.log, staleness)
-    return replayed.log.report() | {"law": law.row()}, f"{replayed.log.text()}\n{_law(law)}"
+    text = _law(law, "expected" if staleness else "predicted")
+    return replayed.log.report() | {"law": law.row()}, f"{replayed.log.text()}\n{text}"
 
 
 def _referred(path: Path, error: checks.InputError) -> checks.InputError:
@@ -101,7 +102,7 @@ def _referred(path: Path, error: checks.InputError) -> checks.InputError:
     return error
 
 
-def _law(finding: Finding) -> str:
+def _law(finding: Finding, word: str) -> str:
     """Which distribution the staleness follows, in three lines."""
     from asyncsim.diagnosing.findings import HARMLESS
 
@@ -109,8 +110,9 @@ def _law(finding: Finding) -> str:
     lines = [f"{finding.question}: {finding.verdict}{cause}", f"  {finding.sentence} [{finding.claim}]"]
     if finding.measured is not None:
         fit = "" if finding.p is None else f"; p {finding.p:.2g}"
-        against = "" if finding.predicted is None else f"; predicted {finding.predicted[0]:.4g}"
-        lines.append(f"  mean {finding.measured:.4g}, interval {finding.low:.4g} to {finding.high:.4g}{against}{fit}")
+        against = "" if finding.predicted is None else f"; {word} {finding.predicted[0]:.4g}"
+        reach = f"95 % interval {finding.low:.4g} to {finding.high:.4g}"
+        lines.append(f"  mean {finding.measured:.4g} {finding.unit}; {reach}{against}{fit}")
     return "\n".join([*lines, *([f"  {finding.action}"] if finding.action != HARMLESS else [])])
 
 

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim import claims
 from asyncsim.app import streams
-from asyncsim.base import checks, feeds, records
+from asyncsim.base import checks, feeds, quantiles, records
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
+
+REALIZATIONS, SAMPLES = 8, 1 << 20
+"""Realizations behind the 99th percentile, and how many samples they have at most together."""
 
 
 def header(system: System, samples: int, seed: int) -> dict[str, Any]:
@@ -42,6 +45,12 @@ def timeline(
         summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches, samples))
     else:
         summary = system.summary(batches, samples, seed)
+
+    def count(length: int, realization: int) -> Any:
+        return system.simulate(length, samples, realization, seed, record=False, warm=length // 2).histogram
+
+    many = REALIZATIONS if system.random else 1
+    summary["staleness"]["p99"] = _summary.tail(system, batches, samples, count, many, SAMPLES)._asdict()
     about = system.describe_at(samples)
     predicted = claims.predicted_staleness(about, samples).row()
     result = {"system": about | {"seed": seed}, **summary, "predicted": predicted}
@@ -61,7 +70,8 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
     rows = [("mean", f"{stale['mean']:.4g}", expected if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))
-    rows.append(("99th percentile", f"{_p99(stale['pmf'])}", f"{_p99(law['pmf'])}" if law["pmf"] else ""))
+    tail = quantiles.Tail(**stale["p99"])
+    rows.append(("99th percentile", str(tail), f"{_p99(law['pmf'])}" if law["pmf"] else ""))
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
     rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
@@ -88,6 +98,11 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             f"  too short for the prediction for the steady state: the start alone takes {result['ramp_batches']} "
             f"batches; use --updates {enough} or more"
         )
+    page.append(remark)
+    if tail.low < tail.high or not tail.stands:
+        longer = "" if tail.stands else "; longer ones may give another: raise --updates"
+        many = f"{REALIZATIONS} realizations of {tail.batches} batches{longer}"
+        page.append(f"  99th percentile: with its 95 % interval, of groups in the second halves of {many}")
     # The mean by counting: groups outstanding at an install over groups trained between two.
     r, settings = result, result["system"]
     trained = settings["groups_per_batch"] * settings["batches_per_publish"]
@@ -110,7 +125,6 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     busy = (f"{each['used']} of {each['named']} {kind} used{by}, busy {each['busy']:.1%}" for by, each in slots)
     return [
         *page,
-        remark,
         f"  identity: {counted}{less}",
         f"parts: in flight {r['in_flight']:.4g}, in queue {r['in_queue']:.4g}; of tokens {r['token_staleness']:.4g}, "
         f"of last tokens {r['newest']:.4g}",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base.answers import aligned
-from asyncsim.base.quantiles import critical
+from asyncsim.base.quantiles import Tail, critical
 from asyncsim.base.records import plain
 from asyncsim.base.uncertainty import between
 
@@ -42,9 +42,9 @@ class Setting:
     """One setting that was simulated: what differs, and numbers of each realization `[M]` by name.
 
     `limit` in the trainer's own unit; `seconds` an update; `tokens` trained a second; `idle` share of the named slots,
-    `waiting` share of time in which the trainer has no batch; `staleness` and `p99` of a trained token in versions;
+    `waiting` share of time in which the trainer has no batch; `staleness` of a trained token in versions;
     `dropped` share of groups; `kept_length`, mean length of trained over generated responses; `steady`, 1 where the
-    run was long enough.
+    run was long enough. `p99`, the 99th percentile of staleness over trained tokens.
     """
 
     limit: float
@@ -52,10 +52,15 @@ class Setting:
     slots: int
     partial: bool
     numbers: Mapping[str, np.ndarray]
+    p99: Tail
 
     def mean(self, name: str) -> float:
         """Mean over realizations."""
         return float(self.numbers[name].mean())
+
+    def interval(self, name: str) -> tuple[float, float, float]:
+        """Mean, or 99th percentile, with its interval."""
+        return self.p99[:3] if name == "p99" else mean_interval({**self.numbers, "slot_hours": self.slot_hours}[name])
 
     @property
     def slot_hours(self) -> np.ndarray:
@@ -64,8 +69,9 @@ class Setting:
 
     def row(self) -> dict[str, Any]:
         """The JSON object: means with their intervals."""
-        each = {**self.numbers, "slot_hours": self.slot_hours}
-        own = {name: dict(zip(("mean", "low", "high"), mean_interval(x), strict=True)) for name, x in each.items()}
+        each = (*self.numbers, "slot_hours")
+        own = {name: dict(zip(("mean", "low", "high"), self.interval(name), strict=True)) for name in each}
+        own["p99"] = self.p99._asdict()
         names = ("limit", "machines", "slots", "partial")
         return {**{name: getattr(self, name) for name in names}, **own}
 
@@ -130,7 +136,7 @@ class Advice:
         return (
             f"Set {self.knob} to {knee.limit:g} (95 % interval {low:g} to {high:g}): {mean:.4g} s [{least:.4g}, "
             f"{most:.4g}] an update, within {self.share:.0%} of the fastest limit tried, at a mean staleness of "
-            f"{knee.mean('staleness'):.2g} versions per token, 99th percentile {knee.mean('p99'):.2g}."
+            f"{knee.mean('staleness'):.2g} versions per token, 99th percentile {knee.p99}."
         )
 
     def gains(self) -> list[str]:
@@ -156,10 +162,12 @@ class Advice:
             reach = f" +-{max(mean - low, high - mean):.1g}" if high > low else ""
             row = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
             row += ["on" if each.partial else "off", f"{mean:.4g}{reach}", f"{each.mean('tokens'):.4g}"]
-            row += [f"{each.mean('idle'):.0%}", f"{each.mean('staleness'):.2f}", f"{each.mean('p99'):.2g}"]
+            row += [f"{each.mean('idle'):.0%}", f"{each.mean('staleness'):.2f}", str(each.p99)]
             cells.append([*row, f"{each.slot_hours.mean():,.0f}"])
         table = aligned(cells)
         short = [] if all(each.mean("steady") == 1.0 for each in self.settings) else [_SHORT]
+        if not all(each.p99.stands for each in self.settings):
+            short.append("A percentile with 'about' still moves as the runs get longer: ask for more with --updates.")
         if knee.mean("dropped") >= RARE:
             longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
             short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
@@ -182,7 +190,7 @@ class Advice:
 _KEY = (
     "*: the knee of each kind of rollouts and number of machines; idle: share of all slots that write nothing; stale, "
     "p99: mean and 99th percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 "
-    "updates; +- is the 95 % interval over realizations."
+    "updates; +- and [] are 95 % intervals over realizations."
 )
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
 

@@ -21,13 +21,18 @@ UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
 PAIRED = 1.05
 """Ratio of variances from which on pairing gained something."""
 OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
-OF_ARM = ("name", "replicates", "mean", "low", "high", "end", "end_error", "start", "diverged", "never", "short")
+OF_ARM = (
+    *("name", "replicates", "mean", "low", "high", "end", "end_error", "start"),
+    *("diverged", "never", "short", "lacking"),
+)
 OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
 OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
 """Fields of the JSON object."""
 UNCOUNTED = "seconds are not counted here"
 """How a note begins where arms are not equally fast and a reading counts updates."""
 SAME_TASK = "not distinguishable on this task"
+UNTOLD = "cannot tell"
+"""The word of a pair whose numbers allow none."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,12 @@ class Pair:
     pairing: float
     ratio: tuple[float, float, float] | None = None
     """Mean of the arm's numbers over that of the base's, with its interval, of seconds or cost until a target."""
+    why: str = ""
+    """Why the word is "cannot tell", and the remedy."""
 
     @property
     def word(self) -> str:
-        """Better, worse, equal or undecided."""
+        """Better, worse, equal, undecided or "cannot tell"."""
         return self.looks[-1].word
 
     @property
@@ -100,6 +107,7 @@ class Pair:
             "equal": f"{self.arm} equals {self.base}",
         }.get(word, f"{self.arm}, {self.base}: {word}")
         numbers = f"difference {last.difference:+.3g} [{last.low:+.3g}, {last.high:+.3g}]"
+        numbers = numbers if word != UNTOLD else f"difference {last.difference:+.3g}, without an interval"
         low, high, apart = last.seen
         if (low, high) != (last.low, last.high):
             but = f"{apart} " if word == "undecided" != apart else ""
@@ -138,7 +146,8 @@ class Arm:
     """Replicates that never reach the target, and count as the end of the axis; `short` ones end before the horizon."""
     short: int = 0
     why: str = ""
-    """When and why replicates of the first run that lost some diverged."""
+    """When and why replicates of the first run that lost some diverged; `lacking` of the replicates have no value."""
+    lacking: int = 0
 
 
 @dataclass(frozen=True)
@@ -170,7 +179,7 @@ class OnTask:
 
         It is asked only of differences in units of the metric, and where no pair is better or worse.
         """
-        if not self.in_metric or any(pair.word in ("better", "worse") for pair in self.pairs):
+        if not self.in_metric or any(pair.word in ("better", "worse", UNTOLD) for pair in self.pairs):
             return ""
         ends = [(arm.end, 2.0 * arm.end_error) for arm in self.arms]
         if all(abs(end - self.optimum) + slack < self.smallest for end, slack in ends):
@@ -261,7 +270,8 @@ class Answer:
         for on in self.tasks:
             clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
             lines.append(f"{on.name}{clock}")
-            lines += [f"  {pair.sentence(on.word_of(pair), where)}" for pair in on.pairs]
+            for pair in on.pairs:
+                lines += [f"  {pair.sentence(on.word_of(pair), where)}", *([f"    {pair.why}"] if pair.why else [])]
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try a harder task" if on.blind else "") if line]
             lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
         return "\n".join(lines)
@@ -276,6 +286,7 @@ class Answer:
         if arm.never:
             most = f"{on.bounds[1]:.6g} {self.unit}"
             lost += f", {arm.never} of {arm.replicates} never reach the target within {most} and count as that"
+        lost += f", {arm.lacking} of {arm.replicates} have no value" if arm.lacking else ""
         if arm.short:
             lost += f", {arm.short} of {arm.replicates} end before that and keep their last value: raise updates"
         if arm.tuned.knob:

@@ -1,6 +1,7 @@
-"""Quantiles of the t distribution, and how many standard errors an interval reaches."""
+"""Quantiles of the t distribution, how many standard errors an interval reaches, tails."""
 
 import math
+from typing import NamedTuple
 
 from scipy import special
 
@@ -33,3 +34,21 @@ def critical(false_fail: float, freedom: float = math.inf, sides: int = 2) -> fl
     checks.one_of("sides", sides, (1, 2), "test against one side or both")
     # The lower tail keeps its precision at levels where 1 - false_fail rounds to 1.
     return -quantile(checks.real("false_fail", false_fail, "give a rate in (0, 1)", 0.0, 1.0) / sides, freedom)
+
+
+class Tail(NamedTuple):
+    """A quantile of whole numbers, its 95 percent interval, batches of each realization, whether longer ones agree.
+
+    >>> str(Tail(16, 15, 17, 800, True)), str(Tail(4, 4, 4, 400, True)), str(Tail(9, 8, 9, 400, False))
+    ('16 [15, 17]', '4', 'about 9 [8, 9]')
+    """
+
+    value: int
+    low: int
+    high: int
+    batches: int
+    stands: bool
+
+    def __str__(self) -> str:
+        reach = f" [{self.low}, {self.high}]" if self.low < self.high else ""
+        return f"{'' if self.stands else 'about '}{self.value}{reach}"

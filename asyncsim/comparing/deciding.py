@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from asyncsim.base import calls, checks, notation, uncertainty
-from asyncsim.base.answers import Answer, Arm, Look, OnTask, Pair, Tuned, summarized
+from asyncsim.base.answers import UNTOLD, Answer, Arm, Look, OnTask, Pair, Tuned, summarized
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.records import Estimate
@@ -30,6 +30,9 @@ from asyncsim.running.spreading import Site
 
 FIRST = 64
 """Replicates of the first look; every further look doubles them."""
+FEWEST = 5
+"""Pairs with two numbers from which a difference is printed."""
+FREE = (-math.inf, math.inf)
 
 
 @calls.named
@@ -89,8 +92,9 @@ def compare(
 
     Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`. Raises `InputError` for
     arms that differ in nothing or do not pair, a metric that an arm lacks, or smallest = 0. Also for a best value
-    at the edge of its grid after three extensions, or a mean of heavy tails. Assumes independent replicates; where
-    schedules are random each replicate has a realization of its own. Planned looks assume that an event which no
+    at the edge of its grid after three extensions. Where an arm's mean has heavy tails, or some of its replicates have
+    no value, the word is "cannot tell", with the reason. Assumes independent replicates; where schedules are random
+    each replicate has a realization of its own. Planned looks assume that an event which no
     replicate shows strikes one arm, and where nothing bounds the metric that it is no larger than the answer says.
     Source: this package; the intervals' own in `comparing.intervals`.
 
@@ -196,7 +200,8 @@ class Question:
         site = site or Site(1)
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
         with Progress("replicates", total, progress) as shown:
-            site.hears = lambda share: shown.beat(f"tuning, {share:.0%} of the updates under way")
+            first = "pilot" if self.tuned is None else "tuning"
+            site.hears = lambda share: shown.beat(f"{first}, {share:.0%} of the updates under way")
             best = self._tune(specs, site)
             ready = {name: set_knob(specs[name], arm.knob, arm.chosen, FIRST) for name, arm in best.items() if arm.knob}
             site.hears = lambda share: shown.beat(f"comparing, {share:.0%} of the updates under way")
@@ -208,7 +213,7 @@ class Question:
 
             def pilot(spec: Spec) -> Generator[Spec, Trace, Tuned]:
                 trace = yield spread(spec.replace(replicates=PILOT))
-                return Tuned("", math.nan, pilot=self.reading.of_arm(spec).numbers(trace))
+                return Tuned("", math.nan, pilot=self.reading.of_arm(spec).numbers(trace, lacking=True))
 
             pilots = [pilot(spec) for spec in specs.values()]
             return dict(zip(specs, _side_by_side(pilots, seed, site), strict=True))
@@ -226,7 +231,7 @@ class Question:
         seen = {name: Seen() for name in specs}
         base, *others = specs
         looks: dict[str, list[Look]] = {name: [] for name in others}
-        task, kind = specs[base].fitted_task, ""
+        task, why = specs[base].fitted_task, dict.fromkeys(others, "")
         look, going, done = 1, others, 0
         while True:
             count = (FIRST << (look - 1)) - done
@@ -237,13 +242,14 @@ class Question:
                 seen[name].add(trace, self.reading.of_arm(specs[name]))
                 shown.add(count)
             bounds = self.reading.bounds(trace, task)
-            kind = kind or self._kind([best[name].pilot for name in specs], bounds)
+            kind = self._kind(bounds)
             for name in going:
-                numbers = seen[name].numbers, seen[base].numbers
+                a, b = _known(seen[name].numbers, seen[base].numbers)
                 exact = self.exact({base: specs[base], name: specs[name]})
-                looks[name].append(self._look(*numbers, kind, bounds, len(others), exact))
-            saved = {name: _saved(seen[name].numbers, seen[base].numbers) for name in others}
-            pairs = tuple(Pair(name, base, tuple(series), saved[name]) for name, series in looks.items())
+                why[name] = self._why({arm: (best[arm].pilot, seen[arm].numbers) for arm in (name, base)}, bounds)
+                looks[name].append(self._look(a, b, "" if why[name] else kind, bounds, len(others), exact))
+            saved = {name: _saved(*_known(seen[name].numbers, seen[base].numbers)) for name in others}
+            pairs = tuple(Pair(name, base, tuple(k), saved[name], why=why[name]) for name, k in looks.items())
             most = bounds[1] if self.reading.until else math.inf
             arms = tuple(seen[name].arm(name, best[name], most) for name in specs)
             optimum = task.optimum if self.reading.metric in RETURNS else math.nan
@@ -257,7 +263,7 @@ class Question:
             look = min(self._next(look, each) for each in last)
 
     def _ratio(self, pair: Pair, seen: Mapping[str, Seen], on: OnTask) -> Pair:
-        if not self.reading.clocked or not self.reading.until or self.statistic != "mean":
+        if not self.reading.clocked or not self.reading.until or self.statistic != "mean" or pair.why:
             return pair
         numbers, level = (seen[pair.arm].numbers, seen[pair.base].numbers), self.error / len(on.pairs)
         return replace(pair, ratio=intervals.ratio(on.interval, *numbers, on.bounds, self.looks, level))
@@ -268,7 +274,23 @@ class Question:
         wanted = max(-low, high, self.smallest)
         return next((k for k in range(look + 1, self.looks) if moved * 2.0 ** (look - k) < wanted), self.looks)
 
-    def _kind(self, pilots: Sequence[np.ndarray], bounds: tuple[float, float]) -> str:
+    def _why(self, arms: Mapping[str, tuple[np.ndarray, np.ndarray]], bounds: tuple[float, float]) -> str:
+        """Why no word can be given of these arms, each with pilot and numbers, and the remedy; "" where one can.
+
+        Tails are judged by the pilots, before any number that a word rests on is seen.
+        """
+        plain = self.statistic == "mean" and self.interval == "auto" and self._kind(bounds) == "planned"
+        for name, (pilot, numbers) in arms.items():
+            empty = int(np.isnan(numbers).sum())
+            if empty:
+                known = f"{empty} of {len(numbers)} replicates of {name} have no {self.reading.metric}"
+                return f"{known}, and the others are a selection; take a metric that every replicate has"
+            if plain and not math.isfinite(bounds[1] - bounds[0]) and intervals.heavy(pilot[~np.isnan(pilot)]):
+                tail = f"heavy tails: one of {len(pilot)} pilot replicates of {name} holds most of their variance"
+                return f"{tail}, so no interval of a mean holds; take the statistic median, iqm or improvement"
+        return ""
+
+    def _kind(self, bounds: tuple[float, float]) -> str:
         """The interval that is used, chosen before any number that it judges is seen."""
         if self.statistic != "mean":
             return intervals.OWN[self.statistic]
@@ -281,9 +303,6 @@ class Question:
         event = self.reading.over in ("reached", "collapse")
         if event or (bounded and intervals.betting_decides(bounds, self.most, self.smallest)):
             return "betting"
-        light = bounded or not any(map(intervals.heavy, pilots))
-        bound = "median, iqm or improvement for heavy tails (one replicate holds most of the variance)"
-        checks.require(light, "statistic", "mean", bound, "give statistic='median'")
         return "planned"
 
     def _look(
@@ -294,7 +313,11 @@ class Question:
             # A probability to win: more of it is better, whatever is read.
             numbers, base, sign = sign * numbers, sign * base, 1.0
         kind = "exact" if exact and kind == "planned" else kind
+        if len(numbers) < FEWEST:
+            return Look(len(numbers), math.nan, *FREE, UNTOLD, (*FREE, UNTOLD), (0.0, 0.0))
         value, ends, seen, event = intervals.difference(self.statistic, kind, numbers, base, bounds, self.looks, level)
+        if not kind:
+            return Look(len(numbers), value, *FREE, UNTOLD, (*FREE, UNTOLD), (0.0, 0.0))
         word, apart = (_word(*each, self.smallest, sign) for each in (ends, seen))
         chance = -math.log(intervals.MISSED * level) / len(numbers)
         return Look(len(numbers), value, *ends, word, (*seen, apart), (chance, event))
@@ -328,10 +351,10 @@ class Seen:
 
     def add(self, trace: Trace, reading: Reading) -> None:
         """The replicates of one more run."""
-        curve = course(trace, reading.metric)
-        self.parts.append(reading.of(curve, trace))
+        curve = course(trace, reading.metric, lacking=True)
+        self.parts.append(reading.numbers(trace, lacking=True))
         self.places, drawn = reading.drawn(curve, trace)
-        self.curves.append(drawn)
+        self.curves.append(drawn[:, ~np.isnan(drawn).any(0)])
         self.short += int((reading.places(trace)[-1] < (reading.horizon or 0.0)).sum()) if reading.clocked else 0
         self.diverged += int((trace.diverged >= 0).sum())
         self.why = self.why or trace.why_diverged()
@@ -345,15 +368,16 @@ class Seen:
         """The summary of all replicates; one that never reaches its target has the number `most`."""
         curve = np.concatenate(self.curves, axis=1)
         ends, numbers = ending(curve), summarized(self.numbers, None)
+        freedom = max(1, len(ends) - 1)
         with np.errstate(over="ignore", invalid="ignore"):
-            half = uncertainty.critical(0.05, len(ends) - 1) * curve.std(1, ddof=1) / math.sqrt(len(ends))
+            half = uncertainty.critical(0.05, freedom) * curve.std(1, ddof=len(ends) > 1) / math.sqrt(len(ends))
         return Arm(
             name=name,
             tuned=tuned,
             replicates=len(self.numbers),
-            mean=float(self.numbers.mean()),
+            mean=numbers["mean"],
             end=float(ends.mean()),
-            end_error=float(ends.std(ddof=1) / math.sqrt(len(ends))),
+            end_error=float(ends.std(ddof=len(ends) > 1) / math.sqrt(len(ends))),
             start=float(curve[0].mean()),
             diverged=self.diverged,
             curve=curve.mean(1),
@@ -363,12 +387,20 @@ class Seen:
             high=numbers["high"],
             never=int((self.numbers >= most).sum()),
             short=self.short,
+            lacking=int(np.isnan(self.numbers).sum()),
         )
+
+
+def _known(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs of which both have a number."""
+    both = ~np.isnan(a) & ~np.isnan(b[: len(a)])
+    return a[both], b[: len(a)][both]
 
 
 def _saved(a: np.ndarray, b: np.ndarray) -> float:
     """How many times larger the variance of the difference would be without common draws."""
-    b = b[: len(a)]
+    if len(a) < FEWEST:
+        return 1.0
     apart, together = float(a.var(ddof=1) + b.var(ddof=1)), float((a - b).var(ddof=1))
     return apart / together if together > 0.0 else math.inf
 

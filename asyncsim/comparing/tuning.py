@@ -89,7 +89,7 @@ def tune(
     beside = tuple(math.sqrt(best * values[at + way]) for way in (-1, 1))
     scores |= yield from _scores(spec, knob, beside, reading)
     values = sorted(scores)
-    means = {v: float(scores[v].mean()) for v in values}
+    means = {v: _mean(scores[v], reading) for v in values}
     best = max(values[1:-1], key=lambda v: reading.orientation * means[v])
     as_good = [v for v in values[1:-1] if reading.orientation * (means[best] - means[v]) <= smallest / 4.0]
     chosen, flat = as_good[0], as_good[-1] / as_good[0]
@@ -101,7 +101,7 @@ def _scores(
     spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading
 ) -> Generator[Spec, Trace, dict[float, np.ndarray]]:
     tried = set_knob(spec, knob, tuple(float(v) for v in np.repeat(grid, PILOT)), len(grid) * PILOT)
-    numbers = reading.numbers((yield spread(tried))).reshape(len(grid), PILOT)
+    numbers = reading.numbers((yield spread(tried)), lacking=True).reshape(len(grid), PILOT)
     return {float(value): row for value, row in zip(grid, numbers, strict=True)}
 
 
@@ -112,7 +112,14 @@ def spread(spec: Spec) -> Spec:
     return spec.replace(realizations=spec.replicates) if random else spec
 
 
+def _mean(numbers: np.ndarray, reading: Reading) -> float:
+    """Mean of the replicates that have a value, the worst number where none has."""
+    known = numbers[~np.isnan(numbers)]
+    return float(known.mean()) if len(known) else -reading.orientation * math.inf
+
+
 def _error(numbers: np.ndarray) -> float:
+    numbers = numbers[~np.isnan(numbers)]
     # Replicates that diverge have numbers whose squares overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         return float(numbers.std(ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else math.inf
@@ -120,7 +127,7 @@ def _error(numbers: np.ndarray) -> float:
 
 def _best(scores: Mapping[float, np.ndarray], reading: Reading, slack: float, errors: float) -> float:
     """The best value, or an inner one as good within the slack or so many standard errors."""
-    good = {value: reading.orientation * float(numbers.mean()) for value, numbers in scores.items()}
+    good = {value: reading.orientation * _mean(numbers, reading) for value, numbers in scores.items()}
     best = max(good, key=lambda value: good[value])
     inner = sorted(good)[1:-1]
     if best in inner or not inner:

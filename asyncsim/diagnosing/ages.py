@@ -105,20 +105,22 @@ def _expected(
     law = next((law for law in laws if law.name == name), None)
     chance = 0.0 if law is None else p[name]
     claim = law.claim if law is not None else best.claim if best is not None else "systems/mean-staleness-identity"
-    goal = law.number if law is not None else float("nan")
-    if number and law is not None:
-        goal = float(number)
-        if abs(law.number - goal) > 1e-9 and (name != "geometric" or abs(law.number - goal) > 0.5):
-            chance = 0.0
+    goal = float(number) if number else law.number if law is not None else None
+    apart = abs(law.number - goal) if law is not None and goal is not None else 0.0
+    if apart > (0.5 if name == "geometric" else 1e-9):
+        chance = 0.0
     seen = "no named distribution" if best is None else f"{best.name} of mean {best.number:.3g}"
+    # Of a distribution that cannot be that of these samples no mean is predicted, unless the user states it.
+    none = "" if goal is not None else f" No mean is predicted: {expected} cannot be fitted to these samples."
     return Draft(
         QUESTION, claim,
         Saying(f"{name} staleness", f"Staleness follows the expected {expected}."),
         Saying(
-            f"{'mixed' if best is None else best.name} staleness", f"Staleness is not {expected}: it follows {seen}.",
+            f"{'mixed' if best is None else best.name} staleness",
+            f"Staleness is not {expected}: it follows {seen}.{none}",
             "Check admission, publish interval and the stamp's offset.",
         ),
-        chance, measured, (goal, goal), "versions",
+        chance, measured, None if goal is None else (goal, goal), "versions",
     )  # fmt: skip
 
 

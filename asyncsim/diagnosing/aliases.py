@@ -5,6 +5,8 @@ A quantity that is truncated, clamped or otherwise changed before it is averaged
 prediction for the plain one holds for it. The names themselves stand in `names.txt`.
 """
 
+import difflib
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import cache, partial
@@ -12,6 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 UNVERIFIED = "not verified"
+GUESSED = "a whole that is not known, so only its range is checked"
+"""Scope of a column that is a share by its name alone."""
+SHARE = re.compile(
+    r"(frac(tion)?|share|(idle|busy|partial|overlap|success|(clip|mask|dropp?|reject|abort|accept|discard|truncat|wast)\w*)"
+    r"_(ratio|rate))(/(mean|avg))?$"
+)
+"""Names of parts of a whole: a ratio alone may be one of probabilities."""
 FURTHEST, OLDEST = 64, 256
 """Largest lag of a cosine, and largest staleness of a mean, that have a name."""
 COSINES = ("gradient_cosine", "cosine", "rl/grad_cosine_lag")
@@ -79,6 +88,21 @@ def reason(column: str) -> str | None:
     ('seconds of a part of the step', 'against the reference policy', None)
     """
     return next((each.scope for each in STEPS if each.quantity == "-" and _is(each, plain(column))), None)
+
+
+def near(column: str) -> list[str]:
+    """Known columns that are spelled alike, in whole or behind their last slash.
+
+    >>> near("idle_ratio"), near("kl_k33"), near("loss/mean")
+    (['trainer/idle_ratio', 'rollouter/idle_ratio'], ['kl_k3'], [])
+    """
+    known = list(dict.fromkeys(each.column for each in [*STEPS, *TOKENS] if not each.column.endswith("*")))
+    found = difflib.get_close_matches(plain(column), known, n=2, cutoff=0.8)
+    ends = [name.rpartition("/")[2] for name in known]
+    close = difflib.get_close_matches(
+        column.rpartition("/")[2], {*ends} - {"mean", "avg", "max", "min"}, n=2, cutoff=0.8
+    )
+    return [*found, *(name for name, end in zip(known, ends, strict=True) if end in close and name not in found)][:2]
 
 
 def plain(column: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -232,13 +232,17 @@ def log_law(log: Log, staleness: str | int | None = None) -> Finding:
     """
     expected = expected_law(staleness)
     used = log.samples["trained"]
-    head = log.samples["head"][used]
+    head, token = log.samples["head"][used], "first"
     if not np.isfinite(head).any():
-        head = log.samples["newest"][used]
+        head, token = log.samples["newest"][used], "last"
     unknown = int((~np.isfinite(head)).sum())
     if unknown:
         text = f"The staleness of {unknown} of {len(head)} trained samples is not known."
         draft = missing(ages.QUESTION, IDENTITY, text, "Log start_version of every sample.")
     else:
-        draft = ages.followed(ages.after_warm_up(log.samples["batch"][used], head.astype(np.int64)), expected)
+        batch = log.samples["batch"][used]
+        found = ages.after_warm_up(batch, head.astype(np.int64))
+        warm = int(batch.max()) + 1 - found.steps
+        of = f"versions, of the {token} tokens of {len(found.row)} samples"
+        draft = replace(ages.followed(found, expected), unit=f"{of}, without the {warm} batches of the warm-up")
     return settle([draft])[0]

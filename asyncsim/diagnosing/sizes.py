@@ -234,6 +234,8 @@ POSITIVE = {
 }  # fmt: skip
 """Quantities that are never below 0."""
 
+COSINES = {"cosine_1": "the cosine of consecutive gradients", "half_cosine": "the cosine of two half-batches"}
+
 
 class Order(NamedTuple):
     """An inequality that holds at every step: `larger` less `smaller` is never below 0."""
@@ -267,6 +269,8 @@ ORDERS = (
           "mean staleness exceeds the largest", "Take both from the same samples."),
     Order(("staleness_mean", "staleness_min"), lambda m, low: m - low, "staleness out of order", BY_DEFINITION,
           "mean staleness is below the least", "Take both from the same samples."),
+    *(Order((name,), lambda x: 1.0 - np.abs(x), "cosine out of range", BY_DEFINITION, f"{words} is outside of [-1, 1]",
+            "Divide by both norms, of the same parameters.") for name, words in COSINES.items()),
     *(Order((name,), lambda x: x, "negative size", BY_DEFINITION, f"{words} is below 0",
             "Check its sign, and what it is an average of.") for name, words in POSITIVE.items()),
 )  # fmt: skip

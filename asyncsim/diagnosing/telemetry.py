@@ -4,7 +4,6 @@ Axes: `U` logged steps, `K` tokens.
 """
 
 import csv
-import difflib
 import gzip
 import itertools
 from collections.abc import Iterable, Mapping
@@ -138,7 +137,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -
     of_tokens = bool({"sampler", "trainer"} & set(known))
     table = table if of_tokens else aliases.steps()
     head, first = Header({}, {}, {}, of_tokens, bare), dict[str, str]()
-    refused, spelled = head.refused, [each.column for each in [*aliases.STEPS, *aliases.TOKENS]]
+    refused = head.refused
     rank = {each.column: place for place, each in enumerate(aliases.STEPS) if each.quantity in CHOSEN}
     for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
         metric = bare[name]
@@ -148,7 +147,13 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -
         elif meaning is None and (why := aliases.reason(metric)):
             refused[metric] = why
         elif meaning is None:
-            head.unknown[metric] = difflib.get_close_matches(aliases.plain(metric), spelled, n=2, cutoff=0.8)
+            alike = aliases.near(metric)
+            if of_tokens or not aliases.SHARE.search(aliases.plain(metric)):
+                head.unknown[metric] = alike
+                continue
+            also = f" (near {' or '.join(alike)})" if alike else ""
+            first[f"share named {metric}"] = name
+            head.used[name] = f"share named {metric}", f"{aliases.GUESSED}{also}"
         elif meaning[0] not in first:
             first[meaning[0]], head.used[name] = name, meaning
         elif meaning[0] in CHOSEN or first[meaning[0]] in given:
@@ -251,7 +256,9 @@ def _listed(name: str, column: Any) -> Any:
 
 def _refuse_words(path: Path, cells: Mapping[str, Any], head: Header) -> None:
     """A cell of a .csv file that holds nan, NULL or n/a reads as empty: find and refuse it, except behind the mask."""
+    guessed = {name for name, (_, scope) in head.used.items() if scope.startswith(aliases.GUESSED)}
     empty = [name for name, column in cells.items() if isinstance(column, list) and None in column]
+    empty = [name for name in empty if name not in guessed]
     if not empty or ".csv" not in path.suffixes:
         return
     mask = next((name for name, (quantity, _) in head.used.items() if quantity == "mask"), "")
@@ -296,7 +303,9 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
 
 def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) -> dict[str, np.ndarray]:
     """Quantities of a table with a row a step; W&B's rows that logged nothing of what is used are left out."""
-    found = {quantity: _numbers(names[quantity], column) for quantity, column in cells.items()}
+    # What is a share by its name alone may hold anything.
+    free = {quantity: np.full(rows, quantity.startswith("share named ")) for quantity in cells}
+    found = {quantity: _numbers(names[quantity], column, None, free[quantity]) for quantity, column in cells.items()}
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
     if "step" not in found:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base.advice import mean_interval
 from asyncsim.plotting import _style
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def draw_advice(advice: Advice) -> Figure:
     left.set_ylim(top=left.get_ylim()[1] * (1.08 + 0.09 * len(curves)))
     left.legend(loc="upper right")
     left.set(ylabel="seconds an update", title=f"a  {knee.mean('seconds'):.4g} s an update at the knee")
-    stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.mean('p99'):.2g}"
+    stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
     right.set(ylabel="staleness of trained tokens (versions)", title=f"b  mean {stale} at the knee")
     figure.suptitle(
         f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
@@ -57,7 +56,7 @@ def draw_advice(advice: Advice) -> Figure:
 
 
 def _line(ax: Axes, rows: list[Setting], limits: list[float], name: str, color: str, label: str, **more: Any) -> None:
-    mean, low, high = np.array([mean_interval(each.numbers[name]) for each in rows]).T
+    mean, low, high = np.array([each.interval(name) for each in rows]).T
     # Neither seconds nor staleness is below 0.
     reach = np.stack([mean - np.maximum(low, 0.0), high - mean])
     marks = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, **more}

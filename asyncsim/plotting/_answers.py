@@ -268,7 +268,8 @@ def _draw_along(answer: Answer) -> Figure:
             _errorbars(left, table, name, number, short(arm.name))
             if number:
                 looks = [on.pairs[number - 1].last for on in own]
-                table = [{name: at, **vars(k), "mean": (k.low + k.high) / 2} for at, k in zip(x, looks, strict=True)]
+                middle = [(k.low + k.high) / 2 if math.isfinite(k.high - k.low) else k.difference for k in looks]
+                table = [{name: at, **vars(k), "mean": m} for at, k, m in zip(x, looks, middle, strict=True)]
                 _errorbars(right, table, name, number, f"{short(arm.name)} less {short(base)}")
         right.axhspan(-answer.smallest, answer.smallest, color=_style.COLORS["effect"], zorder=0)
         right.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)

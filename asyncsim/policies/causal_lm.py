@@ -395,8 +395,8 @@ def causal_lm(
     model: str = handed_on(
         "char",
         '"char" (a transformer of 0.9 million weights, pretrained once on two-digit addition and kept on disk), '
-        '"smollm2" (SmolLM2-135M-Instruct, whose 4-bit weights are made float32), or the folder or hub name of a model '
-        "for `transformers`",
+        '"smollm2" (SmolLM2-135M-Instruct, whose 4-bit weights are made float32), or the folder of a model for '
+        "`transformers`, or hub:OWNER/NAME",
     ),
     temperature: float = _TEMPERATURE,
     top_p: float = _TOP_P,
@@ -472,6 +472,9 @@ def causal_lm(
     remedy = "name a model, as 'char' or 'smollm2', or the folder of one"
     model = os.fspath(model) if isinstance(model, os.PathLike) else model
     checks.require(isinstance(model, str) and bool(model), "model", model, "a name or a folder", remedy)
+    from asyncsim.policies import _hub
+
+    _hub.named(model)
     for name, value in (("train_layers", train_layers), ("micro_batch", micro_batch)):
         if value is not None:
             checks.integer(name, value, 1, "leave it out for all", checks.LARGEST)

@@ -12,7 +12,7 @@ from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_versions as versions
 from asyncsim.schedules._log_cells import MISSING, Cells, listed, ranked
 from asyncsim.schedules._log_places import Place
-from asyncsim.schedules._log_stacks import COLUMNS, FATES, TIMES, TRAINED, Stack
+from asyncsim.schedules._log_stacks import COLUMNS, FATES, STACKS, STAMPS, TIMES, TRAINED, Stack
 from asyncsim.schedules._log_versions import Steps, Units, refuse
 
 IDS = ("sample_id", "group_id")
@@ -54,6 +54,8 @@ def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[ch
     wanted = {part for name in known for part in name.split("+")}
     table = _log_files.read(places, wanted, budget, stack.layout)
     names = _choose(table.names, stack, mapping)
+    if declared.name and not _is_of(stack, names):
+        _refuse_other(path, places, declared)
     _require(names, declared, asked)
     rows = table.rows
     cells = {ours: _cells(table.cells, ours, theirs) for ours, theirs in names.items()}
@@ -110,6 +112,28 @@ def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
         # Ranks are below the number of rows, so that no product of two overflows.
         number = ranked(number * (int(other.max(initial=0)) + 1) + other)
     return number
+
+
+def _is_of(stack: Stack, names: Mapping[str, str]) -> bool:
+    """Whether a stamp stands under the trainer's name, or as mapped, or under ours where a writer makes its log."""
+    stamps = {ours: names[ours] for ours in STAMPS if ours in stack.columns and ours in names}
+    return any(not stack.whole or ours != theirs or ours in stack.columns[ours] for ours, theirs in stamps.items())
+
+
+def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
+    """Refuse a log without a stamp of the trainer that was named, where it has those of another, or ours."""
+    columns = {name: [stack.columns.get(ours, ()) for ours in STAMPS] for name, stack in STACKS.items()}
+    stamps = {name: [theirs for names in found for theirs in names] for name, found in columns.items()}
+    every = {*STAMPS, *(theirs for names in stamps.values() for theirs in names)}
+    have = set(_log_files.read(places, every, files.Budget(path)).names) & every
+    others = {name: sorted(have & {*names}) for name, names in stamps.items() if have & {*names}}
+    own = [theirs for ours in STAMPS for theirs in declared.stack.columns.get(ours, ())]
+    beside = "; ".join(f"{', '.join(names)} of {name}" for name, names in others.items())
+    bound = f"a log of {declared.name}, which has {' or '.join(own)}; this one has {beside or ', '.join(sorted(have))}"
+    remedy = (
+        f"give stack={' or stack='.join(map(repr, others))}" if others else "leave stack out: these are our own names"
+    )
+    checks.require(not have, "stack", declared.name, bound, remedy)
 
 
 _PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")

@@ -324,14 +324,14 @@ class Log:
             f"log {self.source} ({self.stack or 'own names'}; {self.rows} rows; versions in {self.unit})",
             f"{report['batches']} batches of {report['groups_per_batch']} groups of {report['samples_per_group']} "
             f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
-            f"staleness in publishes, by the stamp at {self.reference}:",
+            f"staleness in publishes of the samples trained, warm-up included, by the stamp at {self.reference}:",
         ]
         for name, row in report["staleness"].items():
             known = row["mean"] is not None
             text = "mean {mean:.3f}, max {max:g}, known for {known} of {of}".format(**row) if known else "not known"
             if row.get("low") is not None and row.get("high") is not None:
                 text = "mean between {low:.3f} and {high:.3f}, known for {known} of {of}".format(**row)
-            lines.append(f"  {name:12}{text}")
+            lines.append(f"  {name:12}{STALENESS[name][2]:39}{text}")
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
@@ -339,14 +339,14 @@ class Log:
 
 
 STALENESS = {
-    "head": ("v_train", "v_start"),
-    "newest": ("v_train", "v_last"),
-    "token_mean": ("v_train", "versions of tokens"),
-    "span": ("v_last", "v_start"),
-    "in_flight": ("v_end", "v_start"),
-    "in_queue": ("v_train", "v_end"),
+    "head": ("v_train", "v_start", "first token"),
+    "newest": ("v_train", "v_last", "last token"),
+    "token_mean": ("v_train", "versions of tokens", "mean over the sample's tokens"),
+    "span": ("v_last", "v_start", "versions between first and last token"),
+    "in_flight": ("v_end", "v_start", "versions until generation ended"),
+    "in_queue": ("v_train", "v_end", "versions from then to training"),
 }
-"""Staleness of a sample: the newer version, and the older one that is taken from it."""
+"""Staleness of a sample: the newer version, the older one that is taken from it, and in words."""
 
 
 ENDS = {"low": "newest", "high": "head"}
@@ -374,7 +374,7 @@ class Samples(dict[str, np.ndarray]):
             raise KeyError(name)
         if name == "token_mean":
             return self._known("v_train") - self.steps.token_mean()
-        newer, older = STALENESS[name]
+        newer, older, _ = STALENESS[name]
         left = self._known(newer)
         left -= self._known(older)
         return left

@@ -16,9 +16,12 @@ import numpy as np
 from asyncsim.base import checks, feeds, files, plugins
 from asyncsim.base.advice import Advice, Setting
 from asyncsim.base.laws import as_law, from_file
+from asyncsim.base.quantiles import Tail
 
 TOKENS = 16
 """Tokens of a response whose versions are read, equally spaced."""
+SAMPLES = 1 << 19
+"""Samples behind the 99th percentile of one setting, at most."""
 FILE = re.compile(r"\.(txt|csv|jsonl|ndjson|parquet|pq)\b")
 
 
@@ -109,36 +112,43 @@ def advise(
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(measured, itertools.product(systems, range(realizations))))
+        tails = list(pool.map(lambda s: _tail(s, updates // feeds.updates_of(s), size, seed, realizations), systems))
     settings = []
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
         numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        settings.append(Setting(limit, machines, machines * given["slots_per_machine"], partial, numbers))
+        settings.append(Setting(limit, machines, machines * given["slots_per_machine"], partial, numbers, tails[k]))
     about = _about(trainer, given)
     return Advice(given["trainer"], trainer.limit, about, share, tuple(settings), realizations, updates)
 
 
 def _measure(system: Any, batches: int, size: int, seed: int, realization: int) -> dict[str, float]:
     """Numbers of one realization, as `Setting` has them."""
-    from asyncsim.systems import _record, _summary
-
-    warm = _summary.warm_up(system, batches, size)
-    state = system.simulate(batches, size, realization, seed, warm=warm)
-    version, _, work, _ = _record.trained(state, TOKENS)
-    stale = (state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version)[warm:]
-    cells = np.bincount(stale.ravel().astype(np.int64), np.broadcast_to(work[warm:, ..., None], stale.shape).ravel())
-    total, s = np.cumsum(cells), _summary.summary(system, state)
+    s = system.summary(batches, size, seed, realization)
     return {
         "seconds": s["seconds_per_update"],
         "tokens": s["throughput"] * size * s["mean_length_trained"],
         "idle": 1.0 - s["generator_utilization"],
         "waiting": 1.0 - s["trainer_utilization"],
         "staleness": s["token_staleness"],
-        "p99": float(np.searchsorted(total, 0.99 * total[-1] * (1.0 - 1e-12))),
         "dropped": s["dropped_fraction"],
         "kept_length": s["mean_length_trained"] / s["mean_length_generated"],
         "steady": float(s["steady"]),
     }
+
+
+def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) -> Tail:
+    """99th percentile of the staleness of trained tokens."""
+    from asyncsim.systems import _record, _summary
+
+    def count(length: int, realization: int) -> np.ndarray:
+        warm = length // 2
+        state = system.simulate(length, size, realization, seed, warm=warm)
+        version, _, work, _ = _record.trained(state, TOKENS)
+        stale = (state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version)[warm:].astype(np.int64)
+        return np.bincount(stale.ravel(), np.broadcast_to(work[warm:, ..., None], stale.shape).ravel())
+
+    return _summary.tail(system, batches, size, count, realizations, SAMPLES)
 
 
 def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:

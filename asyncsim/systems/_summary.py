@@ -1,11 +1,12 @@
 """Summary of a run of the event model: staleness, losses, lengths, throughput, utilization."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import feeds
+from asyncsim.base import feeds, quantiles, uncertainty
 from asyncsim.systems import _limits
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
@@ -32,6 +33,38 @@ def ramp(system: Settings, samples: int) -> int:
         excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
         fill = room / (max(excess, 2.0 / room) * size) if room and excess > -2.0 / room else 0.0
     return max(2 * math.ceil(out / (size * system.batches_per_publish)), math.ceil(2.0 * fill))
+
+
+def tail(
+    system: Any, batches: int, samples: int, count: Callable[[int, int], np.ndarray], realizations: int, most: int
+) -> quantiles.Tail:
+    """The 99th percentile of staleness k: the least with F(k) >= 0.99, in realizations lengthened until it stands.
+
+    F(k), the mean over realizations of the share <= k, has a t interval, since realizations are independent; that of
+    the percentile has every k whose interval of F reaches 0.99 (Woodruff 1952). The rarest numbers come last, so short
+    runs give too little. Lengths are doubled until the intervals of two of them, or one without a width, hold the value
+    of the next; `count` leaves out first halves. Arguments: `count`, numbers of each staleness in so many batches of a
+    realization; `most` samples of all together.
+    """
+    before, length = list[quantiles.Tail](), max(batches // 2, 2 * ramp(system, samples), 2)
+    most = max(batches, most // (realizations * system.groups_per_batch * samples))
+    while True:
+        rows = [count(length, realization) for realization in range(realizations)]
+        table = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
+        shares = np.cumsum(table, axis=1) / table.sum(axis=1, keepdims=True)
+        found = [uncertainty.between(share) for share in shares.T] if realizations > 1 else []
+        half = np.array([quantiles.critical(0.05, each.freedom) * each.error for each in found] or 0.0)
+        value, low, high = (int(np.argmax(shares.mean(0) + way * half >= 0.99 * (1.0 - 1e-12))) for way in (0, 1, -1))
+        same = [each.low <= value <= each.high for each in before[-2:]]
+        stands = all(same) and (len(same) > 1 or (bool(same) and before[-1].low == before[-1].high))
+        before.append(quantiles.Tail(value, low, high, length, stands))
+        if stands:
+            return before[-1]
+        if 2 * length > most:
+            # The interval says how far shorter realizations are from this.
+            values = [each.value for each in before[-3:]]
+            return before[-1]._replace(low=min(low, *values, high), high=max(low, *values, high))
+        length *= 2
 
 
 def summary(system: Settings, state: State) -> dict[str, Any]:

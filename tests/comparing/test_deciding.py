@@ -375,9 +375,31 @@ def test_a_best_value_at_the_edge_is_refused():
     refused("inside the grid", a, a.replace(method=sim.methods.ppo_clip()), tune={"sgd.lr": [0.05, 0.2, 0.8]})
 
 
-def test_a_mean_of_heavy_tails_is_refused_and_a_median_is_not():
+def test_a_mean_of_heavy_tails_has_numbers_and_no_word_and_a_median_has_one(tmp_path):
     a = tailed().replace(updates=30)
     b = a.replace(update=sim.chain(sim.updates.adam(0.3)))
     a = a.replace(update=sim.chain(sim.updates.adam(0.31)))
-    refused("median", a, b, metric="chi_square", smallest=0.1)
+    answer = sim.compare(a, b, metric="chi_square", smallest=0.1, tune=None)
+    assert answer.word == "cannot tell" and "take the statistic median, iqm or improvement" in str(answer)
+    assert "not tuned" in str(answer) and len(answer.table()) == 2 and math.isfinite(answer.difference)
+    assert answer.interval == (-math.inf, math.inf) and answer.row()["tasks"][0]["pairs"][0]["why"]
+    sim.plot(answer, tmp_path / "answer.png")
+    # The planted defect: intervals as if the tail were light give a word on the same numbers.
+    told = sim.compare(a, b, metric="chi_square", smallest=5e3, tune=None, interval="planned", max_replicates=64)
+    assert told.pairs[0].word == "equal" and not told.pairs[0].why
     assert sim.compare(a, b, metric="chi_square", smallest=0.1, tune=None, statistic="median", max_replicates=64)
+
+
+@pytest.mark.parametrize("tune", [None, {"sgd.lr": [0.25, 0.5, 1.0]}])
+def test_replicates_without_a_value_keep_the_numbers_of_the_others(tune, tmp_path):
+    task = sim.tasks.gym("CartPole-v1", trajectory="segment", steps=8)
+    a = bandit(updates=3).replace(task=task, method=sim.methods.reinforce(), replicates=1, samples_per_group=2)
+    b = a.replace(system=sim.schedules.fixed(0))
+    answer = sim.compare({"a": a, "b": b}, metric="episode_return", smallest=1.0, tune=tune)
+    (on,), numbers = answer.tasks, [arm.lacking for arm in answer.tasks[0].arms]
+    assert answer.word == "cannot tell" and all(0 < lacking < 64 for lacking in numbers), numbers
+    assert f"{numbers[0]} of 64 replicates of" in on.pairs[0].why or f"{numbers[1]} of 64" in on.pairs[0].why
+    assert all(np.isfinite(arm.curve).all() and math.isfinite(arm.mean) for arm in on.arms)
+    sim.plot(answer, tmp_path / "answer.png")
+    # A metric that every replicate has gets its word.
+    assert sim.compare({"a": a, "b": b}, metric="staleness", smallest=0.1, tune=None).word in ("worse", "better")

@@ -28,7 +28,7 @@ def test_rare_collapses_are_not_called_equal(chance):
     wrong = 0
     for _ in range(300):
         a, b = (rng.random(1024) < chance).astype(float), np.zeros(1024)
-        kind = asked._kind([a[:32], b[:32]], (0.0, 1.0))
+        kind = asked._kind((0.0, 1.0))
         assert kind == "betting"
         for n in (64, 128, 256, 512, 1024):
             word = asked._look(a[:n], b[:n], kind, (0.0, 1.0), 1, False).word

@@ -109,6 +109,11 @@ def test_columns_are_named_by_hand():
         ("response_length/clip_ratio", 0.0, -0.1, "share out of range"),
         ("completions/clipped_ratio", 1.0, 1.01, "share out of range"),
         ("actor/ppo_ratio_clipfrac@sum", 0.1, 1.5, "share out of range"),
+        ("idle_ratio", 1.0, 1.3, "share out of range"),
+        ("gen/busy_ratio", 0.0, -0.1, "share out of range"),
+        ("my/zero_frac", 0.5, 1.1, "share out of range"),
+        ("grpo/masked_fraction/mean", 0.5, 37.0, "share out of range"),
+        ("gradient_cosine", 1.0, 1.1, "cosine out of range"),
         ("ess", 1.0, 1.2, "ESS above one"),
         ("ess", 0.1, -0.2, "negative size"),
         ("num_steps_off_policy", 3.0, -2.0, "impossible stamps"),
@@ -118,6 +123,19 @@ def test_columns_are_named_by_hand():
 def test_a_value_that_cannot_be_is_told_and_one_at_the_bound_is_not(column, fine, wrong, cause):
     for last, causes in ((fine, []), (wrong, [cause])):
         assert sim.diagnose({"step": range(100, 120), column: [fine] * 19 + [last]}).causes == causes
+
+
+def test_a_share_by_its_name_has_near_names_and_may_hold_anything(tmp_path):
+    log = {"step": range(20), "idle_ratio": [0.2] * 19 + [1.3], "stop_fraction": ["n/a"] * 20, "kl_k3": [0.1] * 20}
+    found = sim.diagnose(log)
+    assert "At step 19 the share named idle_ratio is above 1 (idle_ratio = 1.3)" in str(found)
+    assert "(near trainer/idle_ratio or rollouter/idle_ratio)" in str(found).replace("\n   ", "")
+    path = tmp_path / "log.csv"
+    path.write_text("step,kl_k3,my/idle_share\n" + "".join(f"{k},0.1,{'nan' if k else 2}\n" for k in range(20)))
+    assert sim.diagnose(path).causes == ["share out of range"]
+    # Ratios of probabilities, schedules and settings are no shares.
+    others = ("ratio", "my/ratio_mean", "lr_decay_rate", "ppo_ratio", "off_policy_ratio", "token_rate")
+    assert sim.diagnose({"step": range(20), "kl_k3": [0.1] * 20} | {name: [3.0] * 20 for name in others}).causes == []
 
 
 def test_a_column_that_is_another_quantity_is_not_used():

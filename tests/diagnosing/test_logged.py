@@ -85,6 +85,17 @@ def test_unknown_stamps_and_short_logs_cannot_tell(tmp_path):
         law_of(written(tmp_path, UNIFORM, 6, 2), "often")
 
 
+def test_means_of_a_report_say_what_they_are_of_and_nan_is_never_predicted(tmp_path):
+    words = ["log", written(tmp_path, MIXED), "--set", "unit=publishes", "--staleness"]
+    for expected, mean in [("constant:4", 4.0), ("constant", None), ("sawtooth", None), ("sawtooth:1.5", 1.5)]:
+        text, found = call(*words, expected).output, law_of(words[1], expected)
+        assert found.verdict == "differs" and "nan" not in text and found.predicted == (mean and (mean, mean))
+        assert (mean is not None) == ("No mean is predicted" not in text) == (f"; expected {mean or 0:g};" in text)
+        assert "head        first token  " in text and "token_mean  mean over the sample's tokens  " in text
+        warm = int(text.partition("samples, without the ")[2].split()[0])
+        assert 0 < warm < 400 and f"first tokens of {8 * (400 - warm)} samples" in text
+
+
 def test_the_report_of_a_log_ends_with_its_distribution(tmp_path):
     words = ["log", written(tmp_path, UNIFORM), "--set", "unit=publishes"]
     text, found = told(tmp_path, *words)

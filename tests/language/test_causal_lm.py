@@ -636,7 +636,7 @@ def test_a_model_of_transformers_is_sampled_and_trained_alike(tied, monkeypatch)
     network = transformers.LlamaForCausalLM(config).double().eval().requires_grad_(False)
     monkeypatch.setattr(_hub, "load", lambda name, dtype: (network, Characters(), 48, {}))
     for layers in (None, 2):
-        made = sim.policies.causal_lm("folder", train_layers=layers, sampler="float64", compute="float64")
+        made = sim.policies.causal_lm("hub:folder", train_layers=layers, sampler="float64", compute="float64")
         flat = made.initial(1, torch.float64)
         flat = flat + 0.1 * torch.randn(flat.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         seen, view = ids(made, SHARED), view_of(made, flat)

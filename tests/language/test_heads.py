@@ -52,7 +52,7 @@ def in_chunks(monkeypatch, rows=5, above=0):
 
 def made_of(network, monkeypatch, **settings):
     monkeypatch.setattr(_hub, "load", lambda name, dtype: (network, Characters(), 48, {}))
-    return sim.policies.causal_lm("folder", **settings)
+    return sim.policies.causal_lm("hub:folder", **settings)
 
 
 def expected_of(network, made, flat, seen, action, mask):

@@ -10,6 +10,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.policies import _hub
+from tests.cli.test_cli import call
 from tests.refusals import refused
 
 ALPHABET = "0123456789+-*/= \n"
@@ -342,6 +343,34 @@ def test_a_missing_weight_is_not_made_up(copy):
     save_file(weights, file, {"format": "pt"})
     found = refusal(lambda: _hub.load(str(copy)))
     assert found.field == "weights missing in the model" and found.value == ["model.layers.1.mlp.up_proj.weight"]
+
+
+def test_a_slip_in_a_name_never_asks_the_network_and_fails_at_once(tmp_path, monkeypatch):
+    (tmp_path / "SmolLM2").mkdir()
+    monkeypatch.chdir(tmp_path)
+    # Reading anything at all would fail.
+    monkeypatch.setattr(_hub, "library", None)
+    for name in ("./SmolLm2", "SmolLm2", "models/absent", "/absent/model", "~/absent/model", "gpt2", "owner/name/"):
+        found = refusal(lambda name=name: sim.policies.causal_lm(name))
+        assert (found.field, found.value) == ("model", name)
+        assert ("did you mean SmolLM2?" in found.remedy) == ("SmolLm2" in name)
+        assert "hub:OWNER/NAME" in found.remedy
+    words = ["run", "--set", "policy=causal_lm", "--set", "policy.model=./SmolLm2", "--set", "task=arithmetic"]
+    result = call(*words)
+    assert result.exit_code == 2 and "./SmolLm2" in result.stderr and "did you mean SmolLM2?" in result.stderr
+
+
+def test_only_an_explicit_name_asks_the_hub_and_offline_it_says_what_to_do(monkeypatch):
+    transformers, asked = _hub.library(), []
+
+    def absent(where, **options):
+        asked.append((where, options["local_files_only"]))
+        raise OSError("We couldn't connect to 'https://huggingface.co'")
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", absent)
+    found = refusal(lambda: _hub.load(sim.policies.causal_lm("hub:owner/name").name))
+    assert asked == [("owner/name", False)]
+    assert "hf download owner/name --local-dir FOLDER" in found.remedy and "couldn't connect" in found.remedy
 
 
 def test_a_folder_that_holds_no_model_is_named(copy, tmp_path):

@@ -23,7 +23,7 @@ from asyncsim.app import cli, logs
 from asyncsim.base import files
 from asyncsim.base.checks import InputError
 from asyncsim.schedules import _log_cells, _log_files, _log_places, _log_stacks, replay
-from asyncsim.schedules._log_stacks import STACKS
+from asyncsim.schedules._log_stacks import STACKS, STAMPS
 from asyncsim.schedules._log_writers import WRITERS
 from tests.refusals import refused
 
@@ -272,6 +272,30 @@ def test_a_wrong_column_is_refused(stack: str, columns: Any, right: str, tmp_pat
     path = prime_rl(tmp_path / "run") if stack == "prime_rl" else lines(tmp_path / "3/7.jsonl", [row])
     caught = refused("the right column of this trainer", replay, path, stack=stack, columns=columns)
     assert right in str(caught)
+
+
+STAMPED = {
+    name: {theirs for ours in STAMPS for theirs in stack.columns.get(ours, ())} for name, stack in STACKS.items()
+}
+
+
+@pytest.mark.parametrize("named", STACKS)
+def test_a_log_of_another_trainer_is_refused_by_the_name_of_its_own(named: str, tmp_path: Path) -> None:
+    own = STAMPED[named] | (set() if STACKS[named].whole else {*STAMPS} & {*STACKS[named].columns})
+    for other, stamps in STAMPED.items():
+        theirs = sorted(stamps)[0]
+        row = {"sample_id": 0, "train_version": 3, theirs: [2] if theirs.endswith("versions") else 2}
+        path = lines(tmp_path / f"{other}.jsonl", [row])
+        if theirs in own:
+            continue
+        caught = refused("^stack = ", replay, path, stack=named)
+        assert f"{theirs} of {other}" in str(caught) and f"stack='{other}'" in str(caught)
+
+
+def test_a_log_under_our_names_is_of_trainers_with_a_writer_only(tmp_path: Path) -> None:
+    path = lines(tmp_path / "log.jsonl", [{"sample_id": k, "start_version": k, "train_version": k} for k in range(3)])
+    assert np.array_equal(heads(path, "skyrl"), np.zeros((3, 1, 1)))
+    assert "leave stack out" in str(refused("stack", replay, path, stack="prime_rl"))
 
 
 def test_a_dump_without_the_trained_version_leads_to_the_writer(tmp_path: Path) -> None:

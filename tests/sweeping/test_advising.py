@@ -42,7 +42,7 @@ def test_seconds_are_those_of_the_closed_form():
     # A response is written from a publish on for 10 s; what comes behind the next publish is one version fresher.
     tokens = [limit - max(0.0, 10 - s) / 10 for limit, s in zip([0, 1, 2, 4], seconds, strict=True)]
     assert [each.mean("staleness") for each in advice.curve()] == pytest.approx(tokens)
-    assert [each.mean("p99") for each in advice.curve()] == [0, 1, 2, 4]
+    assert [each.p99.value for each in advice.curve()] == [0, 1, 2, 4]
     # The knee follows the loss that is allowed: 9 s are 12.5 % more than 8.
     assert advise(SYSTEM, share=0.13, updates=40, realizations=2).knee.limit == 1
     assert advise(SYSTEM, share=0.12, updates=40, realizations=2).knee.limit == 2
