@@ -1,7 +1,5 @@
 """What a device computes beside a CPU, and how fast: agreement, number formats, speed and memory of a small model."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

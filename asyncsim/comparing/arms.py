@@ -1,7 +1,5 @@
 """The arms of a comparison: specs that differ in something, may be paired and have names; and what is refused first."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -1,7 +1,5 @@
 """`compare`: is one arm better than another, by how much, how sure; `power`: how many replicates that takes."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -262,7 +260,7 @@ class Question:
                 return replace(answer, pairs=tuple(self._ratio(pair, seen, answer) for pair in pairs))
             look = min(self._next(look, each) for each in last)
 
-    def _ratio(self, pair: Pair, seen: Mapping[str, Seen], on: OnTask) -> Pair:
+    def _ratio(self, pair: Pair, seen: Mapping[str, "Seen"], on: OnTask) -> Pair:
         if not self.reading.clocked or not self.reading.until or self.statistic != "mean" or pair.why:
             return pair
         numbers, level = (seen[pair.arm].numbers, seen[pair.base].numbers), self.error / len(on.pairs)

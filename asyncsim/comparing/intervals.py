@@ -4,8 +4,6 @@ A fixed 95 percent interval, looked at again and again until it leaves zero, lea
 intervals here may be stopped at: `betting`, `share` and `quantile` at any time, `planned` at looks n, 2n, 4n, ...
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, lru_cache

@@ -1,7 +1,5 @@
 """Trainings that a store keeps: a comparison that was stopped reads them and goes on to the same answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

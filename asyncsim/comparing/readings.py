@@ -1,7 +1,5 @@
 """One number per replicate: what a metric's curve over a run is worth."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -158,7 +156,7 @@ class Reading:
         x, at = np.linspace(0.0, float(self.horizon or 0.0), PLACES), self.places(trace)
         return x, np.stack([np.interp(x, *each) for each in zip(at.T, curve.T, strict=True)], axis=1)
 
-    def of_arm(self, spec: Any) -> Reading:
+    def of_arm(self, spec: Any) -> "Reading":
         """The same of an arm: a slot-hour counts its sample slots, busy or idle, and those that the trainer counts as.
 
         Sample slots are those that its system names (`Settings.sample_slots`).

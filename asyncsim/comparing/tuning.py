@@ -1,7 +1,5 @@
 """The best learning rate of an arm: the same logarithmic grid for all, on seeds of its own, never an edge."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Which staleness limit: a system as its owner describes it, simulated at every limit, with other machines too."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

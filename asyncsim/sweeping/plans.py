@@ -1,7 +1,5 @@
 """What a sweep asks, which units that takes, and what a store holds: answers, sweeps, and what nobody needs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -135,7 +133,7 @@ class Plan:
     keys: list[str]
     asked: list[str]
 
-    def by(self, keys: list[str]) -> Plan:
+    def by(self, keys: list[str]) -> "Plan":
         """The same settings by units of other code."""
         return replace(self, keys=keys, id=digests.of(keys, 12))
 

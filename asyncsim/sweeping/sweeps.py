@@ -1,7 +1,5 @@
 """`sweep`: one question at every setting of a grid; units are done in this process, in worker processes, or by Ray."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -216,7 +214,7 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
         pool.close()
 
 
-def carry_out(left: Iterator[Unit], pool: Pool, where: str) -> Iterator[tuple[Unit, dict[str, Any]]]:
+def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[Unit, dict[str, Any]]]:
     """Do units and say of each how it ended (as `units.perform` does), in the order in which they end.
 
     A unit whose worker dies, or that fails otherwise than by what it was told, is tried again, up to `ATTEMPTS` times.
@@ -266,7 +264,7 @@ def check(backend: str, count: int | None, address: str | None) -> None:
             raise checks.InputError("address", address, bound, REACHED) from None
 
 
-def pool_of(backend: str, count: int | None, address: str | None = None) -> Pool:
+def pool_of(backend: str, count: int | None, address: str | None = None) -> "Pool":
     """The pool of a backend with so many workers (None: one a core); all three were asked of `check`.
 
     It has `places` for so many calls at a time. `submit(call, ...)` gives a future, which raises `workers.Died` where
