@@ -355,7 +355,7 @@ def test_a_slip_in_a_name_never_asks_the_network_and_fails_at_once(tmp_path, mon
         assert (found.field, found.value) == ("model", name)
         assert ("did you mean SmolLM2?" in found.remedy) == ("SmolLm2" in name)
         assert "hub:OWNER/NAME" in found.remedy
-    words = ["run", "--set", "policy=causal_lm", "--set", "policy.model=./SmolLm2", "--set", "task=arithmetic"]
+    words = ["run", "--policy", "causal-lm", "--set", "policy.model=./SmolLm2", "--task", "arithmetic"]
     result = call(*words)
     assert result.exit_code == 2 and "./SmolLm2" in result.stderr and "did you mean SmolLM2?" in result.stderr
 
