@@ -1,7 +1,5 @@
 """What `advise` says: seconds, staleness and slot-hours of every setting that was tried, the knee, what more brings."""
 
-from __future__ import annotations
-
 import itertools
 import textwrap
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 A law turns one keyed uniform or normal number into one value, so a draw belongs to its coordinates and to nothing else.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable
@@ -56,7 +54,7 @@ class Law:
         return f"Law({self})"
 
     @classmethod
-    def parse(cls, text: str) -> Law:
+    def parse(cls, text: str) -> "Law":
         """The law that `str` wrote, `kind:parameter:parameter`; raises `InputError`."""
         remedy = "write a distribution as kind:parameter:..., such as lognormal:1.0:0.8"
         kind, *numbers = text.split(":")

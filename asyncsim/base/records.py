@@ -3,8 +3,6 @@
 Nothing here computes; both towers and everything above them exchange these records.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -366,7 +364,7 @@ class Schedule:
         return arrays, scalars
 
     @classmethod
-    def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Schedule:
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> "Schedule":
         """The schedule of `packed` arrays and scalars."""
         work, seconds = arrays.get("work"), arrays.get("seconds")
         return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **scalars)
@@ -377,7 +375,7 @@ class Schedule:
         files.save_arrays(path, "schedule", arrays, plain(scalars))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Schedule:
+    def load(cls, path: str | os.PathLike[str]) -> "Schedule":
         """Read a schedule; a file damaged, too big, of another kind or of another format version is refused by name."""
         arrays, scalars = files.load_arrays(path, "schedule")
         with files.well_formed(path, "schedule"):
@@ -420,7 +418,7 @@ class Timeline:
         files.save_arrays(path, "timeline", arrays, plain({"header": self.header}))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Timeline:
+    def load(cls, path: str | os.PathLike[str]) -> "Timeline":
         """Read a timeline; a file damaged, too big, of another kind or of another format version is refused by name.
 
         So is one whose columns break a rule. Rules are their names, types and lengths, and times and versions in the

@@ -1,7 +1,5 @@
 """What a check found: a value to read, to print, or to raise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -73,7 +71,7 @@ class Report:
     without_losses: tuple[str, ...] = ()
     uncalled: tuple[str, ...] = ()
 
-    def raise_for_failure(self) -> Report:
+    def raise_for_failure(self) -> "Report":
         """This report; raises `ConformanceError` where a rule is broken."""
         if not self.passed:
             raise ConformanceError(self)

@@ -1,7 +1,5 @@
 """What a language model answers: lengths, truncation, how many groups are solved, and samples of the texts."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -101,7 +99,7 @@ class Texts:
     outputs = ()
     axes: ClassVar[dict[str, tuple[str, ...]]] = {f"texts/{name}": ("row", "sample") for name in ("update", *COLUMNS)}
 
-    def fresh(self) -> Texts:
+    def fresh(self) -> "Texts":
         """An empty copy."""
         return dataclasses.replace(self, update=[], rows={})
 

@@ -1,7 +1,5 @@
 """Products of gradients up to so many updates apart, summed over the run: the whole autocorrelogram."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -26,7 +24,7 @@ class Autocorrelogram:
     outputs = ()
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"autocorrelogram": ("lag",)}
 
-    def fresh(self) -> Autocorrelogram:
+    def fresh(self) -> "Autocorrelogram":
         """An empty copy."""
         return dataclasses.replace(self, ring=None, sums=None, count=0)
 

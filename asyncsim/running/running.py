@@ -1,7 +1,5 @@
 """`run`: from a spec and a seed to a trace, in blocks of replicates, each trained by this process or by a worker."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -147,7 +145,7 @@ def _job(spec: Spec, seed: int) -> Source:
     return source
 
 
-def _trace(training: Training, number: int, received: list[int]) -> Trace | None:
+def _trace(training: "Training", number: int, received: list[int]) -> Trace | None:
     """The trace of one of the runs; None where nothing of it was trained."""
     job, parts = training.jobs[number], training.table.of(number)
     by = stopping.NAMES[received[0]] if received else None

@@ -1,7 +1,5 @@
 """The spec: everything that a run depends on but its seed."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -344,7 +342,7 @@ class Spec:
             )
         return sizes
 
-    def replace(self, **changes: Any) -> Spec:
+    def replace(self, **changes: Any) -> "Spec":
         """The same spec with other fields."""
         return dataclasses.replace(self, **changes)
 
@@ -370,7 +368,7 @@ class Spec:
         return rows
 
     @classmethod
-    def from_dict(cls, rows: Mapping[str, Any], trust: Sequence[str] | None = ()) -> Spec:
+    def from_dict(cls, rows: Mapping[str, Any], trust: Sequence[str] | None = ()) -> "Spec":
         """The spec that `to_dict` gave; raises `InputError` for another format, an unknown field or argument.
 
         It calls functions of this package and of installed ones. `trust`: places of your own code, my.py:name or
@@ -402,7 +400,7 @@ class Spec:
         files.write_atomically(path, lambda file: file.write(text.encode("utf-8")))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], trust: Sequence[str] = ()) -> Spec:
+    def load(cls, path: str | os.PathLike[str], trust: Sequence[str] = ()) -> "Spec":
         """The spec of a file that `save` wrote, JSON or the same in YAML; `trust` as in `from_dict`."""
         return cls.from_dict(files.read_mapping(path), trust)
 

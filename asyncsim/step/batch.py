@@ -1,7 +1,5 @@
 """The batch: what one update is trained on, the same record for sampled, counted and enumerated data."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -48,7 +46,7 @@ class Draws:
         """Trajectory id of every sample, int64 `[R, G, N]`."""
         return self.trajectory[self.realization]
 
-    def sibling(self, name: str) -> Draws:
+    def sibling(self, name: str) -> "Draws":
         """Draws of another stream for the same trajectories: what happens in an environment, say."""
         return replace(self, stream=rng.Stream(self.stream.seed, name), blocks={}, told=())
 
@@ -159,7 +157,9 @@ class Batch:
         return self.age.expand(self.action.shape[0], -1, -1, -1)
 
     @classmethod
-    def of_nobody(cls, action: Tensor, state: Tensor, mask: Tensor, reward: Tensor, mass: Tensor, size: float) -> Batch:
+    def of_nobody(
+        cls, action: Tensor, state: Tensor, mask: Tensor, reward: Tensor, mass: Tensor, size: float
+    ) -> "Batch":
         """Tokens that no version has generated, which a policy is asked of."""
         version, trajectory = np.zeros((1, 1, 1, 1), dtype=np.int32), np.zeros((1, 1, 1), dtype=np.int64)
         realization = np.zeros(len(action), dtype=np.int64)
@@ -186,7 +186,7 @@ class Batch:
         return self.kept / torch.where(total > 0, total, torch.ones_like(total))
 
     @property
-    def generated(self) -> Batch:
+    def generated(self) -> "Batch":
         """The batch as if every reward had been there in time, without samples of earlier batches."""
         if self.kept is None:
             return self

@@ -13,8 +13,6 @@ the covariances of iterates and velocity. For descent by signs (Adam with both d
 chain on the lattice of iterates.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -53,7 +51,7 @@ class Stamped:
     name = "stamped"
     outputs = ()
 
-    def fresh(self) -> Stamped:
+    def fresh(self) -> "Stamped":
         return dataclasses.replace(self, path=[], sums={})
 
     def observe(self, step: lab.Step) -> None:
