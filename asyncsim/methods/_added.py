@@ -1,5 +1,7 @@
 """A method with parts behind its own, which a spec's file can hold: a copy with changes forgets how it was made."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

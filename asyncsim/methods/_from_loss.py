@@ -1,5 +1,7 @@
 """A method from a loss as one writes it: autograd finds the weight of every score."""
 
+from __future__ import annotations
+
 import inspect
 import math
 from collections.abc import Callable

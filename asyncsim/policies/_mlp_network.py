@@ -3,6 +3,8 @@
 From the last layer of a policy network to actions there is a softmax over choices, or a normal with its own spread.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -292,9 +294,7 @@ def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
     return out
 
 
-def score_norm(
-    head: "Head", evaluated: list[tuple[Evaluation, Tensor | None]], action: Tensor, weight: Tensor
-) -> Tensor:
+def score_norm(head: Head, evaluated: list[tuple[Evaluation, Tensor | None]], action: Tensor, weight: Tensor) -> Tensor:
     """|sum_t w_t grad log pi(a_t|s_t)|^2 of each sample, `[R, G, N]`, from evaluations with the rows that read them."""
     # Bound the pairs of tokens.
     shape = action.shape[:4]

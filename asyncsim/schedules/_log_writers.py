@@ -4,6 +4,8 @@ Each is called where its docstring says, and needs nothing of this package. Vers
 publishes from 0, so that `replay(path, stack=...)` reads what they write.
 """
 
+from __future__ import annotations
+
 import json
 from typing import Any
 

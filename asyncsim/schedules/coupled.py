@@ -1,5 +1,7 @@
 """A system whose trajectories are as long as the policy makes them: the same event model, stepped lazily."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -13,7 +15,7 @@ from asyncsim.systems._state import State
 from asyncsim.systems._system import System, refuse_standstill, stepped
 
 
-def coupled(system: System) -> "Coupled":
+def coupled(system: System) -> Coupled:
     """The system with lengths from the policy instead of its law; everything else is as in the system.
 
     Whenever samples start, the learning loop is asked for their numbers of tokens, given the version of each token as
@@ -77,7 +79,7 @@ class Coupled(Source):
 
     def feed(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int, first: int = 0
-    ) -> "_SteppedFeed":
+    ) -> _SteppedFeed:
         """The lazily stepped system, to be taken batch by batch; its realizations are numbered from `first` on."""
         return _SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)
 

@@ -1,5 +1,7 @@
 """Imposed schedules, without events: staleness is fixed, drawn, recorded, that of a sawtooth or a frozen generator."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import warnings
@@ -169,7 +171,7 @@ def delays(
     *,
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
-) -> "Delays":
+) -> Delays:
     """A record of delays replayed in its order: each realization starts at another place, and correlation is kept.
 
     Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.

@@ -1,5 +1,7 @@
 """The log of a real run: every batch is generated under the versions that the trainer recorded."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ def replay(
     start_is: str | None = None,
     first_version: int = 0,
     unknown: str = "refuse",
-) -> "Replay":
+) -> Replay:
     """Staleness = trained version - generating version, both as logged, of every token of a real run.
 
     One row for each sample (rows of one sample in one batch are its segments). Columns have these names, those of the

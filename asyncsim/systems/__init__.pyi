@@ -22,8 +22,8 @@ def areal(
 def buffered(
     workers: int,
     buffer_size: int,
-    service: asyncsim.base.laws.Law | float | str = "exponential:1.0",
-    rates: collections.abc.Sequence[float] | None = None,
+    service: Law | float | str = "exponential:1.0",
+    rates: Sequence[float] | None = None,
     stagger: bool = False,
     *,
     model: Mapping[str, Any] | None = None,
@@ -451,8 +451,8 @@ def unirl(
 
 def update_on_arrival(
     workers: int,
-    service: asyncsim.base.laws.Law | float | str = "exponential:1.0",
-    rates: collections.abc.Sequence[float] | None = None,
+    service: Law | float | str = "exponential:1.0",
+    rates: Sequence[float] | None = None,
     stagger: bool = False,
     *,
     model: Mapping[str, Any] | None = None,

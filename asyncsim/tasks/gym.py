@@ -1,5 +1,7 @@
 """An environment of gymnasium, as whole episodes or as segments that continue one another."""
 
+from __future__ import annotations
+
 import inspect
 import warnings
 from collections.abc import Mapping
@@ -41,7 +43,7 @@ class Gym(Task):
         return self.trajectory == "segment"
 
     @property
-    def whole(self) -> "Gym":
+    def whole(self) -> Gym:
         """Whole episodes of the same environment; segments of one without a time limit stay as long as they are."""
         return replace(self, trajectory="episode", horizon=self.limit or self.horizon) if self.segments else self
 
@@ -87,7 +89,7 @@ class Gym(Task):
             return world
         return replace(world, observation=_zeroed(observation, bad), broken=self._named(world, bad, draws))
 
-    def keeping(self) -> "Gym":
+    def keeping(self) -> Gym:
         """The same environments, whose worlds can be packed; only segments are carried on."""
         return replace(self, engine=self.engine.keeping()) if self.segments else self
 

@@ -1,5 +1,7 @@
 """Markov decision processes given by tables: stepping by inverse CDF, exact values by recursion."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

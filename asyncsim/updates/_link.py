@@ -3,6 +3,8 @@
 Order is placement: before `adam` a link acts on the gradient, after it on the step.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -96,7 +98,7 @@ class Chain:
             )
         return record, following
 
-    def numbered(self, replicates: np.ndarray) -> "Chain":
+    def numbered(self, replicates: np.ndarray) -> Chain:
         """The same chain for replicates with these global numbers, so that draws do not depend on blocks."""
         if not any(hasattr(link, "numbered") for link in self.links):
             return self

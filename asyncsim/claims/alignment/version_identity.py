@@ -13,6 +13,8 @@ the covariances of iterates and velocity. For descent by signs (Adam with both d
 chain on the lattice of iterates.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import math
@@ -51,7 +53,7 @@ class Stamped:
     name = "stamped"
     outputs = ()
 
-    def fresh(self) -> "Stamped":
+    def fresh(self) -> Stamped:
         return dataclasses.replace(self, path=[], sums={})
 
     def observe(self, step: lab.Step) -> None:
