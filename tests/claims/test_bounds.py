@@ -37,6 +37,14 @@ def test_there_are_bounds_with_terms():
         assert claim.terms or len(regimes) == len(next(iter(regimes))) == 1, f"{name}: name its terms"
 
 
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_bound_holds_and_a_wrong_one_does_not(name):
+    """Not tight where the trial says so. The planted defect: wrong formulas, of which one at least shows."""
+    claim, loose = claims.claim(name), claims.trial(name).loose
+    assert judged(name, claim.predict).verdict == (LOOSE if loose else "held")
+    assert "violated" in {judged(name, formula).verdict for formula in claim.formula_defects.values()}
+
+
 @pytest.mark.parametrize(("name", "term"), TERMS)
 def test_a_term_is_a_part_of_the_bound(name, term):
     """Times 1 it is the prediction; less of it is less; it occurs at a quick point."""
