@@ -79,7 +79,7 @@ def test_committed_stubs_are_those_of_the_parts_and_are_installed_with_the_packa
 
 
 def test_mypy_refuses_every_wrong_call_and_no_right_one(tmp_path):
-    """In a folder elsewhere. Of other packages NumPy alone is read; torch would take a minute for what no line needs."""
+    """In a folder elsewhere. Of other packages NumPy alone is read; others take a minute that no line needs."""
     calls, config = tmp_path / "calls.py", tmp_path / "mypy.ini"
     calls.write_text(f"import asyncsim as sim{RIGHT}{WRONG}")
     config.write_text(
