@@ -8,7 +8,9 @@ reward is that fraction itself.
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, log_softmax
@@ -230,20 +232,32 @@ def _height(actions: int, horizon: int, dependence: str) -> int:
     return {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
 
 
-class Enumeration(NamedTuple):
-    """Every sequence: tokens, their log-probabilities under both policies and their log ratios, `[Y, T]`.
+@dataclass(frozen=True)
+class Enumeration:
+    """Every sequence: tokens, their rows, their log-probabilities under both policies and their log ratios, `[Y, T]`.
 
-    `score` `[Y, S*A]` is the gradient of the current log-probability of the whole sequence in the flat logits, `mass`
-    its probability under behavior and `ratio` its ratio W, `[Y]`.
+    `mass` is the probability of the sequence under behavior and `ratio` its ratio W, `[Y]`.
     """
 
     tokens: np.ndarray
+    rows: np.ndarray
+    current_logits: np.ndarray
     log_behavior: np.ndarray
     log_current: np.ndarray
     log_ratio: np.ndarray
-    score: np.ndarray
     mass: np.ndarray
     ratio: np.ndarray
+
+    @cached_property
+    def score(self) -> np.ndarray:
+        """Gradient of the current log-probability of the whole sequence in the flat logits, `[Y, S*A]`."""
+        # sum_t (e_{a_t} - p_{row_t}), placed in the row of each token.
+        probabilities, index = softmax(self.current_logits), np.arange(len(self.tokens))
+        score = np.zeros((len(self.tokens), *self.current_logits.shape))
+        for row, token in zip(self.rows.T, self.tokens.T, strict=True):
+            score[index, row] -= probabilities[row]
+            score[index, row, token] += 1.0
+        return score.reshape(len(self.tokens), -1)
 
 
 def enumerate_sequences(pair: SequencePair) -> Enumeration:
@@ -252,15 +266,9 @@ def enumerate_sequences(pair: SequencePair) -> Enumeration:
     rows = pair.rows(tokens)
     log_behavior = log_softmax(pair.behavior_logits, axis=1)[rows, tokens]
     log_current = log_softmax(pair.current_logits, axis=1)[rows, tokens]
-    # sum_t (e_{a_t} - p_{row_t}), placed in the row of each token.
-    probabilities, index = softmax(pair.current_logits), np.arange(len(tokens))
-    score = np.zeros((len(tokens), *pair.current_logits.shape))
-    for t in range(pair.horizon):
-        score[index, rows[:, t]] -= probabilities[rows[:, t]]
-        score[index, rows[:, t], tokens[:, t]] += 1.0
     log_ratio = log_current - log_behavior
     mass, ratio = np.exp(log_behavior.sum(axis=1)), np.exp(log_ratio.sum(axis=1))
-    return Enumeration(tokens, log_behavior, log_current, log_ratio, score.reshape(len(tokens), -1), mass, ratio)
+    return Enumeration(tokens, rows, pair.current_logits, log_behavior, log_current, log_ratio, mass, ratio)
 
 
 def chained(pair: SequencePair, terms: np.ndarray) -> Any:

@@ -63,7 +63,7 @@ def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
     points = list({repr(row.point): None for row in verdict.points})
     rows = [(1 + points.index(repr(row.point)), row) for row in verdict.points if row.verdict != "outside"]
     indexed = list(_against_index(rows))
-    along = list(_against_parameter(rows, predict))
+    along = list(_against_parameter(rows, predict and _asked_once(predict)))
     return [*indexed[: max(2, PANELS - len(along))], *along][:PANELS]
 
 
@@ -140,7 +140,7 @@ def _line(
     base = dict(curve[0][2].point)
     values = dict(known)
     for x in sorted({*places, *values}):
-        values.setdefault(x, _evaluated(predict, {**base, key: x}, quantity))
+        values.setdefault(x, float(predict({**base, key: x}).get(quantity, math.nan)))
     stretches, line = [], []
     for x in sorted(values):
         if math.isfinite(values[x]):
@@ -151,12 +151,20 @@ def _line(
     return [stretch for stretch in [*stretches, tuple(line)] if len(stretch) > 1 or {*stretch} & {*known}]
 
 
-def _evaluated(predict: Prediction, point: Point, quantity: str) -> float:
-    """The prediction at a point, not a number outside the claim's domain."""
-    try:
-        return float(predict(point).get(quantity, math.nan))
-    except REFUSALS:
-        return math.nan
+def _asked_once(predict: Prediction) -> Prediction:
+    """The same predictions, one evaluation for all quantities of a point; none outside the claim's domain."""
+    known: dict[str, Mapping[str, float]] = {}
+
+    def asked(point: Point) -> Mapping[str, float]:
+        key = repr(point)
+        if key not in known:
+            try:
+                known[key] = predict(point)
+            except REFUSALS:
+                known[key] = {}
+        return known[key]
+
+    return asked
 
 
 def between(low: float, high: float, whole: bool) -> list[float]:

@@ -1,5 +1,7 @@
 """What holds on every processor: bits that DESIGN.md promises, and a second run of all tests of what is committed."""
 
+import contextlib
+import io
 import os
 import platform
 import re
@@ -46,8 +48,11 @@ def said(program: str, **variables: str) -> str:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the variables name processors of one family")
 def test_promised_bits_are_those_of_an_older_processor_too() -> None:
     """Beside a matrix product, which is not promised: the variables do choose another processor."""
-    found = said(PROMISED)
-    assert found.count("/") > 30 and said(PROMISED, **OLDER) == found
+    with contextlib.redirect_stdout(io.StringIO()) as found:
+        exec(PROMISED, {})
+    # `make test-long` runs this as the older one.
+    other = {} if OLDER.items() <= os.environ.items() else OLDER
+    assert found.getvalue().count("/") > 30 and said(PROMISED, **other) == found.getvalue()
     matrix = "import numpy as np; m = np.random.default_rng(0).normal(size=(99, 99)); print((m @ m).sum().hex())"
     assert said(matrix, OPENBLAS_CORETYPE="Sandybridge") != said(matrix, **OLDER)
 

@@ -9,13 +9,14 @@ from asyncsim.claims._trial import untouched
 from tests.theory.drawing import stated
 
 FLOOR, CUT, ADDS, LATE = "ratio/engine-floor", "ratio/top-p", "ratio/mismatch-adds", "estimator/delayed-reward-bias"
+CONSTANTS = (FLOOR, CUT, ADDS, *(id for id in claims.claims() if "estimator/" in id))
 
 
 def predict(name, **changes):
     return claims.claim(name).predict(stated(name) | changes)
 
 
-@pytest.mark.parametrize("name", [FLOOR, CUT, ADDS, *(id for id in claims.claims() if "estimator/" in id)])
+@pytest.mark.parametrize("name", CONSTANTS)
 def test_a_constant_that_is_two_percent_off_is_caught(name):
     """In each quantity alone, at a point of the trial; missed with probability at most 0.05, at this seed never.
 

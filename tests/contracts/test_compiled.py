@@ -8,7 +8,7 @@ import asyncsim as sim
 from asyncsim.base import compiling
 from asyncsim.fusing import elementary, emitting
 from asyncsim.running import fused
-from tests.contracts.test_every_plugin import EVERY, spec_of
+from tests.contracts.test_every_plugin import PROGRAMS, ends_finite, spec_of
 from tests.fusing.code import unkept
 
 COUPLED = {"bapo_code", "bapo_paper", "kl_cov", "m2po_areal", "m2po_mask", "m2po_waterfill", "p3o", "sat"}
@@ -23,8 +23,6 @@ ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"random_scale", "gym", "qua
 """Parts whose updates run on tensors."""
 PAID = {"cliff_walking", "frozen_lake", "lqr", "mdp"}
 """Tasks that pay by token: their batches are drawn on tensors."""
-SLOW = {"arithmetic", "calculator", "reasoning", "text"}
-PARTS = [(kind, name) for kind, name in EVERY if kind != "policies" and name not in SLOW]
 TINY = 1e-12
 """A gradient that is zero but for rounding has no direction."""
 
@@ -71,13 +69,15 @@ def assert_equal(program, tensors, tolerance=1e-9):
     assert (program.diverged == tensors.diverged).all()
 
 
-@pytest.mark.parametrize(("kind", "name"), PARTS)
+@pytest.mark.parametrize(("kind", "name"), PROGRAMS)
 def test_a_program_does_what_tensors_do(kind, name, programs):
     """Eleven replicates: one step of eight, and one that does five of them again."""
     short = {"task": getattr(sim.tasks, name)(horizon=20)} if name in ("cliff_walking", "frozen_lake") else {}
     spec = spec_of(kind, name, replicates=11, updates=12).replace(**short)
-    assert_equal(*both(spec))
-    if name not in ELSEWHERE and name not in ("gradient", "exact_return"):
+    program, tensors = both(spec)
+    assert_equal(program, tensors)
+    ends_finite(tensors)
+    if name not in ELSEWHERE and name != "gradient":
         made, reasons = programs
         assert len(made) >= (1 if name in PAID else 2) or "gaussian" in name, reasons
 

@@ -52,6 +52,13 @@ def test_links_say_what_they_are(name):
 made = cache(make)
 """Parts with their defaults, of which some take long to make."""
 
+OWN = {"bias", "variance"}
+"""Metrics of a method and a task of their own."""
+RUNS = [(kind, name) for kind, name in EVERY if kind != "diagnostics" or name in OWN] + [("diagnostics", "together")]
+"""Runs in which each takes part: all other metrics at once."""
+SLOW = {"arithmetic", "calculator", "reasoning", "text"}
+PROGRAMS = [(kind, name) for kind, name in RUNS if kind != "policies" and name not in SLOW]
+"""Runs that `test_compiled.py` holds against tensors."""
 SEEN = {"frozen_lake": 60}
 """Samples of a group where fewer would see no reward."""
 
@@ -68,7 +75,8 @@ def spec_of(kind, name, **changes):
     if kind == "updates":
         parts["update"] = sim.chain(sim.updates.sgd(0.5), make(kind, name))
     if kind == "diagnostics":
-        parts["diagnostics"] = [make(kind, name), "gradient_norm"]
+        every = names(kind) if name == "together" else [name]
+        parts["diagnostics"] = [*(make(kind, n) for n in every if n == name or n not in OWN), "gradient_norm"]
     task = made(kind, name) if kind == "tasks" else None
     if kind == "policies":
         own, tasks = make(kind, name), (made("tasks", n) for n in names("tasks"))
@@ -81,15 +89,15 @@ def spec_of(kind, name, **changes):
         parts["method"] = sim.methods.gradient()
     if task is None:
         task = task_for(read_by(parts["method"]))
-    if kind == "diagnostics" and name in ("bias", "variance"):
+    if kind == "diagnostics" and name in OWN:
         parts["method"], task = sim.methods.reinforce(), sim.tasks.softmax_bandit(arms=2)
     settings = {"samples_per_group": SEEN.get(name, 3), "updates": 10, "replicates": 3, **parts, **changes}
     return sim.Spec(task, sim.schedules.fixed(2), **{"policy": policy_of(task), **settings})
 
 
-@pytest.mark.parametrize(("kind", "name"), EVERY)
+@pytest.mark.parametrize(("kind", "name"), [run for run in RUNS if run[0] != "tasks"])
 def test_replicates_do_not_touch_each_other(kind, name):
-    """Other initial parameters of replicate 1 leave replicates 0 and 2 bit-identical."""
+    """Other initial parameters of replicate 1 leave replicates 0 and 2 bit-identical; tasks: `test_every_task.py`."""
     spec = spec_of(kind, name)
     size = spec.trained_policy.size
     start = np.random.default_rng(0).normal(size=(3, size))
@@ -104,10 +112,13 @@ def test_replicates_do_not_touch_each_other(kind, name):
             np.testing.assert_array_equal(values[..., [0, 2]], getattr(two, recorded)[key][..., [0, 2]], err_msg=key)
 
 
-@pytest.mark.parametrize(("kind", "name"), EVERY)
+@pytest.mark.parametrize(("kind", "name"), [run for run in RUNS if run[0] == "policies"])
 def test_a_run_ends_finite(kind, name):
+    ends_finite(sim.run(spec_of(kind, name), seed=2))
+
+
+def ends_finite(trace):
     """Defaults do not break a short run: parameters move, nothing diverges."""
-    trace = sim.run(spec_of(kind, name), seed=2)
     assert (trace.diverged == -1).all() and np.isfinite(trace.parameters).all()
     assert (trace.parameters != trace.parameters[:, :1]).any() or trace.parameters.shape[1] == 1
 

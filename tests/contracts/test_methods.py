@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as sim
@@ -26,21 +26,25 @@ def test_every_scored_method_has_its_paper():
     assert defined("tests/core/test_actor_critic.py", "test_gradient_is_autograds_of_the_loss")
 
 
+SHAPES = [
+    (samples, (1, 2, 4)[(k + d) % 3], (1, 2, 3)[(k + 2 * d) % 3], drift)
+    for k, samples in enumerate((2, 3, 5))
+    for d, drift in enumerate((0.0, 0.1, 0.5, 2.0))
+]
+"""Samples, tokens, groups and drifts: every pair of values occurs."""
+
+
 @pytest.mark.parametrize("name", PAPERS)
-@given(
-    seed=st.integers(0, 10**6),
-    samples=st.sampled_from([2, 3, 5]),
-    tokens=st.sampled_from([1, 2, 4]),
-    groups=st.integers(1, 3),
-    drift=st.sampled_from([0.0, 0.1, 0.5, 2.0]),
-)
-def test_score_weights_are_those_of_the_printed_loss(name, seed, samples, tokens, groups, drift):
+@settings(max_examples=2)
+@given(seed=st.integers(0, 10**6))
+def test_score_weights_are_those_of_the_printed_loss(name, seed):
     """Token by token, in the logits, at the first and at a later update of a batch.
 
     On a kink (ratio exactly at a bound) autograd takes one side; a drift of 0 stays inside the bounds.
     """
     method, objective = PAPERS[name]
-    assert compared(method(), objective, seed, samples, tokens, groups, drift) < 1e-12
+    for shape in SHAPES:
+        assert compared(method(), objective, seed, *shape) < 1e-12, shape
 
 
 @pytest.mark.parametrize("name", PAPERS)

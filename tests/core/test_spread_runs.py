@@ -86,7 +86,8 @@ def test_any_number_of_workers_gives_the_same_bits(kind, sites):
         made = made.replace(diagnostics=["kl"])
     alone = sim.run(made, seed=SEED, workers=1)
     assert (alone.diverged >= 0).any() == ("diverged" in kind)
-    for count, site in sites.items():
+    for count in (3,) if kind in KINDS else (2, 3):
+        site = sites[count]
         (trace,) = running.together([(made, SEED)], site)
         identical(alone, trace)
         assert trace == alone and trace.header["spec"] == alone.header["spec"]

@@ -22,7 +22,7 @@ def coupled_run(seed, **changes):
         sim.schedules.coupled(sim.systems.areal(6, 1, 6, length=sim.constant(1.0), train_time=2.0)),
         sim.methods.reinforce(sim.advantages.none()),
     )
-    options = {"samples_per_group": 4, "updates": 40, "replicates": 2, "diagnostics": "default"}
+    options = {"samples_per_group": 4, "updates": 12, "replicates": 2, "diagnostics": "default"}
     spec = sim.Spec(task, system, method, sim.chain(sim.updates.sgd(3.0)), **options, **changes)
     return sim.run(spec, seed=seed)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from asyncsim.base.checks import InputError
-from experiments import _store
+from experiments import _store, stability
 from tests.experiments import _lab
 
 
@@ -37,7 +37,9 @@ def lab(tmp_path):
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """Quick rows of an experiment of the repository, to be damaged in copies."""
-    where = tmp_path_factory.mktemp("rows") / "stability"
-    _store.make("stability", quick=True, out=where)
-    return where
+    """Quick rows of an experiment of the repository, of settings that cost little, to be damaged in copies."""
+    where, cheap = tmp_path_factory.mktemp("rows") / "stability", stability.QUICK[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stability, "QUICK", [cheap | {"staleness": k % 2, "seed": k} for k in range(4)])
+        _store.make("stability", quick=True, out=where)
+        yield where

@@ -87,7 +87,8 @@ def test_the_committed_gallery_is_what_the_rows_give(numbers):
     assert {path.name: path.read_text(encoding="utf-8") for path in FIGURES.glob("*.md")} == made
 
 
-@pytest.mark.committed
+@pytest.mark.rows
+@pytest.mark.committed(digits=False)
 @pytest.mark.parametrize("name", sorted(_pipeline.names()))
 def test_the_committed_picture_was_drawn_from_the_committed_rows_by_this_script(name):
     found, expected = notes(PICTURES / f"{name}.png"), _pipeline.origin(name)

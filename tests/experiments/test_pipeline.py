@@ -206,7 +206,8 @@ def source_at(commit):
     return read
 
 
-@pytest.mark.committed
+@pytest.mark.rows
+@pytest.mark.committed(digits=False)
 @pytest.mark.parametrize("name", sorted(_store.names()))
 def test_committed_rows_say_which_code_made_them(name):
     record = json.loads((_store.folder(name, False) / "manifest.json").read_text())

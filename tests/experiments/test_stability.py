@@ -29,7 +29,8 @@ def test_the_first_quick_setting_gives_the_declared_columns(name):
     assert found and all(set(row) == set(module.COLUMNS) for row in found)
 
 
-@pytest.mark.committed
+@pytest.mark.rows
+@pytest.mark.committed(digits=False)
 @pytest.mark.parametrize("name", sorted(_store.names()))
 def test_committed_rows_are_those_of_the_settings(name):
     assert len(_store.read(name)) >= len(_store.experiment(name).SETTINGS)

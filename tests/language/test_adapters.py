@@ -1,5 +1,7 @@
 """Low-rank adapters: the weights they stand for, one draw a replicate, small versions, score norms of samples."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +13,7 @@ from tests.language.test_causal_lm import SHAPE, T, batch_of, drawn, ids, plain_
 from tests.language.test_decoding import at_once, one_by_one
 from tests.refusals import refused
 
-peft = pytest.importorskip("peft")
-transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="the adapters are those of PEFT")
 EXACT = {"sampler": "float64", "compute": "float64"}
 RANK, ALPHA = 2, 3.0
 
@@ -116,6 +117,7 @@ def test_versions_inside_a_response_are_one_vector_of_its_score():
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
     """Folder of a tiny Llama with the character model's alphabet."""
+    import transformers
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     folder = tmp_path_factory.mktemp("llama")
@@ -207,7 +209,7 @@ def test_an_export_has_the_adapters_in_its_weights(llama, tmp_path, settings):
     made = sim.policies.causal_lm(str(llama), lora=2, **settings)
     flat = moved(made).float()
     made.export(flat[0], tmp_path / "out")
-    network = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    network = pytest.importorskip("transformers").AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     text = torch.tensor([made.tokenizer.encode("12+3=")])
     seen = text.reshape(1, 1, 1, -1)
     action = torch.tensor([3, 5, 1]).reshape(1, 1, 1, 3)

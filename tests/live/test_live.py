@@ -193,8 +193,10 @@ def test_a_killed_actor_is_named(monkeypatch):
 
 
 def test_actors_of_ray_are_the_same(monkeypatch):
-    """Same law, same bits, the same words where one is killed."""
-    pytest.importorskip("ray")
+    """Same law, same bits, the same words where one is killed; who started Ray ends it, and nobody else does."""
+    ray = pytest.importorskip("ray")
+    ends = []
+    end, _ = ray.shutdown, monkeypatch.setattr(ray, "shutdown", lambda: ends.append(1))
     live = sim.live.run(spec_of("capped"), seed=5, second=0.003, backend="ray")
     again = sim.run(replace(live.spec, system=live.schedule), seed=5, progress=False)
     assert (again.parameters == live.trace.parameters).all() and outstanding(live) == [4] * 59
@@ -202,6 +204,8 @@ def test_actors_of_ray_are_the_same(monkeypatch):
     monkeypatch.setattr(running, "_Learner", Killing)
     with pytest.raises(RunError, match=r"actor 1 \(process \d+\) ended; the log has all batches"):
         sim.live.run(spec_of("capped"), seed=5, second=0.003, backend="ray")
+    assert ends == [1]
+    end()
 
 
 def test_an_actor_that_fails_says_how(monkeypatch):

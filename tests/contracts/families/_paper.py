@@ -90,7 +90,7 @@ class Silent:
 @lru_cache(64)
 def drawn(seed, samples, tokens, groups, drift):
     """A trial, and the outputs of its policy now and when it generated: many papers are tried on the same ones."""
-    trial = case(seed, N=samples, T=tokens, G=groups, drift=drift)
+    trial = case(seed, R=4, N=samples, T=tokens, G=groups, drift=drift)
     trial.policy = Silent(trial.policy)
     return trial, *outputs(trial)
 
