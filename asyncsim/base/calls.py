@@ -60,8 +60,12 @@ def named(function: Called) -> Called:
 
     @functools.wraps(function)
     def call(*arguments: Any, **settings: Any) -> Any:
+        try:
+            return function(*arguments, **settings)
+        except TypeError as error:
+            refused = error
         bound(name, signature, arguments, settings)
-        return function(*arguments, **settings)
+        raise refused
 
     return call  # type: ignore[return-value]
 

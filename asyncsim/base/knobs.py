@@ -1,6 +1,7 @@
 """Numeric knobs: a number, or one number per replicate, so that a phase diagram is one program."""
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ MARK = {"knob": True}
 """Metadata of a dataclass field that may hold one number per replicate."""
 Number = float | Sequence[float] | np.ndarray
 """What such a knob takes."""
+_fields: Any = functools.cache(dataclasses.fields)
 
 
 def knob(
@@ -37,8 +39,8 @@ def _every(part: Any) -> Iterator[Any]:
     if isinstance(part, tuple):
         for value in part:
             yield from _every(value)
-    elif dataclasses.is_dataclass(part):
-        for f in dataclasses.fields(part):
+    elif dataclasses.is_dataclass(type(part)):
+        for f in _fields(type(part)):
             value = getattr(part, f.name)
             yield from [value] if f.metadata.get("knob") else _every(value)
 

@@ -271,10 +271,8 @@ def _reach(ask: Ask, probe: Probe, step: float, row: int, name: str) -> str:
     if bool(affected[torch.arange(len(affected)) != row].any()):
         return "batch"
     before, after = bool(affected[row, :at].any()), bool(affected[row, at + 1 :].any())
-    if before and after:
-        return "sequence"
     if after or before:
-        return "prefix" if after else "suffix"
+        return "sequence" if before and after else "prefix" if after else "suffix"
     return "token" if bool(affected[row, at]) else "none"
 
 

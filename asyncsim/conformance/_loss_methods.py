@@ -132,6 +132,7 @@ def _unreadable(method: Method) -> str | None:
 
 def _family(name: str) -> Family:
     make = plugins.load("asyncsim.methods", name, "method")
+    make = getattr(make, "__wrapped__", make)  # nobody asks how these were made
     numbers: dict[str, float | None] = {}
     choices: dict[str, tuple[Any, ...]] = {}
     for key, parameter in inspect.signature(make).parameters.items():
@@ -185,7 +186,8 @@ def as_given(probe: Probe) -> Probe:
     return probe
 
 
-def stacks(probes: Sequence[Probe], of: Callable[[Probe], Probe] = as_given) -> list[Stack]:
+@lru_cache(512)
+def stacks(probes: tuple[Probe, ...], of: Callable[[Probe], Probe] = as_given) -> list[Stack]:
     """Batches by shape, as a loss reads them, checked once for all methods that are asked."""
     shape = {i: (*p.mask.shape, p.group) for i, p in enumerate(probes)}
     found = []
@@ -200,17 +202,14 @@ def stacks(probes: Sequence[Probe], of: Callable[[Probe], Probe] = as_given) -> 
 def _received(probe: Probe) -> Received:
     tensors = {"advantages": probe.advantages.expand(probe.mask.shape), "mask": probe.mask}
     tensors["rewards"] = tensors["advantages"][..., 0]
-    return received(probe.log_prob, probe.behavior, probe.proximal, **tensors, categorical=False)
-
-
-@lru_cache(512)
-def _stacked(probe: Probe, of: Callable[[Probe], Probe]) -> list[Stack]:
-    return stacks([probe], of)
+    found = received(probe.log_prob, probe.behavior, probe.proximal, **tensors, categorical=False)
+    _ = [getattr(found.step, name) for name in ("log_ratio", "drift", "behavior_log_ratio", "lengths")]  # once for all
+    return found
 
 
 def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = as_given) -> Tensor:
     """The cotangents of a method on a batch as a loss reads it."""
-    return expected_on(method, _stacked(probe, of))[0]
+    return expected_on(method, stacks((probe,), of))[0]
 
 
 def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:

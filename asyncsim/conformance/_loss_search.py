@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ class Evidence:
 
     @cached_property
     def _stacks(self) -> list[methods.Stack]:
-        return methods.stacks(self.probes, self.of)
+        return methods.stacks(tuple(self.probes), self.of)
 
     def _alone(self, method: Method, rows: int = 1) -> Tensor:
         """Cotangents of the single tokens in so many replicates of a method, `[rows K]`."""
@@ -189,8 +189,8 @@ class Evidence:
     def kept(self, method: Method, probes: Sequence[Probe] | None = None) -> list[Tensor]:
         """1 for the tokens of every batch that the method does not reject; what a clip stops is not rejected."""
         method = method.replace(weight=NoRatio()) if method.factors else method
-        some = [p.but("", advantages=torch.where(p.advantages == 0, 1.0, p.advantages)) for p in probes or self.probes]
-        return [(x != 0).to(x.dtype) for x in methods.expected_on(method, methods.stacks(some, self.of))]
+        some = methods.stacks(_paid(tuple(probes or self.probes)), self.of)
+        return [(x != 0).to(x.dtype) for x in methods.expected_on(method, some)]
 
     def compare(self, method: Method, family: methods.Family | None = None, own: dict[str, Any] | None = None) -> "Fit":
         """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1.
@@ -227,6 +227,11 @@ class Evidence:
         # The median ratio where both have a weight.
         both = (targets != 0) & (answers != 0) & torch.isfinite(answers) & torch.isfinite(targets)
         return float((answers[both] / targets[both]).median()) if bool(both.any()) else 1.0
+
+
+@lru_cache(64)
+def _paid(probes: tuple[Probe, ...]) -> tuple[Probe, ...]:
+    return tuple(p.but("", advantages=torch.where(p.advantages == 0, 1.0, p.advantages)) for p in probes)
 
 
 @dataclass(frozen=True)
@@ -449,7 +454,7 @@ def _refined(evidence: Evidence, fit: Fit) -> Fit:
     family = fit.family
     values = {name: fit.settings.get(name, default) for name, default in family.numbers.items()}
     names = [name for name, value in values.items() if isinstance(value, (int, float))]
-    start = np.array([value for value in values.values() if isinstance(value, (int, float))], dtype=np.float64)
+    start = np.array([values[name] for name in names], dtype=np.float64)
     if not names or not np.isfinite(start).all() or evidence.left[0] <= 0:
         return fit
 

@@ -1,6 +1,7 @@
 """A loss from outside, asked on batches: which argument is which, its value, its gradient, what it changed."""
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -249,16 +250,16 @@ class Subject:
         copies = [leaf + 0.0, *(x.clone() for x in given[1:])]
         value = self._value(copies)
         for name, before, after in zip(TENSORS, given, copies, strict=True):
-            if not np.array_equal(before.numpy(), after.detach().numpy(), equal_nan=True) and name not in self.mutated:
+            old, new = before.numpy(), after.detach().numpy()
+            same = old.shape == new.shape and old.tobytes() == new.tobytes()
+            if not (same or np.array_equal(old, new, equal_nan=True)) and name not in self.mutated:
                 self.mutated.append(name)
         (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True) if value.requires_grad else (None,)
         gradient = torch.zeros_like(leaf) if gradient is None else gradient
-        tokens = probe.mask > 0
-        finite = bool(torch.isfinite(value.detach()).all()) and bool(torch.isfinite(gradient[tokens]).all())
-        outside = gradient[~tokens].abs()
-        masked = 0.0 if outside.numel() == 0 else float(outside.nan_to_num(torch.inf).max())
-        cotangent = torch.where(tokens, -gradient, torch.zeros_like(gradient)).detach()
-        return Answer(float(value.detach()), cotangent, finite, masked)
+        number, numbers, tokens = value.item(), gradient.numpy(), probe.mask.numpy() > 0
+        finite = math.isfinite(number) and bool(np.isfinite(numbers[tokens]).all())
+        masked = float(np.nan_to_num(np.abs(numbers[~tokens]), nan=np.inf).max(initial=0.0))
+        return Answer(number, torch.from_numpy(np.where(tokens, -numbers, 0.0)), finite, masked)
 
     def _value(self, tensors: Sequence[Tensor]) -> Tensor:
         try:

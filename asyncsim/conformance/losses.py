@@ -183,15 +183,10 @@ def _match(fit: Fit, case: Case) -> Match:
     whole = case.nearest.replace(factors=case.evidence.factors, penalties=case.evidence.penalties)
     beside = _parts(fit.family.instance or whole)
     words = " and ".join(_loss_methods.masking(factor) for factor in case.evidence.factors)
-    return Match(
-        fit.family.name,
-        {**settings, **beside},
-        fit.score,
-        fit.largest,
-        around=case.evidence.change.words if case.evidence.change else case.reading.words if case.reading else "",
-        times=words,
-        agrees=fit.agrees,
-    )
+    around = case.evidence.change or case.reading
+    settings |= beside
+    name, near = fit.family.name, around.words if around else ""
+    return Match(name, settings, fit.score, fit.largest, around=near, times=words, agrees=fit.agrees)
 
 
 def _kink_lines(case: Case) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """A method on tensors that the caller has: weights, cotangents and a loss with exactly that gradient."""
 
+import copy
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,10 +63,8 @@ def received(
 ) -> Received:
     """The step of log-probs `[..., N, T]`, its tensors checked; see `Method.weigh`."""
     # Lift the tensors to `[R, G, N, T]`.
-    bound, remedy = (
-        "a tensor [N, T], [G, N, T] or [R, G, N, T]",
-        "one row for each sequence; groups and replicates lead",
-    )
+    bound = "a tensor [N, T], [G, N, T] or [R, G, N, T]"
+    remedy = "one row for each sequence; groups and replicates lead"
     shape = tuple(_sized("log_prob", log_prob, lambda axes: 2 <= len(axes) <= 4, bound, remedy).shape)
 
     def lift(name: str, values: Tensor) -> Tensor:
@@ -74,13 +72,9 @@ def received(
         tensor = _sized(name, values, lambda axes: axes == shape, bound, "pad with masked tokens")
         return tensor.reshape((1,) * (4 - len(shape)) + shape)
 
-    columns = {
-        "log_prob": log_prob,
-        "behavior_log_prob": behavior_log_prob,
-        "proximal_log_prob": proximal_log_prob,
-        "reference_log_prob": reference_log_prob,
-    }
-    lifted = {name: lift(name, x) for name, x in columns.items() if x is not None}
+    names = "log_prob", "behavior_log_prob", "proximal_log_prob", "reference_log_prob"
+    pairs = zip(names, (log_prob, behavior_log_prob, proximal_log_prob, reference_log_prob), strict=True)
+    lifted = {name: lift(name, x) for name, x in pairs if x is not None}
     for name, x in lifted.items():
         checks.require(x.is_floating_point(), name, str(x.dtype), "of a floating type", "hand over log-probs")
         # Sums over a step need more digits than half precision has.
@@ -147,7 +141,8 @@ def stepped(method: Weigher, tensors: Received) -> Step:
     checks.require(rewarded or not reads, "rewards", None, bound, remedy)
     remedy = "hand over one reward for each sequence"
     checks.require(rewarded or tensors.advantages is not None, "rewards", None, "given, or advantages", remedy)
-    step = replace(tensors.step, method=method, statistics={})
+    step = copy.copy(tensors.step)  # with what no method changes, such as log ratios
+    step.method, step.statistics = method, {}
     if tensors.advantages is not None:
         step.advantages = tensors.advantages
     else:
@@ -195,6 +190,8 @@ def _check_log_prob(name: str, values: Tensor, mask: Tensor, axes: int, categori
 
     -inf is that of an impossible token; what stands on masked tokens does not matter.
     """
+    if values.numel() and values.max().item() <= (_ABOVE_ZERO if categorical else 1e300):
+        return  # most often no entry at all is too large, and none is NaN
     _refuse(name, values, (mask > 0) & (torch.isnan(values) | (values == math.inf)), axes, "mask what is no token")
     if not categorical:
         return
@@ -216,9 +213,8 @@ def _rewards(rewards: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Te
     if rewards is None:
         return torch.zeros(like.shape[:3], dtype=like.dtype, device=like.device)
     bound = f"one for each sequence, {shape[:-1]}"
-    rewards = _sized(
-        "rewards", rewards, lambda axes: axes == shape[:-1], bound, "sum the rewards of a sequence's tokens"
-    )
+    remedy = "sum the rewards of a sequence's tokens"
+    rewards = _sized("rewards", rewards, lambda axes: axes == shape[:-1], bound, remedy)
     bad = rewards[~torch.isfinite(rewards)]
     remedy = "mend the reward, or map failures to a number"
     checks.require(bad.numel() == 0, "rewards", bad[0].item() if bad.numel() else 0, "finite", remedy)

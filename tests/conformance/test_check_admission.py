@@ -47,12 +47,8 @@ def test_one_loss_more_starves_a_reset():
 DEFECTS = {
     # name: (controller with batches of 4 and a staleness of 1, or what makes one, keywords of the check, rule, known
     # mistake; "": none behaves like it)
-    "recovery": (
-        lambda *_: planted.Manager(planted.Provider(), 9, 4, 1),
-        {"names": planted.MANAGER, "max_concurrent": 9},
-        BURSTS,
-        "forgets its accepted count on recovery",
-    ),
+    "recovery": (lambda *_: planted.Manager(planted.Provider(), 9, 4, 1), {"names": planted.MANAGER,
+        "max_concurrent": 9}, BURSTS, "forgets its accepted count on recovery"),
     "recovery, asked with the version": (planted.Versioned, {}, BURSTS, "forgets its accepted count on recovery"),
     "kept": (planted.LosesKept, {}, BURSTS, "forgets the data kept over a recovery"),
     "filtered": (planted.Filtering, {}, STARVES, "never returns the permit of an accepted group that is dropped"),
@@ -62,50 +58,26 @@ DEFECTS = {
     "running": (planted.RunningOnly, {}, BURSTS, "counts running groups only"),
     "semaphore": (lambda *_: planted.Limiter(8), {}, BURSTS, "counts running groups only"),
     "h + 2": (lambda *_: VersionCounter(4, 2), {}, BURSTS, "off by one version: (h + 2) M"),
-    "h + 2 behind a cap": (
-        lambda *_: VersionCounter(4, 2, 4),
-        {"max_concurrent": 4},
-        BURSTS,
-        "off by one version: (h + 2) M",
-    ),
-    "h": (
-        lambda *_: VersionCounter(4, -1),
-        {"max_staleness": 0},
-        STARVES,
-        "off by one version: h M instead of (h + 1) M",
-    ),
+    "h + 2 behind a cap": (lambda *_: VersionCounter(4, 2, 4), {"max_concurrent": 4}, BURSTS,
+        "off by one version: (h + 2) M"),
+    "h": (lambda *_: VersionCounter(4, -1), {"max_staleness": 0}, STARVES,
+        "off by one version: h M instead of (h + 1) M"),
     "one more": (lambda *_: VersionCounter(4, 1.25), {}, BURSTS, "one group too many"),
-    "reset": (
-        planted.Forgetful,
-        {"losses": 0},
-        BURSTS,
-        "resets at a publish without carrying over what is outstanding",
-    ),
+    "reset": (planted.Forgetful, {"losses": 0}, BURSTS,
+        "resets at a publish without carrying over what is outstanding"),
     "late carry": (planted.LateCarry, {"losses": 0}, BURSTS, ""),
     "too soon": (planted.TooSoon, {}, BURSTS, "returns permits at the dequeue, with M too many of them"),
     "both": (planted.Both, {}, BURSTS, "returns permits at the dequeue and again at the publish"),
     "leaking": (planted.Leaking, {}, STARVES, "never returns the permits of trained groups"),
-    "greedy": (
-        lambda *_: planted.Greedy(4, 1, 3),
-        {"max_concurrent": 3},
-        "at most max_concurrent run",
-        "ignores max_concurrent",
-    ),
+    "greedy": (lambda *_: planted.Greedy(4, 1, 3), {"max_concurrent": 3}, "at most max_concurrent run",
+        "ignores max_concurrent"),
     "from version 0": (planted.FromZero, {}, BURSTS, "counts from version 0 after a recovery, until the next publish"),
-    "count from version 0": (
-        planted.CountFromZero,
-        {},
-        STARVES,
-        "counts from version 0 after a recovery, and its groups until the next publish",
-    ),
-    "one publish late": (
-        lambda *_: planted.Behind(4, 0),
-        {"max_staleness": 0},
-        STARVES,
-        "sees a version one publish late",
-    ),
+    "count from version 0": (planted.CountFromZero, {}, STARVES,
+        "counts from version 0 after a recovery, and its groups until the next publish"),
+    "one publish late": (lambda *_: planted.Behind(4, 0), {"max_staleness": 0}, STARVES,
+        "sees a version one publish late"),
     "clamped": (planted.Clamped, {}, BURSTS, ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DEFECTS)

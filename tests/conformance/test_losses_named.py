@@ -23,26 +23,19 @@ FIELD = {
     "cispo of verl": (closed_cispo(0.2, 0.28), "cispo(anchor='proximal', low=0.2, high=0.28)", {INVISIBLE}, set()),
     "cispo of ROLL": (closed_cispo(0.1, 0.1), "cispo(anchor='proximal', low=0.1, high=0.1)", {INVISIBLE}, set()),
     "vespo of TRL": (field.vespo_at_the_snapshot, "vespo() with pi_prox in the place of mu", {INVISIBLE}, set()),
-    "truncation and mask of slime": (
-        three_policies(cap=5.0, band=(0.5, 5.0)),
-        f"decoupled_ppo({OF_TOKENS.format('h')})",
-        set(),
-        {"dual clip"},
-    ),
+    "truncation and mask of slime": (three_policies(cap=5.0, band=(0.5, 5.0)),
+        f"decoupled_ppo({OF_TOKENS.format('h')})", set(), {"dual clip"}),
     "mask of rows of verl": (three_policies(rows=(0.999, 1.001)), OF_ROWS.format(0.999, 1.001), set(), {"dual clip"}),
     "wide mask of rows": (three_policies(rows=(0.9, 1.2)), OF_ROWS.format(0.9, 1.2), set(), {"dual clip"}),
-    "truncation of OpenRLHF": (
-        three_policies(cap=5.0, least=0.5, high=0.28),
+    "truncation of OpenRLHF": (three_policies(cap=5.0, least=0.5, high=0.28),
         "three_policy_tis(cap=5.0, high=0.28) with pi_prox / mu of at least 0.5",
-        {"rollout weight limited from below"},
-        set(),
-    ),
+        {"rollout weight limited from below"}, set()),
     "mask around PPO": (field.masked_ppo, f"ppo_clip({OF_TOKENS.format('r')})", set(), {"dual clip"}),
     "gspo of verl": (field.limited_gspo, "gspo()", {"log ratio clamped live"}, set()),
     "PPO of verl": (clipped(), "ppo_clip(high=0.28, dual=3.0)", {"dual clip"}, set()),
     "arguments in another order": (field.decoupled_by_keyword, "decoupled_ppo()", set(), set()),
     "four arguments": (field.ppo_of_four, "ppo_clip()", set(), {INVISIBLE}),
-}
+}  # fmt: skip
 
 
 WORDS = {

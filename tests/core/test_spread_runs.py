@@ -20,6 +20,7 @@ from asyncsim.running import checkpoint, running, sources, spreading
 from asyncsim.running.spreading import Site, blocks
 from tests.core.runs import identical
 from tests.core.test_checkpoints import KINDS
+from tests.forked import run
 from tests.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -192,7 +193,8 @@ def test_a_second_ctrl_c_ends_all_at_once():
 
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_killed_worker_costs_its_block_and_a_second_time_the_run(deaths, tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(workers, "subprocess", subprocess)  # a real one
+    if deaths == 1:
+        monkeypatch.setattr(workers, "subprocess", subprocess)  # a real one
     monkeypatch.setenv("ASYNCSIM_TEST_DEATHS", str(tmp_path / "left"))
     (tmp_path / "left").write_text("x" * deaths, encoding="utf-8")
     made = recorded("dies")
@@ -222,18 +224,16 @@ def test_what_no_worker_can_have_stays_here_with_one_line(capfd):
     assert err.startswith("asyncsim: one process: ") and "lambda" in err and err.count("\n") == 1
 
 
-def test_functions_of_the_script_stay_here(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
+def test_functions_of_the_script_stay_here():
+    script = (
         "import torch, asyncsim as sim\n"
         "from asyncsim.diagnostics._diagnostic import Metric\n"
         "def each(step): return torch.ones(step.parameters.shape[:1], dtype=torch.float64)\n"
         "spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.grpo(), sim.chain(),\n"
         "                updates=3, diagnostics=[Metric('each', each)])\n"
-        "print(sim.run(spec, workers=2)['each'].sum())\n",
-        encoding="utf-8",
+        "print(sim.run(spec, workers=2)['each'].sum())\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    done = run([sys.executable, "-c", script])
     assert done.stdout == "192.0\n", done.stderr
     assert done.stderr == "asyncsim: one process: each stands in __main__, which other processes cannot import\n"
 
