@@ -157,13 +157,11 @@ def _options(make: Callable[..., Method], key: str, default: str) -> tuple[str, 
     """What a named choice may be, as its refusal of another word says."""
     try:
         make(**{key: "no such word"})
-    except checks.InputError as error:
-        match = re.fullmatch(r"one of (.*)", error.bound)
-        if match and error.value == "no such word":
+    except Exception as error:
+        match = re.fullmatch(r"one of (.*)", getattr(error, "bound", ""))
+        if match and getattr(error, "value", "") == "no such word":
             words = [word.strip() for word in match[1].split(",")]
             return (default, *(word for word in words if word != default))
-    except Exception:
-        return (default,)
     return (default,)
 
 

@@ -221,7 +221,7 @@ class Answer(NamedTuple):
 class Subject:
     """The loss of a caller; `mutated` names inputs that it has changed, `attached` those that a gradient reaches.
 
-    It is a function of its inputs, which `admit` checks, so equal tensors are asked once; `answers` has them by these.
+    It is a function of what it is `given`, which `admit` checks: equal ones are asked once; `answers` has these.
     """
 
     fn: Loss
@@ -235,10 +235,12 @@ class Subject:
         bound = "a function or an instance, not a class"
         checks.require(not inspect.isclass(self.fn), "loss", getattr(self.fn, "__name__", ""), bound, "make one of it")
         self.binding = bind(self.fn)
+        roles = {"mask", *(self.binding.words.values() or DOCUMENTED)}
+        self.given = [name for name, role in zip(TENSORS, DOCUMENTED, strict=True) if role in roles]
 
     def ask(self, probe: Probe) -> Answer:
         """The answer on a batch; raises `InputError` where the loss cannot be asked."""
-        key = probe.mask.shape, *(getattr(probe, name).numpy().tobytes() for name in TENSORS)
+        key = probe.mask.shape, *(getattr(probe, name).numpy().tobytes() for name in self.given)
         if key not in self.answers:
             self.answers[key] = self._asked(probe)
         return self.answers[key]

@@ -35,13 +35,16 @@ def _subject(loss):
 
 
 def loss_of(method):
-    """The loss of a method of this package."""
+    """The loss of a method of this package, which takes what the method reads."""
 
-    def loss(log_prob, behavior, proximal, advantages, mask):
+    def loss(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask):
         given = {"advantages": advantages, "rewards": advantages[:, 0], "mask": mask}
-        return method.loss(log_prob, behavior, proximal, **given)
+        return method.loss(log_prob, behavior_log_prob, proximal_log_prob, **given)
 
-    return loss
+    def anchored(log_prob, behavior_log_prob, advantages, mask):
+        return loss(log_prob, behavior_log_prob, None, advantages, mask)
+
+    return loss if method.proximal else anchored
 
 
 def mean_of(values, mask, how):
