@@ -172,8 +172,7 @@ def compare(o: Options) -> int:
     # Options that `sim.compare` has under the same names.
     passed = (
         *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
-        *("horizon", "trainer_slots"),
-        *("max_replicates", "seed", "store", "workers"),
+        *("horizon", "trainer_slots", "max_replicates", "seed", "store", "workers"),
     )
     checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", "write for example method=grpo method=cispo")
     loose = [arm for arm in o.arms if o.along and not isinstance(wording.value(arm), str)]

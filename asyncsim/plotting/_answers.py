@@ -119,7 +119,7 @@ def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tupl
     return list(zip(settings.values(), words, strict=True))
 
 
-def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int, label: str) -> None:
+def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int, label: str, **marks: Any) -> None:
     rows = sorted(rows, key=lambda row: row[name])
     x = [row[name] for row in rows]
     mean = np.array([row["mean"] for row in rows])
@@ -127,7 +127,7 @@ def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int,
     reach = np.array([[row["mean"] - row["low"], row["high"] - row["mean"]] for row in rows]).T.clip(0.0)
     reach[~np.isfinite(reach)] = 0.0
     style = STYLES[number // len(LINES) % len(STYLES)]
-    marks = {**_style.MEASURED, "linestyle": style, "linewidth": 0.8}
+    marks = marks or {**_style.MEASURED, "linestyle": style, "linewidth": 0.8}
     ax.errorbar(x, mean, yerr=reach, color=color(number), label=label or None, **marks)
 
 
@@ -322,11 +322,8 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
     for number, pair in enumerate(on.pairs, start=1):
         beside = BESIDE ** (number - (len(on.pairs) + 1) / 2)
         x = [look.replicates * beside for look in pair.looks]
-        value = [look.difference for look in pair.looks]
-        # An interval of a quantile need not hold the sample's own.
-        reach = [[max(look.difference - look.low, 0.0), max(look.high - look.difference, 0.0)] for look in pair.looks]
-        label = f"{short(pair.arm)}: {pair.word}"
-        ax.errorbar(x, value, yerr=np.array(reach).T, color=color(number), label=label, **_style.MEASURED)
+        rows = [{"at": at, "mean": look.difference, **vars(look)} for at, look in zip(x, pair.looks, strict=True)]
+        _errorbars(ax, rows, "at", number, f"{short(pair.arm)}: {pair.word}", **_style.MEASURED)
     counts = [look.replicates for look in max(on.pairs, key=lambda pair: len(pair.looks)).looks]
     ax.set_xscale("log", base=2)
     ax.set_xlim(counts[0] / 1.6, counts[-1] * 1.6)
