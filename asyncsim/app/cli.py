@@ -172,10 +172,12 @@ def compare(o: Options) -> int:
     # Options that `sim.compare` has under the same names.
     passed = (
         *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
-        *("horizon", "trainer_slots"),
-        *("max_replicates", "seed", "store", "workers"),
+        *("horizon", "trainer_slots", "max_replicates", "seed", "store", "workers"),
     )
     checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", "write for example method=grpo method=cispo")
+    loose = [arm for arm in o.arms if o.along and not isinstance(wording.value(arm), str)]
+    remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"
+    checks.require(not loose, "--along", " ".join(loose), "behind commas, without spaces", remedy)
     specs = wording.specs_of(o.arms, o.set)
     shared = [word for word in o.set if not wording.of_task(word)]
     tasks = [wording.of_words([*shared, *wording.task_words(o.set, other)], "--also").task for other in o.also]

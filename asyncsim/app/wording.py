@@ -364,7 +364,13 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         own = {word.partition("=")[0] for word in words}
         inherited = [word for word in common if word.partition("=")[0] not in own]
         checks.require(name not in specs, "arm", name, "named once", "put NAME: in front of an arm")
-        specs[name] = of_words([*inherited, *words], f"arm {name}")
+        try:
+            specs[name] = of_words([*inherited, *words], f"arm {name}")
+        except checks.InputError as error:
+            for word in inherited:
+                several = isinstance(error.value, tuple) and value(word.partition("=")[2]) == error.value
+                checks.require(not several, "--set", word, "of one value", f"write --along {word}")
+            raise
     if any(_words(text)[0] for text in arms):
         return specs
     from asyncsim.comparing.arms import short_names

@@ -87,6 +87,8 @@ class Pair:
     """Mean of the arm's numbers over that of the base's, with its interval, of seconds or cost until a target."""
     why: str = ""
     """Why the word is "cannot tell", and the remedy."""
+    notes: tuple[str, ...] = ()
+    """What the word leaves out, such as an end that is the other way round."""
 
     @property
     def word(self) -> str:
@@ -172,6 +174,9 @@ class OnTask:
     """What `updates`, the places of the curves, count: updates, simulated seconds or slot-hours."""
     setting: dict[str, Any] = field(default_factory=dict)
     """The value of what varies along a grid, by its name; empty without one."""
+    target: float = math.nan
+    latest: float = math.nan
+    """The last place at which a replicate reaches the `target`: the end of the axis where one never does."""
 
     @property
     def blind(self) -> str:
@@ -271,7 +276,8 @@ class Answer:
             clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
             lines.append(f"{on.name}{clock}")
             for pair in on.pairs:
-                lines += [f"  {pair.sentence(on.word_of(pair), where)}", *([f"    {pair.why}"] if pair.why else [])]
+                lines += [f"  {pair.sentence(on.word_of(pair), where)}"]
+                lines += [f"    {line}" for line in (pair.why, *pair.notes) if line]
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try a harder task" if on.blind else "") if line]
             lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
         return "\n".join(lines)
@@ -280,7 +286,8 @@ class Answer:
         # A difference of medians or middle halves need not have the sign of one of means, nor one of other replicates.
         alike = len({other.replicates for other in on.arms}) == 1
         over = "" if alike else f" of {arm.replicates} replicates"
-        mean = f"mean {notation.number(arm.mean)}{over}, " if self.statistic in ("mean", "improvement") else ""
+        row = _plain(arm, ("mean", "low", "high", "replicates"))
+        mean = f"mean {mean_of(row)}{over}, " if self.statistic in ("mean", "improvement") else ""
         best, why = "not tuned", arm.why.partition(" diverged ")[2]
         lost = f", {arm.diverged} diverged ({why})" if arm.diverged else ""
         if arm.never:

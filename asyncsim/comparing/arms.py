@@ -24,6 +24,7 @@ PACED = 256
 """Batches whose seconds say how fast an arm is."""
 UNLIKE = 1.05
 """Ratio of paces from which arms are not equally fast."""
+EARNED = "take trained_return, of the policy that is trained, or batch_return, of the older ones that wrote its data"
 PROBED = 8
 """Replicates whose first update shows what a spec reports, and where it starts."""
 
@@ -76,11 +77,15 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
 
 
 def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, ...]:
-    """What a reader has to know of the arms: samples an update where they differ, and seconds that are not read."""
+    """What a reader has to know of the arms: samples an update or advantages that differ, seconds not read."""
     lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
         lines.append(f"arms train on different numbers of samples an update: {each}")
+    headers = [spec.describe() for spec in specs.values()]
+    advantages = [str(header.get("advantage")) for header in headers]
+    if len(set(advantages)) > 1 and len({str(header["method"]) for header in headers}) > 1:
+        lines.append(f"arms also differ in method.advantage: {', '.join(advantages)}")
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
         lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")
@@ -176,6 +181,7 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
         for reading in asked:
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
             hint = checks.hint(reading.metric, listed, "see `asyncsim list metrics`")
+            hint = EARNED if reading.metric in ("reward", "rewards", "return", "score") else hint
             bound = f"a diagnostic, or a number that a link or method of {name} reports"
             checks.require(reading.metric in trace.metrics, "metric", reading.metric, bound, hint)
             if reading.target is not None:

@@ -252,19 +252,46 @@ class Question:
             arms = tuple(seen[name].arm(name, best[name], most) for name in specs)
             optimum = task.optimum if self.reading.metric in RETURNS else math.nan
             about = (bounds, optimum, self.smallest, self.in_metric, seen[base].places, self.reading.axis)
-            answer = OnTask(task.describe(), kind, arms, pairs, *about)
+            target = math.nan if self.reading.target is None else self.reading.target
+            latest = max(each.numbers.max() for each in seen.values()) if self.reading.until else math.nan
+            answer = OnTask(task.describe(), kind, arms, pairs, *about, target=target, latest=latest)
             # Decided pairs stay decided.
             going = [name for name in others if looks[name][-1].word == "undecided"]
             last = [looks[name][-1] for name in going]
             if not going or look == self.looks or (answer.blind and all(each.seen[-1] == "equal" for each in last)):
-                return replace(answer, pairs=tuple(self._ratio(pair, seen, answer) for pair in pairs))
+                return replace(answer, pairs=tuple(self._told(pair, seen, answer) for pair in pairs))
             look = min(self._next(look, each) for each in last)
 
-    def _ratio(self, pair: Pair, seen: Mapping[str, "Seen"], on: OnTask) -> Pair:
-        if not self.reading.clocked or not self.reading.until or self.statistic != "mean" or pair.why:
-            return pair
-        numbers, level = (seen[pair.arm].numbers, seen[pair.base].numbers), self.error / len(on.pairs)
-        return replace(pair, ratio=intervals.ratio(on.interval, *numbers, on.bounds, self.looks, level))
+    def _told(self, pair: Pair, seen: Mapping[str, "Seen"], on: OnTask) -> Pair:
+        """The pair with its ratio and what its word leaves out: cut-off differences, an end that says the reverse."""
+        two = arm, base = [next(each for each in on.arms if each.name == name) for name in (pair.arm, pair.base)]
+        cut = [each for each in two if 2 * each.never > each.replicates]
+        never, notes = "most replicates of " + " and of ".join(each.name for each in cut), []
+        if cut and pair.word == "equal":
+            why = self._never(f"{never} never reach", on.bounds[1])
+            return replace(pair, looks=(*pair.looks[:-1], _untold(pair.last.replicates, pair.last.difference)), why=why)
+        if cut and not pair.why:
+            what = f"a bound: the true one is {'above' if cut == [arm] else 'below'} it"
+            what = what if min(arm.never, base.never) == 0 else "one of means that are cut off"
+            notes.append(f"{never} never reach the target, so the difference is {what}")
+        ahead, behind = two if pair.word == "worse" else two[::-1]
+        lead = (ahead.end - behind.end) * (1.0 if self.reading.better == "higher" else -1.0)
+        shown = [f"{each.end:.3g}" for each in (ahead, behind)]
+        apart = shown[0] != shown[1] and lead > 2.0 * math.hypot(ahead.end_error, behind.end_error)
+        averaged = self.reading.until if self.reading.clocked else self.reading.over != "end"
+        if apart and averaged and pair.word in ("better", "worse"):
+            remedy = "a comparison without the target" if self.reading.clocked else "over='end'"
+            at = f"at the end {ahead.name} is ahead of {behind.name}, {' against '.join(shown)}"
+            notes.append(f"{at}: the reverse of this word, which {remedy} would judge")
+        if self.reading.clocked and self.reading.until and self.statistic == "mean" and not pair.why:
+            numbers, level = (seen[pair.arm].numbers, seen[pair.base].numbers), self.error / len(on.pairs)
+            pair = replace(pair, ratio=intervals.ratio(on.interval, *numbers, on.bounds, self.looks, level))
+        return replace(pair, notes=tuple(notes))
+
+    def _never(self, who: str, most: float) -> str:
+        later = " and a later horizon," if self.reading.clocked else ""
+        within = f"{self.reading.target:g} within {most:.6g} {self.reading.unit}"
+        return f"{who} {within}; give more updates{later} or an easier target"
 
     def _next(self, look: int, last: Look) -> int:
         """The next look by which unseen events move less than the smallest effect or what is seen, else the last."""
@@ -278,6 +305,8 @@ class Question:
         Tails are judged by the pilots, before any number that a word rests on is seen.
         """
         plain = self.statistic == "mean" and self.interval == "auto" and self._kind(bounds) == "planned"
+        if self.reading.until and all((numbers >= bounds[1]).all() for _, numbers in arms.values()):
+            return self._never("no replicate of either arm reaches", bounds[1])
         for name, (pilot, numbers) in arms.items():
             empty = int(np.isnan(numbers).sum())
             if empty:
@@ -312,10 +341,10 @@ class Question:
             numbers, base, sign = sign * numbers, sign * base, 1.0
         kind = "exact" if exact and kind == "planned" else kind
         if len(numbers) < FEWEST:
-            return Look(len(numbers), math.nan, *FREE, UNTOLD, (*FREE, UNTOLD), (0.0, 0.0))
+            return _untold(len(numbers), math.nan)
         value, ends, seen, event = intervals.difference(self.statistic, kind, numbers, base, bounds, self.looks, level)
         if not kind:
-            return Look(len(numbers), value, *FREE, UNTOLD, (*FREE, UNTOLD), (0.0, 0.0))
+            return _untold(len(numbers), value)
         word, apart = (_word(*each, self.smallest, sign) for each in (ends, seen))
         chance = -math.log(intervals.MISSED * level) / len(numbers)
         return Look(len(numbers), value, *ends, word, (*seen, apart), (chance, event))
@@ -401,6 +430,10 @@ def _saved(a: np.ndarray, b: np.ndarray) -> float:
         return 1.0
     apart, together = float(a.var(ddof=1) + b.var(ddof=1)), float((a - b).var(ddof=1))
     return apart / together if together > 0.0 else math.inf
+
+
+def _untold(count: int, value: float) -> Look:
+    return Look(count, value, *FREE, UNTOLD, (*FREE, UNTOLD), (0.0, 0.0))
 
 
 def _word(low: float, high: float, smallest: float, sign: float) -> str:

@@ -208,6 +208,8 @@ def timed(reading: Reading, specs: Any, seed: int) -> Reading:
         checks.require(coupled or clock is not None, f"system of arm {name}", system, known, remedy)
         # Deterministic clocks have no spread; the factor leaves room for rounding to three digits.
         least = math.inf if clock is None else 0.995 * (float(clock.mean()) - SHORT * float(np.sqrt(clock.var())))
+        bound = "more: with so few, the run of some replicate may end before its first update trains"
+        checks.require(least > 0.0, f"updates of arm {name}", spec.updates, bound, "give more updates")
         limits[name] = float(f"{reading.of_arm(spec).unit_of_clock * least:.3g}")
     shortest = min(limits, key=lambda name: limits[name])
     most, stated = limits[shortest], reading.horizon or 0.0

@@ -5,6 +5,7 @@ mean curves, and the interval of each difference against replicates.
 """
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from asyncsim.base import checks
+from asyncsim.base import checks, notation
 from asyncsim.base.answers import PACE, SAME_TASK, Answer, Boundary, OnTask, Sweep, cell
 from asyncsim.plotting import _style
 
@@ -28,6 +29,10 @@ PANELS = 4
 """Heat maps of one picture."""
 TICKS = 8
 """Values of an axis that are all named."""
+ROOM = 1.2
+"""Times the place where the last replicate reaches the target that a picture shows."""
+GROUND: dict[str, Any] = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}
+"""Of a legend: lines at a level may run behind it."""
 HEIGHT = 2.6
 SHADES = LinearSegmentedColormap.from_list("measured", ["#f1f5fa", _style.COLORS["measured"], "#06243f"])
 """Low to high values of a measurement."""
@@ -114,14 +119,16 @@ def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tupl
     return list(zip(settings.values(), words, strict=True))
 
 
-def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int, label: str) -> None:
+def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int, label: str, **marks: Any) -> None:
     rows = sorted(rows, key=lambda row: row[name])
     x = [row[name] for row in rows]
     mean = np.array([row["mean"] for row in rows])
-    half = np.array([(row["high"] - row["low"]) / 2.0 for row in rows])
+    # An interval of a quantile need not hold the sample's own.
+    reach = np.array([[row["mean"] - row["low"], row["high"] - row["mean"]] for row in rows]).T.clip(0.0)
+    reach[~np.isfinite(reach)] = 0.0
     style = STYLES[number // len(LINES) % len(STYLES)]
-    marks = {**_style.MEASURED, "linestyle": style, "linewidth": 0.8}
-    ax.errorbar(x, mean, yerr=np.where(np.isfinite(half), half, 0.0), color=color(number), label=label or None, **marks)
+    marks = marks or {**_style.MEASURED, "linestyle": style, "linewidth": 0.8}
+    ax.errorbar(x, mean, yerr=reach, color=color(number), label=label or None, **marks)
 
 
 def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
@@ -268,8 +275,7 @@ def _draw_along(answer: Answer) -> Figure:
             _errorbars(left, table, name, number, short(arm.name))
             if number:
                 looks = [on.pairs[number - 1].last for on in own]
-                middle = [(k.low + k.high) / 2 if math.isfinite(k.high - k.low) else k.difference for k in looks]
-                table = [{name: at, **vars(k), "mean": m} for at, k, m in zip(x, looks, middle, strict=True)]
+                table = [{name: at, **vars(k), "mean": k.difference} for at, k in zip(x, looks, strict=True)]
                 _errorbars(right, table, name, number, f"{short(arm.name)} less {short(base)}")
         right.axhspan(-answer.smallest, answer.smallest, color=_style.COLORS["effect"], zorder=0)
         right.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
@@ -283,7 +289,7 @@ def _draw_along(answer: Answer) -> Figure:
         tuned = own[0].arms[0].tuned.knob.rpartition(".")[2]
         left.set(ylabel=answer.unit, title=f"each arm at its best {tuned}; bars: 95 %" if tuned else "bars: 95 %")
         right.set(ylabel=f"difference in {answer.unit}", title="shaded: too small to matter; bars hold all looks")
-    figure.suptitle(short(answer.reading, 110), x=0.01, ha="left")
+    figure.suptitle(textwrap.fill(answer.reading, 100), x=0.01, ha="left")
     return figure
 
 
@@ -299,10 +305,14 @@ def curves(ax: Axes, on: OnTask, metric: str) -> None:
         ax.plot(on.updates, arm.curve, color=color(number), label=f"{short(arm.name)}{step}")
         if arm.band.size:
             ax.fill_between(on.updates, *arm.band, color=color(number), alpha=0.2, linewidth=0)
-    if np.isfinite(on.optimum):
-        ax.axhline(on.optimum, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
-    ax.set(xlabel=on.axis, ylabel=metric, title=short(on.name, 48))
-    ax.legend(loc="best")
+    for value, name, style in ((on.optimum, "optimum", ":"), (on.target, "target", "--")):
+        if math.isfinite(value):
+            ax.axhline(value, color=_style.COLORS["muted"], ls=style, linewidth=0.9, label=f"{name} {value:g}")
+    end, last = ROOM * on.latest, on.updates[-1]
+    cut = f"\n(the first {end:.3g} of {notation.number(last)}; all reach the target there)" if end < last else ""
+    ax.set(xlabel=f"{on.axis}{cut}", ylabel=metric, title=textwrap.fill(on.name, 52))
+    ax.set_xlim((on.updates[0], end) if cut else None)
+    ax.legend(loc="best", **GROUND)
 
 
 def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
@@ -312,11 +322,8 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
     for number, pair in enumerate(on.pairs, start=1):
         beside = BESIDE ** (number - (len(on.pairs) + 1) / 2)
         x = [look.replicates * beside for look in pair.looks]
-        value = [look.difference for look in pair.looks]
-        # An interval of a quantile need not hold the sample's own.
-        reach = [[max(look.difference - look.low, 0.0), max(look.high - look.difference, 0.0)] for look in pair.looks]
-        label = f"{short(pair.arm)}: {pair.word}"
-        ax.errorbar(x, value, yerr=np.array(reach).T, color=color(number), label=label, **_style.MEASURED)
+        rows = [{"at": at, "mean": look.difference, **vars(look)} for at, look in zip(x, pair.looks, strict=True)]
+        _errorbars(ax, rows, "at", number, f"{short(pair.arm)}: {pair.word}", **_style.MEASURED)
     counts = [look.replicates for look in max(on.pairs, key=lambda pair: len(pair.looks)).looks]
     ax.set_xscale("log", base=2)
     ax.set_xlim(counts[0] / 1.6, counts[-1] * 1.6)
@@ -326,8 +333,7 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
     ax.set_xlabel("replicates")
     ax.set_ylabel(f"difference in {answer.unit}" + ("\n(lower is better)" if answer.better == "lower" else ""))
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
-    # On a ground of its own: the line at 0 may run behind it.
-    ax.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
+    ax.legend(loc="best", **GROUND)
 
 
 def short(text: str, most: int = 26) -> str:

@@ -85,6 +85,17 @@ TYPED = {
     "a limit as an option": ("timeline areal --staleness 4", "= '--staleness'", "write --set max_head_offpolicyness=4"),
     "slots as an option": ("timeline areal --slots 9", "option = '--slots'", "write --model slots=9"),
     "no preset": ("timeline", "preset = None", "write asyncsim timeline PRESET: a system; see `asyncsim list systems`"),
+    "a grid of all arms": (
+        f"{TWO} --set samples=4,8 --smallest 0.1",
+        "--set = 'samples=4,8'",
+        "write --along samples=4,8",
+    ),
+    "a grid with spaces": (
+        f"{TWO} --smallest 1 --along staleness=0 4 16",
+        "--along = '4 16'",
+        "--along staleness=0,4,16",
+    ),
+    "a reward as metric": (f"{TWO} --metric reward --smallest 0.1", "metric = 'reward'", "take trained_return, of the"),
     "two methods": ("run --method a2c --method grpo", "--method = 'a2c, grpo'", "compare method=a2c method=grpo"),
     "two limits": ("timeline areal --seed 1 --seed=2", "--seed = '1, 2': must be given once", "give one of them"),
     "a schedule of rates": ("run --lr-schedule cosine", "= '--lr-schedule'", "add --link sgd --link lr-schedule --set"),

@@ -1,12 +1,14 @@
 """Arms at equal seconds or slot-hours, along a grid, and what an answer says of arms that are not alike."""
 
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import asyncsim as sim
+from asyncsim.base.answers import UNTOLD
 from asyncsim.base.checks import InputError
 from asyncsim.comparing import intervals
 from asyncsim.comparing.readings import Reading
@@ -76,6 +78,45 @@ def test_a_replicate_that_does_not_reach_the_target_is_counted_and_said():
     slow = answer.tasks[0].arms[0]
     assert slow.never == 64 and slow.mean == 20.0
     assert "64 of 64 never reach the target within 20 seconds and count as that" in str(answer)
+    bounded = compared({"slow": arm(), "fast": arm(2.0)}, over="seconds", target=0.7, horizon=30.0)
+    never = "most replicates of slow never reach the target"
+    assert bounded.pairs[0].notes == (f"{never}, so the difference is a bound: the true one is below it",)
+    assert bounded.word == "better" and never in str(bounded)
+
+
+@pytest.mark.parametrize("over", ["seconds", "time"])
+def test_no_word_is_given_where_no_replicate_reaches_the_target(over):
+    """All numbers are the end of the axis then, and so alike."""
+    answer = compared({"a": arm(updates=12), "b": arm(limit=3, updates=12)}, over=over, target=0.99, smallest=40.0)
+    assert answer.word == UNTOLD and answer.pairs[0].ratio is None and len(answer.pairs[0].looks) == 1
+    assert re.search(
+        r"no replicate of either arm reaches 0\.99 within [\d.]+ (seconds|updates); give more", str(answer)
+    )
+
+
+def test_arms_that_are_mostly_cut_off_are_not_called_equal():
+    arms = {"a": arm(limit=3), "b": arm(limit=3).replace(method=sim.methods.grpo(low=0.21))}
+    words = {}
+    for horizon in (150.0, 47.0):
+        answer = compared(arms, over="seconds", target=0.7, smallest=80.0, horizon=horizon)
+        words[answer.word] = [each.never for each in answer.tasks[0].arms], answer.pairs[0].why
+    never, why = words[UNTOLD]
+    assert words["equal"] == ([0, 0], "") and all(32 < each < 64 for each in never)
+    assert "most replicates of b and of a never reach 0.7 within 47 seconds; give more" in why
+
+
+def test_an_end_that_says_the_reverse_is_said():
+    """Large steps that stop early learn first and end lower; beside them an arm that is behind all along."""
+    early = sim.chain(sim.updates.adam(0.8), sim.updates.lr_schedule(decay="linear", updates=8))
+    arms = {"slow": arm(), "hasty": arm().replace(update=early)}
+    reverse = "at the end slow is ahead of hasty, 0.991 against 0.988: the reverse of this word, which {} would judge"
+    for over, remedy in (("seconds", "a comparison without the target"), ("mean", "over='end'")):
+        options = {"target": 0.5} if over == "seconds" else {"smallest": 0.01}
+        answer = compared(arms, over=over, **options)
+        assert answer.word == "better" and answer.pairs[0].notes == (reverse.format(remedy),)
+        assert reverse.format(remedy) in str(answer) and answer.row()["tasks"][0]["pairs"][0]["notes"]
+    worse = compared({"a": arm(), "b": arm().replace(update=sim.chain(sim.updates.adam(0.05)))}, smallest=0.01)
+    assert worse.word == "worse" and worse.pairs[0].notes == ()
 
 
 def test_cost_counts_the_slots_that_a_system_names_and_those_of_the_trainer():
@@ -126,12 +167,29 @@ def test_arms_on_a_clock_may_make_different_numbers_of_updates():
 
 def test_samples_of_an_update_that_differ_are_said():
     arms = {"a": arm(), "b": arm(samples_per_group=64)}
-    assert compared(arms).notes[0] == "arms train on different numbers of samples an update: a 32, b 256"
-    assert compared({"a": arm(), "b": arm().replace(method=sim.methods.reinforce())}).notes == ()
+    assert compared(arms).notes == ("arms train on different numbers of samples an update: a 32, b 256",)
+
+
+def test_advantages_that_differ_beside_the_method_are_said():
+    arms = {"a": arm(), "b": arm().replace(method=sim.methods.reinforce())}
+    assert compared(arms).notes == ("arms also differ in method.advantage: group_std, leave_one_out",)
+    # What the words name is not said again, nor what is the same.
+    for method in (sim.methods.grpo, sim.methods.ppo_clip):
+        own = sim.advantages.group_mean() if method is sim.methods.grpo else sim.advantages.group_std()
+        assert compared(arms | {"b": arm().replace(method=method(advantage=own))}).notes == ()
+
+
+def lognormal(limit):
+    return sim.systems.areal(limit, 4, 4, length="lognormal:4:2", train_time=2.0)
 
 
 REFUSED = {
     "imposed": ({"b": arm().replace(system=sim.schedules.fixed(2))}, {}, "system of arm b.*imposed schedule"),
+    "nothing trained": (
+        {k: arm(updates=2).replace(system=lognormal(n)) for k, n in (("a", 1), ("b", 2))},
+        {},
+        "updates of arm a = 2: .*may end before its first update trains; give more updates",
+    ),
     "behind the end": ({}, {"horizon": 1e6}, r"horizon.*the run of arm b ends there"),
     "coupled": (
         {k: arm(limit=n).replace(system=sim.schedules.coupled(arm(limit=n).system)) for k, n in (("a", 1), ("b", 2))},
@@ -183,12 +241,19 @@ def test_each_setting_of_a_grid_has_the_answer_of_a_comparison_of_its_own(tmp_pa
     table = answer.table()
     assert table["staleness"].tolist() == [1, 1, 4, 4] and table["word"].isna().tolist() == [True, False] * 2
     assert (table["low"] < table["mean"]).all() and (table["mean"] < table["high"]).all()
-    assert str(answer).splitlines()[1].split() == ["staleness", "arm", "mean", "best", "difference"]
+    assert str(answer).splitlines()[2].split() == ["staleness", "arm", "mean", "best", "difference"]
     left, right = sim.plot(answer, tmp_path / "a.png").axes
     drawn = [bars.lines[0].get_xydata().tolist() for bars in left.containers]
     means = [[[n, float(m)] for n, m in zip((1, 4), table["mean"][k::2], strict=True)] for k in (0, 1)]
     assert drawn == means and left.get_xlabel() == "staleness"
     assert [text.get_text() for text in right.get_legend().get_texts()] == ["is less grpo"]
+    # The differences and both ends of their intervals are those of the rows, however lopsided.
+    (bars,) = right.containers
+    rows = table.iloc[1::2]
+    assert bars.lines[0].get_ydata().tolist() == rows["difference"].tolist()
+    ends = np.array([segment[:, 1] for segment in bars.lines[2][0].get_segments()])
+    assert ends == pytest.approx(rows[["difference_low", "difference_high"]].to_numpy())
+    assert (abs(ends.mean(1) - rows["difference"]) > 1e-4).any()
 
 
 def test_a_grid_on_a_clock_has_one_horizon():
@@ -228,6 +293,28 @@ def test_traces_without_a_common_metric_or_clock_are_refused():
         sim.plot(imposed, over="seconds")
     with pytest.raises(InputError, match="no trace"):
         sim.plot(a.schedule, over="seconds")
+
+
+def test_a_picture_names_the_target_and_the_optimum_and_is_cut_to_what_decides():
+    arms = {"slow": arm(updates=60), "fast": arm(2.0, updates=120)}
+    answer = compared(arms, over="seconds", target=0.7)
+    left = sim.plot(answer).axes[0]
+    lines = {line.get_label(): line.get_ydata()[0] for line in left.lines}
+    assert lines["target 0.7"] == 0.7 and lines["optimum 1"] == 1.0
+    assert {"target 0.7", "optimum 1"} <= {text.get_text() for text in left.get_legend().get_texts()}
+    on = answer.tasks[0]
+    assert max(each.mean for each in on.arms) < on.latest < on.updates[-1] / 1.2
+    assert left.get_xlim() == (0.0, 1.2 * on.latest) and f"of {on.updates[-1]:g}; all reach" in left.get_xlabel()
+    assert left.get_title(loc="left").replace("\n", " ") == on.name
+    # Where some never reach it, all of the axis decides.
+    whole = sim.plot(compared(arms, over="seconds", target=0.7, horizon=0.99 * on.latest)).axes[0]
+    assert whole.get_xlabel() == "simulated seconds" and whole.get_xlim()[1] >= 0.99 * on.latest
+
+
+def test_means_are_printed_with_their_intervals():
+    answer = compared({"a": arm(), "b": arm(limit=3)}, over="seconds", target=0.7)
+    for each in answer.tasks[0].arms:
+        assert f"{each.name}: mean {each.mean:.6g} +-{each.high - each.mean:.2g}, end" in str(answer)
 
 
 def test_curves_of_an_answer_have_bands():
