@@ -127,11 +127,12 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
 
 
 def of_preset(preset: str, key: str, prefix: str = "") -> str:
-    """What to write for a knob of a preset, or a setting of its event model; "" for neither."""
+    """What to write for a knob of a preset, a setting of its event model or the size of a group; else ""."""
     from asyncsim.systems import _settings
 
     takes = inspect.signature(plugins.load("asyncsim.systems", preset, "system")).parameters
-    for where, names in ((f"set {prefix}", takes), ("set model." if prefix else "model ", _settings.CHANGEABLE)):
+    model = "set model." if prefix else "model "
+    for where, names in ((f"set {prefix}", takes), (model, _settings.CHANGEABLE), ("", ["samples"])):
         if near := checks.near(key, names, 1, 0.8):
             what = "samples that each server decodes at once; " * (near == ["slots"])
             return f"{what}write --{where}{near[0]}=VALUE"
