@@ -174,13 +174,15 @@ def turns(found: Results) -> str:
     (result,) = found
     least, *_, most = of("turns")["staleness_limit"]
     tight, loose = at(result, least), at(result, most)
-    both = held(min(tight["waiting"]["mean"], tight["idle"]["mean"]) > 0.2, "Each side waits for the other")
+    both = held(
+        min(tight["trainer_idle"]["mean"], tight["generator_idle"]["mean"]) > 0.2, "Each side waits for the other"
+    )
     return (
         f"{both} while `async_generation_ratio` allows {least} batch ahead. "
-        f"The trainer waits {share(tight['waiting']['mean'])} of the time, and "
-        f"{share(tight['idle']['mean'])} of slots write nothing. "
+        f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and "
+        f"{share(tight['generator_idle']['mean'])} of slots write nothing. "
         f"An update takes {seconds(tight['seconds'])}. With the largest ratio tried: {seconds(loose['seconds'])}. "
-        f"The trainer then waits {share(loose['waiting']['mean'])}, at a mean staleness of "
+        f"The trainer then waits {share(loose['trainer_idle']['mean'])}, at a mean staleness of "
         f"{loose['staleness']['mean']:.2g} versions. Time inside a training step, such as moving weights, is outside "
         "the model."
     )

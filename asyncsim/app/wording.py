@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FORM = "write for example task.arms=5"
 _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""
+WHOLE = 100
+"""Whole lengths beyond it may be tokens that were meant to have a speed."""
 LISTS = ("link", *_ADDED)
 _KINDS = {"link": "updates", "method": "methods", "task": "tasks", "system": "systems", "policy": "policies", **_ADDED}
 
@@ -127,11 +129,12 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
 
 
 def of_preset(preset: str, key: str, prefix: str = "") -> str:
-    """What to write for a knob of a preset, or a setting of its event model; "" for neither."""
+    """What to write for a knob of a preset, a setting of its event model or the size of a group; else ""."""
     from asyncsim.systems import _settings
 
     takes = inspect.signature(plugins.load("asyncsim.systems", preset, "system")).parameters
-    for where, names in ((f"set {prefix}", takes), ("set model." if prefix else "model ", _settings.CHANGEABLE)):
+    model = "set model." if prefix else "model "
+    for where, names in ((f"set {prefix}", takes), (model, _settings.CHANGEABLE), ("", ["samples"])):
         if near := checks.near(key, names, 1, 0.8):
             what = "samples that each server decodes at once; " * (near == ["slots"])
             return f"{what}write --{where}{near[0]}=VALUE"
@@ -148,10 +151,18 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
     load = partial(plugins.load, "asyncsim.systems", preset, plugins.PARTS["systems"])
     if not changes or "model" in inspect.signature(load()).parameters:
         made: System = build("systems", preset, knobs | ({"model": changes} if changes else {}), prefix)
-        return made
-    # A system of a user's file has its own arguments only.
-    other: System = build("systems", preset, knobs, prefix)
-    return other.modeled(changes, option)
+    else:
+        # A system of a user's file has its own arguments only.
+        made = build("systems", preset, knobs, prefix).modeled(changes, option)
+    law = made.length
+    given = law.parameters if law.kind in ("constant", "empirical", "recorded") else (0.0,)
+    if {*made.rates} == {1.0} and max(given) > WHOLE and not any(number % 1.0 for number in given):
+        text = f"length = {max(given):g} is read as seconds, since samples are written at 1 a second; if lengths are"
+        warnings.warn(
+            checks.RunWarning(f"{text} tokens, add {option}{'.' if prefix else ' '}rate=30, their tokens a second"),
+            stacklevel=2,
+        )
+    return made
 
 
 def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:

@@ -15,6 +15,8 @@ from asyncsim.base.uncertainty import between
 
 LEVEL = 0.05
 """Error rate of every interval."""
+BUSY = 0.1
+"""Share of time, besides the sync, below which a side that stands still is the bottleneck."""
 RARE = 0.005
 """Share of discarded prompts from which on they are mentioned."""
 BLIND = (
@@ -39,10 +41,12 @@ def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:
 class Setting:
     """One setting that was simulated: what differs, and numbers of each realization `[M]` by name.
 
-    `limit` in the trainer's own unit; `seconds` an update; `tokens` trained a second; `idle` share of the named slots,
-    `waiting` share of time in which the trainer has no batch; `staleness` of a trained token in versions;
-    `dropped` share of groups; `kept_length`, mean length of trained over generated responses; `steady`, 1 where the
-    run was long enough. `p99`, the 99th percentile of staleness over trained tokens.
+    `limit` in the trainer's own unit; `seconds` an update; `tokens` trained a second; `generator_idle`, share of time
+    in which a named slot writes nothing, and `trainer_idle` in which the trainer does not train; both in seconds an
+    update, with the `sync_seconds` in which either stands still; `staleness` of a trained token in versions; `dropped`
+    share of groups; `kept_length`, mean length of trained over generated responses; `steady`, 1 where the run was long
+    enough. `p99`, the 99th percentile of staleness over trained tokens. `knobs` of the trainer's preset, and how they
+    differ from the trainer's own where the owner does not say them (`defaults`).
     """
 
     limit: float
@@ -51,6 +55,8 @@ class Setting:
     partial: bool
     numbers: Mapping[str, np.ndarray]
     p99: Tail
+    knobs: Mapping[str, Any]
+    defaults: str
 
     def mean(self, name: str) -> float:
         """Mean over realizations."""
@@ -70,7 +76,7 @@ class Setting:
         each = (*self.numbers, "slot_hours")
         own = {name: dict(zip(("mean", "low", "high"), self.interval(name), strict=True)) for name in each}
         own["p99"] = self.p99._asdict()
-        names = ("limit", "machines", "slots", "partial")
+        names = ("limit", "machines", "slots", "partial", "knobs", "defaults")
         return {**{name: getattr(self, name) for name in names}, **own}
 
 
@@ -137,6 +143,20 @@ class Advice:
             f"{knee.mean('staleness'):.2g} versions per token, 99th percentile {knee.p99}."
         )
 
+    @property
+    def standstill(self) -> str:
+        """Which side of the recommended setting waits, for how many seconds an update, and which is the slower."""
+        knee, words, busy = self.knee, [], []
+        sync, seconds = knee.mean("sync_seconds"), knee.mean("seconds")
+        for side, who in (("trainer", "the trainer stands still"), ("generator", "a generator slot")):
+            mean, low, high = knee.interval(f"{side}_idle_seconds")
+            words.append(f"{who} for {mean:.3g} s [{low:.3g}, {high:.3g}]")
+            busy += [side] if mean - sync < BUSY * seconds else []
+        slower = "Both sides are busy" if busy else "Each side waits for the other"
+        slower = f"The bottleneck is the {busy[0]} side" if len(busy) == 1 else slower
+        own = f", of which the sync takes {sync:.3g} s" if sync else ""
+        return f"Of each update {' and '.join(words)} on average{own}. {slower}."
+
     def gains(self) -> list[str]:
         """What other machines and partial rollouts bring at the knee's limit, in seconds and slot-hours, paired."""
         knee, lines, knees = self.knee, [], {(each.machines, each.partial): each for each in self.knees()}
@@ -147,20 +167,22 @@ class Advice:
             seconds = _signed(mean_interval(other.numbers["seconds"] - knee.numbers["seconds"]), "s an update")
             hours = _signed(mean_interval(other.slot_hours - knee.slot_hours), "slot-hours")
             own = knees[other.machines, other.partial]
-            moved = "" if own.limit == knee.limit else f"; the knee is then at {own.limit:g}"
-            lines.append(f"With {name}: {seconds}; {hours} per 1,000 updates{moved}.")
+            moved = f"; its own knee is at {own.limit:g}: {own.mean('seconds'):.4g} s" * (own.limit != knee.limit)
+            lines.append(f"With {name} at the same limit: {seconds}; {hours} per 1,000 updates{moved}.")
         return lines
 
     def __str__(self) -> str:
         """One screen: the recommendation, a row a setting, what other settings bring, what is not known."""
-        cells = [["limit", "machines", "partial", "s/update", "tokens/s", "idle", "stale", "p99", "slot-h"]]
+        cells = [["limit", "mach.", "partial", "s/update", "tok/s", "wait", "idle", "stale", "p99", "slot-h"]]
         knee, knees = self.knee, self.knees()
         for each in sorted({*self.curve(), *self.others(), *knees}, key=self.settings.index):
             mean, low, high = mean_interval(each.numbers["seconds"])
             reach = f" +-{max(mean - low, high - mean):.1g}" if high > low else ""
             row = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
             row += ["on" if each.partial else "off", f"{mean:.4g}{reach}", f"{each.mean('tokens'):.4g}"]
-            row += [f"{each.mean('idle'):.0%}", f"{each.mean('staleness'):.2f}", str(each.p99)]
+            stands = (each.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
+            row += [f"{number:{'.0f' if number >= 100.0 else '.3g'}}" for number in stands]
+            row += [f"{each.mean('staleness'):.2f}", str(each.p99)]
             cells.append([*row, f"{each.slot_hours.mean():,.0f}"])
         table = aligned(cells)
         short = [] if all(each.mean("steady") == 1.0 for each in self.settings) else [_SHORT]
@@ -171,14 +193,16 @@ class Advice:
             short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
         if knee.limit == self.curve()[-1].limit:
             short.append("The knee is at the largest limit tried: larger ones may be faster still.")
-        parts = [self.about, "", *table, "", _KEY, "", self.sentence, *self.gains(), *short, "", BLIND]
+        parts = [self.about, "", *table, "", _KEY, "", self.sentence, self.standstill, *self.gains(), *short, ""]
+        knobs = ", ".join(f"{name}={value}" for name, value in knee.knobs.items())
+        parts += [f"The trainer's knobs of that setting: {knobs}. {knee.defaults}".rstrip(), "", BLIND]
         lines = ([p] if p in table else textwrap.wrap(p, 80, break_on_hyphens=False) or [""] for p in parts)
         return "\n".join(itertools.chain.from_iterable(lines))
 
     def row(self) -> dict[str, Any]:
         """The JSON object."""
         low, high = self.between
-        names = ("trainer", "knob", "about", "share", "realizations", "updates", "sentence")
+        names = ("trainer", "knob", "about", "share", "realizations", "updates", "sentence", "standstill")
         own = {name: getattr(self, name) for name in names}
         rows = [each.row() for each in self.settings]
         knee = {"limit": self.knee.limit, "low": low, "high": high}
@@ -186,9 +210,10 @@ class Advice:
 
 
 _KEY = (
-    "*: the knee of each kind of rollouts and number of machines; idle: share of all slots that write nothing; stale, "
-    "p99: mean and 99th percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 "
-    "updates; +- and [] are 95 % intervals over realizations."
+    "*: the knee of each kind of rollouts and number of machines; wait, idle: seconds an update in which the "
+    "trainer does not train, and in which a slot writes nothing on average, the sync inside; stale, p99: mean and 99th "
+    "percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 updates; +- and [] are "
+    "95 % intervals over realizations."
 )
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
 

@@ -43,7 +43,7 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
     bound = "names, not numbers"
     checks.require(not headless, f"{field} column names", ", ".join(headless), bound, "put a line of names on top")
     numeric = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
-    if named in columns or len(columns) == 1:
+    if named in columns or (not named and len(columns) == 1):
         # Name the text that makes texts of a column whose other cells are numbers.
         own = named or next(iter(columns))
         cells = enumerate(columns[own] if columns[own].dtype.kind not in "iufb" else ())
@@ -53,7 +53,9 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
             raise checks.InputError(where, odd[0][1], "a number", "write plain numbers, and no text among them")
     if named:
         known = numeric or ["none: no column of numbers"]
-        checks.one_of(f"{field} column", named, known, f"choose a column of numbers of {path}")
+        alone = f"leave :{named} out, since a line of {path} is a number"
+        choose = alone if path.endswith(".txt") else f"choose a column of numbers of {path}"
+        checks.one_of(f"{field} column", named, known, choose)
     several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
     checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
     name = named or numeric[0]

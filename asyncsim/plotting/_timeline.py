@@ -169,7 +169,7 @@ def generation(ax: Axes, page: Page) -> None:
         ax.add_patch(Rectangle((start, top), stop - start, 0.8, linewidth=0.6, **look))
     every = math.ceil(len(page.slots) / 8)
     places = page.size * np.arange(len(page.slots))[::every] + (page.size - 1) / 2
-    ax.set(ylim=(rows - 0.4, -0.6), ylabel="generator slot", yticks=places)
+    ax.set(ylim=(rows - 0.4, -0.6), ylabel="generator slot" + " (a row a sample)" * (page.size > 1), yticks=places)
     ax.set_yticklabels([str(slot) for slot in page.slots[::every]])
     ax.tick_params(labelbottom=False)
 
@@ -194,6 +194,7 @@ def training(ax: Axes, page: Page) -> None:
     ax.set_yticklabels(["trained\nbatches"])
     slots, count = len(np.unique(page.timeline.samples["place"])), len(page.timeline.batches["batch"])
     parts = [f"{len(page.shown)} of {count} batches"] * (count > len(page.shown))
-    parts += [f"{len(page.slots)} of {slots} slots"] * (slots > len(page.slots))
+    rows = f", {page.size} rows each" * (page.size > 1)
+    parts += [f"{len(page.slots)} of {slots} slots{rows}"] * (slots > len(page.slots))
     shown = "; shown: " + ", ".join(parts) if parts else ""
     ax.set_xlabel("simulated time (s); vertical lines: new weights" + shown)

@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import tomllib
+import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ TOKENS = 16
 """Tokens of a response whose versions are read, equally spaced."""
 SAMPLES = 1 << 19
 """Samples behind the 99th percentile of one setting, at most."""
+_FEWER = " Here the slots say how much is in generation at once; less leaves them idle: give yours as prompts_at_once."
 FILE = re.compile(r"\.(txt|csv|jsonl|ndjson|parquet|pq)\b")
 
 
@@ -54,7 +56,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "tokens_per_second": (..., "of one response; or a table {responses at once on a machine: tokens a second}"),
     "response_lengths": (..., "in tokens: a file, FILE:COLUMN, or a distribution such as lognormal:2000:0.8"),
     "prompts_per_batch": (..., "prompts that a training step takes"),
-    "samples_per_prompt": (1, "responses to a prompt"),
+    "samples_per_prompt": (..., "responses to a prompt"),
     "train_seconds": (..., "seconds of a training step, or their distribution"),
     "sync_seconds": (0.0, "seconds of a weight sync"),
     "publish_every": (1, "training steps between two syncs"),
@@ -82,7 +84,8 @@ def advise(
     `Advice`, seconds and slot-hours. Raises `InputError`.
 
     >>> print(advise({"trainer": "areal", "slots_per_machine": 8, "tokens_per_second": 30, "prompts_per_batch": 4,
-    ...     "response_lengths": "lognormal:300:0.5", "train_seconds": 8, "staleness_limit": [0, 1, 2]}).knee.limit)
+    ...     "samples_per_prompt": 1, "response_lengths": "lognormal:300:0.5", "train_seconds": 8,
+    ...     "staleness_limit": [0, 1, 2]}).knee.limit)
     2.0
     """
     share = checks.real("share", share, "give the loss in seconds that you allow", 0.0, 1.0, open_low=True)
@@ -98,7 +101,7 @@ def advise(
     # Machines and partial rollouts are varied one at a time.
     curves = sorted((each for each in varied if each[0] == today[0] or each[1] == today[1]), key=lambda c: c != today)
     plan = [(limit, *curve) for curve in curves for limit in given["staleness_limit"]]
-    systems = [_system(trainer, given, *each) for each in plan]
+    systems, differs = zip(*(_system(trainer, given, *each) for each in plan), strict=True)
     size = given["samples_per_prompt"]
     for made in systems:
         passes = feeds.updates_of(made)
@@ -115,7 +118,8 @@ def advise(
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
         numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        settings.append(Setting(limit, machines, machines * given["slots_per_machine"], partial, numbers, tails[k]))
+        slots, knobs = machines * given["slots_per_machine"], dict(systems[k].knobs)
+        settings.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
     about = _about(trainer, given)
     return Advice(given["trainer"], trainer.limit, about, share, tuple(settings), realizations, updates)
 
@@ -123,11 +127,16 @@ def advise(
 def _measure(system: Any, batches: int, size: int, seed: int, realization: int) -> dict[str, float]:
     """Numbers of one realization, as `Setting` has them."""
     s = system.summary(batches, size, seed, realization)
+    trainer, slots = (max(0.0, round(1.0 - s[f"{side}_utilization"], 12)) for side in ("trainer", "generator"))
+    sync = system.sync_time * (system.trainer_waits and system.generator_pauses)
     return {
-        "seconds": s["seconds_per_update"],
+        "seconds": (seconds := s["seconds_per_update"]),
         "tokens": s["throughput"] * size * s["mean_length_trained"],
-        "idle": 1.0 - s["generator_utilization"],
-        "waiting": 1.0 - s["trainer_utilization"],
+        "trainer_idle": trainer,
+        "generator_idle": slots,
+        "trainer_idle_seconds": trainer * seconds,
+        "generator_idle_seconds": slots * seconds,
+        "sync_seconds": sync / (system.batches_per_publish * feeds.updates_of(system)),
         "staleness": s["token_staleness"],
         "dropped": s["dropped_fraction"],
         "kept_length": s["mean_length_trained"] / s["mean_length_generated"],
@@ -182,7 +191,16 @@ def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         file = isinstance(value, str) and FILE.search(value)
         given[name] = from_file(name, str(folder / value.removeprefix("@"))) if file else as_law(name, value)
     checks.require(isinstance(given["model"], Mapping), "model", given["model"], "a mapping", FIELDS["model"][1])
-    return {**given, "tokens_per_second": _speeds(given["tokens_per_second"])}
+    given["tokens_per_second"] = _speeds(given["tokens_per_second"])
+    train, sync = given["train_seconds"].mean(), given["sync_seconds"]
+    for name, value, most, unit in (
+        ("tokens_per_second", max(given["tokens_per_second"][1]), 1_000.0, "tokens a second of one response"),
+        ("train_seconds", train, 10_000.0, "seconds of one training step"),
+        ("sync_seconds", sync, 10.0 * train, "seconds of one sync, here of more than ten training steps"),
+    ):
+        if value > most:
+            warnings.warn(checks.RunWarning(f"{name} = {value:g} is large; is its unit {unit}?"), stacklevel=3)
+    return {**given, "unsaid": {*FIELDS} - {*rows}}
 
 
 def _speeds(value: Any) -> tuple[list[int], list[float]]:
@@ -210,8 +228,8 @@ def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: i
     return tuple((written / n / each[1]).tolist())
 
 
-def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> Any:
-    """The trainer's preset at one setting."""
+def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> tuple[Any, str]:
+    """The trainer's preset at one setting, and how that differs from the trainer where the owner says nothing."""
     size, batch, slots = given["samples_per_prompt"], given["prompts_per_batch"], machines * given["slots_per_machine"]
     limit = int(limit) if float(limit).is_integer() else limit
     running = given["prompts_at_once"] or slots
@@ -240,7 +258,11 @@ def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: 
     make = plugins.load("asyncsim.systems", trainer.preset, "system")
     try:
         made = make(**knobs, **times, length=given["response_lengths"], model=model)
-        return made if decode is None else made.replace(decode=decode)
+        usual = {n: make.knobs[n] for n in knobs if owners[n] in given["unsaid"] and n != trainer.limit}
+        words = {n: f"{n} {k.usual} ({k.words})" for n, k in usual.items() if k.usual != made.knobs[n]}
+        differs = f"Unless you set them, the trainer has {'; '.join(words.values())}." if words else ""
+        differs += _FEWER * (trainer.running.removesuffix("*") in words)
+        return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
         own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field
         raise checks.InputError(own, error.value, error.bound, error.remedy) from None

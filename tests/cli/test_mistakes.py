@@ -108,6 +108,7 @@ TYPED = {
     "a setting without a value": ("run --set task.arms", "--set = 'task.arms'", "write task.arms=VALUE"),
     "an option without a value": ("run --json", "--json = None", "write --json VALUE"),
     "a class of nowhere": ("verify MyClaim", "claim = 'MyClaim'", "write my.py:MyClaim"),
+    "samples of a group": (f"{AREAL} --set length=3 --set n=8", "argument = 'n'", "write --samples=VALUE"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -158,6 +159,38 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
     said = capsys.readouterr().err
     assert said.startswith("asyncsim: ") and said.count("\n") == 1 and "must be " in said
     assert field in said and remedy in said, said
+
+
+SYSTEM = {
+    "trainer": "areal",
+    "slots_per_machine": 8,
+    "tokens_per_second": 30,
+    "prompts_per_batch": 4,
+    "samples_per_prompt": 1,
+    "train_seconds": 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("advise csv.json", "'response_lenght': must be one of response_length; did you mean response_length?"),
+        ("advise txt.json", "response_lengths column = 'tokens': must be one of numbers; leave :tokens out"),
+        (f"{AREAL} --set length=@lengths.csv:tokens", "length column = 'tokens': must be one of response_length; "),
+        ("log lengths.csv --delays respons", "'respons': must be one of response_length; choose a column of numbers"),
+    ],
+)
+def test_a_column_that_a_file_lacks_is_answered_by_those_it_has(words, remedy, monkeypatch, tmp_path, capsys):
+    """A file of one column was read whatever its name, and broke off."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lengths.csv").write_text("response_length\n1658\n1349\n")
+    (tmp_path / "lengths.txt").write_text("1658\n1349\n")
+    for kind, column in (("csv", "response_lenght"), ("txt", "tokens")):
+        text = json.dumps(SYSTEM | {"response_lengths": f"lengths.{kind}:{column}"})
+        (tmp_path / f"{kind}.json").write_text(text)
+    with pytest.raises(SystemExit, match="2"):
+        main(shlex.split(words))
+    assert remedy in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", WRITTEN)

@@ -73,6 +73,18 @@ def test_one_rate_is_that_of_all_places() -> None:
     assert float(setting(slow, "train_time") or 0) == 30 * float(setting(fast, "train_time") or 0)
 
 
+def test_lengths_that_may_be_tokens_ask_for_their_speed_in_the_first_line(tmp_path: Path) -> None:
+    (tmp_path / "lengths.txt").write_text("1658\n1349\n")
+    words = (*AREAL, "--set", "load=1", "--set")
+    with pytest.warns(checks.RunWarning, match="^length = 1658 is read as seconds.* add --model rate=30, "):
+        assert call(*words, f"length=@{tmp_path}/lengths.txt").exit_code == 0
+    # Not where a speed is given, and not of lengths that are seconds.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", checks.RunWarning)
+        for more in ((f"length=@{tmp_path}/lengths.txt", "--model", "rate=30"), ("length=empirical:165.5:90",)):
+            assert call(*words, *more).exit_code == 0
+
+
 def test_headers_round_what_arithmetic_leaves(tmp_path: Path) -> None:
     words = (*AREAL, "--set", "length=1.0", "--set", "load=0.36", "--json", tmp_path / "one.json")
     result = call(*words)

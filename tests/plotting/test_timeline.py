@@ -99,6 +99,9 @@ def test_the_page_begins_behind_the_start_and_says_what_it_leaves_out(samples):
     assert len(boxes(upper)) == len(page.samples) and "shown: 10 of 30 batches" in lower.get_xlabel()
     drawn = sorted(round(box.get_y() + 0.4) for box in boxes(upper))
     assert drawn[0] >= 0 and drawn[-1] < page.size * len(page.slots) and page.size == samples
+    assert (
+        ("(a row a sample)" in upper.get_ylabel()) == (f", {samples} rows each" in lower.get_xlabel()) == (samples > 1)
+    )
 
 
 def test_shares_of_a_batch_add_up_and_equal_the_schedule():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.app import timelines
 from asyncsim.base.advice import mean_interval
-from asyncsim.base.checks import InputError
+from asyncsim.base.checks import InputError, RunWarning
 from asyncsim.sweeping.advising import FIELDS, TRAINERS, advise, pooled
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +23,7 @@ SYSTEM = {
     "tokens_per_second": 30,
     "response_lengths": 300,
     "prompts_per_batch": 4,
+    "samples_per_prompt": 1,
     "train_seconds": 8,
     "staleness_limit": [0, 1, 2, 4],
 }
@@ -38,7 +39,13 @@ def test_seconds_are_those_of_the_closed_form():
     assert advice.knee.slot_hours == pytest.approx(8 * 8.0 * 1000 / 3600)
     # Slots write 4 x 300 tokens of a batch; the staleness of an unbound cap is what its permits let wait.
     assert [each.mean("tokens") for each in advice.curve()] == pytest.approx([1200 / s for s in seconds])
-    assert [each.mean("idle") for each in advice.curve()] == pytest.approx([1 - 40 / (8 * s) for s in seconds])
+    assert [each.mean("generator_idle_seconds") for each in advice.curve()] == pytest.approx([s - 5 for s in seconds])
+    assert [each.mean("trainer_idle_seconds") for each in advice.curve()] == pytest.approx([s - 8 for s in seconds])
+    assert advice.standstill == (
+        "Of each update the trainer stands still for 0 s [0, 0] and a generator slot for 3 s [3, 3] on average. The "
+        "bottleneck is the trainer side."
+    )
+    assert "Each side waits" in advise(SYSTEM | {"staleness_limit": [0]}, updates=40, realizations=2).standstill
     # A response is written from a publish on for 10 s; what comes behind the next publish is one version fresher.
     tokens = [limit - max(0.0, 10 - s) / 10 for limit, s in zip([0, 1, 2, 4], seconds, strict=True)]
     assert [each.mean("staleness") for each in advice.curve()] == pytest.approx(tokens)
@@ -54,9 +61,12 @@ def test_more_machines_and_a_slower_sync_bring_what_arithmetic_says():
     now, more = advise(system, updates=40, realizations=2).settings
     # Generators pause for the second of a sync; between the ends of 30 batches, and the last install, are 31 syncs.
     assert (now.mean("seconds"), more.mean("seconds")) == pytest.approx((11.0 + 1 / 30, 9.0 + 1 / 30))
-    assert (now.slots, more.slots) == (4, 8) and "8 machines: -2 s an update [-2, -2]" in str(
-        advise(system, updates=40, realizations=2)
-    )
+    advice = advise(system, updates=40, realizations=2)
+    gains = "8 machines at the same limit: -2 s an update [-2, -2]"
+    assert (now.slots, more.slots) == (4, 8) and gains in str(advice)
+    # The slots stand still for the sync alone, and the trainer for 2 s besides; it says who is slower.
+    assert advice.standstill.endswith("of which the sync takes 1 s. The bottleneck is the generator side.")
+    assert now.mean("generator_idle_seconds") == pytest.approx(1 + 1 / 30) and now.mean("sync_seconds") == 1
 
 
 def test_partial_rollouts_are_compared_at_the_same_limit():
@@ -67,7 +77,10 @@ def test_partial_rollouts_are_compared_at_the_same_limit():
     # At limit 0 nothing runs when weights move, so both are one system, to the bit.
     assert np.array_equal(advice.curve()[0].numbers["seconds"], drained[0].numbers["seconds"])
     assert drained[-1].mean("seconds") > advice.curve()[-1].mean("seconds")
-    assert any(line.startswith("With partial rollouts off: +") for line in advice.gains())
+    (line,) = advice.gains()
+    own = next(each for each in advice.knees() if not each.partial)
+    assert line.startswith("With partial rollouts off at the same limit: +")
+    assert line.endswith(f"; its own knee is at {own.limit:g}: {own.mean('seconds'):.4g} s.")
     assert {"limit", "low", "high"} == advice.row()["knee"].keys() and len(advice.row()["settings"]) == 8
 
 
@@ -102,13 +115,33 @@ def test_full_slots_write_at_the_speed_of_the_table():
     system = {**SYSTEM, "tokens_per_second": {1: 60, 8: 20}, "train_seconds": 1, "staleness_limit": [8]}
     advice = advise(system, updates=60, realizations=2)
     assert advice.knee.mean("seconds") == pytest.approx(7.5, rel=1e-6)
-    assert advice.knee.mean("idle") == pytest.approx(0.0, abs=1e-9)
+    assert advice.knee.mean("generator_idle") == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_every_trainer_takes_a_description(trainer):
     more = {"trainer": trainer, "samples_per_prompt": 2, "staleness_limit": [1, 2], "response_lengths": "gamma:300:4"}
-    assert "Set " in str(advise(SYSTEM | more, updates=12, realizations=2))
+    text = " ".join(str(advise(SYSTEM | more, updates=12, realizations=2)).split())
+    assert "Set " in text and f" {TRAINERS[trainer].limit}=" in text
+    # What is assumed of prompts at once is said beside the trainer's own, and not where the owner says it.
+    own = TRAINERS[trainer].running.removesuffix("*")
+    assert bool(own) == (f"the trainer has {own} " in text) == ("yours as prompts_at_once" in text)
+    if own:
+        said = advise(SYSTEM | more | {"prompts_at_once": 4, "publish_every": 1}, updates=12, realizations=2).knee
+        assert own in said.knobs and own not in said.defaults and "prompts_at_once" not in said.defaults
+
+
+@pytest.mark.parametrize(
+    ("change", "unit"),
+    [
+        ({"tokens_per_second": 3840}, "a second of one response"),
+        ({"train_seconds": 40_000}, "seconds of one training step"),
+        ({"sync_seconds": 90}, "seconds of one sync"),
+    ],
+)
+def test_numbers_that_may_have_another_unit_are_asked_about(change, unit):
+    with pytest.warns(RunWarning, match=unit):
+        advise(SYSTEM | change, updates=12, realizations=2)
 
 
 def test_colocated_generators_stand_still_while_a_batch_trains():
