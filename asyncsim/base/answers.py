@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim.base import notation, uncertainty
 from asyncsim.base import store as storing
-from asyncsim.base.records import plain
+from asyncsim.base.records import Estimate, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,8 @@ UNCOUNTED = "seconds are not counted here"
 SAME_TASK = "not distinguishable on this task"
 UNTOLD = "cannot tell"
 """The word of a pair whose numbers allow none."""
+CHANCE = 0.1
+"""Area above 1/2 below which a signal is no better than chance."""
 
 
 @dataclass(frozen=True)
@@ -518,3 +520,67 @@ class Boundary:
             wide = "" if row["narrow"] else " (undecided in between: raise max_replicates)"
             lines.append(f"  {setting or 'this spec'}: {row['low']:.5g} to {row['high']:.5g}{beside}{wide}")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Alarm:
+    """What one signal is worth.
+
+    `area`: by lead, the probability that a run about to collapse has the higher score. `roc`: shares of false alarms
+    and of detections at every level, `[K, 2]`, at the smallest lead. `level`: what the share `rate` of healthy runs of
+    one half exceeds. At this level, each within `band`: `false_alarms` of the other half, `detections` of collapses,
+    `precision` at the shares of collapses among the runs. `lead_time`: by lead, the share of collapses whose first
+    alarm came so early. `fair`: the area at the smallest lead of collapses among healthy runs that were cut at the same
+    time, and how far off it can be with probability 0.05, whatever the law of scores. `word` is what it shows: "better
+    than chance", "worse than chance", "no better than chance" (below 0.6) or "cannot tell".
+    """
+
+    signal: Any
+    area: dict[int, Estimate]
+    roc: np.ndarray
+    level: float
+    false_alarms: Estimate
+    detections: Estimate
+    precision: Estimate
+    lead_time: dict[int, float]
+    band: float
+    word: str
+    fair: tuple[float, float]
+
+    def __str__(self) -> str:
+        """The word with its direction."""
+        side = f"{'low' if self.signal.low else 'high'} {self.signal.metric}"
+        survival = f" ({side} goes with survival)" * self.word.startswith("worse")
+        told = f"{side} predicts collapse {self.word}{survival}"
+        return f"{UNTOLD} whether {side} predicts collapse" if self.word == UNTOLD else told
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What became of the runs, and what each signal said before.
+
+    `course` has the times of each run; `runs` counts "collapsed", "recovered", "healthy" and "never learned", `scored`
+    those of them that areas rest on; `others`: why not all. `alarms` by the signals' names; empty where there is a
+    `reason`.
+    """
+
+    course: Any
+    runs: dict[str, int]
+    scored: dict[str, int]
+    others: str
+    alarms: dict[str, Alarm]
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Runs by what became of them, those that are scored, then a line for each signal."""
+        lines = [", ".join(f"{count} {name}" for name, count in self.runs.items())]
+        used = ", ".join(f"{count} of {self.runs[name]} {name}" for name, count in self.scored.items())
+        lines.append(f"scored: {used}" + f" ({self.others})" * any(n < self.runs[k] for k, n in self.scored.items()))
+        for name, alarm in self.alarms.items():
+            half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.area.items()}
+            areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
+            fair = f"area {alarm.fair[0]:.2f} ± {alarm.fair[1]:.2f} at equal times"
+            lines.append(f"{name}: {alarm} ({fair}, wrong with probability 0.05 at most)")
+            rates = f"precision {alarm.precision.value:.2f} at {alarm.false_alarms.value:.2f} false alarms"
+            lines.append(f"  area by lead ± 95 % interval: {', '.join(areas)}; {rates}")
+        return "\n".join([*lines, *([self.reason] if self.reason else [])])

@@ -219,6 +219,26 @@ def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
     return Estimate(value, error, min(n, m) - 1.0, samples=n + m)
 
 
+def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, error: float = 0.05) -> tuple[float, float]:
+    """Area of cases among the controls that were cut at their own times, and how far off its mean it may be.
+
+    Controls that learned late are cut late, which moves the other area off 1/2 by time alone. Here no law of scores
+    matters: with weights w_ij of pairs and c the largest sum of one run, A is a mean over matchings of runs, so that
+    P(|A - E A| >= x) <= 2 exp(-2 x^2 / (c^2 min(n, m))) (Hoeffding 1963).
+    """
+    above, weights = [], []
+    for score, time in zip(cases, pairs.case_times, strict=True):
+        here = pairs.control_times == time
+        if here.any():
+            weights.append(here.sum(axis=0) / here.sum())
+            above.append(np.mean(np.where(controls == score, 0.5, controls < score)[here]))
+    if not above:
+        return math.nan, math.inf
+    heaviest = max(1.0, float(np.sum(weights, axis=0).max())) / len(above)
+    most = min(len(above), controls.shape[-1])
+    return float(np.mean(above)), heaviest * most * band(most, error)
+
+
 def roc(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
     """Shares of controls and of cases with an alarm at every level, from none to all: `[K, 2]`, ties in one step."""
     levels = np.unique(np.concatenate([np.ravel(cases), np.ravel(controls)]))

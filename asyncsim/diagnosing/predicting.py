@@ -1,69 +1,22 @@
 """`predict`: whether a signal told before collapse which runs would collapse, from traces or logs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, files, notation, uncertainty
+from asyncsim.base import calls, checks, files, uncertainty
+from asyncsim.base.answers import CHANCE, UNTOLD, Alarm, Prediction
 from asyncsim.base.notation import TRAINED
-from asyncsim.base.records import Estimate
 from asyncsim.base.trace import Trace
 from asyncsim.diagnosing import alarms
-from asyncsim.diagnosing.alarms import WINDOW, Course, Matched, Signal, signal_of, trailing
+from asyncsim.diagnosing.alarms import WINDOW, Matched, Signal, signal_of, trailing
 from asyncsim.schedules import _log_files, _log_places
 
 LEAST = 8
-"""Runs of either kind below which nothing is said."""
+"""Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 REMEDY = "give a trace, columns by name, the path of a log, or a list of these"
-
-
-@dataclass(frozen=True, eq=False)
-class Alarm:
-    """What one signal is worth.
-
-    `area`: by lead, the probability that a run about to collapse has the higher score. `roc`: shares of false alarms
-    and of detections at every level, `[K, 2]`, at the smallest lead. `level`: what the share `rate` of healthy runs of
-    one half exceeds. At this level, each within `band`: `false_alarms` of the other half, `detections` of collapses,
-    `precision` at the shares of collapses among the runs. `lead_time`: by lead, the share of collapses whose first
-    alarm came so early.
-    """
-
-    signal: Signal
-    area: dict[int, Estimate]
-    roc: np.ndarray
-    level: float
-    false_alarms: Estimate
-    detections: Estimate
-    precision: Estimate
-    lead_time: dict[int, float]
-    band: float
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What became of the runs, and what each signal said before.
-
-    `course` has the times of each run; `runs` counts "collapsed", "recovered", "healthy" and "never learned". `alarms`
-    by the signals' names; empty where there is a `reason`.
-    """
-
-    course: Course
-    runs: dict[str, int]
-    alarms: dict[str, Alarm]
-    reason: str = ""
-
-    def __str__(self) -> str:
-        """Runs by what became of them, then a line for each signal."""
-        lines = [", ".join(f"{count} {name}" for name, count in self.runs.items())]
-        for name, alarm in self.alarms.items():
-            half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.area.items()}
-            areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
-            text = f"{name}: area {', '.join(areas)}; precision {alarm.precision.value:.2f}"
-            lines.append(f"{text} at {alarm.false_alarms.value:.2f} false alarms")
-        return "\n".join([*lines, *([self.reason] if self.reason else [])])
 
 
 @calls.named
@@ -100,10 +53,11 @@ def predict(
     scores end; how many count (None: all); the mean; how many must follow a collapse (None: `window`). `rate`,
     healthy runs that an alarm may wake, in (0, 1). `cut`: "matched", or "end" for healthy runs watched to their
     end, to see what time alone would predict. `seed` of the draws.
-    Returns a `Prediction`; with fewer than eight runs of either kind it has a reason and no alarm. A run without
+    Returns a `Prediction`; with fewer than eight scored runs of either kind it has a reason and no alarm. Its words
+    compare runs at equal times and assume no law of scores: each is wrong with probability 0.05 at most. A run without
     returns from some update on (it diverged) has fallen there. Raises `InputError` for other values, missing metrics
     or runs of different lengths. Assumes independent runs of one setting, and metrics known at their update.
-    Source: areas, DeLong 1988; band, Massart 1990; the protocol is this package's.
+    Source: areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
 
     >>> random = np.random.default_rng(0)
     >>> returns, norm = np.ones((60, 400)), random.exponential(size=(60, 400))
@@ -147,13 +101,14 @@ def predict(
         whole = np.flatnonzero(kinds["healthy"])
         pairs = pairs._replace(controls=whole, control_times=np.full((1, len(whole)), len(earned)))
     counts = {name: int(is_.sum()) for name, is_ in kinds.items()}
-    if min(len(pairs.cases), len(pairs.controls)) < LEAST:
-        few = f"{len(pairs.cases)} collapses to be told from {len(pairs.controls)} healthy runs"
-        text = f"{few}: at least {LEAST} of each"
-        return Prediction(found, counts, {}, text)
+    scored = {"collapsed": len(pairs.cases), "healthy": len(pairs.controls)}
+    late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"
+    if min(scored.values()) < LEAST:
+        few = f"at least {LEAST} of each must be scored; take more replicates, more updates or smaller leads"
+        return Prediction(found, counts, scored, late, {}, few)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
     found_by = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}
-    return Prediction(found, counts, found_by)
+    return Prediction(found, counts, scored, late, found_by)
 
 
 def _named(signal: Any, window: int) -> dict[str, Signal]:
@@ -195,7 +150,14 @@ def _alarm(
     false = uncertainty.proportion(round(float(woken.sum())), len(woken))._replace(value=float(woken.mean()))
     curve = {lead: float((first > lead).mean()) for lead in leads}
     right = alarms.precision(hits, false, share)
-    return Alarm(signal, area, alarms.roc(cases, controls), level, false, hits, right, curve, alarms.band(len(first)))
+    fair, reach = alarms.at_equal_times(cases, controls, pairs)
+    word = UNTOLD
+    if abs(fair - 0.5) > reach:
+        word = f"{'better' if fair > 0.5 else 'worse'} than chance"
+    elif fair + reach < 0.5 + CHANCE:
+        word = "no better than chance"
+    curves = alarms.roc(cases, controls), level, false, hits, right, curve, alarms.band(len(first))
+    return Alarm(signal, area, *curves, word, (fair, reach))
 
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""`plot`: one call draws a trace or several, schedule, timeline, verdict, answer or sweep; panels draw into an `ax`."""
+"""`plot`: one call draws a trace or several, schedule, timeline, verdict or answer; panels draw into an `ax`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from asyncsim.base.advice import Advice
-    from asyncsim.base.answers import Answer, Boundary, Sweep
+    from asyncsim.base.answers import Answer, Boundary, Prediction, Sweep
     from asyncsim.plotting._metrics import points
 
-    Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary | Advice
+    Run = trace.Trace | records.Schedule | records.Timeline
+    Drawn = Run | records.Verdict | Answer | Sweep | Boundary | Prediction | Advice
 
 __all__ = ["plot", "points"]
 
@@ -34,14 +35,14 @@ def plot(
     path: str | os.PathLike[str] | None = None,
     over: str = "updates",
 ) -> Figure:
-    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary or advice; write it to a path.
+    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary, prediction or advice.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
     dashed. A trace whose replicates have different settings has a line for each. Several traces, as a list or by names,
     share the panels of the metrics that all of them have.
 
-    Arguments: `value`; `path`, ending in .png, .pdf or .svg, written atomically and with the same bytes every time;
+    Arguments: `value`; `path` to write to, ending in .png, .pdf or .svg, written atomically, always the same bytes;
     `over`: traces are drawn over "updates", or over simulated "seconds" as far as the shortest replicate of each goes.
     Returns a matplotlib figure that no window shows. Raises `InputError` for another type of value or another ending,
     traces without a common metric, and seconds of a schedule that is imposed.
@@ -53,7 +54,7 @@ def plot(
     """
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
     from asyncsim.base.advice import Advice
-    from asyncsim.base.answers import Answer, Boundary, Sweep
+    from asyncsim.base.answers import Answer, Boundary, Prediction, Sweep
     from asyncsim.plotting import _advice, _answers, _metrics, _style, _timeline, _verdict
 
     if path is not None:
@@ -66,6 +67,7 @@ def plot(
         Answer: _answers.draw_answer,
         Sweep: _answers.draw_sweep,
         Boundary: _answers.draw_boundary,
+        Prediction: _answers.draw_prediction,
         Advice: _advice.draw_advice,
     }
     checks.one_of("over", over, ("updates", "seconds"), "say what traces are drawn against")

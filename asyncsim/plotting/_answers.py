@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from asyncsim.base import checks, notation
-from asyncsim.base.answers import PACE, SAME_TASK, Answer, Boundary, OnTask, Sweep, cell
+from asyncsim.base.answers import PACE, SAME_TASK, Answer, Boundary, OnTask, Prediction, Sweep, cell
 from asyncsim.plotting import _style
 
 STYLES = ("-", "--", ":")
@@ -243,6 +243,23 @@ def draw_boundary(boundary: Boundary) -> Figure:
     _scaled(ax, [row[name] for row in rows])
     ax.set(yscale="log", xlabel=name, ylabel=f"{boundary.knob} at the boundary")
     ax.legend(loc="best")
+    return figure
+
+
+def draw_prediction(prediction: Prediction) -> Figure:
+    """What each signal announces against what it wakes, at every level; on the diagonal it is chance."""
+    checks.require(bool(prediction.alarms), "alarms", None, "at least one", prediction.reason)
+    figure = _style.picture(1.5 * _style.COLUMN, 1.4 * _style.COLUMN)
+    ax = figure.subplots()
+    ax.plot([0, 1], [0, 1], label="chance", **_style.REFERENCE)
+    for number, (name, alarm) in enumerate(prediction.alarms.items()):
+        area = f"{name}: area {alarm.area[min(alarm.area)].value:.2f}"
+        ax.plot(*alarm.roc.T, drawstyle="steps-post", color=color(number), label=area)
+    lead, used = min(alarm.area), prediction.scored
+    runs = f"{used['collapsed']} collapses and {used['healthy']} healthy runs, lead of {lead} updates"
+    figure.suptitle("\n".join([*map(str, prediction.alarms.values()), runs]), ha="left", x=0.02)
+    ax.set(xlabel="share of healthy runs with an alarm", ylabel="share of collapses with an alarm", aspect="equal")
+    ax.legend(loc="lower right")
     return figure
 
 

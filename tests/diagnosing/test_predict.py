@@ -64,6 +64,77 @@ def test_a_signal_that_rises_twenty_updates_ahead_is_seen_there_and_not_before()
     assert alarm.precision.value == pytest.approx(expected)
 
 
+def test_time_alone_moves_an_area_and_not_the_one_at_equal_times():
+    """A trend that all runs share, and healthy runs of which half learn late: these are cut late."""
+    columns, _ = made(seed=3, runs=800)
+    columns["batch_return"][:60, 600:] = 0.0
+    columns["noise"] += 0.1 * np.arange(LENGTH)[:, None]
+    alarm = asked(columns).alarms["noise"]
+    assert abs(alarm.fair[0] - 0.5) < 0.05 and alarm.word != "worse than chance"
+    assert alarm.area[0].value < 0.5 - ERRORS * alarm.area[0].error
+
+
+@pytest.mark.parametrize(
+    ("runs", "gain", "said"),
+    [
+        (240, 100.0, "high noise predicts collapse better than chance"),
+        (240, -100.0, "high noise predicts collapse worse than chance (high noise goes with survival)"),
+        (1200, 0.0, "high noise predicts collapse no better than chance"),
+        (40, 0.0, "cannot tell whether high noise predicts collapse"),
+    ],
+)
+def test_a_word_says_what_was_planted(runs, gain, said):
+    columns, falls = made(runs=runs)
+    near = (np.arange(LENGTH)[:, None] >= falls - 20) & (falls < LENGTH)
+    columns["noise"] += gain * near if gain >= 0.0 else gain * (falls < LENGTH)
+    found = asked(columns)
+    assert str(found.alarms["noise"]) == said and f"noise: {said} (area" in str(found)
+
+
+@pytest.mark.parametrize(("n", "m"), [(8, 8), (23, 51), (60, 12)])
+def test_a_word_is_wrong_as_seldom_as_stated(n, m):
+    """Exact for the widest law: all scores of the larger side are alike, so that the area is a share of the other side.
+    Planted: pairs counted as runs."""
+    pairs = alarms.Matched(np.arange(n), np.full(n, 5), n + np.arange(m), np.full((20, m), 5))
+    area, reach = alarms.at_equal_times(np.arange(n) * 1.0, np.zeros((20, m)), pairs)
+    k = min(n, m)
+    assert area == pytest.approx(1.0 - 0.5 / n) and reach == pytest.approx(alarms.band(k))
+
+    def wrong(within):
+        shares = np.arange(k + 1) / k
+        return stats.binom(k, 0.5).pmf(np.arange(k + 1))[np.abs(shares - 0.5) > within].sum()
+
+    assert wrong(reach) <= 0.05 < wrong(alarms.band(n * m))
+    # One healthy run that stands beside every collapse is no more than one.
+    pairs = pairs._replace(controls=np.arange(1), control_times=np.full((20, 1), 5))
+    assert alarms.at_equal_times(np.zeros(n), np.zeros((20, 1)), pairs)[1] == pytest.approx(alarms.band(1))
+
+
+def test_the_runs_that_an_area_rests_on_are_counted():
+    """A third of the collapses comes too soon after learning; the area must not be said to rest on them."""
+    columns, _ = made(runs=60)
+    columns["batch_return"][:, :10] = np.where(np.arange(LENGTH)[:, None] == 0, 0.0, (np.arange(LENGTH) < 9)[:, None])
+    found = asked(columns)
+    assert found.runs["collapsed"] == 30 and found.scored == {"collapsed": 20, "healthy": 30}
+    assert "scored: 20 of 30 collapsed, 30 of 30 healthy (the others learned less than 16 updates" in str(found)
+    assert found.alarms["noise"].area[0].freedom == 19.0
+    few = asked({name: values[:, 3:] for name, values in made(runs=20)[0].items()})
+    assert few.scored["collapsed"] == 7 and "scored: 7 of 7" in str(few) and "at least 8 of each" in few.reason
+    with pytest.raises(checks.InputError, match="at least 8 of each"):
+        sim.plot(few)
+
+
+def test_the_picture_has_the_alarm_rates_of_every_level():
+    columns, _ = made()
+    found = asked({**columns, "other": -columns["noise"]}, ["noise", "other"])
+    figure = sim.plot(found)
+    chance, *lines = figure.axes[0].lines
+    for line, (name, alarm) in zip(lines, found.alarms.items(), strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), alarm.roc)
+        assert str(line.get_label()).startswith(f"{name}: area") and str(alarm) in figure.get_suptitle()
+    assert chance.get_label() == "chance" and "120 collapses and 120 healthy runs" in figure.get_suptitle()
+
+
 def test_what_happens_from_the_collapse_on_is_never_read():
     columns, _ = made()
     before = asked(columns)
