@@ -13,8 +13,8 @@ from torch import Tensor
 
 from asyncsim import advantages, tasks
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.base import checks, plugins
-from asyncsim.conformance import _loss_findings, _loss_methods, adapters
+from asyncsim.base import arguments, checks, plugins
+from asyncsim.conformance import _loss_findings, _loss_methods
 from asyncsim.conformance._loss_case import Case, measured
 from asyncsim.conformance._loss_methods import SNAPSHOT, bare, families, reason, settings_of
 from asyncsim.conformance._loss_parts import UNKNOWN
@@ -80,7 +80,7 @@ def check_loss(
     per = getattr(fn, "advantages_per", "token") if advantages_per is None else advantages_per
     checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
     method = _method_like(like, anchor)
-    adapters.refuse(fn)
+    arguments.refuse(fn)
     # Losses that overflow far out, or have no std of one token, are reported, not warned of.
     with threads(1), np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*degrees of freedom is <= 0")
