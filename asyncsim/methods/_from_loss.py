@@ -122,11 +122,11 @@ def from_loss(
     `proximal_log_prob` (start of the batch), `advantage`, `mask`, `staleness` (versions), each `[B, T]` of one
     replicate's B samples, 0 on masked tokens; what it detaches has no gradient. Other spellings are those of
     `conformance.check_loss`: `old_log_prob` is the behavior policy, or the proximal one where another argument names
-    the behavior policy. Samples of groups that the method drops are left out. Or its place, as my.py:name, so that a spec
-    with it can be written to a file. `advantage` (default
-    group mean); `aggregator` of per-token losses (default "token_mean"); `name` (default the function's). Returns a
-    `Method`. Raises `InputError` for unknown arguments, another shape, or a loss without a gradient in `log_prob`.
-    Assumes that the loss depends on the policy through the log-probs of the sampled tokens only. Source: this package.
+    the behavior policy. Samples of groups that the method drops are left out. Or its place, as my.py:name, so that a
+    spec with it can be written to a file. `advantage` (default group mean); `aggregator` of per-token losses (default
+    "token_mean"); `name` (default the function's). Returns a `Method`. Raises `InputError` for unknown arguments,
+    another shape, or a loss without a gradient in `log_prob`. Assumes that the loss depends on the policy through the
+    log-probs of the sampled tokens only. Source: this package.
 
     >>> import asyncsim as sim
     >>> def truncated(log_prob, behavior_log_prob, advantage):
