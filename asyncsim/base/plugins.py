@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from asyncsim.base import calls, checks, outside
+from asyncsim.base import arguments, calls, checks, outside
 
 PARTS = {
     "tasks": "task",
@@ -112,9 +112,7 @@ def load(package: str, name: str, kind: str) -> Any:
     if ":" in name or name.endswith(".py"):
         part = outside.loaded(name, kind)
         # What a user writes as a loss is no function that makes a method.
-        is_loss = (
-            "from_loss" in beside and inspect.isfunction(part) and "log_prob" in inspect.signature(part).parameters
-        )
+        is_loss = "from_loss" in beside and arguments.is_loss(part)
         make = functools.partial(load(package, "from_loss", kind), name) if is_loss else part
         return make if is_loss else _remembered(part, name)
     snake = name.replace("-", "_")

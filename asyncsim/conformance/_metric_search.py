@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from asyncsim.base import checks
+from asyncsim.base.arguments import role_of, words_of
 from asyncsim.conformance import _metric_catalogue as catalogue
-from asyncsim.conformance._loss_subject import role_of, words_of
 from asyncsim.conformance._metric_catalogue import Batch, Entry, around, flat, ordinary
 
 Pair = tuple[str, str] | None

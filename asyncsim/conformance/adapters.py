@@ -10,7 +10,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,52 +17,10 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.base.arguments import STYLES
 from asyncsim.conformance._loss_subject import Loss
 
 __all__ = ["areal", "openrlhf", "roll", "torchrl", "trl", "verl"]
-
-
-@dataclass(frozen=True)
-class Style:
-    """How a trainer calls its losses: what each argument gets, where "old" is the log-probs that the caller says."""
-
-    tensors: Mapping[str, str]
-    optional: Mapping[str, str]
-    """What only some losses have an argument for."""
-    mask: Callable[[Tensor], Tensor] = lambda mask: mask
-    by_position: int = 0
-    known_by: int = 4
-    """How many first arguments tell a loss of this style."""
-
-
-STYLES = {
-    "verl": Style(
-        {"old_log_prob": "old", "log_prob": "log_prob", "advantages": "advantages", "response_mask": "mask"}, {}
-    ),
-    "areal": Style(
-        {
-            "logprobs": "log_prob",
-            "proximal_logprobs": "proximal",
-            "old_logprobs": "behavior",
-            "advantages": "advantages",
-            "eps_clip": "eps_clip",
-            "loss_mask": "mask",
-        },
-        {},
-        mask=lambda mask: mask > 0,
-        known_by=5,
-    ),
-    "roll": Style(
-        {"log_probs": "log_prob", "old_log_probs": "old", "advantages": "advantages", "response_mask": "mask"},
-        {"infer_log_probs": "behavior"},
-        mask=Tensor.long,
-    ),
-    "openrlhf": Style(
-        {"log_probs": "log_prob", "old_log_probs": "old", "advantages": "advantages"},
-        {"action_mask": "mask", "rollout_log_probs": "behavior"},
-        by_position=3,
-    ),
-}
 
 
 def verl(fn: Callable[..., Any], old: str = "proximal", cap: float | None = None, **settings: Any) -> Loss:
@@ -191,23 +148,6 @@ def own_settings(name: str) -> list[str]:
     first = 1 if name in ADAPTERS else 0
     parameters = list(inspect.signature({**ADAPTERS, **INSTALLED}[name]).parameters.values())[first:]
     return [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-
-
-def refuse(fn: Any) -> None:
-    """Raise `InputError` for a loss in the style of a trainer without its adapter, which knows whose the old
-    log-probs are: its tensors would be taken for others.
-    """
-    try:
-        names = tuple(inspect.signature(getattr(fn, "forward", fn)).parameters)
-    except (TypeError, ValueError):  # what is not callable is refused with the other losses
-        return
-    names = names[1:] if names[:1] == ("self",) else names
-    begins = {one: (*known.tensors, *known.optional)[: known.known_by] for one, known in STYLES.items()}
-    style = next((one for one, known in begins.items() if names[: len(known)] == known), None)
-    name = getattr(fn, "__name__", type(fn).__name__)
-    bound = f"wrapped, for its arguments are those of losses of {style}"
-    remedy = f"write adapters.{style}({name}), or on the command line add --adapter {style}"
-    checks.require(style is None, "loss", name, bound, remedy)
 
 
 def _adapted(name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: float | None = None, **fixed: Any) -> Loss:

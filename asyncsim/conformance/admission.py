@@ -7,7 +7,7 @@ from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.conformance._admission import LOSSES, Rules, Run, likely, searched, tickets_of
-from asyncsim.conformance.controller import Names, uncalled
+from asyncsim.conformance.controller import Hooks, Names, uncalled
 from asyncsim.conformance.reports import Failure, Report
 
 ENFORCED = ("admission", "training")
@@ -25,7 +25,7 @@ def check_admission(
     names: Names | None = None,
     enforced: str = "admission",
     losses: int | None = None,
-    recovery: bool = True,
+    recovery: bool | None = None,
     examples: int = 100,
     steps: int = 50,
     seed: int = 0,
@@ -47,8 +47,9 @@ def check_admission(
     and the call's arguments, or None to leave it out. `losses`: groups rejected, failed or dropped between two
     publishes, at most (None: any number; a law that returns their tickets at the publish bears eta M). `enforced`, by
     what staleness is bounded: "admission", or "training" where the trainer drops accepted groups of more than eta
-    versions (`dropped` is then told, and the first rule is left out). `recovery`: whether crashes happen. `examples`
-    runs of `steps` events are made from `seed`; `check` raises where a rule breaks.
+    versions (`dropped` is then told, and the first rule is left out). `recovery`: whether crashes happen (None: if it
+    can learn of one, by `recovered` or a version given to `capacity`). `examples` runs of `steps` events are made from
+    `seed`; `check` raises where a rule breaks.
     Returns a report with a failing run of which no event can be left out. Raises `InputError`, and `ConformanceError`
     with `check`. Source: AReaL (2505.24298).
 
@@ -80,10 +81,11 @@ def check_admission(
         checks.integer("max_concurrent", max_concurrent, 1, "count groups, or give None", checks.LARGEST)
     if losses is not None:
         checks.integer("losses", losses, 0, "count groups between two publishes, or give None", checks.LARGEST)
-    checks.boolean("recovery", recovery, "say whether crashes happen")
+    if recovery is not None:
+        checks.boolean("recovery", recovery, "say whether crashes happen, or give None")
     checks.one_of("enforced", enforced, ENFORCED, "say who bounds staleness")
     oldest = eta if enforced == "training" else None
-    rules = Rules(batch, publish, tickets_of(batch, eta, publish), max_concurrent, losses, recovery, oldest)
+    rules = Rules(batch, publish, tickets_of(batch, eta, publish), max_concurrent, losses, bool(recovery), oldest)
     checks.integer("examples", examples, 1, "make at least one run")
     checks.integer("steps", steps, 1, "let at least one thing happen")
     checks.integer("seed", seed, 0, "give a whole number")
@@ -91,7 +93,9 @@ def check_admission(
     names = names or {}
     one, other = controller(), controller()
     checks.require(one is not other, "controller", one, "new at every call", "make it inside the function")
-    unchecked = _unchecked(Run(rules, controller, names), rules)
+    hooks = Run(rules, controller, names).hooks
+    rules = replace(rules, recovery=hooks.recovers() if recovery is None else recovery)
+    unchecked = _unchecked(hooks, rules, recovery)
     found = searched(rules, controller, names, examples, steps, seed)
     settings: dict[str, Any] = {"batch_size": rules.batch, "max_staleness": max_staleness}
     settings |= {"batches_per_publish": rules.publish}
@@ -128,9 +132,9 @@ def _uncalled(one: Any, names: Names, failed: bool, asked: Callable[..., Any]) -
     return (f"{line}; with names={meant!r} it {end}",), again.broken is None
 
 
-def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:
+def _unchecked(hooks: Hooks, rules: Rules, recovery: bool | None) -> tuple[str, ...]:
     """What the runs leave out because the controller cannot be told, or because it was asked."""
-    hooks, gaps = run.hooks, []
+    gaps = []
     if rules.losses == 0:
         gaps.append("groups that are rejected, fail or are dropped (losses = 0)")
     else:
@@ -139,8 +143,11 @@ def _unchecked(run: Run, rules: Rules) -> tuple[str, ...]:
     if rules.oldest is not None:
         gaps.append(f"that the trainer drops what is more than {rules.oldest:g} versions old (enforced = 'training')")
     if not rules.recovery:
-        gaps.append("crashes (recovery = False)")
+        why = "no `recovered`; recovery=True lets a new controller go on" if recovery is None else "recovery = False"
+        gaps.append(f"crashes ({why})")
     elif not hooks.takes_kept():
+        told = hooks.has("recovered")
+        gaps += [] if told else ["what it is told of a crash (no `recovered`): a new controller goes on"]
         gaps.append("crashes that leave accepted groups (no `recovered(version, kept)`)")
     return tuple(gaps)
 

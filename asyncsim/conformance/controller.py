@@ -48,6 +48,7 @@ class Hooks:
         for name in names:
             checks.one_of("names", name, (*NEEDED, *OPTIONAL), "map the calls of a Controller to your method names")
         kind = type(controller).__name__
+        self._left_out = {name for name, target in names.items() if target is None}
         self._methods: dict[str, tuple[Callable[..., Any], int, float]] = {}
         for name in (*NEEDED, *OPTIONAL):
             target = names.get(name, name)
@@ -74,6 +75,10 @@ class Hooks:
     def has(self, name: str) -> bool:
         """Whether the controller takes part in this call."""
         return name in self._methods
+
+    def recovers(self) -> bool:
+        """Whether it learns of a crash: by `recovered`, or by the version that it is asked with."""
+        return self.has("recovered") or (self._methods["capacity"][1] > 0 and "recovered" not in self._left_out)
 
     def takes_kept(self) -> bool:
         """Whether a recovery can say how much data was kept."""

@@ -5,7 +5,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from asyncsim import advantages, tasks
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.base import checks, plugins
-from asyncsim.conformance import _loss_findings, _loss_methods, adapters
+from asyncsim.base import arguments, checks, plugins
+from asyncsim.conformance import _loss_findings, _loss_methods
 from asyncsim.conformance._loss_case import Case, measured
 from asyncsim.conformance._loss_methods import SNAPSHOT, bare, families, reason, settings_of
 from asyncsim.conformance._loss_parts import UNKNOWN
@@ -22,6 +22,7 @@ from asyncsim.conformance._loss_probes import LIMITS
 from asyncsim.conformance._loss_search import Fit
 from asyncsim.conformance._loss_subject import Loss, Probe
 from asyncsim.conformance.reports import BiasRow, LossReport, Match, refuse_settings
+from asyncsim.methods import _from_loss
 from asyncsim.methods._method import ANCHORS, Method
 from asyncsim.methods._weights import Weight
 from asyncsim.sampling import oracle
@@ -35,7 +36,7 @@ _SAME = 5
 
 def check_loss(
     fn: Loss,
-    like: str | Method | None = None,
+    like: str | Method | Loss | None = None,
     *,
     anchor: str | None = None,
     advantage: Advantage | None = None,
@@ -57,15 +58,15 @@ def check_loss(
     compared. Where policies agree c is a constant times A, which determines a. Single tokens on a ladder of log ratios
     determine c.
 
-    Arguments: `like`, the method that it is meant to be (a name with its defaults, or a `Method`; None: any); `anchor`
-    of its ratios, "behavior", "proximal" or "either": the one that explains the loss, else the adapter's `old` (default
-    "either" for a name, a `Method`'s own); `advantage` of the enumeration of bias and variance (default leave-one-out),
-    left out without `bias`; `advantages_per`, "token" or "sequence": whether advantages differ inside a row (default:
-    what the adapter says, else "token"); `allow`, names of bugs that do not count; `strict`, whether hazards count too;
-    `tolerance`, deviation of one token relative to its weight; `seed` of the batches; `check` raises where it does not
-    conform. Returns a `LossReport`. Raises `InputError` where fn fails, returns no scalar, or does not depend on
-    log_prob, for arguments that are unknown or ambiguous, and for unknown names; `ConformanceError` with `check`.
-    Source: textbook.
+    Arguments: `like`, the method that it is meant to be (a name with its defaults, a `Method`, or your own formula as a
+    function that `methods.from_loss` takes; None: any); `anchor` of its ratios, "behavior", "proximal" or "either": the
+    one that explains the loss, else the adapter's `old` (default "either" for a name, a `Method`'s own); `advantage` of
+    the enumeration of bias and variance (default leave-one-out), left out without `bias`; `advantages_per`, "token" or
+    "sequence": whether advantages differ inside a row (default: what the adapter says, else "token"); `allow`, names of
+    bugs that do not count; `strict`, whether hazards count too; `tolerance`, deviation of one token relative to its
+    weight; `seed` of the batches; `check` raises where it does not conform. Returns a `LossReport`. Raises `InputError`
+    where fn fails, returns no scalar, or does not depend on log_prob, for arguments that are unknown or ambiguous, and
+    for unknown names; `ConformanceError` with `check`. Source: textbook.
 
     >>> import torch
     >>> def loss(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask):
@@ -80,7 +81,7 @@ def check_loss(
     per = getattr(fn, "advantages_per", "token") if advantages_per is None else advantages_per
     checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
     method = _method_like(like, anchor)
-    adapters.refuse(fn)
+    arguments.refuse(fn)
     # Losses that overflow far out, or have no std of one token, are reported, not warned of.
     with threads(1), np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*degrees of freedom is <= 0")
@@ -93,7 +94,7 @@ def check_loss(
             differs = case.like and (case.like.anchor != default or anchor in ANCHORS)
             label = f"{like.replace('-', '_')}({f'anchor={case.like.anchor!r}' if case.like and differs else ''})"
         elif case.like:
-            label = Match(case.like.name, settings_of(case.like) | _parts(case.like), 0.0, 0.0).label
+            label = Match(case.like.name, _told(case.like, settings_of(case.like)) | _parts(case.like), 0.0, 0.0).label
         report = replace(_report(case, fits, label, set(allow), strict), compared=compared)
         if bias:
             # The moments of the loss, in the scale of the method beside it.
@@ -112,7 +113,15 @@ _ELSEWHERE = {
 """What a name of another kind is meant for."""
 
 
-def _method_like(like: str | Method | None, anchor: str | None) -> Method | None:
+def _told(method: Method, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings that a report has: of a loss written by hand nothing but the average that it does not take itself."""
+    written = method.weight
+    if not isinstance(written, _from_loss.Loss):
+        return settings
+    return {} if written.averages else {"aggregator": settings["aggregator"]}
+
+
+def _method_like(like: str | Method | Loss | None, anchor: str | None) -> Method | None:
     """The method that the loss is meant to be."""
     if anchor is not None:
         checks.one_of("anchor", anchor, (*ANCHORS, "either"), "say which policy ratios refer to")
@@ -126,8 +135,10 @@ def _method_like(like: str | Method | None, anchor: str | None) -> Method | None
             checks.require(not there, "like", like, f"a method ({name} is one of {kind})", remedy.format(name))
         method = plugins.load("asyncsim.methods", like, "like")()
     else:
-        checks.require(isinstance(like, Method), "like", like, "a name or a method", "write sim.methods.NAME(...)")
-        method = like
+        remedy = "write sim.methods.NAME(...)"
+        known = isinstance(like, Method) or callable(like)
+        checks.require(known, "like", like, "a name, a method or a loss written by hand", remedy)
+        method = like if isinstance(like, Method) else _from_loss.from_loss(like)
     why = reason(bare(method))
     remedy = "compare with a method whose weight reads log-probs of tokens only"
     checks.require(why is None, "like", method.name, f"comparable (this one {why})", remedy)
@@ -184,7 +195,7 @@ def _match(fit: Fit, case: Case) -> Match:
     beside = _parts(fit.family.instance or whole)
     words = " and ".join(_loss_methods.masking(factor) for factor in case.evidence.factors)
     around = case.evidence.change or case.reading
-    settings |= beside
+    settings = {**(_told(fit.family.instance, settings) if fit.family.instance else settings), **beside}
     name, near = fit.family.name, around.words if around else ""
     return Match(name, settings, fit.score, fit.largest, around=near, times=words, agrees=fit.agrees)
 

@@ -208,7 +208,14 @@ class Judged:
     """What reports on a user's function share: whether it conforms, and the findings."""
 
     conforms: bool
+    like: str | None
     findings: tuple[Finding, ...]
+
+    def _verdict(self, other: bool) -> tuple[str, str]:
+        """The first line, and what is added to what the function is; `other`: that is not what was asked for."""
+        like = f" {'like' if self.conforms else 'from'} {self.like}" if self.like else ""
+        but = "" if self.conforms or other else f", but for the {'bugs' if self.bugs else 'hazards'} below"
+        return f"{'conforms' if self.conforms else 'deviates'}{like}", but
 
     @property
     def passed(self) -> bool:
@@ -285,15 +292,15 @@ class LossReport(Judged):
 
     def heading(self) -> list[str]:
         """The verdict: whether it conforms, to what, and the bugs."""
-        request = f" like {self.like}" if self.like else ""
+        verdict, bugs = self._verdict(self.disagreement is not None)
         if self.name != "unknown":
             but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""
-            matched = f"is {self.match.label}{but} (largest deviation of a token {self.match.largest:.1e})"
+            matched = f"is {self.match.label}{but}{bugs} (largest deviation of a token {self.match.largest:.1e})"
         else:
             share = f"{math.floor(100.0 * self.match.agrees)}% of the tokens have its weight"
             near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
             matched = f"is unknown: a token deviates by {self.match.largest:.2g} of its weight from {near}"
-        lines = [f"{'conforms' if self.conforms else 'deviates'}{request}", matched]
+        lines = [verdict, matched]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
         times = self.match.times if self.name != "unknown" else ""
         lines += [f"weights are those of the method times {times}"] if times else []
@@ -346,8 +353,11 @@ class MetricReport(Judged):
     unchecked: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{'conforms' if self.conforms else 'deviates'}{f' like {self.like}' if self.like else ''}"]
-        lines.append(f"is {self.name}: {self.words}" if self.words else f"is none of these; nearest {self.nearest}")
+        verdict, bugs = self._verdict(self.like not in (None, self.name))
+        lines = [
+            verdict,
+            f"is {self.name}{bugs}: {self.words}" if self.words else f"is none of these; nearest {self.nearest}",
+        ]
         lines += [f"asked for {self.nearest}"] if self.words and self.difference else []
         lines += [f"first difference: {self.difference}"] if self.difference else []
         lines += [str(finding) for finding in self.findings]

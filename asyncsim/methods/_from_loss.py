@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,13 +12,11 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.base import checks, outside
+from asyncsim.base import arguments, checks, outside
 from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.methods._weights import Weight
 from asyncsim.step.step import Step
 
-ARGUMENTS = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantage", "mask", "staleness")
-"""What a loss may ask for by the names of its arguments, each `[B, T]`."""
 _TRIAL = (4, 3)
 """Samples and tokens of the batch that a loss is tried on."""
 
@@ -28,8 +25,7 @@ _TRIAL = (4, 3)
 class Loss(Weight):
     """c = -d loss / d log pi, divided by the token's share where the loss averages itself; see `from_loss`."""
 
-    function: Callable[..., Tensor]
-    asked: tuple[str, ...]
+    binding: arguments.Binding
     averages: bool
     vectorized: bool
 
@@ -38,7 +34,7 @@ class Loss(Weight):
     @property
     def proximal(self) -> bool:  # type: ignore[override]
         """Whether the loss asks for the proximal policy."""
-        return "proximal_log_prob" in self.asked
+        return "proximal_log_prob" in self.binding.asked
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
         # An average of the loss's own knows nothing of masses.
@@ -46,9 +42,9 @@ class Loss(Weight):
         remedy = "return one number per token [B, T], which the method averages by mass"
         checks.require(alike or not self.averages, "sampling", "outcomes with masses", "monte_carlo samples", remedy)
         shape = step.mask.shape
-        rows = {name: self._rows(name, step, advantage) for name in self.asked}
+        rows = {name: self._rows(name, step, advantage) for name in self.binding.asked}
         if step.empty is None:
-            gradient = _gradients(self.function, rows, self.vectorized).reshape(shape)
+            gradient = _gradients(self.binding.of, rows, self.vectorized).reshape(shape)
         else:
             gradient = self._of_those_left(rows, step.mass.flatten(1) > 0).reshape(shape)
         if not self.averages:
@@ -63,7 +59,7 @@ class Loss(Weight):
         for count in [int(each) for each in counts.unique() if each > 0]:
             chosen = left & (counts == count).unsqueeze(1)
             parts = {name: values[chosen].unflatten(0, (-1, count)) for name, values in rows.items()}
-            gradient[chosen] = _gradients(self.function, parts, self.vectorized).flatten(0, 1)
+            gradient[chosen] = _gradients(self.binding.of, parts, self.vectorized).flatten(0, 1)
         return gradient
 
     def _rows(self, name: str, step: Step, advantage: Tensor) -> Tensor:
@@ -72,14 +68,18 @@ class Loss(Weight):
         if name in policies:
             values = getattr(step, policies[name])["log_prob"]
         else:
-            values = advantage if name == "advantage" else getattr(step, name)
+            values = advantage if name == "advantages" else getattr(step, name)
         values = values.expand(step.mask.shape)
         used = torch.where(step.mask > 0, values, torch.zeros_like(values))
         return used.reshape(used.shape[0], -1, used.shape[-1])
 
     def describe(self) -> dict[str, Any]:
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return {"weight": "loss", "level": self.level, "loss": name, "asked": list(self.asked)}
+        loss = self.binding.fn
+        # What a name says by itself is not told.
+        words = self.binding.words or {name: name for name in self.binding.asked}
+        asked = [name if role.startswith(name) else f"{name} is {role}" for name, role in words.items()]
+        name = getattr(loss, "__name__", type(loss).__name__)
+        return {"weight": "loss", "level": self.level, "loss": name, "asked": asked}
 
 
 def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized: bool) -> Tensor:
@@ -118,13 +118,15 @@ def from_loss(
     each token, `[B, T]`, is averaged by `aggregator`. Replicates never mix: the loss sees one at a time, by `vmap`. A
     loss that `vmap` cannot run, as one with `if` on a value, runs replicate after replicate, more slowly.
 
-    Arguments: `loss`, a function of keyword arguments among `log_prob` (carries the graph), `behavior_log_prob`,
+    Arguments: `loss`, a function of arguments among `log_prob` (carries the graph), `behavior_log_prob`,
     `proximal_log_prob` (start of the batch), `advantage`, `mask`, `staleness` (versions), each `[B, T]` of one
-    replicate's B samples, 0 on masked tokens; what it detaches has no gradient. Samples of groups that the method drops
-    are left out. Or its place, as my.py:name, so that a spec with it can be written to a file. `advantage` (default
-    group mean); `aggregator` of per-token losses (default "token_mean"); `name` (default the function's). Returns a
-    `Method`. Raises `InputError` for unknown arguments, another shape, or a loss without a gradient in `log_prob`.
-    Assumes that the loss depends on the policy through the log-probs of the sampled tokens only. Source: this package.
+    replicate's B samples, 0 on masked tokens; what it detaches has no gradient. Other spellings are those of
+    `conformance.check_loss`: `old_log_prob` is the behavior policy, or the proximal one where another argument names
+    the behavior policy. Samples of groups that the method drops are left out. Or its place, as my.py:name, so that a
+    spec with it can be written to a file. `advantage` (default group mean); `aggregator` of per-token losses (default
+    "token_mean"); `name` (default the function's). Returns a `Method`. Raises `InputError` for unknown arguments,
+    another shape, or a loss without a gradient in `log_prob`. Assumes that the loss depends on the policy through the
+    log-probs of the sampled tokens only. Source: this package.
 
     >>> import asyncsim as sim
     >>> def truncated(log_prob, behavior_log_prob, advantage):
@@ -138,39 +140,28 @@ def from_loss(
     loss = outside.loaded(loss, "loss") if isinstance(loss, str) else loss
     remedy = "write def my_loss(log_prob, advantage, ...)"
     checks.require(callable(loss), "loss", loss, "a function of log_prob", remedy)
-    asked = _asked(loss)
-    averages, vectorized = _tried(loss, asked)
+    arguments.refuse(loss)
+    binding = arguments.bind(loss, ("log_prob",), ("staleness",))
+    averages, vectorized = _tried(binding)
     remedy = "leave it out: the loss returns one number, with an average of its own"
     checks.require(not (averages and aggregator), "aggregator", aggregator, "absent", remedy)
-    weight = Loss(loss, asked, averages, vectorized)
+    weight = Loss(binding, averages, vectorized)
     over = "sequence_sum" if averages else aggregator or "token_mean"
     called = name or str(getattr(loss, "__name__", "loss"))
     baseline = advantages.group_mean() if advantage is None else advantage
     return Method(called, baseline, weight, over, on_policy="not stated")
 
 
-def _asked(loss: Callable[..., Tensor]) -> tuple[str, ...]:
-    """Names of the loss's arguments that are handed over."""
-    remedy = f"name its arguments among {', '.join(ARGUMENTS)}"
-    known = inspect.signature(loss).parameters
-    for name, parameter in known.items():
-        optional = parameter.default is not parameter.empty or parameter.kind.name.startswith("VAR_")
-        checks.require(name in ARGUMENTS or optional, "loss argument", name, "known or optional", remedy)
-    asked = tuple(name for name in known if name in ARGUMENTS)
-    had = ", ".join(asked) or "none"
-    checks.require("log_prob" in asked, "loss arguments", had, "such as to have log_prob", remedy)
-    return asked
-
-
-def _tried(loss: Callable[..., Tensor], asked: tuple[str, ...]) -> tuple[bool, bool]:
+def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
     """Whether the loss averages itself, and whether `vmap` runs it, from one call on a small batch."""
+    asked = binding.asked
     rows = {name: torch.full((2, *_TRIAL), -1.0, dtype=torch.float64) for name in asked}
-    rows |= {name: torch.ones(2, *_TRIAL, dtype=torch.float64) for name in ("advantage", "mask") if name in asked}
+    rows |= {name: torch.ones(2, *_TRIAL, dtype=torch.float64) for name in ("advantages", "mask") if name in asked}
     first = {name: values[0].clone().requires_grad_(name == "log_prob") for name, values in rows.items()}
     remedy = "let it return one number, or one per token [B, T], made from log_prob by torch"
     with torch.enable_grad():
         try:
-            value = loss(**first)
+            value = binding.of(**first)
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             raise checks.InputError("loss", text, "callable on [B, T] tensors", remedy) from error
@@ -178,7 +169,7 @@ def _tried(loss: Callable[..., Tensor], asked: tuple[str, ...]) -> tuple[bool, b
     checks.require(shape in ((), (1,), _TRIAL), "shape of the loss", shape, f"() or [B, T] = {_TRIAL}", remedy)
     checks.require(bool(value.requires_grad), "loss", "without a graph", "differentiable in log_prob", remedy)
     try:
-        _gradients(loss, rows, vectorized=True)
+        _gradients(binding.of, rows, vectorized=True)
     except Exception:
         # What vmap cannot run, a loop over replicates can; a true mistake was seen above.
         return shape != _TRIAL, False

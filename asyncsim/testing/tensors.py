@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.base.arguments import bind
 from asyncsim.conformance._loss_methods import Family, families
-from asyncsim.conformance._loss_subject import bind
 from asyncsim.conformance.losses import PER
 from asyncsim.conformance.reports import called
 from asyncsim.methods._method import Method

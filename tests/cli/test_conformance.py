@@ -146,7 +146,7 @@ def test_a_loss_that_conforms_ends_in_0(mine, tmp_path):
 
 def test_a_loss_that_deviates_ends_in_1(mine):
     result = call("conformance", f"{mine}:ppo", "--like", "ppo_clip", "--set", "high=0.28")
-    assert result.exit_code == 1 and result.output.startswith("deviates like ppo_clip(low=0.2, high=0.28")
+    assert result.exit_code == 1 and result.output.startswith("deviates from ppo_clip(low=0.2, high=0.28")
     assert "first disagreement" in result.output
     result = call("conformance", f"{mine}:constant", "--like", "grpo")
     assert result.exit_code == 1 and "ratio identically 1" in result.output

@@ -100,6 +100,28 @@ def test_the_manager_that_counts_again_after_a_recovery_passes():
     assert any("dropped" in text for text in report.unchecked) and any("kept" in text for text in report.unchecked)
 
 
+class FromZeroUntold(VersionCounter):
+    """Counts publishes from 0, and is told of no crash."""
+
+    recovered = None
+
+
+@pytest.mark.parametrize("maker", [VersionCounter, FromZeroUntold])
+def test_crashes_are_left_out_where_a_controller_cannot_learn_of_them_unless_asked(maker):
+    untold = check_admission(lambda: maker(4, 1), 4, 1, names={"recovered": None})
+    line = "crashes (no `recovered`; recovery=True lets a new controller go on)"
+    assert untold.passed and line in untold.unchecked
+    asked = check_admission(lambda: maker(4, 1), 4, 1, names={"recovered": None}, recovery=True)
+    assert not asked.passed and any("from version 0" in each for each in asked.failure.likely), asked
+    assert "what it is told of a crash (no `recovered`): a new controller goes on" in asked.unchecked
+    assert not any("no `recovered`" in each for each in check_admission(lambda: VersionCounter(4, 1), 4, 1).unchecked)
+
+
+def test_a_controller_asked_with_the_version_learns_of_a_crash_unless_that_is_left_out():
+    assert not check_admission(lambda: planted.Versioned(4, 1), 4, 1).passed
+    assert check_admission(lambda: planted.Versioned(4, 1), 4, 1, names={"recovered": None}).passed
+
+
 def test_a_method_outside_of_the_protocol_is_said_before_anything_is_blamed():
     report = check_admission(lambda: planted.Renamed(4, 1), 4, 1)
     assert not report.passed and report.failure.likely is None

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncsim.base.arguments import DOCUMENTED, bind, role_of
 from asyncsim.conformance import check_loss
-from asyncsim.conformance._loss_subject import DOCUMENTED, bind, role_of
 from tests.conformance import trainers
 from tests.refusals import refused
 

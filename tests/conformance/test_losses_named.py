@@ -136,3 +136,32 @@ def test_every_factor_and_penalty_of_an_asked_method_is_written():
     report = checked(trainers.loss_of(like), like)
     assert report.conforms and "k2_mask(high=0.5" in report.like and "opsm(" in report.name
     assert "penalties=(k3(0.1, to='behavior'),)" in report.name
+
+
+def by_hand(log_prob, behavior_log_prob, advantages, mask):
+    """Truncated weights of tokens, their average taken by itself."""
+    weight = (log_prob - behavior_log_prob).exp().clamp(max=2.0).detach()
+    return -(weight * advantages * log_prob * mask).sum() / mask.sum()
+
+
+def by_token(log_prob, behavior_log_prob, advantages):
+    return -(log_prob - behavior_log_prob).exp().clamp(max=2.0).detach() * advantages * log_prob
+
+
+@pytest.mark.parametrize(("like", "label"), [(by_hand, "by_hand()"), (by_token, "by_token(aggregator='token_mean')")])
+def test_a_formula_by_hand_has_one_name_and_one_average_in_a_report(like, label):
+    """Its place among methods, where it is a sum of rows, is no average that it takes."""
+    for asked in (like, sim.methods.from_loss(like)):
+        head = check_loss(by_hand, asked, bias=False).heading()
+        assert head[0] == f"conforms like {label}" and head[1].startswith(f"is {label} (")
+    report = check_loss(lambda log_prob, mu, advantages, mask: 2 * by_hand(log_prob, mu, advantages, mask).abs(), like)
+    assert report.heading()[0] == f"deviates from {label}" and "below" not in report.heading()[1]
+
+
+def test_what_has_a_bug_is_a_name_but_for_it():
+    def behind(log_prob, mu, advantages, mask):
+        return by_hand(log_prob, mu, advantages, mask) + 1e-3 * (log_prob * (1 - mask)).sum()
+
+    report = check_loss(behind, sim.methods.truncated_is("token"), bias=False)
+    assert report.bugs and not report.conforms
+    assert report.heading()[1].startswith(f"is {report.name}, but for the bugs below (")

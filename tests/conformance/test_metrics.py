@@ -213,7 +213,7 @@ def test_another_metric_than_asked_for_shows_both_numbers():
     assert not report.conforms and report.name == "ess_token" and not report.bugs
     probe, expected, found = report.difference.replace(": expected ", "|").replace(", found ", "|").split("|")
     assert probe == "one group" and 0.1 < float(expected) < float(found) < 1
-    assert "deviates like ess" in report.text() and "asked for ess: Kish ESS" in report.text()
+    assert "deviates from ess" in report.text() and "asked for ess: Kish ESS" in report.text()
     with pytest.raises(ConformanceError) as error:
         check_metric(written.ess("ess", "_token"), like="ess", check=True)
     assert error.value.report.record() == report.record()

@@ -5,6 +5,9 @@ import pytest
 import torch
 
 import asyncsim as sim
+from asyncsim.base import plugins
+from asyncsim.conformance import check_loss
+from asyncsim.conformance.adapters import verl
 from asyncsim.methods import _from_loss
 from tests.refusals import refused
 
@@ -145,7 +148,9 @@ def test_a_run_is_that_of_the_method_and_replicates_do_not_mix(name):
     ("loss", "message"),
     [
         (3, "a function"),
-        (lambda old: old, "loss argument"),
+        (lambda log_prob, reference: log_prob, "argument 'reference'"),
+        (lambda old: old, "an argument for log_prob"),
+        (lambda old_log_prob, log_prob, advantages, response_mask: log_prob, "write adapters.verl"),
         (lambda advantage: advantage, "log_prob"),
         (lambda log_prob: 1.0, "shape of the loss"),
         (lambda log_prob: log_prob.sum(-1), "shape of the loss"),
@@ -156,6 +161,45 @@ def test_a_run_is_that_of_the_method_and_replicates_do_not_mix(name):
 def test_what_is_no_loss_is_refused_in_one_line(loss, message):
     caught = refused(message, sim.methods.from_loss, loss)
     assert "\n" not in str(caught)
+
+
+def trl_names(per_token_logps, old_per_token_logps, advantages, completion_mask, epsilon=0.2):
+    ratio = (per_token_logps - old_per_token_logps).exp()
+    clipped = ratio.clamp(1 - epsilon, 1 + epsilon)
+    return -mean(torch.minimum(ratio * advantages, clipped * advantages), completion_mask)
+
+
+def trl_corrected(logp, rollout_logps, old_logp, adv):
+    return decoupled(logp, rollout_logps, old_logp, adv)
+
+
+OTHER_WORDS = {
+    "old log-probs are mu": (trl_names, "ppo"),
+    "beside mu they are the snapshot": (trl_corrected, "decoupled"),
+    "an adapter's names": (verl(lambda old_log_prob, log_prob, **_: ppo(log_prob, old_log_prob, _["advantages"])), ""),
+    "by position": (lambda a, b, c, d, e: ppo_proximal(a, c, d), "ppo, proximal"),
+}
+
+
+@pytest.mark.parametrize("words", OTHER_WORDS)
+def test_every_spelling_of_check_loss_is_taken_in_its_meaning(words):
+    """With the names of check_loss, in whose table they stand once."""
+    loss, name = OTHER_WORDS[words]
+    own, known = (cotangents(sim.methods.from_loss(f)) for f in (loss, PRINTED[name or "ppo, proximal"][0]))
+    torch.testing.assert_close(own, known, rtol=1e-12, atol=1e-14)
+    report = check_loss(trl_names, like=sim.methods.ppo_clip(low=0.2, high=0.2), bias=False)
+    told = sim.methods.from_loss(trl_names).describe()["asked"]
+    assert "old_per_token_logps is behavior_log_prob" in told and told[1] in report.arguments[0]
+
+
+def test_a_file_of_losses_is_one_of_methods_whatever_the_arguments_are_called(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "def loss(logp, old_logp, adv, mask):\n    return -(logp * adv * mask).sum()\n\n\n"
+        "def made(new=2.0):\n    import asyncsim as sim\n\n    return sim.methods.truncated_is(cap=new)\n"
+    )
+    loss, made = (plugins.load("asyncsim.methods", f"{path}:{name}", "method") for name in ("loss", "made"))
+    assert loss().name == "loss" and made().name == "truncated_is"
 
 
 def test_an_average_is_not_averaged_again():

@@ -48,9 +48,9 @@ FILES = {
     "right_numbers": (NUMBERS, ()),
     "other_deviation": (
         changed(NUMBERS, "own.std()", "own.std(ddof=1)"),
-        ("deviates like group_std_population", "is group_std: "),
+        ("deviates from group_std_population", "is group_std: "),
     ),
-    "other_kl": (changed(NUMBERS, "x.exp() - 1 - x", "-x"), ("deviates like kl_k3_token", "is kl_k1_token: ")),
+    "other_kl": (changed(NUMBERS, "x.exp() - 1 - x", "-x"), ("deviates from kl_k3_token", "is kl_k1_token: ")),
     "made_up_name": (changed(NUMBERS, 'like="ess"', 'like="ess_sequence"'), ("'ess' is of sequence ratios",)),
     "live_ratio": (changed(LOSS, ".detach()", ""), ("bug: log ratio clamped live: ",)),
     "truncated_live": (

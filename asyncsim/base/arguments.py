@@ -1,0 +1,235 @@
+"""Arguments of a loss from outside by their names: which tensor each is, and which trainer's style it has."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asyncsim.base import checks
+
+DOCUMENTED = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantages", "mask")
+"""The five tensors in the order in which a loss without known names gets them."""
+
+
+def words_of(words: str) -> frozenset[str]:
+    """A set of words."""
+    return frozenset(words.split())
+
+
+_NAMES = checks.words_by_name(Path(__file__).with_name("loss_names.txt"))
+_WORDS = {name: frozenset(words) for name, words in _NAMES.items()}
+_LOG_PROB, _FILLERS, _ADVANTAGES, _MASKS = (_WORDS[name] for name in ("log", "fillers", "advantages", "mask"))
+_POLICIES = {name: _WORDS[name] for name in ("log_prob", "behavior_log_prob", "proximal_log_prob", "old")}
+_MASKED = _FILLERS | _WORDS["beside mask"]
+_WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How a loss is called with the five tensors: by `words` (argument: tensor), or as they are where there are none.
+
+    `notes`: what a reader of the report should know of it.
+    """
+
+    fn: Callable[..., Any]
+    words: Mapping[str, str]
+    first: tuple[str, ...] = ()
+    """Arguments that are given by position."""
+    notes: tuple[str, ...] = ()
+
+    def __call__(self, *tensors: Any) -> Any:
+        """The loss of the five tensors in their documented order."""
+        return self.of(**dict(zip(DOCUMENTED, tensors, strict=True)))
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The tensors that it is given."""
+        return tuple(self.words.values()) or DOCUMENTED
+
+    def of(self, **by_name: Any) -> Any:
+        """The loss of tensors by what they are."""
+        if not self.words:
+            return self.fn(*(by_name[name] for name in DOCUMENTED))
+        positional = [by_name[self.words[name]] for name in self.first]
+        return self.fn(*positional, **{k: by_name[v] for k, v in self.words.items() if k not in self.first})
+
+
+def role_of(name: str) -> str | None:
+    """The tensor that an argument's name means, "old" where it may be two of them, None where it says nothing.
+
+    >>> role_of("rollout_log_probs"), role_of("logp"), role_of("old_logp"), role_of("response_mask"), role_of("eps")
+    ('behavior_log_prob', 'log_prob', 'old', 'mask', None)
+    """
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    words = {word for word in spaced.lower().split("_") if word}
+    if name == "A" or (words & _ADVANTAGES and words <= _ADVANTAGES | _FILLERS):
+        return "advantages"
+    if words & _MASKS and words <= _MASKS | _MASKED:
+        return "mask"
+    rest = words - _LOG_PROB - _FILLERS
+    # The letter of a policy beside its name, as in pi_old.
+    rest = rest - {"pi"} or rest
+    roles = [role for role, known in _POLICIES.items() if rest and rest <= known]
+    if roles:
+        return roles[0]
+    return "log_prob" if words & _LOG_PROB and not rest else None
+
+
+def is_loss(part: Any) -> bool:
+    """Whether a part of a user's file is a loss: it asks for log-probs by this name, or with advantages."""
+    names = list(inspect.signature(part).parameters) if inspect.isfunction(part) else []
+    return "log_prob" in names or {"log_prob", "advantages"} <= {role_of(name) for name in names}
+
+
+def bind(
+    fn: Callable[..., Any], needed: Sequence[str] = ("advantages", "log_prob", "mask"), more: Sequence[str] = ()
+) -> Binding:
+    """The call of a loss; raises `InputError` for arguments that are ambiguous, unknown or missing (of the `needed`).
+
+    `more`: what it may ask for beside the five tensors, by these names alone.
+    """
+    target = getattr(fn, "forward", fn)
+    try:
+        parameters = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        return Binding(fn, {})
+    several = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not named and not several:
+        # Only **words, or nothing at all: the documented names are given.
+        return Binding(fn, dict(zip(DOCUMENTED, DOCUMENTED, strict=True)))
+    # Bind by name where every role is known.
+    roles = _settled(named) | {p.name: p.name for p in named if p.name in more}
+    words = _words(named, roles)
+    unknown = [p.name for p in named if roles[p.name] is None and p.default is p.empty]
+    missing = [role for role in needed if role not in words.values()]
+    if not (unknown or missing):
+        first = tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY and p.name in words)
+        return Binding(fn, words, first, _notes(named, words))
+    # Else bind by position, or refuse.
+    if _in_order(named, roles, several):
+        notes = [f"{name} is {DOCUMENTED[[p.name for p in named].index(name)]}" for name in unknown]
+        lines = (f"by position, for the names say nothing: {', '.join(notes)}", *_defaults(named[5:])) if notes else ()
+        return Binding(fn, {}, notes=lines)
+    if unknown:
+        bound = f"a name that says which tensor it is ({', '.join((*DOCUMENTED, *more))})"
+        raise checks.InputError("loss", f"argument {unknown[0]!r}", bound, _WRAP)
+    bound = f"a function with an argument for {' and '.join(missing)}"
+    raise checks.InputError("loss", f"arguments {', '.join(p.name for p in named)}", bound, _WRAP)
+
+
+def _settled(named: Sequence[inspect.Parameter]) -> dict[str, str | None]:
+    """Roles by argument; old log-probs are those of the policy that no other one names, of behavior where none is."""
+    roles = {p.name: role_of(p.name) for p in named}
+    old = [p for p in named if roles[p.name] == "old"]
+    needed = [p.name for p in old if p.default is p.empty] or [p.name for p in old[:1]]
+    others = {role for role in roles.values() if role in DOCUMENTED[1:3]}
+    free = [role for role in DOCUMENTED[1:3] if role not in others]
+    roles |= {p.name: None for p in old}
+    if needed and (free or named[[p.name for p in named].index(needed[0])].default is inspect.Parameter.empty):
+        bound = "the behavior or the proximal policy by name" if free else "left out beside both policies by name"
+        checks.require(len(needed) == 1 and bool(free), "loss", f"argument {needed[-1]!r}", bound, _WRAP)
+        roles[needed[0]] = free[0]
+    return roles
+
+
+def _words(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None]) -> dict[str, str]:
+    """Argument by argument, the tensor that it gets; of two for one tensor, the one without a default."""
+    words: dict[str, str] = {}
+    for role in dict.fromkeys(filter(None, roles.values())):
+        candidates = [p for p in named if roles[p.name] == role]
+        needed = [p for p in candidates if p.default is p.empty]
+        chosen = needed or candidates
+        also = ", ".join(repr(p.name) for p in chosen)
+        remedy = "rename one, or wrap the loss"
+        checks.require(len(chosen) <= 1, "loss", f"arguments {also}", f"a single one for {role}", remedy)
+        words |= {p.name: role for p in chosen}
+    return {p.name: words[p.name] for p in named if p.name in words}
+
+
+def _in_order(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None], several: bool) -> bool:
+    """Whether five tensors can be given by position: the count fits, and no known name stands elsewhere."""
+    positional = [p for p in named if p.kind is not p.KEYWORD_ONLY]
+    needed = [p for p in positional if p.default is p.empty]
+    others = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in named)
+    fits = len(needed) <= 5 if several else len(needed) == 5 or len(positional) == 5
+    placed = all(roles[p.name] in (None, DOCUMENTED[i]) for i, p in enumerate(positional[:5]))
+    return fits and placed and not others
+
+
+def _notes(named: Sequence[inspect.Parameter], words: Mapping[str, str]) -> tuple[str, ...]:
+    """What is not plain from the documented order."""
+    lines = []
+    if list(words.values()) != list(DOCUMENTED):
+        renamed = ", ".join(f"{name} is {role}" for name, role in words.items() if name != role)
+        absent = [role for role in DOCUMENTED if role not in words.values()]
+        notes = [f"by name: {renamed}" if renamed else "by name"]
+        lines.append("; ".join(notes + ([f"it takes no {' and no '.join(absent)}"] if absent else [])))
+    return (*lines, *_defaults([p for p in named if p.name not in words]))
+
+
+def _defaults(others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
+    names = ", ".join(f"{p.name}={checks.shown(p.default)}" for p in others)
+    return (f"left at their defaults: {names}",) if names else ()
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a trainer calls its losses: what each argument gets, where "old" is the log-probs that the caller says."""
+
+    tensors: Mapping[str, str]
+    optional: Mapping[str, str]
+    """What only some losses have an argument for."""
+    mask: Callable[[Any], Any] = lambda mask: mask
+    by_position: int = 0
+    known_by: int = 4
+    """How many first arguments tell a loss of this style."""
+
+
+STYLES = {
+    "verl": Style(
+        {"old_log_prob": "old", "log_prob": "log_prob", "advantages": "advantages", "response_mask": "mask"}, {}
+    ),
+    "areal": Style(
+        {
+            "logprobs": "log_prob",
+            "proximal_logprobs": "proximal",
+            "old_logprobs": "behavior",
+            "advantages": "advantages",
+            "eps_clip": "eps_clip",
+            "loss_mask": "mask",
+        },
+        {},
+        mask=lambda mask: mask > 0,
+        known_by=5,
+    ),
+    "roll": Style(
+        {"log_probs": "log_prob", "old_log_probs": "old", "advantages": "advantages", "response_mask": "mask"},
+        {"infer_log_probs": "behavior"},
+        mask=lambda mask: mask.long(),
+    ),
+    "openrlhf": Style(
+        {"log_probs": "log_prob", "old_log_probs": "old", "advantages": "advantages"},
+        {"action_mask": "mask", "rollout_log_probs": "behavior"},
+        by_position=3,
+    ),
+}
+
+
+def refuse(fn: Any) -> None:
+    """Raise `InputError` for a loss in the style of a trainer without its adapter, which knows whose the old
+    log-probs are: its tensors would be taken for others.
+    """
+    try:
+        names = tuple(inspect.signature(getattr(fn, "forward", fn)).parameters)
+    except (TypeError, ValueError):  # what is not callable is refused with the other losses
+        return
+    names = names[1:] if names[:1] == ("self",) else names
+    begins = {one: (*known.tensors, *known.optional)[: known.known_by] for one, known in STYLES.items()}
+    style = next((one for one, known in begins.items() if names[: len(known)] == known), None)
+    name = getattr(fn, "__name__", type(fn).__name__)
+    bound = f"wrapped, for its arguments are those of losses of {style}"
+    remedy = f"write adapters.{style}({name}) of asyncsim.conformance; on its command line add --adapter {style}"
+    checks.require(style is None, "loss", name, bound, remedy)
