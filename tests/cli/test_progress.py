@@ -54,7 +54,7 @@ def test_a_comparison_says_what_is_under_way_before_its_first_look(
     sim.compare(*arms, smallest=0.5, metric="batch_return", tune=None, max_replicates=64, workers=1)
     lines = capsys.readouterr().err.splitlines()
     said = [line.split(",")[0] for line in lines if "updates under way" in line]
-    assert said[0] == "asyncsim: tuning" and said[-1] == "asyncsim: comparing"
+    assert said[0] == "asyncsim: pilot" and said[-1] == "asyncsim: comparing"
     assert len(said) == 4 * spec().updates, "one for every update of every training"
     sim.compare(*arms, smallest=0.5, metric="batch_return", tune=None, max_replicates=64, workers=1, progress=False)
     assert capsys.readouterr().err == ""
