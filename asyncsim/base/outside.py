@@ -100,7 +100,7 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
 
 def defined(word: str) -> list[str]:
     """Places in a user's file of that name, or in files beside it of what has that name; none of them is run."""
-    texts = {str(path): path.read_text(errors="replace") for path in sorted(Path(str(word)).parent.glob("*.py"))}
+    texts = {str(path): path.read_text(errors="replace") for path in sorted(Path(word).parent.glob("*.py"))}
     places = [f"{path}:{name}" for path in texts for name in re.findall(r"(?m)^(?:class|def) +(\w+)", texts[path])]
     return [each for each in places if each.startswith((f"{word}:", f"{word}.py:")) or each.endswith(f":{word}")]
 
