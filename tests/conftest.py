@@ -60,7 +60,7 @@ WRITTEN = tuple(
     f"{ROOT}/{folder}/" for folder in ("docs", "experiments/results", "notebooks", "paper_figures", "tests/defects")
 )
 """Folders where commands of this project write what is committed."""
-TEXTS = (".py", ".pyc", ".md", ".css")
+TEXTS = (".py", ".md", ".css")
 """Endings of code and of words."""
 opened: set[str] = set()
 """Files with committed numbers that the running test opened."""
@@ -68,7 +68,10 @@ opened: set[str] = set()
 
 def note(event: str, values: tuple[Any, ...]) -> None:
     """An audit hook: remember what is opened of committed results."""
-    if event == "open" and str(values[0]).startswith(WRITTEN) and not str(values[0]).endswith(TEXTS):
+    if event != "open" or not str(values[0]).startswith(WRITTEN) or str(values[0]).endswith(TEXTS):
+        return
+    # Python writes what it compiles under a temporary name first.
+    if "/__pycache__/" not in str(values[0]):
         opened.add(str(Path(values[0]).relative_to(ROOT)))
 
 
@@ -137,6 +140,20 @@ def edited(tmp_path, monkeypatch):
                     cached.cache_clear()
 
     return ask
+
+
+@pytest.fixture
+def own_environments(tmp_path):
+    """Environments that a test registers, and modules of its folder, are gone after it: no later test finds them."""
+    import gymnasium
+
+    known = {*gymnasium.registry}
+    yield
+    for id in {*gymnasium.registry} - known:
+        del gymnasium.registry[id]
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(f"{tmp_path}/"):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ EXAMPLES = {
 
 
 @pytest.fixture(autouse=True)
-def own_files(tmp_path, monkeypatch):
+def own_files(tmp_path, monkeypatch, own_environments):
     """The current folder, with the files that the page on environments writes."""
     found = blocks(ROOT / "docs" / "environments.md")
     for name, word in (("lane", "class Lane"), ("net", "def net")):

@@ -74,8 +74,9 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
     3.141592653589793
     """
     place, colon, name = target.rpartition(":")
-    remedy = f"write {' or '.join(defined(target)[:5])}" if defined(target) else FORM
-    checks.require(bool(colon and place and name), field, target, "of the form module:name", remedy)
+    if not (colon and place and name):
+        known = " or ".join(defined(target)[:5])
+        raise checks.InputError(field, target, "of the form module:name", f"write {known}" if known else FORM)
     if not installed:
         permit(target, field)
     if place.endswith(".py"):
@@ -100,7 +101,8 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
 
 def defined(word: str) -> list[str]:
     """Places in a user's file of that name, or in files beside it of what has that name; none of them is run."""
-    texts = {str(path): path.read_text(errors="replace") for path in sorted(Path(word).parent.glob("*.py"))}
+    files = [path for path in sorted(Path(word).parent.glob("*.py")) if path.is_file() and os.access(path, os.R_OK)]
+    texts = {str(path): path.read_text(encoding="utf-8", errors="replace") for path in files}
     places = [f"{path}:{name}" for path in texts for name in re.findall(r"(?m)^(?:class|def) +(\w+)", texts[path])]
     return [each for each in places if each.startswith((f"{word}:", f"{word}.py:")) or each.endswith(f":{word}")]
 

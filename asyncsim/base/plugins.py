@@ -48,6 +48,7 @@ def summaries(package: str) -> dict[str, str]:
     return {name: line for name, (_, line) in sorted(_read_index(package).items())}
 
 
+@cache
 def listed(package: str) -> dict[str, str]:
     """What people choose from: names of a folder and functions beside them that make a part, with their first lines."""
     home, functions = importlib.import_module(package), dict[str, str]()

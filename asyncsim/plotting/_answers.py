@@ -322,9 +322,9 @@ def curves(ax: Axes, on: OnTask, metric: str) -> None:
         ax.plot(on.updates, arm.curve, color=color(number), label=f"{short(arm.name)}{step}")
         if arm.band.size:
             ax.fill_between(on.updates, *arm.band, color=color(number), alpha=0.2, linewidth=0)
-    for value, name, style in ((on.optimum, "optimum", ":"), (on.target, "target", "--")):
+    for value, name, ink in ((on.optimum, "optimum", _style.COLORS["muted"]), (on.target, "target", _style.INK)):
         if math.isfinite(value):
-            ax.axhline(value, color=_style.COLORS["muted"], ls=style, linewidth=0.9, label=f"{name} {value:g}")
+            ax.axhline(value, color=ink, linestyle=":", linewidth=0.9, label=f"{name} {value:g}")
     end, last = ROOM * on.latest, on.updates[-1]
     cut = f"\n(the first {end:.3g} of {notation.number(last)}; all reach the target there)" if end < last else ""
     ax.set(xlabel=f"{on.axis}{cut}", ylabel=metric, title=textwrap.fill(on.name, 52))

@@ -225,7 +225,7 @@ def ended(words, folder):
     return json.loads((folder / "run.json").read_text())
 
 
-def test_an_environment_and_a_network_of_the_current_folder_run(tmp_path, monkeypatch):
+def test_an_environment_and_a_network_of_the_current_folder_run(tmp_path, monkeypatch, own_environments):
     """As an installed command finds them: Python was not told of the folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each != ""])

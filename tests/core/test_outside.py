@@ -90,6 +90,18 @@ def test_a_file_is_run_as_it_is_now(tmp_path, monkeypatch):
         assert outside.loaded(f"{path}:x") == value
 
 
+def test_what_stands_beside_is_read_only_to_answer_a_wrong_form(mine, monkeypatch):
+    """A folder with a file's ending is no file; a file that cannot be read stops nobody."""
+    (mine / "folder.py").mkdir()
+    (mine / "lost.py").symlink_to(mine / "nowhere.py")
+    (mine / "latin.py").write_bytes(b"def \xe9(): pass\ndef far(): pass\n")
+    assert outside.defined("far") == ["latin.py:far"]
+    with pytest.raises(InputError, match="write mine.py:rooted"):
+        outside.loaded("rooted")
+    monkeypatch.setattr(outside, "defined", lambda word: pytest.fail("files beside were read"))
+    outside.loaded("mine.py:easy")
+
+
 @pytest.mark.parametrize(
     ("method", "message"),
     [

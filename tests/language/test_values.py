@@ -155,5 +155,5 @@ def test_the_critic_learns_what_is_paid(drawing, method):
 
 def test_a_method_with_a_critic_needs_the_head():
     task, chain = sim.tasks.arithmetic(), sim.chain(sim.updates.sgd(0.1))
-    with pytest.raises(InputError, match=r"policies.causal_lm\(critic=True\)"):
+    with pytest.raises(InputError, match=r"policy.critic=true: mlp .*, or causal_lm"):
         sim.Spec(task, sim.schedules.fixed(0), sim.methods.a2c(), chain, sim.policies.causal_lm("char", recipe=SHAPE))
