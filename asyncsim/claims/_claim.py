@@ -82,8 +82,11 @@ class Claim(Declared):
         return {name: each if isinstance(each, tuple) else (each, self.points[0]) for name, each in made}
 
 
-def stated(claim: type[Claim], id: str) -> records.Claim:
-    """What a claim says, each formula a function of a point that is not read yet: so it refuses one by name."""
+def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
+    """What a claim says, each formula a function of a point that is not read yet: so it refuses one by name.
+
+    Where a formula of a user's `own` claim raises, it is refused too.
+    """
 
     def at_point(
         formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}
@@ -91,7 +94,14 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
         @wraps(formula)
         def evaluate(point: Point, *factors: float) -> Quantities:
             s = claim(point)
-            return rest(s) | formula(s, *factors)
+            try:
+                return rest(s) | formula(s, *factors)
+            except Exception as error:
+                if not own or isinstance(error, checks.InputError):
+                    raise
+                bound = f"computable at {dict(point)} ({type(error).__name__}: {error})"
+                field = f"{id}.{getattr(formula, '__name__', 'wrong')}"
+                raise checks.InputError(field, None, bound, "correct it: parameters are s.NAME") from error
 
         return evaluate
 

@@ -53,8 +53,11 @@ def _take(subject: Any, id: str) -> str:
     for name in asked:
         written = getattr(home, name) is not getattr(_claim.Claim, name)
         checks.require(written, f"{id}.{name}", None, "a method", f"define {name}, see docs/conjecture.md")
-    asked |= {f"wrong[{name!r}]": (each, "s") for name, each in home.wrong.items()}
-    asked |= {f"defects[{name!r}]": (each, "") for name, each in home.defects.items()}
+    for field, takes in (("wrong", "s"), ("defects", "")):
+        given = getattr(home, field)
+        remedy = f"write {field} = {{'twice': lambda {takes}: ...}}"
+        checks.require(isinstance(given, Mapping), f"{id}.{field}", given, "functions by name", remedy)
+        asked |= {f"{field}[{name!r}]": (each, takes) for name, each in given.items()}
     for name, (function, takes) in asked.items():
         try:
             inspect.signature(function).bind(*re.findall(r"\b(?!self)\w+", takes))
@@ -71,13 +74,8 @@ def _take(subject: Any, id: str) -> str:
     listed = isinstance(home.points, (tuple, list)) and len(home.points) > 0
     checks.require(listed, f"{id}.points", home.points, "a tuple of points", "write points = ({'staleness': 4},)")
     for point in (*home.points, *home.more):
-        try:
-            predicted = home(point).predict()
-        except (ArithmeticError, AttributeError, LookupError, NameError, TypeError) as error:
-            bound = f"computable at {dict(point)} ({type(error).__name__}: {error})"
-            raise checks.InputError(f"{id}.predict", None, bound, "correct it: parameters are s.NAME") from error
-        fits = isinstance(predicted, dict) and len(predicted) > 0
-        checks.require(fits, f"{id}.predict", predicted, "a dict of numbers by name", "return {'mean': 4.0}")
+        for field, formula in {"predict": said.predict, **said.formula_defects}.items():
+            predicted = formula(point)
         for name, value in predicted.items():
             checks.real(f"{id}.predict {name}", value, "return {'mean': 4.0}", finite=False)
     _OWN[id] = home
