@@ -89,19 +89,21 @@ def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
     """
 
     def at_point(
-        formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}
+        formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}, name: str = "predict"
     ) -> Callable[..., Quantities]:
         @wraps(formula)
         def evaluate(point: Point, *factors: float) -> Quantities:
             s = claim(point)
             try:
-                return rest(s) | formula(s, *factors)
+                found = formula(s, *factors)
             except Exception as error:
                 if not own or isinstance(error, checks.InputError):
                     raise
                 bound = f"computable at {dict(point)} ({type(error).__name__}: {error})"
-                field = f"{id}.{getattr(formula, '__name__', 'wrong')}"
-                raise checks.InputError(field, None, bound, "correct it: parameters are s.NAME") from error
+                raise checks.InputError(f"{id}.{name}", None, bound, "correct it: parameters are s.NAME") from error
+            fits = not own or (isinstance(found, dict) and len(found) > 0)
+            checks.require(fits, f"{id}.{name}", found, "a dict of numbers by name", "return {'mean': 4.0}")
+            return rest(s) | found
 
         return evaluate
 
@@ -114,7 +116,7 @@ def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
         at_point(claim.predict),
         at_point(claim.check),
         claim.source,
-        {name: at_point(formula, claim.predict) for name, formula in claim.wrong.items()},
+        {name: at_point(formula, claim.predict, f"wrong[{name!r}]") for name, formula in claim.wrong.items()},
         claim.relative_to,
         {name: at_point(formula, claim.predict) for name, formula in claim.terms.items()},
     )

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import re
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,11 @@ def _take(subject: Any, id: str) -> str:
         home = type(home.__name__, (home,), words)
     listed = isinstance(home.points, (tuple, list)) and len(home.points) > 0
     checks.require(listed, f"{id}.points", home.points, "a tuple of points", "write points = ({'staleness': 4},)")
+    said = _claim.stated(home, id, own=True)
     for point in (*home.points, *home.more):
-        for field, formula in {"predict": said.predict, **said.formula_defects}.items():
-            predicted = formula(point)
+        predicted = said.predict(point)
+        for formula in said.formula_defects.values():
+            formula(point)
         for name, value in predicted.items():
             checks.real(f"{id}.predict {name}", value, "return {'mean': 4.0}", finite=False)
     _OWN[id] = home
@@ -95,9 +98,9 @@ def known(id: str) -> str:
     if ":" in str(id) or name in others:
         return _take(outside.loaded(others.get(name, id), "claim", installed=name in others), id)
     if key not in claims():
-        own = outside.defined(id)[:5] or ["my.py:MyClaim"] * (id.endswith(".py") or id[:1].isupper())
+        own = outside.defined(str(id))[:5] or ["my.py:MyClaim"] * (str(id).endswith(".py") or str(id)[:1].isupper())
         hint = checks.hint(key, claims(), "see `asyncsim list claims`", 0.4)
-        hint = f"write {' or '.join(own)}, its file and its class" if own else hint
+        hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
     return key
 
@@ -121,7 +124,7 @@ def claim(id: str) -> records.Claim:
     1.5625
     """
     key = known(id)
-    said: records.Claim = _claim.stated(_OWN[key], key) if key in _OWN else _stated(key)
+    said: records.Claim = _claim.stated(_OWN[key], key, own=True) if key in _OWN else _stated(key)
     return said
 
 
