@@ -45,6 +45,9 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
         checks.require(bool(equals and call and method), "--names", pair, "CALL=METHOD", "write capacity=get_capacity")
         parts["names"][call] = None if method in ("none", "None") else method
     subject = None if o.target in PACKAGES else outside.loaded(o.target)
+    if inspect.isclass(subject) and hasattr(subject, "predict") and hasattr(subject, "measure"):
+        bound = "a loss, metric, advantage or controller, not a claim"
+        raise checks.InputError("target", o.target, bound, f"write asyncsim verify {o.target}")
     # A loss takes tensors; a function without arguments makes a controller, as does a class that is no module of torch.
     controls = kind == "controller" or (inspect.isfunction(subject) and not inspect.signature(subject).parameters)
     if inspect.isclass(subject) and kind is None:

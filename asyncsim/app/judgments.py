@@ -302,11 +302,10 @@ def advice(page: Page) -> list[str]:
     unsure = [v for v in verdicts if v.verdict == "inconclusive" and not math.isnan(v.p)]
     if broken:
         sentences += [line.replace("`", "") for line in steps(broken[0], page)]
-    if unsure:
-        sentences.append(
-            "inconclusive does not contradict the claim: the measurement was too coarse. Measure again: "
-            f"{_again(unsure[0], page)}"
-        )
+    for v in unsure[:1]:
+        own = f"Take more replicates in measure of {v.id}. --size full halves effect, which helps where measure uses it"
+        what = own if _registry.own(v.id) else f"Measure again: {_again(v, page)}"
+        sentences.append(f"inconclusive does not contradict the claim: the measurement was too coarse. {what}")
     if page.summary["counts"]["outside"]:
         sentences.append("outside says nothing about the claim: its trial cannot judge that point. Move it as advised.")
     if missed(verdicts):

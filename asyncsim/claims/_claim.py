@@ -82,16 +82,28 @@ class Claim(Declared):
         return {name: each if isinstance(each, tuple) else (each, self.points[0]) for name, each in made}
 
 
-def stated(claim: type[Claim], id: str) -> records.Claim:
-    """What a claim says, each formula a function of a point that is not read yet: so it refuses one by name."""
+def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
+    """What a claim says, each formula a function of a point that is not read yet: so it refuses one by name.
+
+    Where a formula of a user's `own` claim raises, it is refused too.
+    """
 
     def at_point(
-        formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}
+        formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}, name: str = "predict"
     ) -> Callable[..., Quantities]:
         @wraps(formula)
         def evaluate(point: Point, *factors: float) -> Quantities:
             s = claim(point)
-            return rest(s) | formula(s, *factors)
+            try:
+                found = formula(s, *factors)
+            except Exception as error:
+                if not own or isinstance(error, checks.InputError):
+                    raise
+                bound = f"computable at {dict(point)} ({type(error).__name__}: {error})"
+                raise checks.InputError(f"{id}.{name}", None, bound, "correct it: parameters are s.NAME") from error
+            fits = not own or (isinstance(found, dict) and len(found) > 0)
+            checks.require(fits, f"{id}.{name}", found, "a dict of numbers by name", "return {'mean': 4.0}")
+            return rest(s) | found
 
         return evaluate
 
@@ -104,7 +116,7 @@ def stated(claim: type[Claim], id: str) -> records.Claim:
         at_point(claim.predict),
         at_point(claim.check),
         claim.source,
-        {name: at_point(formula, claim.predict) for name, formula in claim.wrong.items()},
+        {name: at_point(formula, claim.predict, f"wrong[{name!r}]") for name, formula in claim.wrong.items()},
         claim.relative_to,
         {name: at_point(formula, claim.predict) for name, formula in claim.terms.items()},
     )

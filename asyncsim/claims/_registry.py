@@ -4,6 +4,7 @@ import importlib
 import inspect
 import re
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,11 @@ def _take(subject: Any, id: str) -> str:
     for name in asked:
         written = getattr(home, name) is not getattr(_claim.Claim, name)
         checks.require(written, f"{id}.{name}", None, "a method", f"define {name}, see docs/conjecture.md")
-    asked |= {f"wrong[{name!r}]": (each, "s") for name, each in home.wrong.items()}
-    asked |= {f"defects[{name!r}]": (each, "") for name, each in home.defects.items()}
+    for field, takes in (("wrong", "s"), ("defects", "")):
+        given = getattr(home, field)
+        remedy = f"write {field} = {{'twice': lambda {takes}: ...}}"
+        checks.require(isinstance(given, Mapping), f"{id}.{field}", given, "functions by name", remedy)
+        asked |= {f"{field}[{name!r}]": (each, takes) for name, each in given.items()}
     for name, (function, takes) in asked.items():
         try:
             inspect.signature(function).bind(*re.findall(r"\b(?!self)\w+", takes))
@@ -70,14 +74,11 @@ def _take(subject: Any, id: str) -> str:
         home = type(home.__name__, (home,), words)
     listed = isinstance(home.points, (tuple, list)) and len(home.points) > 0
     checks.require(listed, f"{id}.points", home.points, "a tuple of points", "write points = ({'staleness': 4},)")
+    said = _claim.stated(home, id, own=True)
     for point in (*home.points, *home.more):
-        try:
-            predicted = home(point).predict()
-        except (ArithmeticError, AttributeError, LookupError, NameError, TypeError) as error:
-            bound = f"computable at {dict(point)} ({type(error).__name__}: {error})"
-            raise checks.InputError(f"{id}.predict", None, bound, "correct it: parameters are s.NAME") from error
-        fits = isinstance(predicted, dict) and len(predicted) > 0
-        checks.require(fits, f"{id}.predict", predicted, "a dict of numbers by name", "return {'mean': 4.0}")
+        predicted = said.predict(point)
+        for formula in said.formula_defects.values():
+            formula(point)
         for name, value in predicted.items():
             checks.real(f"{id}.predict {name}", value, "return {'mean': 4.0}", finite=False)
     _OWN[id] = home
@@ -99,7 +100,7 @@ def known(id: str) -> str:
     if key not in claims():
         own = outside.defined(str(id))[:5] or ["my.py:MyClaim"] * (str(id).endswith(".py") or str(id)[:1].isupper())
         hint = checks.hint(key, claims(), "see `asyncsim list claims`", 0.4)
-        hint = f"write {' or '.join(own)}, its file and its class" if own else hint
+        hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
     return key
 
@@ -123,7 +124,7 @@ def claim(id: str) -> records.Claim:
     1.5625
     """
     key = known(id)
-    said: records.Claim = _claim.stated(_OWN[key], key) if key in _OWN else _stated(key)
+    said: records.Claim = _claim.stated(_OWN[key], key, own=True) if key in _OWN else _stated(key)
     return said
 
 

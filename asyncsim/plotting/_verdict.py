@@ -113,6 +113,9 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
             ax.annotate(text, tip, (-7 * side, 0), textcoords="offset points", annotation_clip=False, **look)
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
+            for side, mark in ((-1.0, "<"), (1.0, ">")):
+                if side * middle + reach > edge:
+                    ax.plot(side * 0.98 * edge, place, marker=mark, color=color, markersize=4, clip_on=False)
     ax.set(xlim=(-edge, edge), ylim=(len(rows) - 0.4, -0.6), yticks=range(len(rows)), yticklabels=names)
     ax.set_xlabel("(measured − predicted) / smallest deviation that must be seen (shaded: less)")
     ax.tick_params(axis="y", length=0)

@@ -106,6 +106,7 @@ class Question:
 
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """The value of the only riding knob that a claim predicts at each structure."""
+    claim = claims.claim(claim).id
     remedy = "give a grid with one knob of a method or link, the one that the claim predicts"
     checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
     settings = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]

@@ -109,6 +109,8 @@ TYPED = {
     "an option without a value": ("run --json", "--json = None", "write --json VALUE"),
     "a class of nowhere": ("verify MyClaim", "claim = 'MyClaim'", "write my.py:MyClaim"),
     "samples of a group": (f"{AREAL} --set length=3 --set n=8", "argument = 'n'", "write --samples=VALUE"),
+    "a sentence as a claim": ("verify low-ess-predicts-collapse", "claim = 'low-ess", "Your own: docs/conjecture.md"),
+    "a claim misspelt": ("sweep --grid staleness=0,1 --claim ess/limits", "claim = 'ess/limits'", "mean ess/limit?"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -301,6 +303,32 @@ class Text(Right):
     "The mean is four."
     def predict(self):
         return {"mean": "four"}
+
+class Root(Right):
+    "The mean is four."
+    points = ({}, {})
+    def predict(self):
+        raise ValueError("math domain error")
+
+class Listed(Right):
+    "The mean is four."
+    wrong = [1]
+
+class Divided(Right):
+    "The mean is four."
+    wrong = {"three": lambda s: {"mean": 3 / 0}}
+
+class Coarse(Right):
+    "The mean is four."
+    def measure(self, point, effect, seed, plant):
+        return {"mean": sim.Estimate(4.0, 1.0)}
+
+class Far(Right):
+    "The mean of x is four, up to a large x."
+    x = sim.claims.Real(0.0, 9.0, doc="a number")
+    points = ({"x": 1.0},)
+    def predict(self):
+        return {"mean": 4.0 / (self.x < 2.0)}
 """
 # What is wrong with a claim, and what its message says.
 REFUSED = {
@@ -311,6 +339,10 @@ REFUSED = {
     "Planted": "must be a function with the arguments ()",
     "Lost": "no attribute 'staleness'); correct it: parameters are s.NAME",
     "Text": "predict mean = 'four': must be a number",
+    "Root": "must be computable at {} (ValueError: math domain error)",
+    "Listed": "wrong = [1]: must be functions by name; write wrong = {'twice': lambda s: ...}",
+    "Divided": "wrong['three'] = None: must be computable at {} (ZeroDivisionError",
+    "Far --at x=3": "mine.py:Far.predict = None: must be computable at {'x': 3} (ZeroDivisionError",
 }
 
 
@@ -321,8 +353,22 @@ def test_a_claim_of_ones_own_is_refused_by_what_it_lacks(name, tmp_path, monkeyp
     (tmp_path / "mine.py").write_text(CLAIMS)
     assert sim.verify("mine.py:Right").verdict == "holds, not tested"
     with pytest.raises(SystemExit, match="2"):
-        main(["verify", f"mine.py:{name}"])
-    assert REFUSED[name] in capsys.readouterr().err
+        main(["verify", *shlex.split(f"mine.py:{name}")])
+    said = capsys.readouterr().err
+    assert REFUSED[name] in said and said.count("\n") == 1
+
+
+def test_a_claim_of_ones_own_is_sent_to_where_it_helps(tmp_path, monkeypatch, capsys):
+    """Its replicates stand in its own measure; and what is a claim is no loss."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(CLAIMS)
+    with pytest.raises(SystemExit, match="3"):
+        main(["verify", "mine.py:Coarse"])
+    said = capsys.readouterr().out
+    assert "Take more replicates in measure of mine.py:Coarse." in said and "--seed" not in said
+    with pytest.raises(SystemExit, match="2"):
+        main(["conformance", "mine.py:Right"])
+    assert "write asyncsim verify mine.py:Right" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["mine.py", "mine", "Silent"])

@@ -96,7 +96,7 @@ def test_what_stands_beside_is_read_only_to_answer_a_wrong_form(mine, monkeypatc
     (mine / "lost.py").symlink_to(mine / "nowhere.py")
     (mine / "latin.py").write_bytes(b"def \xe9(): pass\ndef far(): pass\n")
     assert outside.defined("far") == ["latin.py:far"]
-    with pytest.raises(InputError, match="write mine.py:rooted"):
+    with pytest.raises(InputError, match=r"write mine\.py:rooted"):
         outside.loaded("rooted")
     monkeypatch.setattr(outside, "defined", lambda word: pytest.fail("files beside were read"))
     outside.loaded("mine.py:easy")

@@ -103,6 +103,13 @@ def test_what_lies_far_off_is_marked_at_the_edge_with_its_number():
     assert not ax.containers
 
 
+def test_an_interval_that_leaves_the_axis_ends_in_arrows():
+    verdict = judged([{}], [{"wide": Estimate(2.0, 0.5), "right": Estimate(2.5, 0.2), "fits": Estimate(2.0, 0.01)}])
+    (ax,) = plot(verdict).axes
+    arrows = [(line.get_marker(), line.get_ydata()[0]) for line in ax.lines if line.get_marker() in ("<", ">")]
+    assert arrows == [("<", 0), (">", 0), (">", 1)]
+
+
 def test_a_number_predicted_zero_is_drawn_in_units_of_its_interval_and_says_so():
     verdict = judged([{}], [{"zero": Estimate(0.5e-6, 0.0, tolerance=1e-6)}], predicted=0.0)
     assert _verdict.scaled(verdict.points[0], "expectation") == pytest.approx((0.5, 1.0))
