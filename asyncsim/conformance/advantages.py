@@ -144,10 +144,9 @@ class Subject:
                 continue
             try:
                 found[way] = [self.ask(case, way) for case in cases]
-            except _Shape as error:
-                errors.setdefault(str(error), error)
             except Exception as error:
-                errors.setdefault(f"{type(error).__name__}: {error}", error)
+                kind = "" if isinstance(error, _Shape) else f"{type(error).__name__}: "
+                errors.setdefault(f"{kind}{error}", error)
         # One that runs in torch alone raises in numpy, which says nothing of its shape.
         shapes = [text for text, error in errors.items() if isinstance(error, _Shape)]
         failed = shapes[0] if shapes else "; ".join(list(errors)[:3])
@@ -171,7 +170,7 @@ class Subject:
         shaped = {key: self.shaped(x, case, way) for key, x in known.items()}
         found = {key: x for key, x in shaped.items() if x is not None}
         if not found:
-            wanted = next(np.shape(given[name]) for name, role in self.roles.items() if role == "rewards")
+            wanted = next(np.shape(_array(given[name])) for name, role in self.roles.items() if role == "rewards")
             was = " and ".join(str(np.shape(_array(x))) for x in known.values())
             raise _Shape(f"shape {was} was returned, and the shape of rewards is {wanted}")
         return found

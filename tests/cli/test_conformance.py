@@ -58,7 +58,7 @@ def kl(log_prob, rollout_log_prob, response_mask):
     return (log_prob - rollout_log_prob)[response_mask > 0].mean()
 
 
-def centered(rewards, group_ids):
+def grouped(rewards, group_ids):
     return rewards - rewards.mean()
 
 
@@ -250,7 +250,7 @@ BAD = {
     "no module": (["no_such_module:ppo"], "a module that can be imported"),
     "no name": (["{}:nothing"], "a name in"),
     "a metric": (["{}:kl"], "its arguments fit --kind metric (in Python check_metric, in pytest asyncsim_metric)"),
-    "an advantage": (["{}:centered"], "its arguments fit --kind advantage"),
+    "an advantage": (["{}:grouped"], "its arguments fit --kind advantage"),
     "a clip of a loss": (["{}:ppo", "--like", "gspo", "--set", "eps_clip=0.2"], "write --set low=VALUE --set high="),
     "no scalar": (["{}:matrix"], "a tensor with one number"),
     "no gradient": (["{}:blind"], "a function of log_prob"),

@@ -335,7 +335,7 @@ REFUSED = {
     "one of rewards": lambda: check_advantage(lambda values, gamma: values),
     "a name that says what it is": lambda: check_advantage(lambda rewards, zeta: rewards),
     "runs on small batches": lambda: check_advantage(lambda rewards, gamma: rewards["x"]),
-    "nothing of the shape": lambda: check_advantage(lambda rewards, gamma: 3.0),
+    "the shape of rewards is": lambda: check_advantage(lambda rewards, gamma: 3.0),
     "must be one of": lambda: check_advantage(made(TIME), like="gea"),
     "with these arguments": lambda: check_advantage(made(TIME), like="v_trace"),
     "say what dones": lambda: check_advantage(made(TIME), dones="later"),
