@@ -41,7 +41,8 @@ def command(
                 files = streams.Files(paths)
                 status = function(Options(**{**options, **lists}, given=_given(context), files=files))
             except (checks.InputError, checks.RunError) as error:
-                streams.complain(_typed(str(error), rows))
+                lines = str(error), *getattr(error, "__notes__", ())
+                streams.complain("\n  ".join(_typed(line, rows) for line in lines))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)

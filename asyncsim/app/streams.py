@@ -89,7 +89,7 @@ def guarded() -> Iterator[Stream]:
 
 
 def complain(line: str) -> None:
-    """One line on stderr, behind the name of the command."""
+    """One line on stderr (or more, the first thing to do first), behind the name of the command."""
     print(f"asyncsim: {line}", file=sys.stderr, flush=True)
 
 

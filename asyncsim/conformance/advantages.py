@@ -31,13 +31,19 @@ NAMES = (*catalogue.NAMES, *_EDGES)
 """Findings that a caller may allow."""
 
 
+class _Shape(ValueError):
+    """Nothing of the shape of rewards was returned."""
+
+
 class Subject:
     """The advantage of a caller: `roles` by argument, its family, and how it is called.
 
     A way is a library, the type of flags, a layout, and whether values have one more step.
     """
 
-    def __init__(self, fn: Callable[..., Any], gamma: float | None, lam: float | None, dones: str | None) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], gamma: float | None = None, lam: float | None = None, dones: str | None = None
+    ) -> None:
         own = {name: x for name, x in (("gamma", gamma), ("lam", lam)) if x is not None}
         self.fn, self.settings, self.own, self.changed = fn, _GIVEN | own, frozenset(own), False
         remedy = "give a function of (rewards, values, dones, gamma, lam) or (rewards, group_ids)"
@@ -139,12 +145,14 @@ class Subject:
             try:
                 found[way] = [self.ask(case, way) for case in cases]
             except Exception as error:
-                errors.setdefault(f"{type(error).__name__}: {error}", error)
-            if way in found and not found[way][0]:
-                del found[way]
-        failed = "; ".join(list(errors)[:3]) or "nothing of the shape of rewards was returned"
+                kind = "" if isinstance(error, _Shape) else f"{type(error).__name__}: "
+                errors.setdefault(f"{kind}{error}", error)
+        # One that runs in torch alone raises in numpy, which says nothing of its shape.
+        shapes = [text for text, error in errors.items() if isinstance(error, _Shape)]
+        failed = shapes[0] if shapes else "; ".join(list(errors)[:3])
+        bound = "an array of the shape of rewards" if shapes else "a function that runs on small batches"
         remedy = f"it is called with ({', '.join(self.roles)}); arrays are [B, T], [T, B] or [T]"
-        checks.require(bool(found), "advantage", failed, "a function that runs on small batches", remedy)
+        checks.require(bool(found), "advantage", failed, bound, remedy)
         return found
 
     def ask(self, case: Case, way: Way) -> dict[Any, Array]:
@@ -160,7 +168,12 @@ class Subject:
         self.changed |= any(not np.array_equal(x, _array(given[name]), True) for name, x in copies.items())
         known = out if isinstance(out, Mapping) else dict(enumerate(out if isinstance(out, tuple) else [out]))
         shaped = {key: self.shaped(x, case, way) for key, x in known.items()}
-        return {key: x for key, x in shaped.items() if x is not None}
+        found = {key: x for key, x in shaped.items() if x is not None}
+        if not found:
+            wanted = next(np.shape(_array(given[name])) for name, role in self.roles.items() if role == "rewards")
+            was = " and ".join(str(np.shape(_array(x))) for x in known.values())
+            raise _Shape(f"shape {was} was returned, and the shape of rewards is {wanted}")
+        return found
 
     def shaped(self, value: Any, case: Case, way: Way) -> Array | None:
         """An array that was returned as `[B, T]`; None where it has another shape."""

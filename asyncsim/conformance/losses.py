@@ -4,6 +4,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -21,6 +22,8 @@ from asyncsim.conformance._loss_parts import UNKNOWN
 from asyncsim.conformance._loss_probes import LIMITS
 from asyncsim.conformance._loss_search import Fit
 from asyncsim.conformance._loss_subject import Loss, Probe
+from asyncsim.conformance._metric_search import Subject as Metrics
+from asyncsim.conformance.advantages import Subject as Advantages
 from asyncsim.conformance.reports import BiasRow, LossReport, Match, refuse_settings
 from asyncsim.methods import _from_loss
 from asyncsim.methods._method import ANCHORS, Method
@@ -82,6 +85,7 @@ def check_loss(
     checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
     method = _method_like(like, anchor)
     arguments.refuse(fn)
+    _refuse_other(fn)
     # Losses that overflow far out, or have no std of one token, are reported, not warned of.
     with threads(1), np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*degrees of freedom is <= 0")
@@ -111,6 +115,23 @@ _ELSEWHERE = {
     "advantages": "check it by check_advantage, on the command line --kind advantage",
 }
 """What a name of another kind is meant for."""
+
+
+def _refuse_other(fn: Loss) -> None:
+    """Raise `InputError` for arguments that are none of a loss; where they are those of another check, it is named."""
+    try:
+        arguments.bind(fn)
+    except checks.InputError as error:
+        kinds = []
+        for kind, subject in (("advantage", Advantages), ("metric", Metrics)):
+            with suppress(checks.InputError):
+                subject(fn)
+                kinds.append(kind)
+        if not kinds:
+            return  # refused by name where it is asked
+        check = f"--kind {kinds[0]} (in Python check_{kinds[0]}, in pytest asyncsim_{kinds[0]})"
+        remedy = f"its arguments fit {check}; for a loss {error.remedy}"
+        raise checks.InputError(error.field, error.value, error.bound, remedy) from error
 
 
 def _told(method: Method, settings: dict[str, Any]) -> dict[str, Any]:

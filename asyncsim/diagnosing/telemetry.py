@@ -167,8 +167,9 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -
     if not set(first) - {"step", "reward"} and ({"sample_id", *STAMPS} | stamps) & set(names):
         remedy = "use `asyncsim log`, which reads stamps of versions: a row of this file is a sample"
         raise checks.InputError("columns", names, "of steps or tokens", remedy)
-    if not set(first) - {"step"} and not refused:
-        remedy = "rename one, as to ess, kl_k3 or trainer_log_prob, or say what it is: columns kl_k3=THEIRS"
+    # Steps with nothing but columns of other quantities are telemetry: why each is not used is an answer.
+    if not set(first) - {"step"} and not (first and refused):
+        remedy = "is this the right file? rename one, as to ess or kl_k3, or say what it is: --columns kl_k3=THEIRS"
         raise checks.InputError("columns", names, "at least one that is known", remedy)
     return head
 

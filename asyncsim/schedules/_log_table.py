@@ -151,26 +151,23 @@ def _require(present: Mapping[str, str], declared: Declared, asked: Sequence[che
         known = f" (this trainer calls it {' or '.join(names)})" if names else ""
         if not wanted & set(present):
             lacking[field] = f"{' or '.join(sorted(wanted))}{known}"
-    if not lacking and len(asked) == 1:
-        raise asked[0]
-    told, remedies = (
-        [f"{each.field} {each.bound}" for each in asked],
-        list(dict.fromkeys(each.remedy for each in asked)),
-    )
+    errors = []
     if lacking:
-        a = "a column" if len(lacking) == 1 else "columns"
-        told.append(f"{a} of the log: {'; '.join(lacking.values())}")
-        remedies.append(
-            f"map it: columns='{','.join(f'{field}=THEIRS' for field in lacking)}'"
-            + (
-                f"; what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
-                if declared.name and not declared.stack.whole
-                else "; without a version for each sample use the preset of the system"
-            )
-        )
-    if told:
-        fields = ", ".join([*(each.field for each in asked), *lacking])
-        raise checks.InputError(fields, None, "; ".join(told), "; ".join(remedies))
+        mapped = f"map it: columns='{','.join(f'{field}=THEIRS' for field in lacking)}'"
+        writer = f"what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
+        plain = "without a version for each sample use the preset of the system"
+        remedy = f"{mapped}; {writer if declared.name and not declared.stack.whole else plain}"
+        remedy = f"is this the right file? {remedy}" if len(lacking) == 3 else remedy
+        bound = f"{'a column' if len(lacking) == 1 else 'columns'} of the log: {'; '.join(lacking.values())}"
+        errors.append(checks.InputError(", ".join(lacking), None, bound, remedy))
+    if asked:
+        bound = "; ".join(f"{each.field} {each.bound}" if len(asked) > 1 else each.bound for each in asked)
+        remedy = "; ".join(dict.fromkeys(each.remedy for each in asked))
+        errors.append(checks.InputError(", ".join(each.field for each in asked), None, bound, remedy))
+    for other in errors[1:]:
+        errors[0].add_note(str(other))
+    if errors:
+        raise errors[0]
 
 
 def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:

@@ -54,6 +54,14 @@ def constant(log_prob, behavior, proximal, advantages, mask):
     return -((log_prob - log_prob.detach()).exp() * advantages * mask).sum() / mask.sum()
 
 
+def kl(log_prob, rollout_log_prob, response_mask):
+    return (log_prob - rollout_log_prob)[response_mask > 0].mean()
+
+
+def grouped(rewards, group_ids):
+    return rewards - rewards.mean()
+
+
 def matrix(log_prob, *others):
     return log_prob
 
@@ -241,6 +249,9 @@ BAD = {
     "no file": (["elsewhere.py:ppo"], "a file that exists"),
     "no module": (["no_such_module:ppo"], "a module that can be imported"),
     "no name": (["{}:nothing"], "a name in"),
+    "a metric": (["{}:kl"], "its arguments fit --kind metric (in Python check_metric, in pytest asyncsim_metric)"),
+    "an advantage": (["{}:grouped"], "its arguments fit --kind advantage"),
+    "a clip of a loss": (["{}:ppo", "--like", "gspo", "--set", "eps_clip=0.2"], "write --set low=VALUE --set high="),
     "no scalar": (["{}:matrix"], "a tensor with one number"),
     "no gradient": (["{}:blind"], "a function of log_prob"),
     "no method": (["{}:ppo", "--like", "ppo_clop"], "did you mean ppo_clip?"),

@@ -335,7 +335,7 @@ REFUSED = {
     "one of rewards": lambda: check_advantage(lambda values, gamma: values),
     "a name that says what it is": lambda: check_advantage(lambda rewards, zeta: rewards),
     "runs on small batches": lambda: check_advantage(lambda rewards, gamma: rewards["x"]),
-    "nothing of the shape": lambda: check_advantage(lambda rewards, gamma: 3.0),
+    "the shape of rewards is": lambda: check_advantage(lambda rewards, gamma: 3.0),
     "must be one of": lambda: check_advantage(made(TIME), like="gea"),
     "with these arguments": lambda: check_advantage(made(TIME), like="v_trace"),
     "say what dones": lambda: check_advantage(made(TIME), dones="later"),
@@ -363,3 +363,14 @@ def test_masks_beside_a_value_behind_say_that_the_episode_goes_on():
         rewards, value_preds, 1 - masks, next_value, gamma, gae_lambda
     ))  # fmt: skip
     assert report.conforms and "masks is going" in str(report)
+
+
+def test_a_wrong_shape_is_told_with_the_one_that_is_wanted():
+    """Even of a function that runs in torch alone, whose error in numpy is no mistake of its own."""
+
+    def one_number(rewards, group_ids):
+        return (rewards - rewards.mean()).view(-1)[:3]
+
+    words = r"shape \(3,\) was returned, and the shape of rewards is \(12,\)"
+    error = refused(words, check_advantage, one_number)
+    assert "ndarray" not in str(error)

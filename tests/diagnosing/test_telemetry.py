@@ -35,6 +35,7 @@ REFUSED = {
     "a row twice": (changed(STEPS, "step", 5, 4), "column step, row 6 = 4.0: must be above"),
     "a short column": ({**STEPS, "ess": [0.9] * 9}, "column ess, row 10 = None"),
     "two columns of one quantity": ({**STEPS, "mismatch_kl/all/mean": [0.01] * 12}, "one column for kl_k3"),
+    "lengths alone": ({"response_length": [300] * 12}, "is this the right file"),
     "nothing known": ({"loss": [0.1] * 12}, "at least one that is known"),
     "a step that is empty": (changed(STEPS, "step", 3, None), "column step, row 4"),
     "no trainer": ({name: TOKENS[name] for name in ("step", "sampler_log_prob")}, "with trainer"),

@@ -83,6 +83,12 @@ FILES = {
         changed(GATE, "(staleness + 1)", "(staleness + 2)"),
         ("bounded staleness: capacity 12", "behaves like: off by one version: (h + 2) M"),
     ),
+    "metric_as_loss": (
+        changed(NUMBERS, 'asyncsim_metric(kl, like="kl_k3_token")', "")
+        .replace("_metric", "_loss")
+        .replace('like="ess"', ""),
+        ("in pytest asyncsim_metric",),
+    ),
     "unknown_method": (changed(LOSS, CALL, 'asyncsim_loss(loss, like="trunc")'), ("like = 'trunc': must be ",)),
     "no_batch": (changed(GATE, MADE, "lambda: Gate(4, 1), batch_size=0"), ("batch_size = 0: must be an integer >= 1",)),
 }
