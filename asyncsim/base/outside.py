@@ -75,8 +75,8 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
     """
     place, colon, name = target.rpartition(":")
     if not (colon and place and name):
-        known = " or ".join(defined(target)[:5])
-        raise checks.InputError(field, target, "of the form module:name", f"write {known}" if known else FORM)
+        remedy = f"write {' or '.join(defined(target)[:5])}" if defined(target) else FORM
+        raise checks.InputError(field, target, "of the form module:name", remedy)
     if not installed:
         permit(target, field)
     if place.endswith(".py"):
