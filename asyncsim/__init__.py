@@ -48,6 +48,7 @@ NAMES = {
     "predict": "asyncsim.diagnosing",
     "Signal": "asyncsim.diagnosing",
     "diagnose": "asyncsim.diagnosing",
+    "judge_runs": "asyncsim.diagnosing",
     "Diagnosis": "asyncsim.diagnosing",
     "sweep": "asyncsim.sweeping",
     "boundary": "asyncsim.sweeping",

@@ -41,7 +41,7 @@ CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 PYTHON = (
-    "run", "compare", "power", "sweep", "boundary", "predict", "diagnose", "verify", "judge", "plot", "points", "chain",
+    "run", "compare", "power", "sweep", "boundary", "predict", "diagnose", "judge_runs", "verify", "judge", "plot", "points", "chain",
     "Spec",
 )  # fmt: skip
 """Functions of the package itself, in the order of their page."""
