@@ -102,7 +102,10 @@ class Judgment:
                 "so its noise cannot be measured there; read a longer stretch."
             )
         apart = "differ beyond" if abs(self.difference) > self.inside else "do not differ beyond"
-        return f"These two runs {apart} their own noise: {self.difference:+.3g} [{low:+.3g}, {high:+.3g}] at 95 %."
+        reach = f"[{low:+.3g}, {high:+.3g}] at 95 %"
+        return (
+            f"These two runs {apart} their own noise: {self.difference:+.3g} {reach}. This says nothing of other seeds."
+        )
 
     def _wanted(self) -> list[str]:
         """What would decide."""
@@ -111,18 +114,19 @@ class Judgment:
         lines = []
         if self.overturned > 0.0 and math.isnan(self.half):
             lines.append(
-                f"Seeds of one setting that spread by {self.overturned:.2g} or more (standard deviation) explain this "
-                "difference alone. If you know their spread, give --seed-spread, or --pilot with runs of one setting."
+                f"If seeds of one setting spread by {self.overturned:.2g} or more (standard deviation), this difference is "
+                "what seeds alone do. Give the spread as --seed-spread, or as --pilot with runs of one setting."
             )
         if not self.plan:
             return lines
-        what = f"a difference of {self.effect:.3g} ({'--within' if self.within else 'as seen here'})"
-        lines.append(f"To find {what} with probability {self.power:g}, if seeds spread by:")
-        for seeds, spread, hours in self.plan:
-            cost = "" if math.isnan(hours) else f", {hours:,.1f} more hours of running"
-            lines.append(f"  {spread:.2g}: {seeds:,} seeds of each arm{cost}")
+        what = f"a difference of {self.effect:.3g} ({'that matters' if self.within else 'as seen, itself uncertain'})"
+        lines.append(f"To find {what} with probability {self.power:g}:")
+        known = ("as seen", "95 % upper bound") if math.isfinite(self.spread) else ("at most",) * len(self.plan)
+        for (seeds, spread, hours), of in zip(self.plan, known, strict=False):
+            cost = "" if math.isnan(hours) else f", {hours:,.3g} more hours of runs"
+            lines.append(f"  {seeds:,} seeds of each arm{cost}, if they spread by {spread:.2g} ({of})")
         if math.isnan(self.plan[0][2]):
-            lines.append("Hours are not known: no column counts seconds.")
+            lines.append("Hours are not known, since no column counts seconds.")
         return lines
 
     def text(self, width: int = 100) -> str:

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from asyncsim.base.judgment import Judgment
     from asyncsim.plotting._metrics import points
 
-    Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary | Advice | Judgment
+    Drawn = (
+        trace.Trace
+        | records.Schedule
+        | records.Timeline
+        | records.Verdict
+        | Answer
+        | Sweep
+        | Boundary
+        | Advice
+        | Judgment
+    )
 
 __all__ = ["plot", "points"]
 

@@ -21,7 +21,7 @@ COLORS = ("measured", "contrast")
 def draw_judgment(judgment: Judgment) -> Figure:
     """Curves of A and B (left), the stretch shaded; the difference between settings and inside this pair (right)."""
     figure = _style.picture(2 * _style.COLUMN, 2.6)
-    left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for arm, name in zip(judgment.arms, COLORS, strict=True):
         color, count, mean = _style.COLORS[name], len(arm.curves), arm.curves.mean(0)
         left.plot(arm.places, mean, color=color, label=f"{arm.letter}: {count} run{'s' * (count > 1)}")
@@ -37,15 +37,13 @@ def draw_judgment(judgment: Judgment) -> Figure:
     if judgment.within is not None:
         right.axhspan(-judgment.within, judgment.within, color=_style.COLORS["effect"], zorder=0)
     right.axhline(0.0, **_style.REFERENCE)
-    rows = [("fresh seeds", judgment.half), ("these two runs", judgment.inside)]
-    rows = [(label, half) for label, half in rows if half is not None]
-    for place, (label, half) in enumerate(rows):
-        known = half is not None and math.isfinite(half)
-        right.errorbar(
-            [place], [judgment.difference], yerr=half if known else None, color=_style.INK, **_style.MEASURED
-        )
-        rows[place] = (label if known else f"{label}:\nunknown", half)
-    right.set_xticks(range(len(rows)), [label for label, _ in rows])
+    level = f"{1.0 - judgment.error:.4g} interval"
+    rows = [("fresh seeds", level, judgment.half), ("these two runs", "0.95 interval", judgment.inside)]
+    rows = [row for row in rows if row[2] is not None]
+    labels = [f"{name}:\n{level if math.isfinite(half or 0.0) else 'cannot tell'}" for name, level, half in rows]
+    half = [each for *_, each in rows]
+    places = range(len(rows))
+    right.errorbar(places, [judgment.difference] * len(rows), yerr=half, color=_style.INK, **_style.MEASURED)
+    right.set_xticks(places, labels)
     right.set(xlim=(-0.6, len(rows) - 0.4), ylabel="B less A", title=f"B against A: {judgment.word}")
-    _style.key(figure)
     return figure
