@@ -41,8 +41,8 @@ CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 PYTHON = (
-    "run", "compare", "power", "sweep", "boundary", "predict", "diagnose", "judge_runs", "verify", "judge", "plot", "points", "chain",
-    "Spec",
+    "run", "compare", "power", "sweep", "boundary", "predict", "diagnose", "verify", "judge", "plot", "points", "chain",
+    "judge_runs", "Spec",
 )  # fmt: skip
 """Functions of the package itself, in the order of their page."""
 CHECKS = ("check_loss", "check_advantage", "check_metric", "check_admission")

@@ -114,17 +114,17 @@ class Judgment:
         lines = []
         if self.overturned > 0.0 and math.isnan(self.half):
             lines.append(
-                f"If seeds of one setting spread by {self.overturned:.2g} or more (standard deviation), this difference is "
-                "what seeds alone do. Give the spread as --seed-spread, or as --pilot with runs of one setting."
+                f"If seeds of one setting spread by {self.overturned:.2g} or more (standard deviation), this "
+                "difference is what seeds alone do. Give the spread (--seed-spread), or runs of one setting (--pilot)."
             )
         if not self.plan:
             return lines
         what = f"a difference of {self.effect:.3g} ({'that matters' if self.within else 'as seen, itself uncertain'})"
         lines.append(f"To find {what} with probability {self.power:g}:")
-        known = ("as seen", "95 % upper bound") if math.isfinite(self.spread) else ("at most",) * len(self.plan)
+        known = ("as seen", "(95 % upper bound)") if math.isfinite(self.spread) else ("at most",) * len(self.plan)
         for (seeds, spread, hours), of in zip(self.plan, known, strict=False):
-            cost = "" if math.isnan(hours) else f", {hours:,.3g} more hours of runs"
-            lines.append(f"  {seeds:,} seeds of each arm{cost}, if they spread by {spread:.2g} ({of})")
+            cost = "" if math.isnan(hours) else f", {hours:,.{int(hours < 100.0)}f} more hours of runs"
+            lines.append(f"  {seeds:,} seeds of each arm{cost}, if they spread by {spread:.2g} {of}")
         if math.isnan(self.plan[0][2]):
             lines.append("Hours are not known, since no column counts seconds.")
         return lines

@@ -62,9 +62,9 @@ def inside_runs(apart: Any) -> Interval:
     """Mean of the difference of two curves with a 95 percent interval against the noise of these two runs.
 
     With X_j = sqrt(2)/W sum_k cos(pi j (k - 1/2)/W) d_k: half = c sqrt(mean_{j<=4} X_j^2). Noise that outlasts the
-    stretch shows as slow cosines above the fast ones, j = 5 to 16: half is NaN where their mean squares are in a ratio
-    of 2 or more. c is the largest bound that |mean| / sqrt(mean X_j^2) exceeds with probability 0.05 under
-    Ornstein-Uhlenbeck noise of any memory, random walk and white noise included, from a common start.
+    stretch shows as slow cosines above the fast ones, j = 5 to 16. So half is NaN where the ratio of their mean squares
+    is 2 or more. |mean| / sqrt(mean X_j^2) exceeds c with probability 0.05 at most, under Ornstein-Uhlenbeck noise of
+    any memory. Random walks from a common start and white noise are the two ends of these.
 
     Arguments: `apart` `[..., W]`, means of B less A in W windows of equal length, 16 or 32. Returns an `Interval` in
     the units of the curves. Raises `InputError` for other W. Assumes that what moves more slowly than the stretch is no

@@ -96,8 +96,8 @@ def judge_runs(
 
     A run is one number: the mean of its metric over the last share of the steps, or seconds, that all runs have. The
     interval of the difference is between runs, never between steps (`comparing.judging.between_runs`). With one run of
-    an arm the spread between seeds is unknown and the word is "cannot tell"; what is said then is whether these two
-    runs differ beyond their own noise (`comparing.judging.inside_runs`), and which spread would overturn that.
+    an arm the spread between seeds is unknown, and the word is "cannot tell". What is said then is whether these two
+    runs differ beyond their own noise (`comparing.judging.inside_runs`). So is the spread that would overturn that.
 
     Arguments: `a`, `b`: the runs of an arm, each a path, a pattern of paths, or columns by name; a list of them for
     several seeds. `metric`: a quantity of docs/diagnose.md or a column. `over`: "steps", "seconds", or a column that
@@ -117,8 +117,8 @@ def judge_runs(
     ('better', 'cannot tell')
     """
     checks.one_of("better", better, ("higher", "lower"), "say which values are good")
-    for name, value in (("last", last), ("error", error)):
-        checks.real(name, value, "give a share", 0.0, 1.0, open_low=True)
+    for name, share in (("last", last), ("error", error)):
+        checks.real(name, share, "give a share", 0.0, 1.0, open_low=True)
     checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
     for name, value in (("within", within), ("seed_spread", seed_spread)):
         if value is not None:
@@ -140,8 +140,11 @@ def judge_runs(
     found = _between(numbers, seed_spread, error)
     word, inside = _word(found, within, better), None
     if len(numbers[0]) == len(numbers[1]) == 1:
-        enough = points >= min(BOUNDS)
-        inside = float(inside_runs(windows[1][0] - windows[0][0]).half) if enough else math.nan
+        if points >= min(BOUNDS):
+            inside = float(inside_runs(windows[1][0] - windows[0][0]).half)
+        else:
+            few = f"{points} values in the stretch do not tell whether these two runs differ beyond their own noise"
+            notes.append(f"{few}: {min(BOUNDS)} may, so raise last")
     seconds = [_seconds(group, stop) for group in groups[:2]]
     effect = abs(found.difference) if within is None else within
     arms = [
@@ -201,12 +204,14 @@ def _between(numbers: list[np.ndarray], seed_spread: float | None, error: float)
         basis = f"The spread between seeds, {spread:.3g}, is {source}, and assumed to be that of both arms."
         return Between(difference, critical(error, freedom) * spread * _scale(numbers), freedom, spread, basis)
     if min(len(a), len(b)) < 2:
-        return Between(difference, *[math.nan] * 3, "One run of an arm does not tell how much seeds differ.")
+        return Between(
+            difference, math.nan, math.nan, math.nan, "One run of an arm does not tell how much seeds differ."
+        )
     _, half, freedom = map(float, between_runs(a, b, error))
     spread = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2.0)
     if half == 0.0:
         same = "All runs of an arm have the same number, so how much seeds differ is not known."
-        return Between(difference, *[math.nan] * 3, same)
+        return Between(difference, math.nan, math.nan, math.nan, same)
     basis = f"Welch's t interval between runs, {freedom:.2g} degrees of freedom; their means are assumed near normal."
     return Between(difference, half, freedom, spread, basis)
 

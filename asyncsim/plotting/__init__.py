@@ -16,17 +16,8 @@ if TYPE_CHECKING:
     from asyncsim.base.judgment import Judgment
     from asyncsim.plotting._metrics import points
 
-    Drawn = (
-        trace.Trace
-        | records.Schedule
-        | records.Timeline
-        | records.Verdict
-        | Answer
-        | Sweep
-        | Boundary
-        | Advice
-        | Judgment
-    )
+    Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary
+    Judged = Advice | Judgment
 
 __all__ = ["plot", "points"]
 
@@ -41,11 +32,11 @@ def __getattr__(name: str) -> Any:
 
 @calls.named
 def plot(
-    value: Drawn | Sequence[trace.Trace] | Mapping[str, trace.Trace],
+    value: Drawn | Judged | Sequence[trace.Trace] | Mapping[str, trace.Trace],
     path: str | os.PathLike[str] | None = None,
     over: str = "updates",
 ) -> Figure:
-    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary, advice or judgment; write it to a path.
+    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary, advice or judgment to a path.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from asyncsim.base.quantiles import critical
 from asyncsim.plotting import _style
 
@@ -27,15 +25,19 @@ def draw_judgment(judgment: Judgment) -> Figure:
         left.plot(arm.places, mean, color=color, label=f"{arm.letter}: {count} run{'s' * (count > 1)}")
         if count > 1:
             half = critical(0.05, count - 1.0) * arm.curves.std(0, ddof=1) / math.sqrt(count)
-            ends = np.clip([mean - half, mean + half], arm.curves.min(), arm.curves.max())
-            left.fill_between(arm.places, *ends, color=color, alpha=0.2, linewidth=0)
+            left.fill_between(arm.places, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
     left.axvspan(judgment.start, judgment.stop, color=_style.COLORS["effect"], zorder=0)
     many = max(len(arm.curves) for arm in judgment.arms) > 1
     bands = "; bands: 95 % between seeds" * many
     left.set(xlabel=judgment.axis, ylabel=judgment.metric, title=f"shaded: read{bands}")
+    # Bands of two or three seeds are wide, and would hide the curves.
+    lows, tops = zip(*((arm.curves.min(), arm.curves.max()) for arm in judgment.arms), strict=True)
+    beyond = 0.1 * (max(tops) - min(lows))
+    left.set_ylim(min(lows) - beyond, max(tops) + beyond)
     left.legend(loc="best")
     if judgment.within is not None:
         right.axhspan(-judgment.within, judgment.within, color=_style.COLORS["effect"], zorder=0)
+        right.set_xlabel("shaded: too small to matter")
     right.axhline(0.0, **_style.REFERENCE)
     level = f"{1.0 - judgment.error:.4g} interval"
     rows = [("fresh seeds", level, judgment.half), ("these two runs", "0.95 interval", judgment.inside)]

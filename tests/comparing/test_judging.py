@@ -21,7 +21,7 @@ FILTERS = {"white": 0.0, "phi 0.5": 0.5, "phi 0.9": 0.9, "phi 0.98": 0.98, "rand
 
 
 def curves(noise, shape, seed):
-    """Noise of curves `[..., U]`; "t3" has heavy tails, "collapses" lose up to all from some step on, in 1 run of 10."""
+    """Noise of curves `[..., U]`; "t3" has heavy tails, in "collapses" a tenth of the runs fall."""
     random = np.random.default_rng([seed, *noise.encode()])
     drawn = random.standard_t(3, size=shape) if noise == "t3" else random.normal(size=shape)
     made = signal.lfilter([1.0], [1.0, -FILTERS.get(noise, 0.0)], 0.02 * drawn, axis=-1)
@@ -153,5 +153,4 @@ def test_welch_is_that_of_scipy_and_its_freedom_is_bounded_by_the_arm_that_sprea
 
 
 def test_windows_of_another_number_are_refused():
-    with refusals.refused("windows = 20"):
-        judging.inside_runs(np.zeros(20))
+    refusals.refused("windows = 20", judging.inside_runs, np.zeros(20))
