@@ -39,6 +39,8 @@ POWER, SURE = 0.9, 0.95
 """Of plans; and the probability with which the true spread lies below the one that a plan counts with."""
 SEEDS = (3, 5, 10)
 """Of plans where no spread is known."""
+MOST = 10_000
+"""Seeds from which on a plan is one for normal numbers."""
 SLACK, PACE, STRIDE = 0.02, 1.1, 2.0
 """Share of the range, ratio of seconds a step, ratio of steps a row: from there on two runs are said to differ."""
 DRAWN = 60
@@ -152,24 +154,12 @@ def judge_runs(
         for letter, group, own, mean in zip("AB", groups, numbers, seconds, strict=False)
     ]
     return Judgment(
-        metric=groups[0][0].column,
-        axis=over,
-        start=start,
-        stop=stop,
-        last=last,
-        better=better,
-        error=error,
-        within=within,
-        word=word,
-        inside=inside,
-        effect=effect,
-        power=POWER,
-        **found._asdict(),
-        arms=(arms[0], arms[1]),
+        metric=groups[0][0].column, axis=over, start=start, stop=stop, last=last, better=better, error=error,
+        within=within, arms=(arms[0], arms[1]), word=word, **found._asdict(), inside=inside, effect=effect, power=POWER,
         overturned=abs(found.difference) / (critical(error) * _scale(numbers)),
         plan=_plan(effect, found, error, [len(x) for x in numbers[:2]], seconds) if word == UNKNOWN else (),
         notes=(*notes, *_cautions(numbers, seconds, word, over, error)),
-    )
+    )  # fmt: skip
 
 
 def _stretch(
@@ -203,17 +193,13 @@ def _between(numbers: list[np.ndarray], seed_spread: float | None, error: float)
         source = "taken as exact" if seed_spread else f"of {len(pilot)} pilot runs"
         basis = f"The spread between seeds, {spread:.3g}, is {source}, and assumed to be that of both arms."
         return Between(difference, critical(error, freedom) * spread * _scale(numbers), freedom, spread, basis)
-    if min(len(a), len(b)) < 2:
-        return Between(
-            difference, math.nan, math.nan, math.nan, "One run of an arm does not tell how much seeds differ."
-        )
-    _, half, freedom = map(float, between_runs(a, b, error))
-    spread = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2.0)
+    _, half, freedom = between_runs(a, b, error) if min(len(a), len(b)) > 1 else (difference, 0.0, math.nan)
     if half == 0.0:
-        same = "All runs of an arm have the same number, so how much seeds differ is not known."
-        return Between(difference, math.nan, math.nan, math.nan, same)
+        what = "Runs with the same number do" if min(len(a), len(b)) > 1 else "One run of an arm does"
+        return Between(difference, math.nan, math.nan, math.nan, f"{what} not tell how much seeds differ.")
+    spread = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2.0)
     basis = f"Welch's t interval between runs, {freedom:.2g} degrees of freedom; their means are assumed near normal."
-    return Between(difference, half, freedom, spread, basis)
+    return Between(difference, float(half), float(freedom), spread, basis)
 
 
 def _word(found: Between, within: float | None, better: str) -> str:
@@ -252,10 +238,11 @@ def _plan(
         wide = 1.0 if math.isinf(found.freedom) else found.freedom / float(special.chdtri(found.freedom, SURE))
         rows = []
         for spread in dict.fromkeys((found.spread, found.spread * math.sqrt(wide))):
-            # Normal numbers of a known spread would do with fewer.
+            # Normal numbers of a known spread would do with fewer; of very many seeds the two agree.
             ratio = effect / spread
             least = max(3, int(2.0 * ((critical(error) + critical(2.0 - 2.0 * POWER)) / ratio) ** 2))
-            rows.append((next(n for n in itertools.count(least) if findable(n, error) <= ratio), spread))
+            enough = (n for n in itertools.count(least) if n > MOST or findable(n, error) <= ratio)
+            rows.append((next(enough), spread))
     hours = [sum(max(0, n - k) * s for k, s in zip(counts, seconds, strict=True)) / 3600.0 for n, _ in rows]
     return tuple((n, spread, each) for (n, spread), each in zip(rows, hours, strict=True))
 
@@ -325,8 +312,7 @@ def _curve(label: str, source: Any, names: Sequence[str], run: str, metric: str,
         """Steps at which a column, or a quantity by its known names, has numbers; these; and what was read."""
         full = {quantity: f"{run} - {name}" if f"{run} - {name}" in names else name} if name else None
         log = read(source, None, Setup(), full, run or None)
-        bound = "of steps, a number or more in two of them"
-        remedy = "log it in each step, in a row a step"
+        bound, remedy = "numbers of two steps or more", "log it in each step, in a row a step"
         step, values = (log.quantities.get(each, np.empty(0)) for each in ("step", quantity))
         kept = np.isfinite(values) & np.isfinite(step) if len(step) == len(values) else np.zeros(0, dtype=bool)
         checks.require(bool(kept.sum() > 1), f"column {name or metric} of {label}", int(kept.sum()), bound, remedy)
@@ -344,9 +330,10 @@ def _curve(label: str, source: Any, names: Sequence[str], run: str, metric: str,
         return np.asarray(np.interp(step, at, values))
 
     known = any(aliases.steps().get(aliases.plain(name), ("",))[0] == metric for name in own)
-    if not (known or set(own) >= BOARD):
+    known = known or set(own) >= BOARD
+    if not known:
         checks.one_of(f"metric of {label}", metric, own, "give a column, or a quantity of docs/diagnose.md")
-    step, y, (logged, scope, counted) = column("", metric) if known and metric not in own else column(metric)
+    step, y, (logged, scope, counted) = column("", metric) if known else column(metric)
     moves = float(np.ptp(y)) > 0.0
     remedy = "give a metric that moves"
     checks.require(moves, f"column {logged} of {label}", float(y[0]), "not the same in every row", remedy)

@@ -112,6 +112,10 @@ def test_runs_are_read_on_their_common_range_of_steps_seconds_or_tokens():
     assert sim.judge_runs(*clocks, over="seconds").stop == 990.0
     tokens = [each | {"tokens": np.arange(100) * 1e6 * (k + 1)} for k, each in enumerate((a, b))]
     assert sim.judge_runs(*tokens, over="tokens").stop == 99e6
+    # One quantity under the names of two trainers.
+    other = {"training/global_step": b["step"], "critic/rewards/mean": b["reward"]}
+    found = sim.judge_runs(run(0), other)
+    assert any("reward in a[0] and critic/rewards/mean in b[0]" in note for note in found.notes)
     # Evaluations are rare: steps between them have an empty cell.
     rare = [run(k) | {"val/acc": [0.5 + k + s / 1e3 if s % 10 == 0 else None for s in range(100)]} for k in (0, 1)]
     found = sim.judge_runs(*rare, metric="val/acc")
@@ -192,7 +196,7 @@ def test_a_unit_that_is_said_to_be_the_same_is_believed_and_a_fork_is_mentioned(
 def test_numbers_that_are_all_the_same_tell_no_spread():
     runs = [{"step": np.arange(50), "reward": np.minimum(1.0, np.arange(50) / (20.0 + k))} for k in range(4)]
     assert sim.judge_runs(runs[:2], runs[2:]).word == "cannot tell"
-    assert "same number" in str(sim.judge_runs(runs[:2], runs[2:]))
+    assert "Runs with the same number" in str(sim.judge_runs(runs[:2], runs[2:]))
 
 
 def test_the_command_writes_what_it_prints(logs, monkeypatch):
