@@ -102,7 +102,7 @@ class Judgment:
                 "so its noise cannot be measured there; read a longer stretch."
             )
         apart = "differ beyond" if abs(self.difference) > self.inside else "do not differ beyond"
-        reach = f"[{low:+.3g}, {high:+.3g}] at 95 %"
+        reach = f"[{low:+.3g}, {high:+.3g}], 95 percent interval"
         return (
             f"These two runs {apart} their own noise: {self.difference:+.3g} {reach}. This says nothing of other seeds."
         )
