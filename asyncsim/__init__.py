@@ -24,7 +24,7 @@ _HOMES = {
     "running.callbacks": "callbacks",
     "running.evaluating": "evaluate",
     "comparing": "compare power",
-    "diagnosing": "predict Signal diagnose Diagnosis",
+    "diagnosing": "predict Signal diagnose Diagnosis judge_runs",
     "sweeping": "sweep boundary advise",
     "app.verifying": "verify",
     "validation": "judge",

@@ -37,6 +37,7 @@ from asyncsim.comparing import power as power
 from asyncsim.diagnosing import Diagnosis as Diagnosis
 from asyncsim.diagnosing import Signal as Signal
 from asyncsim.diagnosing import diagnose as diagnose
+from asyncsim.diagnosing import judge_runs as judge_runs
 from asyncsim.diagnosing import predict as predict
 from asyncsim.plotting import plot as plot
 from asyncsim.plotting import points as points

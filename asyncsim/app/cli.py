@@ -1,4 +1,5 @@
-"""The command line: list, run, compare, sweep, results, verify, timeline, advise, log, conformance, diagnose, device.
+"""The command line: list, run, compare, judge, sweep, results, verify, timeline, advise, log, conformance, diagnose,
+device.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
@@ -472,6 +473,43 @@ def diagnose(o: Options) -> int:
     o.files.write("html", lambda path: diagnosing.write(found, path))
     print(found.text(min(commands.console().width, 100), o.verbose))
     return o.files.status(int(found.counts["differs"] > 0))
+
+
+@command(
+    app,
+    "arms a b metric over last at error within better run seed_spread pilot plot json",
+    arms=argument(list[str], None, "A and B: a log each, or a quoted pattern of logs."),
+    a=Row(list[str], None, "A log of another seed of A. Repeat.", "LOG"),
+    b=Row(list[str], None, "A log of another seed of B. Repeat.", "LOG"),
+    metric=Row(str, "reward", "A column, or a name such as reward or ess."),
+    over=Row(str, "steps", "steps, seconds, or a column that never falls."),
+    last=Row(float, 0.2, "Share of the common range that is read; 1: all."),
+    at=Row(float, None, "End of the stretch (default: of the shortest run)."),
+    error=Row(float, 0.05, "Probability of a wrong word."),
+    within=Row(float, None, "Differences that do not matter, for the word equal."),
+    run=Row(list[str], None, "Runs in W&B files, as 'grpo*'. Twice: of A, of B.", "PATTERN"),
+    seed_spread=Row(float, None, "Known standard deviation between seeds."),
+    pilot=Row(list[str], None, "A log of a pilot run, for that. Repeat.", "LOG"),
+    plot="Draw curves, stretch and difference to this path.",
+)
+def judge(o: Options) -> int:
+    """Say whether a setting is better, from finished runs.
+
+    B is compared with A on fresh seeds: an interval between runs, not between steps. Where few runs cannot tell, the
+    answer says what they do tell, and how many seeds would.
+    """
+    from asyncsim.diagnosing import judge_runs
+
+    a, b = [*o.arms[:1], *o.a], [*o.arms[1:], *o.b]
+    checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote the patterns, or repeat --a and --b")
+    names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot")
+    run = o.run if len(o.run) > 1 else (o.run or [None])[0]
+    found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
+    o.files.json(found.row())
+    o.files.draw(found)
+    print(found.text(min(commands.console().width, 100)))
+    o.files.say("plot: {}", "plot")
+    return o.files.status(3 if found.word == "cannot tell" else 0)
 
 
 @command(
