@@ -52,6 +52,8 @@ NAMES = {
     "sweep": "asyncsim.sweeping",
     "boundary": "asyncsim.sweeping",
     "advise": "asyncsim.sweeping",
+    "calibrate": "asyncsim.forecasting",
+    "forecast": "asyncsim.forecasting",
     "verify": "asyncsim.app.verifying",
     "judge": "asyncsim.validation",
     "plot": "asyncsim.plotting",

@@ -1,0 +1,110 @@
+"""What `forecast` says: numbers of a run now and at other settings, each with its band, its law and its reach."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from asyncsim.base.answers import aligned
+
+SAID = 3
+"""Settings beside one another in a table."""
+ASK = (
+    "How well a policy learns at that staleness is not forecast: ask `asyncsim compare` with several staleness values."
+)
+
+
+@dataclass(frozen=True)
+class Band:
+    """A number with its 95 % band; `value` None where it cannot be told, for the reason `why`."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+
+    def covers(self, value: float) -> bool:
+        """Whether a number lies in the band."""
+        return self.low is not None and self.high is not None and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        if self.value is None or self.low is None or self.high is None:
+            return "cannot tell"
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity: name, unit, law (a claim, or the event model), measured now, and forecasts by setting."""
+
+    name: str
+    unit: str
+    law: str
+    measured: Band | None
+    forecasts: tuple[Band, ...]
+
+    @property
+    def missed(self) -> bool:
+        """Whether the forecast of today's setting excludes what was measured."""
+        now, found = self.forecasts[0], self.measured
+        if found is None or found.low is None or found.high is None or now.low is None or now.high is None:
+            return False
+        return found.high < now.low or found.low > now.high
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Lines of all quantities; `settings`: today's first, as words; `notes`, what is extrapolated or assumed."""
+
+    about: str
+    knob: str
+    settings: tuple[str, ...]
+    limits: tuple[float, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+    draws: int
+    updates: int
+
+    def line(self, name: str) -> Line:
+        """The line of a quantity."""
+        return next(each for each in self.lines if each.name == name)
+
+    @property
+    def misses(self) -> list[str]:
+        """Quantities whose measurement lies outside of the forecast of today's setting."""
+        return [each.name for each in self.lines if each.missed]
+
+    def row(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self) | {"misses": self.misses}
+
+    def __str__(self) -> str:
+        """Whether the calibration reproduces the run, then a table, laws, and what cannot be told."""
+        compared = [each for each in self.lines if each.measured is not None and each.forecasts[0].value is not None]
+        if self.misses:
+            first = f"The forecast of today's setting misses the log in {', '.join(self.misses)}: other numbers below "
+            first += "rest on a description that does not reproduce the run. Check the fields that were given."
+        else:
+            first = (
+                f"The forecast of today's setting agrees with the log in all {len(compared)} numbers that both have."
+            )
+        parts = [textwrap.fill(first, 80), textwrap.fill(self.about, 80)]
+        for start in range(1, max(2, len(self.settings)), SAID - 1):
+            places = [0, *range(start, min(start + SAID - 1, len(self.settings)))]
+            cells: list[list[str]] = [["", "measured", *(self.settings[k] for k in places)]]
+            for each in self.lines:
+                unit = f" ({each.unit})" if each.unit else ""
+                cells.append(
+                    [f"{each.name}{unit}", str(each.measured or "-"), *(str(each.forecasts[k]) for k in places)]
+                )
+            parts.append("\n".join(aligned(cells)))
+        laws: dict[str, list[str]] = {}
+        for each in self.lines:
+            laws.setdefault(each.law, []).append(each.name)
+        said = "; ".join(f"{', '.join(names)}: {law}" for law, names in laws.items())
+        band = f"Bands are 95 % over {self.draws} draws of the calibration, for means of {self.updates} updates."
+        whys = dict.fromkeys(f"{each.name}: {b.why}." for each in self.lines for b in each.forecasts if b.why)
+        parts += [textwrap.fill(f"Laws: {said}. {band}", 80)]
+        parts += [textwrap.fill(each, 80) for each in (*whys, *self.notes, ASK)]
+        return "\n\n".join(parts[:2]) + "\n\n" + "\n\n".join(parts[2:])
