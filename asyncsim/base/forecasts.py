@@ -8,8 +8,9 @@ from typing import Any
 
 from asyncsim.base.answers import aligned
 
-SAID = 3
-"""Settings beside one another in a table."""
+WIDE = 100
+"""Columns of a table."""
+UNITS = "Staleness in versions per token; idle, waits, discarded and outside are shares; ESS is over N; k3 in nats."
 ASK = (
     "How well a policy learns at that staleness is not forecast: ask `asyncsim compare` with several staleness values."
 )
@@ -36,10 +37,9 @@ class Band:
 
 @dataclass(frozen=True)
 class Line:
-    """One quantity: name, unit, law (a claim, or the event model), measured now, and forecasts by setting."""
+    """One quantity: name, law (a claim, or the event model), measured now, and forecasts by setting."""
 
     name: str
-    unit: str
     law: str
     measured: Band | None
     forecasts: tuple[Band, ...]
@@ -89,22 +89,27 @@ class Forecast:
             first = (
                 f"The forecast of today's setting agrees with the log in all {len(compared)} numbers that both have."
             )
-        parts = [textwrap.fill(first, 80), textwrap.fill(self.about, 80)]
-        for start in range(1, max(2, len(self.settings)), SAID - 1):
-            places = [0, *range(start, min(start + SAID - 1, len(self.settings)))]
-            cells: list[list[str]] = [["", "measured", *(self.settings[k] for k in places)]]
-            for each in self.lines:
-                unit = f" ({each.unit})" if each.unit else ""
-                cells.append(
-                    [f"{each.name}{unit}", str(each.measured or "-"), *(str(each.forecasts[k]) for k in places)]
-                )
-            parts.append("\n".join(aligned(cells)))
+        parts = [textwrap.fill(first, 80), textwrap.fill(self.about, 80), *self._tables()]
         laws: dict[str, list[str]] = {}
         for each in self.lines:
             laws.setdefault(each.law, []).append(each.name)
         said = "; ".join(f"{', '.join(names)}: {law}" for law, names in laws.items())
         band = f"Bands are 95 % over {self.draws} draws of the calibration, for means of {self.updates} updates."
         whys = dict.fromkeys(f"{each.name}: {b.why}." for each in self.lines for b in each.forecasts if b.why)
-        parts += [textwrap.fill(f"Laws: {said}. {band}", 80)]
+        parts += [textwrap.fill(f"{UNITS} {band} Laws: {said}.", 80)]
         parts += [textwrap.fill(each, 80) for each in (*whys, *self.notes, ASK)]
-        return "\n\n".join(parts[:2]) + "\n\n" + "\n\n".join(parts[2:])
+        return "\n\n".join(parts)
+
+    def _tables(self) -> list[str]:
+        """Tables of at most `WIDE` columns: what was measured and today's forecast, then the other settings."""
+        names = [["", *(each.name for each in self.lines)]]
+        rest = [["measured", *(str(each.measured or "-") for each in self.lines)]]
+        rest += [[words, *(str(each.forecasts[k]) for each in self.lines)] for k, words in enumerate(self.settings)]
+        tables, columns = list[str](), names
+        for each in rest:
+            lines = aligned(list(zip(*columns, each, strict=True)))
+            if len(lines[0]) > WIDE and len(columns) > 1:
+                tables.append("\n".join(aligned(list(zip(*columns, strict=True)))))
+                columns = names
+            columns = [*columns, each]
+        return [*tables, "\n".join(aligned(list(zip(*columns, strict=True))))]

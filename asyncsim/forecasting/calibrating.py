@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +21,11 @@ from asyncsim.sweeping import advising
 
 FEWEST = 16
 """Steps behind the warm-up from which on means have an interval."""
-REALIZATIONS = 4
-"""Realizations of the event model whose staleness stands in for what a log lacks."""
+REALIZATIONS, ROUNDS = 4, 5
+"""Realizations of the event model whose staleness stands in for what a log lacks; rounds that fit lengths to it."""
 LOGGED = {
-    "response_lengths": "log mean and maximum length of each step (verl: response_length/mean and /max)",
+    "response_lengths": "log mean and maximum length of each step (verl: response_length/mean and /max), and the "
+    "share that the limit cuts (response_length/clip_ratio), or a row a sample",
     "train_seconds": "log seconds of a step and of its wait for a batch (verl: timing_s/step, timing_s/gen)",
     "tokens_per_second": "log t_start, t_end and tokens of each sample",
     "prompts_per_batch": "log a row a sample, with group_id and train_version",
@@ -32,6 +33,14 @@ LOGGED = {
     "staleness_limit": "no log has it",
 }
 """Fields that a description needs, and what to log for them."""
+CUT = 0.05
+"""Spread of the longest response of a step, relative, below which a limit cuts lengths: a log-normal's is wider."""
+CUTS = ("response_length/clip_ratio", "completions/clipped_ratio", "response_clip_ratio")
+"""Columns of the share of responses that the limit cuts."""
+RARE = 1e-3
+"""Share of cut responses from which on it matters."""
+QUANTILES = 1000
+"""Numbers of a lengths file that stand for a distribution."""
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -154,24 +163,28 @@ def calibrate(
     steps, own = read.steps, ({} if lengths is None else {"response_lengths": laws.empirical(lengths)})
     bound = f"{read.warm + FEWEST} or more: {read.warm} warm up, and an interval needs {FEWEST}"
     checks.require(steps - read.warm >= FEWEST, "steps of the log", steps, bound, "give a longer part of the run")
-    fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     known = advising.read(fields | own, Path())
-    fields |= _rates(_measured(read, read.warm, known), known, given)
-    known = advising.read(fields | own, Path())
-    now = advising.system_of(known, known["staleness_limit"][0], known["machines"][0], known["partial_rollouts"][0])
+    measured = _measured(read, read.warm, known)
+    taken = {*given, *own}
+    fields |= _rates(measured, known, taken)
     each, size = read.batches_of(known), known["samples_per_prompt"]
-    found = [advising.measure(now, (read.first + steps) * each, size, 0, k)[1] for k in range(REALIZATIONS)]
+    for _ in range(ROUNDS):
+        known = advising.read(fields | own, Path())
+        now = advising.system_of(known, limit, known["machines"][0], known["partial_rollouts"][0])
+        found = [advising.measure(now, (read.first + steps) * each, size, 0, k)[1] for k in range(REALIZATIONS)]
+        if "longest_response" not in measured or "response_lengths" in taken:
+            break
+        fields |= _trained_lengths(known["response_lengths"], measured, found)
     warm = max(read.warm, min(-(-found[0].warm // each) - read.first, steps - FEWEST, steps // 2))
     measured = _measured(read, warm, known)
-    moments = np.mean([one.batches for one in found], axis=0).reshape(-1, each, 2).mean(1)[read.first :]
+    moments = np.mean([one.moments for one in found], axis=0).reshape(-1, each, 2).mean(1)[read.first :]
     drift, notes = _drifts(read, moments, found)
     if read.stale is None and drift:
         notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
     if not drift:
         notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
-    fields |= _rates(measured, known, given)
     told = tuple(name for name in given if name in fields)
-    fields |= _rates(measured, known, given)
+    fields |= _rates(measured, known, {*taken, "response_lengths"})
     told = tuple(name for name in given if name in fields)
     made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, told)
     if out is not None:
@@ -225,15 +238,21 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
     """All logs of one run; each is one of steps, tokens or samples."""
     read = Read()
     for source in logs:
-        samples = None
-        if stack is not None or (isinstance(source, (str, os.PathLike)) and not isinstance(columns, Mapping)):
-            with suppress(checks.InputError):
-                unit = None if stack else "publishes"
-                samples = replay(source, stack=stack, unknown="keep", unit=unit)
-        if samples is not None:
-            _samples(read, samples.log)
-            continue
-        found = telemetry.read(source, None, telemetry.Setup(), columns, run, system=True)
+        refused = None
+        if isinstance(source, (str, os.PathLike)):
+            try:
+                own = {"columns": columns} if stack else {}
+                _samples(
+                    read, replay(source, stack=stack, unknown="keep", unit=None if stack else "publishes", **own).log
+                )
+                continue
+            except checks.InputError as error:
+                refused = error
+        try:
+            found = telemetry.read(source, None, telemetry.Setup(), columns, run, system=True)
+        except checks.InputError as error:
+            # A row a sample, which `replay` has refused for a reason of its own.
+            raise refused if refused is not None and (stack or "asyncsim log" in error.remedy) else error from None
         if found.tokens is not None:
             read.telemetry = found
             continue
@@ -289,9 +308,9 @@ def _samples(read: Read, log: Any) -> None:
         span = at["t_end"] - at["t_start"]
         checks.require(bool((span[np.isfinite(span)] >= 0.0).all()), "t_end", float(np.nanmin(span)),
                        "at or behind t_start", "write all times from one clock, in seconds")  # fmt: skip
-        with np.errstate(divide="ignore", invalid="ignore"):
-            read.series["rate"] = means(length[used]) / means(span[used])
-        read.names["rate"] = "tokens, t_start, t_end"
+        read.series["rate"], read.names["rate"] = means(span[used]), "tokens, t_start, t_end"
+        read.series["syncs"] = means((column["v_end"] - column["v_start"])[used].astype(float))
+        read.notes.append("tokens_per_second is that of the log's load: give a table to let it follow the load.")
     if "t_train" in at:
         first, ready = np.full(count, np.inf), np.full(count, -np.inf)
         np.fmin.at(first, batch, at["t_train"][used])
@@ -321,7 +340,18 @@ def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]
     names = read.series.keys()
     if "rate" in names:
         found["tokens_per_second"] = 1.0
-    if read.lengths is not None or {"length_mean", "length_max"} <= names:
+    longest, mean, fitted = read.series.get("length_max"), read.series.get("length_mean"), False
+    if read.lengths is None and longest is not None and mean is not None:
+        shares = [each for name, each in read.series.items() if name.removeprefix("share ") in CUTS]
+        share = float(np.nanmean(shares[0][read.warm :])) if shares else 0.0
+        typical, most = float(np.nanmean(mean[read.warm :])), float(np.nanmean(longest))
+        if share > RARE:
+            read.lengths = cut_lengths(typical, float(np.nanmax(longest)), share)
+            read.notes.append("Lengths are a log-normal cut at the longest response, with the logged mean and share.")
+        elif np.nanstd(longest) >= CUT * most or most < 1.1 * typical:
+            fitted = True
+            read.notes.append("Lengths are a log-normal with the logged mean and mean maximum of a step.")
+    if read.lengths is not None or fitted:
         found["response_lengths"] = 1.0
     if "busy" in names or {"seconds_step", "seconds_wait"} <= names or any(n.startswith("part_") for n in names):
         found["train_seconds"] = 1.0
@@ -364,7 +394,10 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
         if "length_mean" in series:
             size = known["prompts_per_batch"] * known["samples_per_prompt"]
             add("tokens", series["length_mean"] * size / every, f"{column('length_mean')} over {origin}")
-    add("tokens_per_second", series.get("rate"), column("rate"))
+    if "rate" in series:
+        # Generators pause while weights are synced.
+        writing = series["rate"] - known["sync_seconds"] * series["syncs"]
+        add("tokens_per_second", series["length_mean"] / np.maximum(writing, 1e-9), column("rate"))
     add("response_tokens", series.get("length_mean"), column("length_mean"))
     add("longest_response", series.get("length_max"), column("length_max"))
     for name in ("staleness_mean", "generator_idle", "trainer_idle", "ess", "kl_k3", "kl_k1", "chi_square",
@@ -373,7 +406,7 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     return found
 
 
-def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Container[str]) -> dict[str, Any]:
     """Fields of the description from the means; what the user says stands."""
     found: dict[str, Any] = {}
     for name in ("train_seconds", "sync_seconds", "tokens_per_second"):
@@ -384,12 +417,22 @@ def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Ma
     if "longest_response" in measured and "response_lengths" not in given:
         number = known["prompts_per_batch"] * known["samples_per_prompt"]
         mean = measured["response_tokens"].value
-        sigma = _sigma(mean, measured["longest_response"].value, number)
+        sigma = sigma_of(mean, measured["longest_response"].value, number)
         found["response_lengths"] = f"lognormal:{mean:.6g}:{sigma:.4g}"
     return found
 
 
-def _sigma(mean: float, longest: float, number: int) -> float:
+def _trained_lengths(
+    law: laws.Law, measured: Mapping[str, Measured], found: Sequence[advising.Batches]
+) -> dict[str, Any]:
+    """A log-normal whose trained responses have the lengths of the log: those that are discarded are longer."""
+    mean, longest = np.mean([one.lengths[one.warm :].mean(0) for one in found], axis=0)
+    own, largest = measured["response_tokens"].value, measured["longest_response"].value
+    sigma = law.parameters[1] * math.log(max(largest / own, 1.001)) / math.log(max(longest / mean, 1.001))
+    return {"response_lengths": f"lognormal:{law.mean() * own / mean:.6g}:{min(sigma, 3.0):.4g}"}
+
+
+def sigma_of(mean: float, longest: float, number: int) -> float:
     """Standard deviation of log length at which the longest of so many responses has this mean; 0 for no spread."""
     from scipy.optimize import brentq
 
@@ -402,8 +445,29 @@ def _sigma(mean: float, longest: float, number: int) -> float:
     return float(brentq(excess, 1e-3, 3.0, xtol=1e-4)) if excess(1e-3) < 0.0 < excess(3.0) else 3.0
 
 
+def cut_lengths(mean: float, limit: float, share: float) -> np.ndarray:
+    """Quantiles of a log-normal cut at a limit, of which a share is cut, and which has this mean.
+
+    >>> x = cut_lengths(1900.0, 8192.0, 0.02)
+    >>> round(float(x.mean())), float(np.mean(x == 8192.0))
+    (1900, 0.02)
+    """
+    from scipy.optimize import brentq
+    from scipy.special import ndtri
+
+    checks.require(0.0 < share < 0.5 and mean < limit, "share of cut responses", share, "in (0, 0.5)",
+                   "give response_lengths")  # fmt: skip
+    normal = ndtri((np.arange(QUANTILES) + 0.5) / QUANTILES)
+
+    def lengths(sigma: float) -> np.ndarray:
+        return np.asarray(limit * np.exp(np.minimum(sigma * (normal - ndtri(1.0 - share)), 0.0)))
+
+    # The mean falls from the limit as sigma grows.
+    return lengths(float(brentq(lambda sigma: lengths(sigma).mean() - mean, 0.0, 20.0)))
+
+
 def _drifts(
-    read: Read, moments: np.ndarray, found: Sequence[advising.Staleness]
+    read: Read, moments: np.ndarray, found: Sequence[advising.Batches]
 ) -> tuple[dict[str, drifts.Drift], list[str]]:
     """Drift by every gauge that the log has, and what is assumed."""
     drift, notes = dict[str, drifts.Drift](), list[str]()

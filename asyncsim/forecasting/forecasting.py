@@ -16,7 +16,7 @@ from asyncsim.base import calls, checks, feeds, files, laws, plugins
 from asyncsim.base.forecasts import Band, Forecast, Line
 from asyncsim.base.quantiles import critical
 from asyncsim.forecasting import drifts
-from asyncsim.forecasting.calibrating import SCOPES, Calibration
+from asyncsim.forecasting.calibrating import SCOPES, Calibration, sigma_of
 from asyncsim.forecasting.drifts import Drift
 from asyncsim.sweeping import advising
 
@@ -36,10 +36,9 @@ GROWTH = "ratio/drift-growth"
 
 
 class Quantity(NamedTuple):
-    """A line of the page: name, unit, key of a simulated number, key of the measured one, lowest and highest value."""
+    """A line of the page: name, key of a simulated number, key of the measured one, lowest and highest value."""
 
     name: str
-    unit: str
     key: str
     measured: str
     least: float = 0.0
@@ -47,14 +46,14 @@ class Quantity(NamedTuple):
 
 
 SIMULATED = (
-    Quantity("staleness, mean", "versions", "staleness", "staleness_mean"),
-    Quantity("of first tokens", "versions", "head", "staleness_mean"),
-    Quantity("staleness, p99", "versions", "p99", ""),
-    Quantity("an update", "s", "seconds", "seconds"),
-    Quantity("tokens a second", "", "tokens", "tokens"),
-    Quantity("idle slots", "share", "idle", "generator_idle", most=1.0),
-    Quantity("trainer waits", "share", "waiting", "trainer_idle", most=1.0),
-    Quantity("discarded", "share of prompts", "dropped", "", most=1.0),
+    Quantity("staleness", "staleness", "staleness_mean"),
+    Quantity("head staleness", "head", "staleness_mean"),
+    Quantity("staleness p99", "p99", ""),
+    Quantity("seconds an update", "seconds", "seconds"),
+    Quantity("tokens a second", "tokens", "tokens"),
+    Quantity("idle slots", "idle", "generator_idle", most=1.0),
+    Quantity("trainer waits", "waiting", "trainer_idle", most=1.0),
+    Quantity("discarded", "dropped", "", most=1.0),
 )
 """Numbers of the event model."""
 RATIOS = {
@@ -65,7 +64,6 @@ RATIOS = {
     "sequence ESS": ("chi_square_sequence", ("chi_square_sequence",), 1.0),
 }
 """Numbers of ratios: the gauge that turns variances into them, gauges of the drift by preference, highest value."""
-UNITS = {"k3": "nats", "|log ratio|": "nats", "token ESS": "of N", "sequence ESS": "of N"}
 
 
 @calls.named
@@ -150,9 +148,10 @@ def _simulated(
         if "response_lengths" not in change:
             law = _scaled(given["response_lengths"], scale["response_tokens"][k])
             if law.kind == "lognormal" and "longest_response" in measured:
-                # The longest of n grows with sigma; its own error moves sigma.
-                ratio = scale["longest_response"][k] / scale["response_tokens"][k]
-                law = laws.lognormal(law.mean(), max(1e-3, law.parameters[1] + math.log(ratio) / 2.0))
+                number = given["prompts_per_batch"] * given["samples_per_prompt"]
+                mean, longest = (measured[name]["value"] for name in LENGTHS)
+                moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], number)
+                law = laws.lognormal(law.mean(), max(0.0, law.parameters[1] + moved - sigma_of(mean, longest, number)))
             given["response_lengths"] = law
         system = advising.system_of(
             given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0]
@@ -212,7 +211,7 @@ def _line(quantity: Quantity, found: list[list[Drawn]], measured: Mapping[str, A
     bands = [band_of([d.numbers[quantity.key] for d in each], quantity.least, quantity.most) for each in found]
     if quantity.key == "p99":
         bands = [Band(round(b.value or 0.0), math.floor(b.low or 0.0), math.ceil(b.high or 0.0)) for b in bands]
-    return Line(quantity.name, quantity.unit, EVENT, _own(row), tuple(bands))
+    return Line(quantity.name, EVENT, _own(row), tuple(bands))
 
 
 def _ratios(
@@ -233,12 +232,12 @@ def _ratios(
         law = f"{drifts.GAUGES[gauge].claim} over {GROWTH}"
         if chosen is None:
             why = "no chi-square of sequences is logged" if name == "sequence ESS" else "no mismatch is logged"
-            lines.append(Line(name, UNITS.get(name, ""), law, own, tuple(Band(None, why=why) for _ in found)))
+            lines.append(Line(name, law, own, tuple(Band(None, why=why) for _ in found)))
             continue
         # Second moments are carried by a few ratios where the spread is wide.
         heavy = name in ("token ESS", "sequence ESS", "chi-square")
         bands = tuple(_over(each, drift[chosen], back, updates, seed, most, heavy) for each in found)
-        lines.append(Line(name, UNITS.get(name, ""), law, own, bands))
+        lines.append(Line(name, law, own, bands))
         if chosen != gauge:
             notes.append(f"{name} is derived from {chosen}: {drifts.GAUGES[chosen].assumes}.")
     chosen = next((each for each in RATIOS["token ESS"][1] if each in drift), None)
@@ -281,7 +280,7 @@ def _over(
 def _relative(found: list[list[Drawn]], drift: Drift, updates: int, seed: int) -> Line:
     """E w^2 at every setting over that of today's: the factor of the variance of an importance-weighted gradient."""
     bands = [_over(each, drift, drifts.second_moment, updates, seed, math.inf, True, found[0]) for each in found]
-    return Line("E w^2, to now's", "factor", f"ess/limit over {GROWTH}", None, tuple(bands))
+    return Line("E w^2 over now's", f"ess/limit over {GROWTH}", None, tuple(bands))
 
 
 def _clipped(method: str, found: list[list[Drawn]], drift: Mapping[str, Drift], updates: int, seed: int) -> Line:
@@ -305,10 +304,10 @@ def _clipped(method: str, found: list[list[Drawn]], drift: Mapping[str, Drift], 
         )
         why = f"no mismatch of {'sequences' if level != 'token' else 'tokens'} is logged: log {what}"
     if why or chosen is None:
-        return Line(name, "share", law, None, tuple(Band(None, why=why) for _ in found))
+        return Line(name, law, None, tuple(Band(None, why=why) for _ in found))
 
     def share(v: np.ndarray, p: np.ndarray) -> float:
         return drifts.outside(v, p, float(low), float(high), level == "token")
 
     bands = tuple(_over(each, drift[chosen], share, updates, seed, 1.0, False) for each in found)
-    return Line(name, "share", law, None, bands)
+    return Line(name, law, None, bands)

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
     from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Sweep
+    from asyncsim.base.forecasts import Forecast
     from asyncsim.plotting._metrics import points
 
-    Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary | Advice
+    Answers = Answer | Sweep | Boundary | Advice | Forecast
+    Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answers
 
 __all__ = ["plot", "points"]
 
@@ -34,7 +36,7 @@ def plot(
     path: str | os.PathLike[str] | None = None,
     over: str = "updates",
 ) -> Figure:
-    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary or advice; write it to a path.
+    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary, advice, forecast; write it.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
@@ -54,7 +56,8 @@ def plot(
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
     from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Sweep
-    from asyncsim.plotting import _advice, _answers, _metrics, _style, _timeline, _verdict
+    from asyncsim.base.forecasts import Forecast
+    from asyncsim.plotting import _advice, _answers, _forecast, _metrics, _style, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -67,6 +70,7 @@ def plot(
         Sweep: _answers.draw_sweep,
         Boundary: _answers.draw_boundary,
         Advice: _advice.draw_advice,
+        Forecast: _forecast.draw_forecast,
     }
     checks.one_of("over", over, ("updates", "seconds"), "say what traces are drawn against")
     given: Any = value if isinstance(value, (list, tuple, Mapping)) else [value]

@@ -120,21 +120,23 @@ def advise(
     return Advice(given["trainer"], trainer.limit, about, share, tuple(settings), realizations, updates)
 
 
-class Staleness(NamedTuple):
-    """Staleness of one realization in versions.
+class Batches(NamedTuple):
+    """Batches of one realization, staleness in versions.
 
-    `cells`: work at staleness 0, 1, ... behind the warm-up; `batches` `[B, 2]`, mean and mean square of the tokens of
-    every batch from the start; `head`, mean over trained groups; `warm`, batches of the warm-up.
+    `cells`: work at staleness 0, 1, ... behind the warm-up; `moments` `[B, 2]`, mean and mean square of the tokens of
+    every batch from the start; `lengths` `[B, 2]`, its mean and largest length; `head`, mean over trained groups;
+    `warm`, batches of the warm-up.
     """
 
     cells: np.ndarray
-    batches: np.ndarray
+    moments: np.ndarray
+    lengths: np.ndarray
     head: float
     warm: int
 
 
-def measure(system: Any, batches: int, size: int, seed: int, realization: int) -> tuple[dict[str, float], Staleness]:
-    """Numbers of one realization, as `Setting` has them, and its staleness."""
+def measure(system: Any, batches: int, size: int, seed: int, realization: int) -> tuple[dict[str, float], Batches]:
+    """Numbers of one realization, as `Setting` has them, and its batches."""
     from asyncsim.systems import _record, _summary
 
     warm = _summary.warm_up(system, batches, size)
@@ -156,7 +158,8 @@ def measure(system: Any, batches: int, size: int, seed: int, realization: int) -
         "kept_length": s["mean_length_trained"] / s["mean_length_generated"],
         "steady": float(s["steady"]),
     }
-    return numbers, Staleness(cells, moments, s["staleness"]["mean"], warm)
+    lengths = np.stack([work.mean((1, 2)), work.max((1, 2))], axis=-1)
+    return numbers, Batches(cells, moments, lengths, s["staleness"]["mean"], warm)
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
