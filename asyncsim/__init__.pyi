@@ -38,6 +38,8 @@ from asyncsim.diagnosing import Diagnosis as Diagnosis
 from asyncsim.diagnosing import Signal as Signal
 from asyncsim.diagnosing import diagnose as diagnose
 from asyncsim.diagnosing import predict as predict
+from asyncsim.forecasting import calibrate as calibrate
+from asyncsim.forecasting import forecast as forecast
 from asyncsim.plotting import plot as plot
 from asyncsim.plotting import points as points
 from asyncsim.running import callbacks as callbacks

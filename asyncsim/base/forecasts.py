@@ -32,7 +32,11 @@ class Band:
     def __str__(self) -> str:
         if self.value is None or self.low is None or self.high is None:
             return "cannot tell"
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        return f"{_digits(self.value)} [{_digits(self.low)}, {_digits(self.high)}]"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import textwrap
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,16 +114,15 @@ class Calibration:
         """What was read, from which column, with intervals; what was given; what is not known."""
         lines = [f"{self.fields['trainer']}: {self.steps} steps read, the first {self.warm} as warm-up"]
         for name, each in self.measured.items():
-            lines.append(f"  {name:18} {each.value:.4g} [{each.low:.4g}, {each.high:.4g}]  {each.column}")
+            lines.append(f"  {name:16} {each.value:.4g} [{each.low:.4g}, {each.high:.4g}]  {each.column}")
+        if self.drift:
+            lines.append("drift, in nats^2 a token: floor, per update, per update^2")
         for name, drift in self.drift.items():
-            terms = ("floor", "per update", "per update^2")
-            ends = zip(terms, drift.fits[0].values, drift.ranges(), strict=True)
-            text = ", ".join(f"{term} {v:.2g} [{low:.2g}, {high:.2g}]" for term, v, (low, high) in ends)
-            lines.append(f"  drift of {name:9} {text} nats^2 a token")
-        if self.given:
-            words = ", ".join(f"{name} {self.fields[name]}" for name in self.given)
-            lines.append(f"given, without an interval: {words}")
-        return "\n".join([*lines, *self.notes])
+            ends = zip(drift.fits[0].values, drift.ranges(), strict=True)
+            lines.append(f"  {name:16} {', '.join(f'{v:.2g} [{low:.2g}, {high:.2g}]' for v, (low, high) in ends)}")
+        words = "; ".join(f"{name} {self.fields[name]}" for name in self.given)
+        notes = [*([f"Given, without an interval: {words}."] if words else []), *self.notes]
+        return "\n".join([*lines, *(line for each in notes for line in textwrap.wrap(each, 80))])
 
 
 @calls.named

@@ -122,14 +122,18 @@ def sample_rows(system, updates=100, seed=11):
     return "\n".join([*lines, ""])
 
 
-def verl(updates=100):
-    """The file of a W&B chart of a verl run, on the system of docs/which-limit at half a batch of staleness."""
+def verl(updates=100, seed=3, **change):
+    """Columns and truth of a verl run, on the system of docs/which-limit at half a batch of staleness."""
     system = files.read_mapping(PAGE.parent / "which-limit" / "system.yaml", "system")
     system |= {"machines": 16, "staleness_limit": 0.5, "partial_rollouts": True, "train_seconds": "gamma:45:400"}
     system["response_lengths"] = f"{PAGE.parent}/which-limit/{system['response_lengths']}"
-    columns, _ = simulated(system, updates, seed=3, drift=(0.006, 0.03, 0.004))
-    return chart({theirs: columns[ours] for ours, theirs in VERL.items()}, ["grpo-7b"])
+    return simulated(system | change, updates, seed=seed, drift=(0.006, 0.03, 0.004))
+
+
+def exported():
+    """The file of a W&B chart of that run."""
+    return chart({theirs: verl()[0][ours] for ours, theirs in VERL.items()}, ["grpo-7b"])
 
 
 if __name__ == "__main__":
-    (PAGE / "verl-wandb.csv").write_text(verl())
+    (PAGE / "verl-wandb.csv").write_text(exported())

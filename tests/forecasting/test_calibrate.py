@@ -245,7 +245,7 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     from asyncsim.app.cli import app
 
     monkeypatch.chdir(ROOT)
-    assert (ROOT / "docs/your-run/verl-wandb.csv").read_text(encoding="utf-8") == simulated.verl()
+    assert (ROOT / "docs/your-run/verl-wandb.csv").read_text(encoding="utf-8") == simulated.exported()
     text = PAGE.read_text(encoding="utf-8")
     blocks = text.split("```console\n")[1:]
     assert len(blocks) == 2
@@ -262,3 +262,7 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     for name in ("system.yaml", "system.lengths.txt"):
         assert (tmp_path / name).read_text() == (ROOT / "docs/your-run" / name).read_text()
     assert (ROOT / "docs/pictures/your-run.png").exists()
+    # What the page says that the made-up system does there.
+    truth = {n: x[60:].mean() for n, x in simulated.verl(160, 77, machines=24, staleness_limit=4)[1].items()}
+    said = (f"{truth['seconds an update']:.1f} s", f"ESS of {truth['token ESS']:.2f}", f"k3 of {truth['k3']:.3f}")
+    assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.3f}"))
