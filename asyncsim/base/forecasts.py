@@ -62,9 +62,7 @@ class Forecast:
     """Lines of all quantities; `settings`: today's first, as words; `notes`, what is extrapolated or assumed."""
 
     about: str
-    knob: str
     settings: tuple[str, ...]
-    limits: tuple[float, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
     draws: int

@@ -400,7 +400,7 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
         add("tokens_per_second", series["length_mean"] / np.maximum(writing, 1e-9), column("rate"))
     add("response_tokens", series.get("length_mean"), column("length_mean"))
     add("longest_response", series.get("length_max"), column("length_max"))
-    for name in ("staleness_mean", "generator_idle", "trainer_idle", "ess", "kl_k3", "kl_k1", "chi_square",
+    for name in ("staleness_mean", "ess", "kl_k3", "kl_k1", "chi_square",
                  "log_ratio_abs", "chi_square_sequence", "geometric_abs", "clip_fraction"):  # fmt: skip
         add(name, series.get(name), column(name))
     return found

@@ -36,12 +36,11 @@ GROWTH = "ratio/drift-growth"
 
 
 class Quantity(NamedTuple):
-    """A line of the page: name, key of a simulated number, key of the measured one, lowest and highest value."""
+    """A line of the page: name, key of a simulated number, key of the measured one, highest value."""
 
     name: str
     key: str
     measured: str
-    least: float = 0.0
     most: float = math.inf
 
 
@@ -51,8 +50,9 @@ SIMULATED = (
     Quantity("staleness p99", "p99", ""),
     Quantity("seconds an update", "seconds", "seconds"),
     Quantity("tokens a second", "tokens", "tokens"),
-    Quantity("idle slots", "idle", "generator_idle", most=1.0),
-    Quantity("trainer waits", "waiting", "trainer_idle", most=1.0),
+    # What trainers log as idle are pauses of all generators and waits without syncs, which are other shares.
+    Quantity("idle slots", "idle", "", most=1.0),
+    Quantity("trainer waits", "waiting", "", most=1.0),
     Quantity("discarded", "dropped", "", most=1.0),
 )
 """Numbers of the event model."""
@@ -114,10 +114,10 @@ def forecast(
     if all(each.measured is None for each in lines):
         notes.append("No number of the log is compared with the simulation.")
     words = ["now", *(", ".join(f"{_short(k, trainer)} {v}" for k, v in each.items()) for each in changes[1:])]
-    limits = tuple(float(each["staleness_limit"][0]) for each in known)
-    about = f"{known[0]['trainer']} at {trainer.limit} {limits[0]:g}, {known[0]['machines'][0]} machines of "
-    about += f"{known[0]['slots_per_machine']} slots."
-    return Forecast(about, trainer.limit, tuple(words), limits, (*lines, *more), tuple(notes), draws, updates)
+    now = known[0]
+    about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
+    about += f"{now['machines'][0]} machines of {now['slots_per_machine']} slots."
+    return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates)
 
 
 def _short(name: str, trainer: advising.Trainer) -> str:
@@ -186,7 +186,7 @@ def _scaled(value: Any, factor: float) -> Any:
     return laws.Law(value.kind, tuple(p * factor if i < count else p for i, p in enumerate(value.parameters)))
 
 
-def band_of(values: Any, least: float = 0.0, most: float = math.inf) -> Band:
+def band_of(values: Any, most: float = math.inf) -> Band:
     """Mean and 95 % band of a further draw, cut at the range of the quantity.
 
     >>> band_of([1.0, 1.0, 1.0])
@@ -195,7 +195,7 @@ def band_of(values: Any, least: float = 0.0, most: float = math.inf) -> Band:
     x = np.asarray(values, dtype=float)
     half = critical(0.05, len(x) - 1.0) * float(x.std(ddof=1)) * math.sqrt(1.0 + 1.0 / len(x))
     mean = float(x.mean())
-    return Band(mean, max(least, mean - half), min(most, mean + half))
+    return Band(mean, max(0.0, mean - half), min(most, mean + half))
 
 
 def _own(row: Mapping[str, Any] | None) -> Band | None:
@@ -208,7 +208,7 @@ def _line(quantity: Quantity, found: list[list[Drawn]], measured: Mapping[str, A
     if quantity.measured == "staleness_mean" and row is not None:
         # Trainers log the staleness of a first token, or the mean over tokens.
         row = row if str(row.get("scope", "")).startswith(SCOPES) == (quantity.key == "head") else None
-    bands = [band_of([d.numbers[quantity.key] for d in each], quantity.least, quantity.most) for each in found]
+    bands = [band_of([d.numbers[quantity.key] for d in each], quantity.most) for each in found]
     if quantity.key == "p99":
         bands = [Band(round(b.value or 0.0), math.floor(b.low or 0.0), math.ceil(b.high or 0.0)) for b in bands]
     return Line(quantity.name, EVENT, _own(row), tuple(bands))
@@ -227,8 +227,10 @@ def _ratios(
         back = drifts.GAUGES[gauge].back
         row = measured.get(gauge)
         own = _own(row)
-        if row is not None and gauge == "chi_square_sequence":
-            own = Band(1 / (1 + row["value"]), 1 / (1 + row["high"]), 1 / (1 + max(row["low"], 0.0)))
+        if (name.endswith("ESS") and gauge != "ess") or (name == "token ESS" and row is None):
+            # ESS/N is 1 / (1 + chi-square).
+            row = measured.get("chi_square" if name == "token ESS" else gauge)
+            own = None if row is None else Band(*(1.0 / (1.0 + max(row[end], 0.0)) for end in ("value", "high", "low")))
         law = f"{drifts.GAUGES[gauge].claim} over {GROWTH}"
         if chosen is None:
             why = "no chi-square of sequences is logged" if name == "sequence ESS" else "no mismatch is logged"
@@ -270,7 +272,7 @@ def _over(
                 first = base[k].share
                 value /= back(noise * drifts.variances(coefficients, len(first)), first)
             values.append(value)
-        bands.append(band_of(values, 0.0, most))
+        bands.append(band_of(values, most))
     if heavy and float(np.median(spread)) > TOP:
         return Band(None, why=f"log ratios vary by more than {TOP:g} nats^2, so a few ratios carry the mean")
     low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var]

@@ -16,7 +16,7 @@ PANELS = (
     ("staleness", "staleness of tokens (versions)"),
     ("token ESS", "token ESS / N"),
 )
-LONG = 30
+LONG = 60
 """Letters of all settings from which on their names are turned."""
 
 

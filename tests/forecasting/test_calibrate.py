@@ -14,7 +14,7 @@ from asyncsim.diagnosing import aliases
 from asyncsim.forecasting import calibrating, drifts, forecasting
 from tests.forecasting import simulated
 from tests.forecasting.coverage import CHANGES, PRESETS, counted
-from tests.forecasting.simulated import SMALL, given, part
+from tests.forecasting.simulated import DRIFT, SMALL, given, part
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "your-run.md"
@@ -164,6 +164,21 @@ def test_rows_of_samples_say_the_same_as_rows_of_steps(tmp_path):
     assert (tmp_path / "system.lengths.txt").read_text().count("\n") == len(found.lengths) == 3200
     assert "Drift cannot be told" in str(found)
     assert sim.forecast(tmp_path / "system.yaml").line("token ESS").forecasts[0].why == "no mismatch is logged"
+
+
+def test_rows_of_tokens_tell_growth_by_staleness(columns):
+    """Four stalenesses beside one another tell linear from quadratic growth, and the variance at each is known."""
+    random, step = np.random.default_rng(4), np.repeat(np.arange(1, 101), 400)
+    stale = random.integers(0, 4, len(step))
+    v = DRIFT[0] + DRIFT[1] * stale + DRIFT[2] * stale**2
+    ratio = random.normal(-v / 2, np.sqrt(v))
+    tokens = {"step": step, "staleness": stale, "sampler_log_prob": np.zeros(len(step)), "trainer_log_prob": ratio}
+    made = sim.calibrate([changed(columns, kl_k3=None, ess=None, chi_square=None), tokens], "areal", **given(SYSTEM))
+    # The growth at staleness 3 has a standard error of 1.5 %; four of them are allowed.
+    fit = made.drift["levels"].fits[0].values
+    assert fit @ [1, 3, 9] == pytest.approx(DRIFT[0] + 3 * DRIFT[1] + 9 * DRIFT[2], rel=0.06)
+    assert fit[0] == pytest.approx(DRIFT[0], rel=0.15)
+    assert "derived from levels" in str(sim.forecast(made, method="grpo"))
 
 
 def changed(columns, **more):
