@@ -26,6 +26,7 @@ _HOMES = {
     "comparing": "compare power",
     "diagnosing": "predict Signal diagnose Diagnosis judge_runs",
     "sweeping": "sweep boundary advise",
+    "forecasting": "calibrate forecast",
     "app.verifying": "verify",
     "validation": "judge",
     "plotting": "plot points",

@@ -1,5 +1,4 @@
-"""The command line: list, run, compare, judge, sweep, results, verify, timeline, advise, log, conformance, diagnose,
-device.
+"""The command line: from list, run and compare to advise, calibrate, forecast, judge, log, diagnose and device.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
@@ -381,6 +380,63 @@ def advise(o: Options) -> int:
     o.files.json(advice.row())
     o.files.draw(advice)
     print(advice)
+    o.files.say("plot: {}", "plot")
+    return o.files.status(0)
+
+
+@command(
+    app,
+    "logs preset set out columns run stack json",
+    logs=argument(list[Path], ..., "Files of one run: a row a step, token or sample."),
+    preset=Row(str, ..., "The trainer that wrote it: verl, areal, skyrl, ..."),
+    set="What no log has: slots_per_machine=8. Repeat.",
+    out=writes("Write the description to this .yaml file."),
+    columns=Row(str, None, "What columns are: seconds_step=my/step."),
+    run=Row(str, None, "The run, where a W&B chart's file has several."),
+    stack=Row(str, None, "The trainer of sample rows; see `asyncsim list logs`."),
+)
+def calibrate(o: Options) -> int:
+    """Read a run's lengths, rates and drift from its log.
+
+    With 95 % intervals, as a description that `advise` and `forecast` take. What the log does not have is asked for by
+    name, with the column to log.
+    """
+    from asyncsim.forecasting import calibrating
+
+    with streams.announced():
+        made = calibrating.calibrate(
+            o.logs, o.preset, columns=o.columns, run=o.run, stack=o.stack, **wording.settings(o.set)
+        )
+    o.files.write("out", made.save)
+    o.files.json(made.row())
+    print(made)
+    o.files.say("description: {}", "out")
+    return o.files.status(0)
+
+
+@command(
+    app,
+    "file set method draws updates seed plot json",
+    file=argument(Path, ..., "What `asyncsim calibrate` wrote."),
+    set="Another setting: staleness_limit=8, or =2,4,8. Repeat.",
+    method=Row(str, None, "Whose clip range is forecast.", of="methods"),
+    draws=Row(int, 32, "Draws of the calibration's uncertainty."),
+    updates=Row(int, 100, "Optimizer updates to simulate."),
+    plot="Draw measured and forecast numbers.",
+)
+def forecast(o: Options) -> int:
+    """Forecast a calibrated run at another setting.
+
+    Staleness, seconds, idle slots, discarded prompts, ESS and clipped share: point, 95 % band and law, beside what the
+    log measured at its own setting. Several --set change the setting together.
+    """
+    from asyncsim.forecasting import forecasting
+
+    with streams.announced():
+        found = forecasting.forecast(o.file, o.method, o.draws, o.updates, o.seed, **wording.settings(o.set))
+    o.files.json(found.row())
+    o.files.draw(found)
+    print(found)
     o.files.say("plot: {}", "plot")
     return o.files.status(0)
 

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
     from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Sweep
+    from asyncsim.base.forecasts import Forecast
     from asyncsim.base.judgment import Judgment
     from asyncsim.plotting._metrics import points
 
     Drawn = trace.Trace | records.Schedule | records.Timeline | records.Verdict | Answer | Sweep | Boundary
-    Judged = Advice | Judgment
+    Judged = Advice | Judgment | Forecast
 
 __all__ = ["plot", "points"]
 
@@ -36,7 +37,7 @@ def plot(
     path: str | os.PathLike[str] | None = None,
     over: str = "updates",
 ) -> Figure:
-    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary, advice or judgment to a path.
+    """Draw traces, a schedule, timeline, verdict, comparison, sweep, boundary, advice, judgment or forecast to a path.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
@@ -56,8 +57,9 @@ def plot(
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
     from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Sweep
+    from asyncsim.base.forecasts import Forecast
     from asyncsim.base.judgment import Judgment
-    from asyncsim.plotting import _advice, _answers, _judgment, _metrics, _style, _timeline, _verdict
+    from asyncsim.plotting import _advice, _answers, _forecast, _judgment, _metrics, _style, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -71,6 +73,7 @@ def plot(
         Boundary: _answers.draw_boundary,
         Advice: _advice.draw_advice,
         Judgment: _judgment.draw_judgment,
+        Forecast: _forecast.draw_forecast,
     }
     checks.one_of("over", over, ("updates", "seconds"), "say what traces are drawn against")
     given: Any = value if isinstance(value, (list, tuple, Mapping)) else [value]

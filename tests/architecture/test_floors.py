@@ -21,6 +21,7 @@ FLOORS = [
     {"claims"},
     {"sweeping"},
     {"plotting", "testing", "diagnosing"},
+    {"forecasting"},
     {"app"},
     {"", "__main__"},  # the package itself: lazy public names, and `python -m asyncsim`
 ]
