@@ -1,0 +1,115 @@
+"""Whether exported code is the method that it came from, called as its trainer calls it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asyncsim.conformance import adapters
+from asyncsim.conformance._loss_subject import Loss
+from asyncsim.conformance.losses import check_loss
+from asyncsim.conformance.reports import ConformanceError, LossReport
+from asyncsim.methods._method import Method
+
+TOLERANCE = 1e-6
+"""Largest difference of a token's gradient, relative to its size."""
+
+
+def check(fn: Callable[..., Any], method: Method, trainer: str, old: str, cap: Any) -> tuple[LossReport, float]:
+    """The report of `check_loss` and the largest difference from the method; raises `ConformanceError`.
+
+    `old`: the policy whose log-probs verl hands over; `cap`: of the weights that it makes of pi_prox/mu.
+    """
+    loss = called(fn, method, trainer, old, cap)
+    deviation = max(difference(loss, method, *batch) for batch in batches(trainer == "trl"))
+    if not deviation <= TOLERANCE:
+        raise ConformanceError(f"{fn.__name__}: the gradient of a token differs by {deviation:.2g} of itself")
+    report = check_loss(loss, method, bias=False)
+    return report.raise_for_failure(), deviation
+
+
+def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "behavior", cap: Any = None) -> Loss:
+    """The loss of five tensors `[B, T]` that a trainer's call of the function makes."""
+
+    def trl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        ones = mask.new_ones(len(mask), 1).long()
+        trainer = SimpleNamespace(
+            model=SimpleNamespace(training=True),
+            beta=0.0,
+            accelerator=SimpleNamespace(num_processes=1, gather=lambda value: value),
+            current_gradient_accumulation_steps=1,
+            max_completion_length=mask.shape[1],
+            _metrics={"train": defaultdict(list)},
+            _get_per_token_logps_and_entropies=lambda *_, **__: (log_prob, None, None),
+        )
+        inputs = {"prompt_ids": ones, "prompt_mask": ones, "completion_ids": mask.long(), "completion_mask": mask.long()}
+        inputs |= {"old_per_token_logps": proximal, "sampling_per_token_logps": behavior}
+        inputs |= {"advantages": advantages[:, 0], "num_items_in_batch": mask.sum()}
+        return fn(trainer, trainer.model, inputs)
+
+    def areal(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        # Packed: all sequences in one row, and where each begins.
+        ends = torch.arange(len(mask) + 1, dtype=torch.int32) * mask.shape[1]
+        flat = [x.reshape(-1) for x in (log_prob, proximal, behavior, advantages)]
+        return fn(*flat, 0.2, mask.reshape(-1) > 0, cu_seqlens=ends)[0]
+
+    def skyrl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        reduction = {"constant": "seq_mean_token_sum_norm"}.get(method.aggregator, method.aggregator)
+        lengths = mask.sum(-1, keepdim=True).clamp(min=1)
+        size = {"token_mean": mask.sum(), "sequence_mean": len(mask) * lengths, "constant": mask.numel()}
+        config = SimpleNamespace(loss_reduction=reduction)
+        scaled = advantages / size[method.aggregator]
+        return fn(log_prob, proximal, scaled, config=config, loss_mask=mask, rollout_logprobs=behavior)[0]
+
+    def prime_rl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+        def one(log_prob: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+            inputs = SimpleNamespace(trainer_logprobs=log_prob, inference_logprobs=behavior, advantages=advantages)
+            vars(inputs).update(loss_mask=mask > 0, ref_logprobs=None, loss_weights=None)
+            value: Tensor = fn(inputs).loss
+            return value
+
+        return torch.func.vmap(one)(log_prob, behavior, advantages, mask).sum() / mask.sum()
+
+    if trainer == "verl":
+        return adapters.verl(fn, old=old, cap=cap)
+    loss = {"trl": trl, "areal": areal, "skyrl": skyrl, "prime_rl": prime_rl}[trainer]
+    if trainer == "trl":
+        vars(loss)["advantages_per"] = "sequence"
+    return loss
+
+
+def batches(per_sequence: bool) -> Iterator[tuple[Tensor, ...]]:
+    """Log-probs of three policies, advantages and a mask with holes, `[8, 6]` in float64: near, apart, impossible.
+
+    What stands on masked tokens is NaN, as padding may be. In the last batch one token is impossible for the sampler, so
+    that its ratio is infinite, one for the policy at the start of the batch, and one for the current policy.
+    """
+    draw = torch.Generator().manual_seed(0)
+    size = {"size": (8, 6), "generator": draw, "dtype": torch.float64}
+    for lag, drift in ((0.0, 0.0), (0.05, 0.05), (0.3, 0.3), (1.5, 1.0), (0.3, 0.2)):
+        behavior = -0.05 - 4.0 * torch.rand(**size)
+        proximal = (behavior + lag * torch.randn(**size)).clamp(max=-0.01)
+        log_prob = (proximal + drift * torch.randn(**size)).clamp(max=-0.01)
+        advantages = torch.randn(**size)
+        mask = (torch.rand(**size) < 0.8).double().index_fill_(1, torch.tensor([0]), 1.0)
+        if (lag, drift) == (0.3, 0.2):
+            behavior[0, 0] = proximal[1, 0] = log_prob[2, 0] = -torch.inf
+        if per_sequence:
+            advantages = advantages[:, :1].expand(8, 6)
+        yield (*(x.masked_fill(mask == 0, torch.nan) for x in (log_prob, behavior, proximal)), advantages, mask)
+
+
+def difference(loss: Loss, method: Method, log_prob: Tensor, *others: Tensor) -> float:
+    """Largest difference of a token's gradient from the method's, relative to the method's; infinite beside a NaN."""
+    behavior, proximal, advantages, mask = others
+    ours, theirs = (log_prob.clone().requires_grad_() for _ in range(2))
+    loss(ours, *others).backward()
+    parts = {"advantages": advantages, "mask": mask, "categorical": False}
+    method.loss(theirs, behavior, proximal, **parts).backward()
+    gap = (ours.grad - theirs.grad).abs() / theirs.grad.abs().clamp(min=1e-6 * theirs.grad.abs().max())
+    return float(torch.where(ours.grad == theirs.grad, 0.0, gap).nan_to_num(torch.inf).max())
