@@ -54,6 +54,8 @@ NAMES = {
     "advise": "asyncsim.sweeping",
     "verify": "asyncsim.app.verifying",
     "judge": "asyncsim.validation",
+    "export_loss": "asyncsim.exporting.exports",
+    "export_link": "asyncsim.exporting.exports",
     "plot": "asyncsim.plotting",
     "points": "asyncsim.plotting",
     "chain": "asyncsim.updates._link",

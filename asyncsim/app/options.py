@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from asyncsim.app.streams import Files
 from asyncsim.base import notation, plugins
 
-KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like")
+KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
 """What can be listed."""
 STORE = "asyncsim-results"
 """The store of the command line, unless one is named."""

@@ -78,7 +78,8 @@ def _parameter(name: str, row: Row) -> inspect.Parameter:
     more: dict[str, Any] = {"help": row.help}
     if row.of is not None:
         more["autocompletion"] = {"kinds": _kinds, "of_kind": _of_kind}.get(row.of) or _named(row.of)
-    names = (f"--{name.replace('_', '-')}", *(f"-{letter}" for letter in row.short))
+    # A keyword of Python has a trailing underscore here.
+    names = (f"--{name.rstrip('_').replace('_', '-')}", *(f"-{letter}" for letter in row.short))
     make = typer.Argument if row.positional else functools.partial(typer.Option, *names)
     default = inspect.Parameter.empty if row.default is ... else row.default
     kind: Any = row.kind | None if row.default is None else row.kind
@@ -145,7 +146,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         remedy = f"did you mean --{near[0]}?" if near else see
         return checks.InputError("option", error.option_name, "an option of the command", remedy)
     if kind == "MissingParameter":
-        name, what = parameter.name.replace("_", "-"), getattr(parameter, "help", None)
+        name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"
         remedy = f"add --{name} VALUE: {what[0].lower()}{what[1:].rstrip('.')}" if option and what else see
         return checks.InputError(name, None, "given", remedy)

@@ -15,6 +15,7 @@ from asyncsim.conformance._loss_subject import Loss
 from asyncsim.conformance.losses import check_loss
 from asyncsim.conformance.reports import ConformanceError, LossReport
 from asyncsim.methods._method import Method
+from asyncsim.updates._link import Chain, Record
 
 TOLERANCE = 1e-6
 """Largest difference of a token's gradient, relative to its size."""
@@ -33,6 +34,14 @@ def check(fn: Callable[..., Any], method: Method, trainer: str, old: str, cap: A
     return report.raise_for_failure(), deviation
 
 
+def function(text: str, name: str) -> Callable[..., Any]:
+    """The function of this name in a text of Python."""
+    scope: dict[str, Any] = {}
+    exec(compile(text, f"{name}.py", "exec"), scope)
+    made: Callable[..., Any] = scope[name]
+    return made
+
+
 def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "behavior", cap: Any = None) -> Loss:
     """The loss of five tensors `[B, T]` that a trainer's call of the function makes."""
 
@@ -47,7 +56,12 @@ def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "beh
             _metrics={"train": defaultdict(list)},
             _get_per_token_logps_and_entropies=lambda *_, **__: (log_prob, None, None),
         )
-        inputs = {"prompt_ids": ones, "prompt_mask": ones, "completion_ids": mask.long(), "completion_mask": mask.long()}
+        inputs = {
+            "prompt_ids": ones,
+            "prompt_mask": ones,
+            "completion_ids": mask.long(),
+            "completion_mask": mask.long(),
+        }
         inputs |= {"old_per_token_logps": proximal, "sampling_per_token_logps": behavior}
         inputs |= {"advantages": advantages[:, 0], "num_items_in_batch": mask.sum()}
         return fn(trainer, trainer.model, inputs)
@@ -61,7 +75,11 @@ def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "beh
     def skyrl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         reduction = {"constant": "seq_mean_token_sum_norm"}.get(method.aggregator, method.aggregator)
         lengths = mask.sum(-1, keepdim=True).clamp(min=1)
-        size = {"token_mean": mask.sum(), "sequence_mean": len(mask) * lengths, "constant": mask.numel()}
+        size: dict[str, Any] = {
+            "token_mean": mask.sum(),
+            "sequence_mean": len(mask) * lengths,
+            "constant": mask.numel(),
+        }
         config = SimpleNamespace(loss_reduction=reduction)
         scaled = advantages / size[method.aggregator]
         return fn(log_prob, proximal, scaled, config=config, loss_mask=mask, rollout_logprobs=behavior)[0]
@@ -86,11 +104,11 @@ def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "beh
 def batches(per_sequence: bool) -> Iterator[tuple[Tensor, ...]]:
     """Log-probs of three policies, advantages and a mask with holes, `[8, 6]` in float64: near, apart, impossible.
 
-    What stands on masked tokens is NaN, as padding may be. In the last batch one token is impossible for the sampler, so
-    that its ratio is infinite, one for the policy at the start of the batch, and one for the current policy.
+    What stands on masked tokens is NaN, as padding may be. In the last batch one token is impossible for the sampler,
+    so that its ratio is infinite, one for the policy at the start of the batch, and one for the current policy.
     """
     draw = torch.Generator().manual_seed(0)
-    size = {"size": (8, 6), "generator": draw, "dtype": torch.float64}
+    size: Any = {"size": (8, 6), "generator": draw, "dtype": torch.float64}
     for lag, drift in ((0.0, 0.0), (0.05, 0.05), (0.3, 0.3), (1.5, 1.0), (0.3, 0.2)):
         behavior = -0.05 - 4.0 * torch.rand(**size)
         proximal = (behavior + lag * torch.randn(**size)).clamp(max=-0.01)
@@ -108,8 +126,39 @@ def difference(loss: Loss, method: Method, log_prob: Tensor, *others: Tensor) ->
     """Largest difference of a token's gradient from the method's, relative to the method's; infinite beside a NaN."""
     behavior, proximal, advantages, mask = others
     ours, theirs = (log_prob.clone().requires_grad_() for _ in range(2))
-    loss(ours, *others).backward()
-    parts = {"advantages": advantages, "mask": mask, "categorical": False}
-    method.loss(theirs, behavior, proximal, **parts).backward()
-    gap = (ours.grad - theirs.grad).abs() / theirs.grad.abs().clamp(min=1e-6 * theirs.grad.abs().max())
-    return float(torch.where(ours.grad == theirs.grad, 0.0, gap).nan_to_num(torch.inf).max())
+    expected = method.loss(theirs, behavior, proximal, advantages=advantages, mask=mask, categorical=False)
+    (found,), (right,) = torch.autograd.grad(loss(ours, *others), ours), torch.autograd.grad(expected, theirs)
+    gap = (found - right).abs() / right.abs().clamp(min=1e-6 * float(right.abs().max()))
+    return float(gap.masked_fill(found == right, 0.0).nan_to_num(torch.inf).max())
+
+
+def check_step(step: Callable[..., Any], link: Any) -> float:
+    """Largest difference of steps on random gradients from those of the link, relative; raises `ConformanceError`.
+
+    Gradients follow one another at changing angles, and one is zero. Of the sequence ratios some are 0, some infinite.
+    """
+    draw = torch.Generator().manual_seed(0)
+    weights = [torch.nn.Parameter(torch.zeros(size, dtype=torch.float64)) for size in ((2, 3), (4,))]
+    optimizer, memory, chain = torch.optim.SGD(weights, lr=1.0), dict[str, Any](), Chain((link,))
+    states, gradient, worst = chain.init(torch.zeros(1, 10, dtype=torch.float64)), torch.zeros(10).double(), 0.0
+    for k in range(24):
+        noise = torch.randn(10, generator=draw, dtype=torch.float64)
+        gradient = (0.0, 0.3, 1.0, 6.0)[k % 4] * gradient + (0.0 if k == 9 else 1.0) * noise
+        log_ratios = 0.2 * k * torch.randn(16, generator=draw, dtype=torch.float64)
+        log_ratios[: k % 3] = -torch.inf if k < 20 else torch.inf
+        # Only these two statistics of a step are read by links.
+        batch: Any = SimpleNamespace(
+            sequence_log_ratio=log_ratios.reshape(1, 1, 16), step_mass=torch.full((1, 1, 16), 1 / 16)
+        )
+        record = Record(-gradient.reshape(1, 10), torch.zeros(1, dtype=torch.bool), batch)
+        record, states = chain.apply(record, states)
+        before = torch.cat([p.detach().flatten().clone() for p in weights])
+        for p, g in zip(weights, gradient.split([6, 4]), strict=True):
+            p.grad = g.reshape(p.shape).clone()
+        step(optimizer, log_ratios if "log_prob" in getattr(link, "outputs", ()) else memory)
+        moved = torch.cat([p.detach().flatten() for p in weights]) - before
+        gap = (moved - record.direction[0]).norm() / gradient.norm().clamp(min=1e-300)
+        worst = max(worst, float(gap))
+    if not worst <= TOLERANCE:
+        raise ConformanceError(f"{step.__name__}: a step differs by {worst:.2g} of the gradient")
+    return worst

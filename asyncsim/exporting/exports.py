@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import textwrap
@@ -26,24 +27,23 @@ TABLE: Mapping[str, Any] = tomllib.loads((HERE / "exports.toml").read_text(encod
 TRAINERS: Mapping[str, Mapping[str, Any]] = TABLE["trainers"]
 NAMES: Mapping[str, Mapping[str, Any]] = TABLE["names"]
 """Names that the field has for a method with settings."""
+ELSE = "choose another method or trainer"
 _PARTS = ("token_mask", "sequence_mask", "geometric_mask", "k1", "k2", "k3")
 """Factors and penalties that have a formula here."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """A loss as the `text` of a file with the function `name`, and what was checked before it was given.
+    """Code as the `text` of a file with the function `name`, and what was checked before it was given.
 
-    `report`: that of `check_loss` beside the method; `deviation`: the largest difference of a token's gradient from the
-    method's on random batches, relative to the gradient.
+    `deviation`: the largest difference from the method or link on random tensors, of a token's gradient relative to it,
+    or of a step relative to the gradient. `report`: that of `check_loss` beside the method, None for a link.
     """
 
     text: str
     name: str
-    trainer: str
-    method: Method
-    report: LossReport
     deviation: float
+    report: LossReport | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -62,36 +62,64 @@ def export_loss(method: str | Method, trainer: str, *, name: str | None = None, 
     not the method. Its gradient must agree to 1e-6 in float64, and `check_loss` must find every token's weight. Source:
     the trainers' own code.
 
-    >>> export_loss("reinforce", "verl").text.splitlines()[0]
-    '\"\"\"reinforce for verl: one function that needs torch alone.'
+    >>> export_loss("reinforce", "verl").name
+    'reinforce_loss'
     """
     checks.one_of("trainer", trainer, TRAINERS, "choose the trainer whose hook is filled")
     if isinstance(method, str):
         name = name or method.replace("-", "_")
-        known = NAMES.get(name, {"method": method, "settings": {}})
-        method = plugins.load("asyncsim.methods", known["method"], "method")(**known["settings"])
+        method = made(method)
     checks.require(isinstance(method, Method), "method", method, "a method or its name", "write sim.methods.NAME(...)")
-    name = name or method.name
-    checks.require(name.isidentifier(), "name", name, "a name in Python", "use letters, digits and _")
+    name = _named(name or method.name)
     filled = Filled.of(method, trainer)
     text = filled.text(name, command or f"sim.export_loss({name!r}, {trainer!r})")
-    scope: dict[str, Any] = {}
-    exec(compile(text, f"{name}_loss.py", "exec"), scope)
-    report, deviation = checking.check(scope[f"{name}_loss"], filled.method, trainer, filled.old, filled.carries)
-    return Export(text, f"{name}_loss", trainer, method, report, deviation)
+    function = checking.function(text, f"{name}_loss")
+    report, deviation = checking.check(function, filled.method, trainer, filled.old, filled.carries)
+    return Export(text, function.__name__, deviation, report)
+
+
+def export_link(link: Any, *, name: str | None = None, command: str = "") -> Export:
+    """An update link as a function that is called in place of the step of any optimizer of torch.
+
+    Arguments: `link`, `updates.ess_step(...)`, `updates.align(...)`, or the name of one with its defaults
+    ("ess_scaling", "gac"); `name` of the function, without its ending "_step"; `command`, by which the file says that
+    it was made. Returns an `Export`. Raises `InputError` for other links, `ConformanceError` if steps on random
+    gradients differ from the link's by more than 1e-6 of the gradient. Source: the link's.
+
+    >>> export_link("gac").name
+    'gac_step'
+    """
+    if isinstance(link, str):
+        name = name or link.replace("-", "_")
+        link = plugins.load("asyncsim.updates", NAMES.get(name, {}).get("link", link), "link")()
+    kind = plugins.name_of(link)
+    checks.one_of("link", kind, ("ess_step", "align"), "these change a step by what no optimizer has")
+    name = _named(name or kind)
+    settings = Settings({field.name: getattr(link, field.name) for field in dataclasses.fields(link)})
+    settings |= {"title": _about("updates", kind)[0], "source": _about("updates", kind)[2]}
+    text = _filled(kind, name, repr(link), command or f"sim.export_link({name!r})", s=settings)
+    function = checking.function(text, f"{name}_step")
+    return Export(text, function.__name__, checking.check_step(function, link))
+
+
+def made(name: str, **settings: Any) -> Method:
+    """A method by its name, or by that of trainers for one with settings."""
+    known = NAMES.get(name.replace("-", "_"), {})
+    make = plugins.load("asyncsim.methods", known.get("method", name), "method")
+    method: Method = make(**known.get("settings", {}) | settings)
+    return method
 
 
 def exportable() -> dict[str, dict[str, str]]:
-    """By method, for every trainer why its defaults cannot be exported, "" where they can."""
-    found: dict[str, dict[str, str]] = {}
-    for name in sorted({*plugins.summaries("asyncsim.methods"), *NAMES} - {"from_loss", "given"}):
-        known = NAMES.get(name, {"method": name, "settings": {}})
+    """By method or link, for every trainer (torch for links) why its defaults cannot be exported, "" where they can."""
+    found: dict[str, dict[str, str]] = {name: {"torch": ""} for name, about in NAMES.items() if "link" in about}
+    for name in sorted({*plugins.summaries("asyncsim.methods"), *NAMES} - {*found}):
         found[name] = dict.fromkeys(TRAINERS, "")
         for trainer in TRAINERS:
             try:
-                Filled.of(plugins.load("asyncsim.methods", known["method"], "method")(**known["settings"]), trainer)
+                Filled.of(made(name), trainer)
             except checks.InputError as error:
-                found[name][trainer] = error.bound
+                found[name][trainer] = f"{error.bound}; {error.remedy}"
     return found
 
 
@@ -106,8 +134,7 @@ class Settings(dict[str, Any]):
 class Filled:
     """The formula of a method for a trainer: its code, the policies that it reads, and its settings.
 
-    `old`: the policy whose log-probs stand in a hook that has one argument for both; `carries`: the cap of the rollout
-    weights that verl makes.
+    `drops`: whether groups of equal rewards have to leave the batch before.
     """
 
     method: Method
@@ -115,6 +142,7 @@ class Filled:
     code: str
     reads: tuple[str, ...]
     settings: Settings
+    drops: bool
 
     @classmethod
     def of(cls, method: Method, trainer: str) -> Filled:
@@ -122,18 +150,20 @@ class Filled:
         plain, hook = bare(method), TRAINERS[trainer]
         settings = Settings(method.weight.describe())
 
-        def needs(holds: bool, bound: str, remedy: str = "choose another method or trainer") -> None:
+        def needs(holds: bool, bound: str, remedy: str = ELSE) -> None:
             checks.require(holds, "method", method.name, bound, remedy)
 
         # What no hook has.
         why = "reads rewards" if method.weight.rewarded else reason(plain) or unreadable(plain)
         needs(not why, f"a weight that log-probs, advantages and a mask give (this one {why})")
-        formulas = _templates().get_template("weights.py.jinja").make_module({"trainer": trainer, "anchor": method.anchor})
+        context = {"trainer": trainer, "anchor": method.anchor}
+        formulas = _templates().get_template("weights.py.jinja").make_module(context)
         parts = [(f"weight_{settings.weight}", settings)]
+        part: Any
         for part in (*method.factors, *method.penalties):
             about = Settings(part.describe())
             kind = about.factor or about.penalty
-            known = kind in _PARTS and about.ratio in ("r", "h", "none") and "reference" != about.to
+            known = kind in _PARTS and about.ratio in ("r", "h", "none") and about.to != "reference"
             needs(known and about.level != "sequence", f"without {kind} as it is set", "leave it out")
             parts.append(("factor" if about.factor else "penalty", about))
         needs(hasattr(formulas, parts[0][0]), f"one whose weight has a formula for exports (not {settings.weight})")
@@ -147,59 +177,90 @@ class Filled:
         given = f"given by the loss hook of {trainer}"
         for policy in reads:
             other = {"proximal": "behavior", "behavior": "proximal"}[policy]
-            remedy = {True: {"remedy": f"set method.anchor={other}"}}.get(method.weight.anchored, {})
-            needs(policy in hook["policies"], f"without log-probs of the {policy} policy, which are not {given}", **remedy)
+            remedy = f"set method.anchor={other}" if method.weight.anchored else ELSE
+            lacked = f"without log-probs of the {policy} policy, which are not {given}"
+            needs(policy in hook["policies"], lacked, remedy)
         both = len(reads) < 2 or not hook.get("either")
         needs(both, f"around one policy, since log-probs of both are not {given}")
         if "rollout_is_weights" in code:
-            made = settings.cap is not None and settings.beyond != "drop" and not settings.floor
-            needs(made, f"with min(pi_prox/mu, cap), the only rollout weight that is {given}", "set a cap, without a floor")
+            whole = settings.cap is not None and settings.beyond != "drop" and not settings.floor
+            bound = f"with min(pi_prox/mu, cap), the only rollout weight that is {given}"
+            needs(whole, bound, "set a cap and no floor")
         remedy = f"set method.aggregator={hook['aggregators'][0]}"
         averages = f"averaged by {' or '.join(hook['aggregators'])} in {trainer} (this one by {method.aggregator})"
         needs(method.aggregator in hook["aggregators"], averages, remedy)
         pooled = hasattr(method.weight, "scope") or bool(settings.normalize)
-        needs(not (pooled and hook.get("single")), f"without a statistic of the batch, of which one sequence is {given}")
+        lacked = f"without a statistic of the batch, of which one sequence is {given}"
+        needs(not (pooled and hook.get("single")), lacked)
         packed = method.weight.level == "prefix" and hook.get("packed")
         needs(not packed, f"without prefixes, since packed sequences are {given}")
         linear = not hook.get("scaled") or _linear(plain)
         needs(linear, f"proportional to the advantages, which are {given} divided by counts of tokens")
-        return cls(plain, trainer, code, reads, settings)
+        return cls(plain, trainer, code, reads, settings, method.drop_equal)
 
     @property
     def old(self) -> str:
+        """The policy that one argument for either stands for."""
         return self.reads[0] if self.reads else "behavior"
 
     @property
     def carries(self) -> Any:
+        """The cap of the rollout weights that the hook gives, None where the code reads none."""
         return self.settings.cap if "rollout_is_weights" in self.code else None
+
+    def symbols(self, formula: str) -> str:
+        """What the letters of a formula mean, and of those meanings."""
+        told: dict[str, str] = {}
+        for pattern, words in TABLE["symbols"].items():
+            if re.search(pattern, " ".join([formula, *told.values()])):
+                told[pattern] = words.replace("ANCHOR", {"behavior": "mu", "proximal": "pi_prox"}[self.method.anchor])
+        return f"Here {'; '.join(told.values())}."
 
     def text(self, name: str, command: str) -> str:
         """The file."""
         about = NAMES.get(name, {})
         about = about if about.get("method") == self.method.name else {}
-        doc = inspect.getdoc(plugins.load("asyncsim.methods", self.method.name, "method")) or ""
-        title, formula = (" ".join(part.split()) for part in doc.split("\n\n")[:2])
-        formula = formula[: re.search(r"\.(?= |$)", formula).end()]
-        source = re.search(r"Source:\s+(.*?)\.?\s*(?:\n\n|$)", doc, re.DOTALL)[1]
-        constants = {k: v for k, v in self.settings.items() if checks.is_number(v) and re.search(rf"\b{k}\b", self.code)}
+        title, formula, source = _about("methods", self.method.name)
+        known = {k: v for k, v in self.settings.items() if checks.is_number(v) and re.search(rf"\b{k}\b", self.code)}
         lines = TRAINERS[self.trainer]["policies"]
-        text = _templates().get_template(f"{self.trainer}.py.jinja").render(
-            name=name,
+        return _filled(
+            self.trainer,
+            name,
+            Match(self.method.name, settings_of(self.method), 0.0, 0.0).label,
+            command,
             trainer=self.trainer,
-            version=asyncsim.__version__,
-            command=command,
-            label=Match(self.method.name, settings_of(self.method), 0.0, 0.0).label,
             title=about.get("title", title),
             formula=formula,
-            source=about.get("source", " ".join(source.split())),
-            constants=f"{', '.join(constants)} = {', '.join(map(repr, constants.values()))}" if constants else "",
+            symbols=self.symbols(formula),
+            source=about.get("source", source),
+            constants=f"{', '.join(known)} = {', '.join(map(repr, known.values()))}" if known else "",
             weight=textwrap.indent(self.code, " " * 8),
             policies=[line for policy in self.reads for line in lines[policy].strip().splitlines()],
             reads=self.reads,
             carries=self.carries,
             aggregator=self.method.aggregator,
+            advantage=self.method.advantage.describe()["advantage"],
+            drops=self.drops,
         )
-        return re.sub(r"\n{3,}(?=[ \t])", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
+
+
+def _named(name: str) -> str:
+    checks.require(name.isidentifier(), "name", name, "a name in Python", "use letters, digits and _")
+    return name
+
+
+def _about(kind: str, name: str) -> tuple[str, str, str]:
+    """First line, first sentence of the formula, and source of a part, from its docstring."""
+    doc = inspect.getdoc(plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])) or ""
+    title, formula = (" ".join(part.split()) for part in doc.split("\n\n")[:2])
+    source = " ".join(doc.split("Source: ")[1].split("\n\n")[0].split())
+    return title, formula.partition(". ")[0].rstrip(".") + ".", source
+
+
+def _filled(template: str, name: str, label: str, command: str, **values: Any) -> str:
+    page = _templates().get_template(f"{template}.py.jinja")
+    text = page.render(name=name, label=label, command=command, version=asyncsim.__version__, **values)
+    return re.sub(r"\n{3,}(?=[ \t])", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).rstrip() + "\n"
 
 
 @cache
@@ -209,7 +270,7 @@ def _templates() -> Any:
     environment = Environment(
         loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["wrap"] = lambda text: textwrap.fill(text, 116, subsequent_indent="    ")
+    environment.filters["wrap"] = lambda text, indent="    ": textwrap.fill(text, 116, subsequent_indent=indent)
     return environment
 
 
@@ -217,8 +278,9 @@ def _linear(method: Method) -> bool:
     """Whether c of advantages that are divided, row by row and token by token, is c divided."""
     log_prob, behavior, proximal, advantages, mask = list(checking.batches(False))[2]
     share = 1.0 / (mask.sum(-1, keepdim=True) * len(mask))
-    weights = [
-        method.weigh(log_prob, behavior, proximal, advantages=advantages * by, mask=mask, categorical=False).score_weight
+    settings = {"mask": mask, "categorical": False}
+    whole, divided = (
+        method.weigh(log_prob, behavior, proximal, advantages=advantages * by, **settings).score_weight
         for by in (torch.ones_like(share), share)
-    ]
-    return torch.allclose(weights[0] * share, weights[1], rtol=1e-9, atol=0.0)
+    )
+    return torch.allclose(whole * share, divided, rtol=1e-9, atol=0.0)
