@@ -464,9 +464,8 @@ def export(o: Options) -> int:
     pairs = wording.settings(o.set).items()
     arguments = known.get("settings", {}) | {key.removeprefix("method.").removeprefix("link."): v for key, v in pairs}
     about: dict[str, Any] = {"name": name if name.isidentifier() else None}
-    about["command"] = shlex.join(
-        ["asyncsim", "export", o.method, "--for", o.for_, *(f"--set={each}" for each in o.set)]
-    )
+    settings = [word for pair in o.set for word in ("--set", pair)]
+    about["command"] = shlex.join(["asyncsim", "export", o.method, "--for", o.for_, *settings])
     if "link" in known or name in plugins.summaries("asyncsim.updates"):
         checks.one_of("--for", o.for_, ("torch",), "a link acts on a step of an optimizer: write --for torch")
         made = exports.export_link(wording.build("updates", known.get("link", name), arguments, "link."), **about)

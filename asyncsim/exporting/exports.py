@@ -110,6 +110,7 @@ def made(name: str, **settings: Any) -> Method:
     return method
 
 
+@cache
 def exportable() -> dict[str, dict[str, str]]:
     """By method or link, for every trainer (torch for links) why its defaults cannot be exported, "" where they can."""
     found: dict[str, dict[str, str]] = {name: {"torch": ""} for name, about in NAMES.items() if "link" in about}
@@ -154,6 +155,8 @@ class Filled:
             checks.require(holds, "method", method.name, bound, remedy)
 
         # What no hook has.
+        single = all(checks.is_number(v) or v is None or isinstance(v, (str, bool)) for v in settings.values())
+        needs(single, "one with single numbers", "give one number for each setting")
         why = "reads rewards" if method.weight.rewarded else reason(plain) or unreadable(plain)
         needs(not why, f"a weight that log-probs, advantages and a mask give (this one {why})")
         context = {"trainer": trainer, "anchor": method.anchor}
@@ -167,8 +170,6 @@ class Filled:
             needs(known and about.level != "sequence", f"without {kind} as it is set", "leave it out")
             parts.append(("factor" if about.factor else "penalty", about))
         needs(hasattr(formulas, parts[0][0]), f"one whose weight has a formula for exports (not {settings.weight})")
-        single = all(checks.is_number(v) or v is None or isinstance(v, (str, bool)) for v in settings.values())
-        needs(single, "one with single numbers", "give one number for each setting")
         code = "".join(getattr(formulas, kind)(about) for kind, about in parts)
         code = "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
         words = re.sub("#.*", "", code)
@@ -189,19 +190,24 @@ class Filled:
         remedy = f"set method.aggregator={hook['aggregators'][0]}"
         averages = f"averaged by {' or '.join(hook['aggregators'])} in {trainer} (this one by {method.aggregator})"
         needs(method.aggregator in hook["aggregators"], averages, remedy)
-        pooled = hasattr(method.weight, "scope") or bool(settings.normalize)
+        filled = cls(plain, trainer, code, reads, settings, method.drop_equal)
         lacked = f"without a statistic of the batch, of which one sequence is {given}"
-        needs(not (pooled and hook.get("single")), lacked)
+        needs(not (filled.pooled and hook.get("single")), lacked)
         packed = method.weight.level == "prefix" and hook.get("packed")
         needs(not packed, f"without prefixes, since packed sequences are {given}")
         linear = not hook.get("scaled") or _linear(plain)
         needs(linear, f"proportional to the advantages, which are {given} divided by counts of tokens")
-        return cls(plain, trainer, code, reads, settings, method.drop_equal)
+        return filled
 
     @property
     def old(self) -> str:
         """The policy that one argument for either stands for."""
         return self.reads[0] if self.reads else "behavior"
+
+    @property
+    def pooled(self) -> bool:
+        """Whether it has a statistic of the tokens of a call."""
+        return hasattr(self.method.weight, "scope") or (self.settings.normalize or "none") != "none"
 
     @property
     def carries(self) -> Any:
@@ -241,6 +247,7 @@ class Filled:
             aggregator=self.method.aggregator,
             advantage=self.method.advantage.describe()["advantage"],
             drops=self.drops,
+            pooled=self.pooled,
         )
 
 
@@ -250,11 +257,11 @@ def _named(name: str) -> str:
 
 
 def _about(kind: str, name: str) -> tuple[str, str, str]:
-    """First line, first sentence of the formula, and source of a part, from its docstring."""
+    """First line, first sentences of the formula, and source of a part, from its docstring."""
     doc = inspect.getdoc(plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])) or ""
     title, formula = (" ".join(part.split()) for part in doc.split("\n\n")[:2])
-    source = " ".join(doc.split("Source: ")[1].split("\n\n")[0].split())
-    return title, formula.partition(". ")[0].rstrip(".") + ".", source
+    source = " ".join(re.split(r"Source:\s", doc)[1].split("\n\n")[0].split())
+    return title, ". ".join(formula.split(". ")[:2]).rstrip(".") + ".", source
 
 
 def _filled(template: str, name: str, label: str, command: str, **values: Any) -> str:
@@ -270,8 +277,14 @@ def _templates() -> Any:
     environment = Environment(
         loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["wrap"] = lambda text, indent="    ": textwrap.fill(text, 116, subsequent_indent=indent)
+    environment.filters["wrap"] = _wrapped
     return environment
+
+
+def _wrapped(text: str, indent: str = "    ", first: str = "") -> str:
+    text = " ".join(text.split())
+    form = textwrap.TextWrapper(116, first, indent, break_long_words=False, break_on_hyphens=False)
+    return form.fill(text)
 
 
 def _linear(method: Method) -> bool:
