@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 import textwrap
 import tomllib
 from collections.abc import Mapping
@@ -15,7 +16,6 @@ from typing import Any
 
 import torch
 
-import asyncsim
 from asyncsim.base import checks, plugins
 from asyncsim.conformance._loss_methods import bare, reason, settings_of, unreadable
 from asyncsim.conformance.reports import LossReport, Match
@@ -72,7 +72,7 @@ def export_loss(method: str | Method, trainer: str, *, name: str | None = None, 
     checks.require(isinstance(method, Method), "method", method, "a method or its name", "write sim.methods.NAME(...)")
     name = _named(name or method.name)
     filled = Filled.of(method, trainer)
-    text = filled.text(name, command or f"sim.export_loss({name!r}, {trainer!r})")
+    text = filled.text(name, command or "sim.export_loss")
     function = checking.function(text, f"{name}_loss")
     report, deviation = checking.check(function, filled.method, trainer, filled.old, filled.carries)
     return Export(text, function.__name__, deviation, report)
@@ -97,7 +97,7 @@ def export_link(link: Any, *, name: str | None = None, command: str = "") -> Exp
     name = _named(name or kind)
     settings = Settings({field.name: getattr(link, field.name) for field in dataclasses.fields(link)})
     settings |= {"title": _about("updates", kind)[0], "source": _about("updates", kind)[2]}
-    text = _filled(kind, name, repr(link), command or f"sim.export_link({name!r})", s=settings)
+    text = _filled(kind, name, repr(link), command or "sim.export_link", s=settings)
     function = checking.function(text, f"{name}_step")
     return Export(text, function.__name__, checking.check_step(function, link))
 
@@ -266,7 +266,7 @@ def _about(kind: str, name: str) -> tuple[str, str, str]:
 
 def _filled(template: str, name: str, label: str, command: str, **values: Any) -> str:
     page = _templates().get_template(f"{template}.py.jinja")
-    text = page.render(name=name, label=label, command=command, version=asyncsim.__version__, **values)
+    text = page.render(name=name, label=label, command=command, version=sys.modules["asyncsim"].__version__, **values)
     return re.sub(r"\n{3,}(?=[ \t])", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).rstrip() + "\n"
 
 
