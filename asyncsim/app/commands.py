@@ -60,8 +60,10 @@ def _exports() -> dict[str, tuple[str, str]]:
     told = {}
     for name, trainers in exportable().items():
         fits = ", ".join(trainer for trainer, why in trainers.items() if not why)
-        reasons = [f"{trainer}: {f'must be {why}' if why else 'exported'}" for trainer, why in trainers.items()]
-        told[name] = fits or "none", "\n".join([fits or "none", "", *reasons])
+        why = re.search(r"\((.*)\)", next(iter(trainers.values())))
+        line = f"written for {fits}" if fits or not why else f"for no trainer ({why[1]})"
+        reasons = [f"* {trainer}: {f'must be {why}' if why else 'written'}" for trainer, why in trainers.items()]
+        told[name] = line, "\n".join([f"{line}.", "", *reasons])
     return told
 
 

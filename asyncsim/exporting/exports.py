@@ -239,7 +239,7 @@ class Filled:
             formula=formula,
             symbols=self.symbols(formula),
             source=about.get("source", source),
-            constants=f"{', '.join(known)} = {', '.join(map(repr, known.values()))}" if known else "",
+            constants=f"{', '.join(known)} = {', '.join(repr(float(v)) for v in known.values())}" if known else "",
             weight=textwrap.indent(self.code, " " * 8),
             policies=[line for policy in self.reads for line in lines[policy].strip().splitlines()],
             reads=self.reads,
@@ -258,6 +258,8 @@ def _named(name: str) -> str:
 
 def _about(kind: str, name: str) -> tuple[str, str, str]:
     """First line, first sentences of the formula, and source of a part, from its docstring."""
+    if name not in plugins.summaries(f"asyncsim.{kind}"):
+        return "A method of your own.", "See the code below.", "yours."
     doc = inspect.getdoc(plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])) or ""
     title, formula = (" ".join(part.split()) for part in doc.split("\n\n")[:2])
     source = " ".join(re.split(r"Source:\s", doc)[1].split("\n\n")[0].split())

@@ -3,11 +3,12 @@
 import ast
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.conformance import ConformanceError, check_loss
+from asyncsim.conformance import ConformanceError, adapters, check_loss
 from asyncsim.exporting import checking, exports
 from asyncsim.exporting.exports import Filled, export_link, export_loss, exportable, made
 from asyncsim.updates._link import Chain, Record
@@ -181,6 +182,40 @@ def test_what_a_hook_lacks_is_named(name, settings, trainer, says):
 def test_factors_of_other_kinds_are_refused():
     with pytest.raises(sim.InputError, match="without opsm"):
         export_loss(sim.methods.grpo().replace(factors=(sim.factors.opsm(),)), "verl")
+
+
+def test_a_method_of_one_s_own_name_and_settings_of_numpy_are_written():
+    method = sim.methods.dapo(high=np.float64(0.25)).replace(name="mine")
+    text = export_loss(method, "verl").text
+    assert "low, high = 0.2, 0.25" in text and "def mine_loss(" in text
+
+
+@pytest.mark.rows
+@pytest.mark.parametrize(("kind", "name", "settings"), [("dapo", "dapo", {}), ("grpo", "grpo", {"high": 0.28})])
+def test_in_the_installed_trainer_the_gradient_is_that_of_its_own_loss(kind, name, settings):
+    grpo_trainer = pytest.importorskip("trl.trainer.grpo_trainer")
+    form = Filled.of(made(name, anchor="proximal", **settings), "trl")
+    trainer = type("Trainer", (grpo_trainer.GRPOTrainer,), {"_compute_loss": function_of(form)})
+    theirs = adapters.trl(kind, epsilon_high=0.28)
+    config = trl_config(kind)
+    for tensors in checking.batches(True):
+        log_prob, behavior, proximal, advantages, mask = (x.nan_to_num(-1.0) for x in tensors)
+        now = log_prob.clamp(min=-8.0).requires_grad_()
+        then = proximal.clamp(min=-8.0)
+        ids = torch.zeros(mask.shape, dtype=torch.long)
+        inputs = {"prompt_ids": ids[:, :1], "prompt_mask": ids[:, :1] + 1, "completion_ids": ids}
+        inputs |= {"completion_mask": mask, "advantages": advantages[:, 0], "old_per_token_logps": then}
+        inputs["num_items_in_batch"] = mask.sum()
+        made_by = adapters._trainer(trainer, config, now, False)
+        (ours,) = torch.autograd.grad(made_by._compute_loss(made_by.model, inputs), now)
+        (right,) = torch.autograd.grad(theirs(now, behavior, then, advantages, mask), now)
+        torch.testing.assert_close(ours, right, rtol=1e-9, atol=1e-12)
+
+
+def trl_config(kind):
+    from trl import GRPOConfig
+
+    return GRPOConfig(output_dir="unused", report_to="none", bf16=False, use_cpu=True, loss_type=kind)
 
 
 GUARDS = {
