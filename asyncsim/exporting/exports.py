@@ -157,6 +157,8 @@ class Filled:
         # What no hook has.
         single = all(checks.is_number(v) or v is None or isinstance(v, (str, bool)) for v in settings.values())
         needs(single, "one with single numbers", "give one number for each setting")
+        parted = settings.micro_batches not in (None, 1)
+        needs(not parted, "one statistic for each call", "leave micro_batches out: a call is a micro-batch")
         why = "reads rewards" if method.weight.rewarded else reason(plain) or unreadable(plain)
         needs(not why, f"a weight that log-probs, advantages and a mask give (this one {why})")
         context = {"trainer": trainer, "anchor": method.anchor}
@@ -224,8 +226,9 @@ class Filled:
 
     def text(self, name: str, command: str) -> str:
         """The file."""
-        about = NAMES.get(name, {})
-        about = about if about.get("method") == self.method.name else {}
+        about, own = NAMES.get(name, {}), settings_of(self.method) | {"level": self.method.weight.level}
+        same = about.get("method") == self.method.name and about["settings"].items() <= own.items()
+        about = about if same else {}
         title, formula, source = _about("methods", self.method.name)
         known = {k: v for k, v in self.settings.items() if checks.is_number(v) and re.search(rf"\b{k}\b", self.code)}
         lines = TRAINERS[self.trainer]["policies"]

@@ -172,11 +172,17 @@ def test_an_export_that_is_not_its_method_is_refused(defect, monkeypatch):
         ("kl_cov", {}, "verl", "has a formula for exports"),
         ("grpo", {"kl": 0.04}, "verl", "reads reference"),
         ("dapo", {"high": [0.2, 0.3]}, "verl", "single numbers"),
+        ("m2po_mask", {"scope": "micro_batch", "micro_batches": 2}, "verl", "a call is a micro-batch"),
     ],
 )
 def test_what_a_hook_lacks_is_named(name, settings, trainer, says):
     with pytest.raises(sim.InputError, match=says):
         export_loss(made(name, **settings), trainer)
+
+
+def test_a_name_of_trainers_is_told_only_with_its_settings():
+    assert "Dr. GRPO: " in filled("dr_grpo", "verl").text("dr_grpo", "")
+    assert "Dr. GRPO: " not in filled("dr_grpo", "areal").text("dr_grpo", "")
 
 
 def test_factors_of_other_kinds_are_refused():
