@@ -27,6 +27,7 @@ _HOMES = {
     "diagnosing": "predict Signal diagnose Diagnosis judge_runs",
     "sweeping": "sweep boundary advise",
     "forecasting": "calibrate forecast",
+    "exporting.exports": "export_loss export_link",
     "app.verifying": "verify",
     "validation": "judge",
     "plotting": "plot points",

@@ -1,4 +1,4 @@
-"""The command line: from list, run and compare to advise, calibrate, forecast, judge, log, diagnose and device.
+"""The command line: from list, run and compare to advise, calibrate, forecast, judge, export, log and diagnose.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
@@ -15,6 +15,7 @@ Files are written before anything is printed about the result, so that a closed 
 """
 
 import json
+import shlex
 import shutil
 import signal
 import sys
@@ -496,6 +497,44 @@ def conformance(o: Options) -> int:
     result, status = conforming.check(o)
     o.files.json(result)
     return o.files.status(status)
+
+
+@command(
+    app,
+    "method for_ set out json",
+    method=argument(str, ..., "A method or link; see `asyncsim list exports`.", "exports"),
+    for_=Row(str, ..., "verl, trl, areal, skyrl or prime_rl; torch for a link."),
+    set="A setting of it, as method.high=0.28; repeat for more.",
+    out=writes("Write the code to this path, in place of printing it."),
+)
+def export(o: Options) -> int:
+    """Write a method as the loss function of a trainer.
+
+    One function of torch in the signature of the trainer's hook. Before it is written its gradient is compared with the
+    method's, and check_loss has to name it. Links, ess_scaling and gac, are steps around an optimizer of torch.
+    """
+    from asyncsim.exporting import exports
+
+    name = o.method.replace("-", "_")
+    known = exports.NAMES.get(name, {})
+    pairs = wording.settings(o.set).items()
+    arguments = known.get("settings", {}) | {key.removeprefix("method.").removeprefix("link."): v for key, v in pairs}
+    about: dict[str, Any] = {"name": name if name.isidentifier() else None}
+    settings = [word for pair in o.set for word in ("--set", pair)]
+    about["command"] = shlex.join(["asyncsim", "export", o.method, "--for", o.for_, *settings])
+    if "link" in known or name in plugins.summaries("asyncsim.updates"):
+        checks.one_of("--for", o.for_, ("torch",), "a link acts on a step of an optimizer: write --for torch")
+        made = exports.export_link(wording.build("updates", known.get("link", name), arguments, "link."), **about)
+    else:
+        checks.one_of("--for", o.for_, exports.TRAINERS, "choose the trainer whose hook is filled")
+        method = wording.build("methods", known.get("method", o.method), arguments, "method.")
+        made = exports.export_loss(method, o.for_, **about)
+    o.files.text("out", lambda: made.text)
+    o.files.json({"name": made.name, "text": made.text, "deviation": made.deviation})
+    if o.out is None:
+        print(made.text, end="")
+    o.files.say(f"{made.name} in {{}}: gradient of the original to {made.deviation:.0e}", "out")
+    return o.files.status(0)
 
 
 @command(

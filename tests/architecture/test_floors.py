@@ -17,7 +17,7 @@ FLOORS = [
     {"diagnostics"},
     {"running"},
     {"validation", "conformance", "comparing"},
-    {"live"},
+    {"live", "exporting"},
     {"claims"},
     {"sweeping"},
     {"plotting", "testing", "diagnosing"},
