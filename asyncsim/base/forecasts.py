@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from asyncsim.base.answers import aligned
+from asyncsim.base.pages import page
 
 WIDE = 100
 """Columns of a table."""
-UNITS = "Staleness in versions per token; idle, waits, discarded and outside are shares; ESS is over N; k3 in nats."
-ASK = (
-    "How well a policy learns at that staleness is not forecast: ask `asyncsim compare` with several staleness values."
-)
 
 
 @dataclass(frozen=True)
@@ -49,12 +45,16 @@ class Line:
     forecasts: tuple[Band, ...]
 
     @property
+    def compared(self) -> bool:
+        """Whether today's setting has a forecast and a measurement."""
+        return self.measured is not None and self.forecasts[0].value is not None
+
+    @property
     def missed(self) -> bool:
         """Whether the forecast of today's setting excludes what was measured."""
-        now, found = self.forecasts[0], self.measured
-        if found is None or found.low is None or found.high is None or now.low is None or now.high is None:
-            return False
-        return found.high < now.low or found.low > now.high
+        now: Any = self.forecasts[0]
+        found: Any = self.measured
+        return self.compared and (found.high < now.low or found.low > now.high)
 
 
 @dataclass(frozen=True)
@@ -82,36 +82,17 @@ class Forecast:
         return asdict(self) | {"misses": self.misses}
 
     def __str__(self) -> str:
-        """Whether the calibration reproduces the run, then a table, laws, and what cannot be told."""
-        compared = [each for each in self.lines if each.measured is not None and each.forecasts[0].value is not None]
-        if self.misses:
-            first = f"The forecast of today's setting misses the log in {', '.join(self.misses)}: other numbers below "
-            first += "rest on a description that does not reproduce the run. Check the fields that were given."
-        else:
-            first = (
-                f"The forecast of today's setting agrees with the log in all {len(compared)} numbers that both have."
-            )
-        parts = [textwrap.fill(first, 80), textwrap.fill(self.about, 80), *self._tables()]
-        laws: dict[str, list[str]] = {}
-        for each in self.lines:
-            laws.setdefault(each.law, []).append(each.name)
-        said = "; ".join(f"{', '.join(names)}: {law}" for law, names in laws.items())
-        band = f"Bands are 95 % over {self.draws} draws of the calibration, for means of {self.updates} updates."
-        whys = dict.fromkeys(f"{each.name}: {b.why}." for each in self.lines for b in each.forecasts if b.why)
-        parts += [textwrap.fill(f"{UNITS} {band} Laws: {said}.", 80)]
-        parts += [textwrap.fill(each, 80) for each in (*whys, *self.notes, ASK)]
-        return "\n\n".join(parts)
+        """Whether the calibration reproduces the run, then tables of at most `WIDE` columns, laws, and what is unknown.
 
-    def _tables(self) -> list[str]:
-        """Tables of at most `WIDE` columns: what was measured and today's forecast, then the other settings."""
-        names = [["", *(each.name for each in self.lines)]]
-        rest = [["measured", *(str(each.measured or "-") for each in self.lines)]]
-        rest += [[words, *(str(each.forecasts[k]) for each in self.lines)] for k, words in enumerate(self.settings)]
-        tables, columns = list[str](), names
-        for each in rest:
-            lines = aligned(list(zip(*columns, each, strict=True)))
-            if len(lines[0]) > WIDE and len(columns) > 1:
-                tables.append("\n".join(aligned(list(zip(*columns, strict=True)))))
-                columns = names
-            columns = [*columns, each]
-        return [*tables, "\n".join(aligned(list(zip(*columns, strict=True))))]
+        The first table has what was measured and the forecast of today's setting.
+        """
+        columns = [["measured", *(str(each.measured or "-") for each in self.lines)]]
+        columns += [[words, *(str(each.forecasts[k]) for each in self.lines)] for k, words in enumerate(self.settings)]
+        tables = list[list[str]]()
+        while columns:
+            names = ["", *(each.name for each in self.lines)]
+            wide = [aligned(list(zip(names, *columns[:n], strict=True))) for n in range(1, len(columns) + 1)]
+            fits = max(1, sum(len(table[0]) <= WIDE for table in wide))
+            tables, columns = [*tables, wide[fits - 1]], columns[fits:]
+        whys = dict.fromkeys(f"{each.name}: {b.why}." for each in self.lines for b in each.forecasts if b.why)
+        return page("forecast", kept=set().union(*tables), f=self, tables=tables, whys=whys)

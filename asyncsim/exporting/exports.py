@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import checks, pages, plugins
 from asyncsim.conformance._loss_methods import bare, reason, settings_of, unreadable
 from asyncsim.conformance.reports import LossReport, Match
 from asyncsim.exporting import checking
@@ -162,7 +162,7 @@ class Filled:
         why = "reads rewards" if method.weight.rewarded else reason(plain) or unreadable(plain)
         needs(not why, f"a weight that log-probs, advantages and a mask give (this one {why})")
         context = {"trainer": trainer, "anchor": method.anchor}
-        formulas = _templates().get_template("weights.py.jinja").make_module(context)
+        formulas = pages.templates(HERE).get_template("weights.py.jinja").make_module(context)
         parts = [(f"weight_{settings.weight}", settings)]
         part: Any
         for part in (*method.factors, *method.penalties):
@@ -270,20 +270,11 @@ def _about(kind: str, name: str) -> tuple[str, str, str]:
 
 
 def _filled(template: str, name: str, label: str, command: str, **values: Any) -> str:
-    page = _templates().get_template(f"{template}.py.jinja")
+    environment = pages.templates(HERE)
+    environment.filters["wrap"] = _wrapped
+    page = environment.get_template(f"{template}.py.jinja")
     text = page.render(name=name, label=label, command=command, version=sys.modules["asyncsim"].__version__, **values)
     return re.sub(r"\n{3,}(?=[ \t])", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).rstrip() + "\n"
-
-
-@cache
-def _templates() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["wrap"] = _wrapped
-    return environment
 
 
 def _wrapped(text: str, indent: str = "    ", first: str = "") -> str:
