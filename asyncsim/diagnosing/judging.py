@@ -23,14 +23,10 @@ from asyncsim.base.quantiles import critical
 from asyncsim.comparing import intervals
 from asyncsim.comparing.judging import BOUNDS, between_runs, inside_runs
 from asyncsim.diagnosing import aliases
-from asyncsim.diagnosing.telemetry import BOARD, Setup, read
+from asyncsim.diagnosing.telemetry import BOARD, Setup, Telemetry, read
 from asyncsim.schedules import _log_files, _log_places
 from asyncsim.validation.judging import missed_rate
 
-ELAPSED = {"_runtime": 0.0, "_timestamp": 1.0}
-"""W&B's clocks of a row, in seconds; 1 where the first row is the origin."""
-STEP_SECONDS = ("timing_s/step", "perf/time_per_step", "time/step", "timing/train/total_step_time")
-"""Seconds of a step: verl twice, prime-rl, NeMo-RL."""
 COUNTERS = ("Step", "_step")
 """W&B's counts of logging calls, which are no steps of a trainer."""
 ALIKE = 8
@@ -307,48 +303,52 @@ def _names(source: Any) -> list[str]:
 def _curve(label: str, source: Any, names: Sequence[str], run: str, metric: str, over: str) -> Curve:
     """One run, its metric at steps, and where these are on the axis."""
     own = [name.removeprefix(f"{run} - ") for name in names if name.startswith(f"{run} - ") or " - " not in name]
+    known = any(aliases.steps().get(aliases.plain(name), ("",))[0] == metric for name in own) or set(own) >= BOARD
 
-    def column(name: str, quantity: str = "reward") -> tuple[np.ndarray, np.ndarray, tuple[str, str, str]]:
-        """Steps at which a column, or a quantity by its known names, has numbers; these; and what was read."""
-        full = {quantity: f"{run} - {name}" if f"{run} - {name}" in names else name} if name else None
-        log = read(source, None, Setup(), full, run or None)
+    def log(ours: str, name: str) -> Telemetry:
+        """The log, where a column is what we call so."""
+        full = {ours: f"{run} - {name}" if f"{run} - {name}" in names else name} if name else None
+        try:
+            return read(source, None, Setup(), full, run or None, system=True)
+        except checks.InputError as error:
+            raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, error.remedy) from None
+
+    def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
+        """Steps at which it has a number, and these."""
+        values = found.quantities.get(quantity, np.empty(0))
+        kept = np.isfinite(values)
         bound, remedy = "numbers of two steps or more", "log it in each step, in a row a step"
-        step, values = (log.quantities.get(each, np.empty(0)) for each in ("step", quantity))
-        kept = np.isfinite(values) & np.isfinite(step) if len(step) == len(values) else np.zeros(0, dtype=bool)
-        checks.require(bool(kept.sum() > 1), f"column {name or metric} of {label}", int(kept.sum()), bound, remedy)
-        about = log.names[quantity], "" if name else log.scope[quantity], log.names.get("step", "row")
-        return step[kept], values[kept], about
+        name = f"column {found.names.get(quantity, quantity)} of {label}"
+        checks.require(bool(kept.sum() > 1), name, int(kept.sum()), bound, remedy)
+        return found.quantities["step"][kept], values[kept]
 
-    def clock(name: str) -> np.ndarray:
-        """What counts along the run, at the steps of the metric."""
-        at, values, _ = column(name)
-        values = np.cumsum(values) if name in STEP_SECONDS else values - ELAPSED.get(name, 0.0) * values[0]
-        back = np.flatnonzero(np.diff(values) < 0.0)[:1] + 1
-        remedy = "cut the log where the run was resumed"
-        for k in back:
-            raise checks.InputError(f"{name} of {label}, step {at[k]:g}", float(values[k]), "not below before", remedy)
-        return np.asarray(np.interp(step, at, values))
+    def along(found: Telemetry, quantity: str) -> np.ndarray:
+        """What counts along the run, at the steps of the metric; seconds of steps are added up."""
+        at, values = series(found, quantity)
+        values = np.cumsum(values) if quantity == "seconds_step" else values
+        return np.asarray(np.interp(step, at, values - values[0] * (found.names[quantity] == "_timestamp")))
 
-    known = any(aliases.steps().get(aliases.plain(name), ("",))[0] == metric for name in own)
-    known = known or set(own) >= BOARD
     if not known:
         checks.one_of(f"metric of {label}", metric, own, "give a column, or a quantity of docs/diagnose.md")
-    step, y, (logged, scope, counted) = column("", metric) if known else column(metric)
-    moves = float(np.ptp(y)) > 0.0
-    remedy = "give a metric that moves"
-    checks.require(moves, f"column {logged} of {label}", float(y[0]), "not the same in every row", remedy)
-    timed = next((name for name in (*ELAPSED, *STEP_SECONDS) if name in own), None)
-    seconds = clock(timed) if timed else None
+    found, quantity = log("reward", "" if known else metric), metric if known else "reward"
+    step, y = series(found, quantity)
+    where, remedy = f"column {found.names[quantity]} of {label}", "give a metric that moves"
+    checks.require(float(np.ptp(y)) > 0.0, where, float(y[0]), "not the same in every row", remedy)
+    timed = next((name for name in ("clock", "seconds_step") if name in found.quantities), None)
+    seconds = along(found, timed) if timed else None
     x: Any = step if over == "steps" else seconds
     if over not in ("steps", "seconds"):
         checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
-        x = clock(over)
-    bound = f"an axis of this run (clocks are {', '.join((*ELAPSED, *STEP_SECONDS))})"
-    checks.require(x is not None, f"over of {label}", over, bound, "export a clock too, or use over='steps'")
+        x = along(log("clock", over), "clock")
+    clocks = ", ".join(each.column for each in aliases.SYSTEM if each.quantity in ("clock", "seconds_step"))
+    remedy = "export a clock too, or use over='steps'"
+    checks.require(x is not None, f"over of {label}", over, f"an axis of this run (clocks are {clocks})", remedy)
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)
     checks.require(len(x) > 1, f"{over} of {label}", float(x[0]), "more than one value", "name another axis")
-    return Curve(label, logged, scope, counted, step[first], x, y[first], None if seconds is None else seconds[first])
+    scope, counted = found.scope[quantity] if known else "", found.names.get("step", "row")
+    seconds = None if seconds is None else seconds[first]
+    return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds)
 
 
 def _refuse_mixed(groups: list[list[Curve]], over: str, at: float | None) -> list[str]:

@@ -140,7 +140,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     table = table if of_tokens else aliases.steps(system)
     head, first = Header({}, {}, {}, of_tokens, bare), dict[str, str]()
     refused = head.refused
-    rank = {each.column: place for place, each in enumerate(aliases.STEPS) if each.quantity in CHOSEN}
+    rank = {each.column: place for place, each in enumerate([*aliases.STEPS, *aliases.SYSTEM]) if each.quantity in CHOSEN}
     for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
         metric = bare[name]
         meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))
@@ -179,7 +179,7 @@ STAMPS = ("start_version", "end_version", "versions", "train_version")
 """Columns of a log of samples."""
 SCORES = ("sampler", "trainer")
 """Log-probs of a token."""
-CHOSEN = ("step", "reward", "clock")
+CHOSEN = ("step", "reward", "clock", "seconds_step")
 """Quantities of which a table may have several columns; the first in the table of names is taken."""
 
 
@@ -309,6 +309,12 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     # What is a share by its name alone may hold anything.
     free = {quantity: np.full(rows, quantity.startswith("share named ")) for quantity in cells}
     found = {quantity: _numbers(names[quantity], column, None, free[quantity]) for quantity, column in cells.items()}
+    if "clock" in found:
+        clock, falls = found["clock"], np.zeros(rows, dtype=bool)
+        known = np.flatnonzero(np.isfinite(clock))
+        falls[known[1:]] = np.diff(clock[known]) < 0
+        remedy = "cut the log where the run was resumed"
+        _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", remedy)
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
     if "step" not in found:

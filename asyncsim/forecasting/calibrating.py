@@ -262,24 +262,12 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
         read.names |= found.names
         read.scope |= found.scope
         read.telemetry = read.telemetry or found
-    _clocks(read)
+    clock = read.series.pop("clock", None)
+    if clock is not None and "seconds_step" not in read.series and "sync_after" not in read.series:
+        read.series["seconds_step"] = np.append(np.nan, np.diff(clock))
+        read.names["seconds_step"] = f"differences of {read.names['clock']}"
     checks.require(bool(read.series), "logs", "tokens alone", "with a row a step or a sample", "add the log of steps")
     return read
-
-
-def _clocks(read: Read) -> None:
-    """Refuse clocks that go back; seconds of a step from a clock where no column has them."""
-    clock = read.series.pop("clock", None)
-    if clock is None:
-        return
-    gone = np.diff(clock)
-    place = np.flatnonzero(gone < 0)
-    where = f"column {read.names['clock']}, row {place[0] + 2 if len(place) else 0}"
-    bound, remedy = "at least the row before", "give one run: cut the log where the run was resumed"
-    checks.require(not len(place), where, float(gone.min(initial=0.0)), bound, remedy)
-    if "seconds_step" not in read.series and "sync_after" not in read.series:
-        read.series["seconds_step"] = np.append(np.nan, gone)
-        read.names["seconds_step"] = f"differences of {read.names['clock']}"
 
 
 def _samples(read: Read, log: Any) -> None:
