@@ -185,12 +185,8 @@ def compare(o: Options) -> int:
     along = {fields.get(key, key): [wording.understood(v, None) for v in each] for key, each in values.items()} or None
     with streams.announced():
         answer = comparing.compare(specs, tasks=tasks, along=along, **{name: vars(o)[name] for name in passed})
-    o.files.json(answer.row())
-    o.files.draw(answer)
-    print(answer)
-    o.files.say("plot: {}", "plot")
     undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)
-    return o.files.status(3 if undecided else 0)
+    return o.files.answer(answer, 3 if undecided else 0)
 
 
 @command(
@@ -378,11 +374,7 @@ def advise(o: Options) -> int:
 
     with streams.announced():
         advice = advising.advise(o.file, o.within, o.updates, o.realizations, o.seed)
-    o.files.json(advice.row())
-    o.files.draw(advice)
-    print(advice)
-    o.files.say("plot: {}", "plot")
-    return o.files.status(0)
+    return o.files.answer(advice)
 
 
 @command(
@@ -409,10 +401,9 @@ def calibrate(o: Options) -> int:
             o.logs, o.preset, columns=o.columns, run=o.run, stack=o.stack, **wording.settings(o.set)
         )
     o.files.write("out", made.save)
-    o.files.json(made.row())
-    print(made)
+    status = o.files.answer(made)
     o.files.say("description: {}", "out")
-    return o.files.status(0)
+    return status
 
 
 @command(
@@ -435,11 +426,7 @@ def forecast(o: Options) -> int:
 
     with streams.announced():
         found = forecasting.forecast(o.file, o.method, o.draws, o.updates, o.seed, **wording.settings(o.set))
-    o.files.json(found.row())
-    o.files.draw(found)
-    print(found)
-    o.files.say("plot: {}", "plot")
-    return o.files.status(0)
+    return o.files.answer(found)
 
 
 @command(
@@ -519,9 +506,8 @@ def export(o: Options) -> int:
     known = exports.NAMES.get(name, {})
     pairs = wording.settings(o.set).items()
     arguments = known.get("settings", {}) | {key.removeprefix("method.").removeprefix("link."): v for key, v in pairs}
-    about: dict[str, Any] = {"name": name if name.isidentifier() else None}
-    settings = [word for pair in o.set for word in ("--set", pair)]
-    about["command"] = shlex.join(["asyncsim", "export", o.method, "--for", o.for_, *settings])
+    command = ["asyncsim", "export", o.method, "--for", o.for_, *(word for pair in o.set for word in ("--set", pair))]
+    about: Any = {"name": name if name.isidentifier() else None, "command": shlex.join(command)}
     if "link" in known or name in plugins.summaries("asyncsim.updates"):
         checks.one_of("--for", o.for_, ("torch",), "a link acts on a step of an optimizer: write --for torch")
         made = exports.export_link(wording.build("updates", known.get("link", name), arguments, "link."), **about)
@@ -600,11 +586,8 @@ def judge(o: Options) -> int:
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]
     found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
-    o.files.json(found.row())
-    o.files.draw(found)
-    print(found.text(min(commands.console().width, 100)))
-    o.files.say("plot: {}", "plot")
-    return o.files.status(3 if found.word == "cannot tell" else 0)
+    text = found.text(min(commands.console().width, 100))
+    return o.files.answer(found, 3 if found.word == "cannot tell" else 0, text)
 
 
 @command(

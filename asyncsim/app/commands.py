@@ -62,6 +62,7 @@ def _exports() -> dict[str, tuple[str, str]]:
         fits = ", ".join(trainer for trainer, why in trainers.items() if not why)
         why = re.search(r"\((.*)\)", next(iter(trainers.values())))
         line = f"written for {fits}" if fits or not why else f"for no trainer ({why[1]})"
+        line += ", in place of the step of an optimizer" * ("torch" in trainers)
         reasons = [f"* {trainer}: {f'must be {why}' if why else 'written'}" for trainer, why in trainers.items()]
         told[name] = line, "\n".join([f"{line}.", "", *reasons])
     return told

@@ -140,7 +140,9 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     table = table if of_tokens else aliases.steps(system)
     head, first = Header({}, {}, {}, of_tokens, bare), dict[str, str]()
     refused = head.refused
-    rank = {each.column: place for place, each in enumerate([*aliases.STEPS, *aliases.SYSTEM]) if each.quantity in CHOSEN}
+    rank = {
+        each.column: place for place, each in enumerate([*aliases.STEPS, *aliases.SYSTEM]) if each.quantity in CHOSEN
+    }
     for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
         metric = bare[name]
         meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))

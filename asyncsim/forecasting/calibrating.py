@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import textwrap
+import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import calls, checks, files, laws
+from asyncsim.base.pages import page
 from asyncsim.base.quantiles import critical
 from asyncsim.base.uncertainty import batch_means
 from asyncsim.diagnosing import mismatch, telemetry
@@ -24,15 +25,7 @@ FEWEST = 16
 """Steps behind the warm-up from which on means have an interval."""
 REALIZATIONS, ROUNDS = 4, 5
 """Realizations of the event model whose staleness stands in for what a log lacks; rounds that fit lengths to it."""
-LOGGED = {
-    "response_lengths": "log mean and maximum length of each step (verl: response_length/mean and /max), and the "
-    "share that the limit cuts (response_length/clip_ratio), or a row a sample",
-    "train_seconds": "log seconds of a step and of its wait for a batch (verl: timing_s/step, timing_s/gen)",
-    "tokens_per_second": "log t_start, t_end and tokens of each sample",
-    "prompts_per_batch": "log a row a sample, with group_id and train_version",
-    "slots_per_machine": "no log has it",
-    "staleness_limit": "no log has it",
-}
+LOGGED = tomllib.loads(Path(__file__).with_name("lacking.toml").read_text(encoding="utf-8"))
 """Fields that a description needs, and what to log for them."""
 CUT = 0.05
 """Spread of the longest response of a step, relative, below which a limit cuts lengths: a log-normal's is wider."""
@@ -112,17 +105,9 @@ class Calibration:
 
     def __str__(self) -> str:
         """What was read, from which column, with intervals; what was given; what is not known."""
-        lines = [f"{self.fields['trainer']}: {self.steps} steps read, the first {self.warm} as warm-up"]
-        for name, each in self.measured.items():
-            lines.append(f"  {name:16} {each.value:.4g} [{each.low:.4g}, {each.high:.4g}]  {each.column}")
-        if self.drift:
-            lines.append("drift, in nats^2 a token: floor, per update, per update^2")
-        for name, drift in self.drift.items():
-            ends = zip(drift.fits[0].values, drift.ranges(), strict=True)
-            lines.append(f"  {name:16} {', '.join(f'{v:.2g} [{low:.2g}, {high:.2g}]' for v, (low, high) in ends)}")
-        words = "; ".join(f"{name} {self.fields[name]}" for name in self.given)
-        notes = [*([f"Given, without an interval: {words}."] if words else []), *self.notes]
-        return "\n".join([*lines, *(line for each in notes for line in textwrap.wrap(each, 80))])
+        means = [f"  {n:16} {x.value:.4g} [{x.low:.4g}, {x.high:.4g}]  {x.column}" for n, x in self.measured.items()]
+        found = [f"  {name:16} {', '.join(each.words())}" for name, each in self.drift.items()]
+        return page("calibration", kept={*means, *found}, c=self, means=means, drifts=found)
 
 
 @calls.named
@@ -183,7 +168,6 @@ def calibrate(
         notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
     if not drift:
         notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
-    told = tuple(name for name in given if name in fields)
     fields |= _rates(measured, known, {*taken, "response_lengths"})
     told = tuple(name for name in given if name in fields)
     made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, told)
@@ -272,48 +256,46 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
 
 def _samples(read: Read, log: Any) -> None:
     """Series of a log with a row a sample: staleness, tokens and seconds of every batch, and lengths of all samples."""
+    import pandas as pd
+
     read.log, column = log, log.samples
     used, length = column["trained"], log.steps.length.astype(float)
-    batch, count = column["batch"][used], len(log.grid)
+    names = [name for name in ("t_start", "t_end", "t_ready", "t_train") if name in column]
+    rows = pd.DataFrame({n: column[n][used] for n in ("batch", "token_mean", "head", "v_start", "v_end", *names)})
+    rows["length"] = length[used]
 
-    def means(values: np.ndarray) -> np.ndarray:
-        known = np.isfinite(values)
-        number = np.bincount(batch[known], minlength=count)
-        total = np.bincount(batch[known], values[known], count)
-        return np.where(number == np.bincount(batch, minlength=count), total / np.maximum(number, 1), np.nan)
+    def add(name: str, values: Any, origin: str) -> None:
+        """Means over the samples of every batch, NaN where one is not known."""
+        read.series[name] = pd.Series(values).groupby(rows["batch"]).agg(lambda x: x.to_numpy().mean()).to_numpy()
+        read.names[name] = origin
 
-    for name, key, scope in (("staleness_mean", "token_mean", "tokens"), ("staleness_mean", "head", "samples")):
-        found = means(column[key][used])
-        if np.isfinite(found).all():
-            read.series.setdefault(name, found)
-            read.names.setdefault(name, f"versions of samples ({key})")
-            read.scope.setdefault(name, scope)
-    if (length[used] > 0).all():
+    for key, scope in (("token_mean", "tokens"), ("head", "samples")):
+        if "staleness_mean" not in read.series and rows[key].notna().all():
+            add("staleness_mean", rows[key], f"versions of samples ({key})")
+            read.scope["staleness_mean"] = scope
+    if (rows["length"] > 0).all():
         read.lengths = length[length > 0]
-        read.series["length_mean"], read.names["length_mean"] = means(length[used]), "tokens"
-    at = {name: column[name] for name in ("t_start", "t_end", "t_ready", "t_train") if name in column}
-    if {"t_start", "t_end"} <= at.keys() and read.lengths is not None:
-        span = at["t_end"] - at["t_start"]
-        checks.require(bool((span[np.isfinite(span)] >= 0.0).all()), "t_end", float(np.nanmin(span)),
-                       "at or behind t_start", "write all times from one clock, in seconds")  # fmt: skip
-        read.series["rate"], read.names["rate"] = means(span[used]), "tokens, t_start, t_end"
-        read.series["syncs"] = means((column["v_end"] - column["v_start"])[used].astype(float))
-        read.notes.append("tokens_per_second is that of the log's load: give a table to let it follow the load.")
-    if "t_train" in at:
-        first, ready = np.full(count, np.inf), np.full(count, -np.inf)
-        np.fmin.at(first, batch, at["t_train"][used])
+        add("length_mean", rows["length"], "tokens")
+        if {"t_start", "t_end"} <= {*names}:
+            span = rows["t_end"] - rows["t_start"]
+            bound, remedy = "at or behind t_start", "write all times from one clock, in seconds"
+            checks.require(not (span < 0.0).any(), "t_end", float(span.min()), bound, remedy)
+            add("rate", span, "tokens, t_start, t_end")
+            add("syncs", rows["v_end"] - rows["v_start"], "")
+            read.notes.append("tokens_per_second is that of the log's load: give a table to let it follow the load.")
+    if "t_train" in names:
+        batches = rows.groupby("batch")
+        first = batches["t_train"].min().to_numpy()
         seconds = np.append(np.nan, np.diff(first))
         read.series["seconds_step"], read.names["seconds_step"] = seconds, "t_train"
-        late = at.get("t_ready", at.get("t_end"))
+        late = next((name for name in ("t_ready", "t_end") if name in names), None)
         if late is not None:
-            np.fmax.at(ready, batch, late[used])
             # A batch that was ready before it was trained waited for the trainer: the time between is all training.
-            bound = ready < first - 1e-3 * np.nanmean(seconds)
+            bound = batches[late].max().to_numpy() < first - 1e-3 * np.nanmean(seconds)
             if bound[1:].sum() >= FEWEST:
                 read.series["busy"] = np.where(bound, seconds, np.nan)
                 read.names["busy"] = "t_train of batches that waited for the trainer"
-    fate = column.get("fate")
-    if fate is not None and not any("no column fate" in each for each in log.unchecked):
+    if "fate" in column and not any("no column fate" in each for each in log.unchecked):
         read.notes.append("Discarded samples are those whose fate the log names.")
 
 
@@ -354,43 +336,46 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     """Means behind the warm-up, of a training step where rows are sums over several."""
     series, found, steps = read.series, dict[str, Measured](), read.batches_of(known)
 
-    def add(name: str, values: np.ndarray | None, column: str) -> None:
+    def add(name: str, values: Any, *names: str, origin: str = "") -> None:
+        column = origin or ", ".join(read.names[each] for each in names if each in series)
         row = None if values is None else mean_of(values[warm:], column, read.scope.get(name, ""))
         if row is not None:
             found[name] = row
 
-    def column(*names: str) -> str:
-        return ", ".join(read.names[name] for name in names if name in read.names)
+    def seconds(name: str) -> Any:
+        """None where a row, or the log, has none."""
+        return np.nan_to_num(series.get(name, 0.0))
 
-    whole, wait, sync = (series.get(name) for name in ("seconds_step", "seconds_wait", "seconds_sync"))
-    after = series.get("sync_after")
-    parts = {name: each for name, each in series.items() if name.startswith("part_")}
+    whole, wait, after = (series.get(name) for name in ("seconds_step", "seconds_wait", "sync_after"))
+    parts = [name for name in series if name.startswith("part_")]
+    trained: Any = sum(series[name] for name in parts)
+    inside = ("seconds_step", "seconds_wait", "seconds_sync")
     if "busy" in series:
-        add("train_seconds", series["busy"] - known["sync_seconds"], column("busy"))
+        add("train_seconds", series["busy"] - known["sync_seconds"], "busy")
     elif whole is not None and wait is not None:
-        inside = np.zeros(len(whole)) if sync is None else np.nan_to_num(sync)
-        add("train_seconds", (whole - wait - inside) / steps, column("seconds_step", "seconds_wait", "seconds_sync"))
+        add("train_seconds", (whole - wait - seconds("seconds_sync")) / steps, *inside)
     elif parts:
-        add("train_seconds", np.sum([*parts.values()], axis=0) / steps, column(*parts))
-    add("sync_seconds", sync if after is None else after, column("seconds_sync", "sync_after"))
+        add("train_seconds", trained / steps, *parts)
+    add("sync_seconds", series.get("seconds_sync") if after is None else after, "seconds_sync", "sync_after")
+    names = ["seconds_step", "sync_after"]
     if whole is None and wait is not None and parts:
-        whole = wait + sum(parts.values()) + (0.0 if sync is None else np.nan_to_num(sync))
+        whole, names = wait + trained + seconds("seconds_sync"), ["seconds_wait", *parts]
     if whole is not None:
-        every = (whole + (0.0 if after is None else np.nan_to_num(after))) / steps
-        origin = column("seconds_step", "sync_after") or column("seconds_wait", *parts)
-        add("seconds", every, origin)
+        every = (whole + seconds("sync_after")) / steps
+        add("seconds", every, *names)
         if "length_mean" in series:
             size = known["prompts_per_batch"] * known["samples_per_prompt"]
-            add("tokens", series["length_mean"] * size / every, f"{column('length_mean')} over {origin}")
+            over = ", ".join(read.names[name] for name in names if name in series)
+            add("tokens", series["length_mean"] * size / every, origin=f"{read.names['length_mean']} over {over}")
     if "rate" in series:
         # Generators pause while weights are synced.
         writing = series["rate"] - known["sync_seconds"] * series["syncs"]
-        add("tokens_per_second", series["length_mean"] / np.maximum(writing, 1e-9), column("rate"))
-    add("response_tokens", series.get("length_mean"), column("length_mean"))
-    add("longest_response", series.get("length_max"), column("length_max"))
+        add("tokens_per_second", series["length_mean"] / np.maximum(writing, 1e-9), "rate")
+    add("response_tokens", series.get("length_mean"), "length_mean")
+    add("longest_response", series.get("length_max"), "length_max")
     for name in ("staleness_mean", "ess", "kl_k3", "kl_k1", "chi_square",
                  "log_ratio_abs", "chi_square_sequence", "geometric_abs", "clip_fraction"):  # fmt: skip
-        add(name, series.get(name), column(name))
+        add(name, series.get(name), name)
     return found
 
 

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from asyncsim.base.quantiles import critical
+from asyncsim.base.uncertainty import batch_means
+
 TERMS = ("floor", "per_update", "per_update_squared")
 """Coefficients of 1, s and s^2, in nats^2 per token."""
 ALLOWED = 3.84
@@ -28,9 +31,8 @@ class Gauge(NamedTuple):
 
     variance: Callable[[np.ndarray], np.ndarray]
     back: Callable[[np.ndarray, np.ndarray], float]
-    assumes: str
     claim: str
-    sequences: bool = False
+    assumes: str = "log ratios are normal"
 
 
 def second_moment(v: np.ndarray, share: np.ndarray) -> float:
@@ -38,26 +40,23 @@ def second_moment(v: np.ndarray, share: np.ndarray) -> float:
     return float(share @ np.exp(np.minimum(v, 50.0)))
 
 
-NORMAL = "log ratios are normal"
+def _size(v: np.ndarray, share: np.ndarray) -> float:
+    """E |x| of normal x with variances v."""
+    return float(share @ np.sqrt(2.0 * v / math.pi))
+
+
+ESS, KL = "ess/limit", Gauge(lambda x: 2.0 * x, lambda v, p: float(p @ v) / 2.0, "estimator/kl-estimators")
+SIZE = Gauge(lambda x: x**2 * math.pi / 2.0, _size, "ratio/drift-growth")
 GAUGES = {
-    "kl_k3": Gauge(lambda x: 2.0 * x, lambda v, p: float(p @ v) / 2.0, NORMAL, "estimator/kl-estimators"),
-    "kl_k1": Gauge(lambda x: 2.0 * x, lambda v, p: float(p @ v) / 2.0, NORMAL, "estimator/kl-estimators"),
-    "chi_square": Gauge(np.log1p, lambda v, p: second_moment(v, p) - 1.0, NORMAL, "ess/limit"),
-    "ess": Gauge(lambda x: -np.log(np.clip(x, 1e-9, 1.0)), lambda v, p: 1.0 / second_moment(v, p), NORMAL, "ess/limit"),
-    "log_ratio_abs": Gauge(
-        lambda x: x**2 * math.pi / 2.0,
-        lambda v, p: float(p @ np.sqrt(2.0 * v / math.pi)),
-        f"{NORMAL}, of a mean that is small beside their spread",
-        "ratio/drift-growth",
-    ),
-    "levels": Gauge(lambda x: x, lambda v, p: float(p @ v), "stamps are right", "ratio/drift-growth"),
-    "chi_square_sequence": Gauge(np.log1p, lambda v, p: 1.0 / second_moment(v, p), NORMAL, "ess/limit", True),
-    "geometric_abs": Gauge(
-        lambda x: x**2 * math.pi / 2.0,
-        lambda v, p: float(p @ np.sqrt(2.0 * v / math.pi)),
-        "mean log ratios of sequences are normal",
-        "estimator/geometric-ratio",
-        True,
+    "kl_k3": KL,
+    "kl_k1": KL,
+    "chi_square": Gauge(np.log1p, lambda v, p: second_moment(v, p) - 1.0, ESS),
+    "ess": Gauge(lambda x: -np.log(np.clip(x, 1e-9, 1.0)), lambda v, p: 1.0 / second_moment(v, p), ESS),
+    "log_ratio_abs": SIZE._replace(assumes=f"{KL.assumes}, of a mean that is small beside their spread"),
+    "levels": Gauge(lambda x: x, lambda v, p: float(p @ v), "ratio/drift-growth", "stamps are right"),
+    "chi_square_sequence": Gauge(np.log1p, lambda v, p: 1.0 / second_moment(v, p), ESS),
+    "geometric_abs": SIZE._replace(
+        claim="estimator/geometric-ratio", assumes="mean log ratios of sequences are normal"
     ),
 }
 """What a log may have, by our names: `levels` is the variance itself at every staleness."""
@@ -92,29 +91,28 @@ class Drift(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         """Plain values for a description."""
-        best, reach = self.fits[0], self.ranges()
-        terms = {name: {"value": _round(v), "low": _round(low), "high": _round(high)}
-                 for name, v, (low, high) in zip(TERMS, best.values, reach, strict=True)}  # fmt: skip
+        terms = {
+            name: {"value": _rounded(v), "low": _rounded(low), "high": _rounded(high)}
+            for name, v, (low, high) in zip(TERMS, self.fits[0].values, self.ranges(), strict=True)
+        }
         fits = [
-            {"values": [_round(x) for x in fit.values], "covariance": [[_round(x) for x in r] for r in fit.covariance],
-             "freedom": round(fit.freedom, 1)}
+            {"values": _rounded(fit.values), "covariance": _rounded(fit.covariance), "freedom": round(fit.freedom, 1)}
             for fit in self.fits
-        ]  # fmt: skip
-        more = {"noise": _round(self.noise), "seen": _round(self.seen), "steps": self.steps, "from": self.column}
+        ]
+        more = {"noise": _rounded(self.noise), "seen": _rounded(self.seen), "steps": self.steps, "from": self.column}
         return {**terms, **more, "fits": fits}
 
     def ranges(self) -> list[tuple[float, float]]:
         """The 95 % interval of each coefficient over all fits that are not excluded."""
-        from asyncsim.base.quantiles import critical
+        values = np.array([fit.values for fit in self.fits])
+        error = [np.sqrt(np.maximum(np.diag(fit.covariance), 0.0)) for fit in self.fits]
+        half = np.array([critical(0.05, fit.freedom) * each for fit, each in zip(self.fits, error, strict=True)])
+        return list(zip(np.maximum(values - half, 0.0).min(0), (values + half).max(0), strict=True))
 
-        found = []
-        for k in range(3):
-            ends = []
-            for fit in self.fits:
-                half = critical(0.05, fit.freedom) * math.sqrt(max(fit.covariance[k, k], 0.0))
-                ends += [max(0.0, fit.values[k] - half), fit.values[k] + half]
-            found.append((min(ends), max(ends)))
-        return found
+    def words(self) -> list[str]:
+        """The best fit's coefficients with their intervals."""
+        ends = zip(self.fits[0].values, self.ranges(), strict=True)
+        return [f"{value:.2g} [{low:.2g}, {high:.2g}]" for value, (low, high) in ends]
 
     @property
     def identified(self) -> bool:
@@ -152,9 +150,8 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
     variance = float(residual @ residual) / freedom
     # Means of stretches vary more than independent steps would.
     stretches = max(4, min(16, len(v) // 8))
-    size = len(v) // stretches
-    means = residual[len(v) - stretches * size :].reshape(stretches, size).mean(1)
-    inflation = max(1.0, size * float(means.var(ddof=1)) / max(variance, 1e-300))
+    between = batch_means(residual, stretches).error ** 2 * stretches * (len(v) // stretches)
+    inflation = max(1.0, between / max(variance, 1e-300))
     least = _misfit(solved[best], x / scale, v, weight)
     fits = []
     for terms, values in sorted(solved.items(), key=lambda each: _misfit(each[1], x / scale, v, weight)):
@@ -206,5 +203,6 @@ def outside(v: np.ndarray, share: np.ndarray, low: float, high: float, tokens: b
     return float(share @ (above + below))
 
 
-def _round(x: float) -> float:
-    return float(f"{x:.8g}")
+def _rounded(x: Any) -> Any:
+    """Plain values of eight digits."""
+    return [_rounded(each) for each in x] if np.ndim(x) else float(f"{x:.8g}")

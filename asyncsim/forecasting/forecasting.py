@@ -181,9 +181,9 @@ def _scaled(value: Any, factor: float) -> Any:
         return value[0], [speed * factor for speed in value[1]]
     if not isinstance(value, laws.Law):
         return value * factor
-    scaled = {"lognormal": 1, "pareto": 1, "gamma": 1, "constant": 1, "exponential": 1}.get(value.kind)
-    count = len(value.parameters) if scaled is None else scaled
-    return laws.Law(value.kind, tuple(p * factor if i < count else p for i, p in enumerate(value.parameters)))
+    # Of a list every number is in units, of other distributions the first.
+    count = len(value.parameters) if value.kind in ("empirical", "recorded") else 1
+    return laws.Law(value.kind, (*(p * factor for p in value.parameters[:count]), *value.parameters[count:]))
 
 
 def band_of(values: Any, most: float = math.inf) -> Band:
