@@ -25,7 +25,8 @@ FEWEST = 16
 """Steps behind the warm-up from which on means have an interval."""
 REALIZATIONS, ROUNDS = 4, 5
 """Realizations of the event model whose staleness stands in for what a log lacks; rounds that fit lengths to it."""
-LOGGED = tomllib.loads(Path(__file__).with_name("lacking.toml").read_text(encoding="utf-8"))
+TABLE = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
+LOGGED = TABLE["lacking"]
 """Fields that a description needs, and what to log for them."""
 CUT = 0.05
 """Spread of the longest response of a step, relative, below which a limit cuts lengths: a log-normal's is wider."""

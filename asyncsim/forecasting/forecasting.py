@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from asyncsim.base import calls, checks, feeds, files, laws, plugins
 from asyncsim.base.forecasts import Band, Forecast, Line
 from asyncsim.base.quantiles import critical
 from asyncsim.forecasting import drifts
-from asyncsim.forecasting.calibrating import SCOPES, Calibration, sigma_of
+from asyncsim.forecasting.calibrating import SCOPES, TABLE, Calibration, sigma_of
 from asyncsim.forecasting.drifts import Drift
 from asyncsim.sweeping import advising
 
@@ -33,37 +34,6 @@ TOP = 1.0
 """Mean variance of log ratios from which on a few ratios carry every second moment."""
 EVENT = "the event model (systems/mean-staleness-identity)"
 GROWTH = "ratio/drift-growth"
-
-
-class Quantity(NamedTuple):
-    """A line of the page: name, key of a simulated number, key of the measured one, highest value."""
-
-    name: str
-    key: str
-    measured: str
-    most: float = math.inf
-
-
-SIMULATED = (
-    Quantity("staleness", "staleness", "staleness_mean"),
-    Quantity("head staleness", "head", "staleness_mean"),
-    Quantity("staleness p99", "p99", ""),
-    Quantity("seconds an update", "seconds", "seconds"),
-    Quantity("tokens a second", "tokens", "tokens"),
-    # What trainers log as idle are pauses of all generators and waits without syncs, which are other shares.
-    Quantity("idle slots", "idle", "", most=1.0),
-    Quantity("trainer waits", "waiting", "", most=1.0),
-    Quantity("discarded", "dropped", "", most=1.0),
-)
-"""Numbers of the event model."""
-RATIOS = {
-    "token ESS": ("ess", ("ess", "chi_square", "levels", "kl_k3", "kl_k1", "log_ratio_abs"), 1.0),
-    "k3": ("kl_k3", ("kl_k3", "levels", "kl_k1", "chi_square", "ess", "log_ratio_abs"), math.inf),
-    "|log ratio|": ("log_ratio_abs", ("log_ratio_abs",), math.inf),
-    "chi-square": ("chi_square", ("chi_square",), math.inf),
-    "sequence ESS": ("chi_square_sequence", ("chi_square_sequence",), 1.0),
-}
-"""Numbers of ratios: the gauge that turns variances into them, gauges of the drift by preference, highest value."""
 
 
 @calls.named
@@ -108,7 +78,7 @@ def forecast(
     rows = {name: value for name, value in rows.items() if value is not None}
     known = [advising.read(rows | change, folder) for change in changes]
     found = _simulated(known, changes, measured, draws, updates, seed)
-    lines = [_line(each, found, measured) for each in SIMULATED]
+    lines = [_line(name, found, measured, **about) for name, about in TABLE["simulated"].items()]
     more, notes = _ratios(found, measured, drift, updates, seed, method)
     trainer = advising.TRAINERS[known[0]["trainer"]]
     if all(each.measured is None for each in lines):
@@ -202,16 +172,18 @@ def _own(row: Mapping[str, Any] | None) -> Band | None:
     return None if row is None else Band(row["value"], row["low"], row["high"])
 
 
-def _line(quantity: Quantity, found: list[list[Drawn]], measured: Mapping[str, Any]) -> Line:
+def _line(
+    name: str, found: list[list[Drawn]], rows: Mapping[str, Any], key: str, measured: str = "", most: float = math.inf
+) -> Line:
     """One number of the event model at every setting."""
-    row = measured.get(quantity.measured)
-    if quantity.measured == "staleness_mean" and row is not None:
+    row = rows.get(measured)
+    if measured == "staleness_mean" and row is not None:
         # Trainers log the staleness of a first token, or the mean over tokens.
-        row = row if str(row.get("scope", "")).startswith(SCOPES) == (quantity.key == "head") else None
-    bands = [band_of([d.numbers[quantity.key] for d in each], quantity.most) for each in found]
-    if quantity.key == "p99":
+        row = row if str(row.get("scope", "")).startswith(SCOPES) == (key == "head") else None
+    bands = [band_of([d.numbers[key] for d in each], most) for each in found]
+    if key == "p99":
         bands = [Band(round(b.value or 0.0), math.floor(b.low or 0.0), math.ceil(b.high or 0.0)) for b in bands]
-    return Line(quantity.name, EVENT, _own(row), tuple(bands))
+    return Line(name, EVENT, _own(row), tuple(bands))
 
 
 def _ratios(
@@ -220,38 +192,47 @@ def _ratios(
 ) -> tuple[list[Line], list[str]]:  # fmt: skip
     """Numbers of ratios by the laws, and what is extrapolated."""
     lines, notes = list[Line](), list[str]()
-    for name, (gauge, order, most) in RATIOS.items():
-        chosen = next((each for each in order if each in drift), None)
-        if chosen is None and name not in ("token ESS", "sequence ESS", "k3"):
-            continue
-        back = drifts.GAUGES[gauge].back
-        row = measured.get(gauge)
-        own = _own(row)
-        if (name.endswith("ESS") and gauge != "ess") or (name == "token ESS" and row is None):
+
+    def add(name: str, law: str, own: Band | None, order: list[str], why: str, *number: Any, **about: Any) -> str:
+        """A line by the first gauge of the drift that there is, which is returned; `why` where there is none."""
+        chosen = next((each for each in order if each in drift), "")
+        bands = [Band(None, why=why)] * len(found)
+        if chosen:
+            bands = [_over(each, drift[chosen], number[0], updates, seed, *number[1:], **about) for each in found]
+        if chosen or why:
+            lines.append(Line(name, law, own, tuple(bands)))
+        return chosen
+
+    for name, about in TABLE["ratios"].items():
+        gauge, order = about["gauge"], about["order"]
+        row, own = measured.get(gauge), _own(measured.get(gauge))
+        if gauge == "chi_square_sequence" or (gauge == "ess" and row is None):
             # ESS/N is 1 / (1 + chi-square).
-            row = measured.get("chi_square" if name == "token ESS" else gauge)
+            row = measured.get("chi_square" if gauge == "ess" else gauge)
             own = None if row is None else Band(*(1.0 / (1.0 + max(row[end], 0.0)) for end in ("value", "high", "low")))
-        law = f"{drifts.GAUGES[gauge].claim} over {GROWTH}"
-        if chosen is None:
-            why = "no chi-square of sequences is logged" if name == "sequence ESS" else "no mismatch is logged"
-            lines.append(Line(name, law, own, tuple(Band(None, why=why) for _ in found)))
-            continue
-        # Second moments are carried by a few ratios where the spread is wide.
-        heavy = name in ("token ESS", "sequence ESS", "chi-square")
-        bands = tuple(_over(each, drift[chosen], back, updates, seed, most, heavy) for each in found)
-        lines.append(Line(name, law, own, bands))
-        if chosen != gauge:
+        law, most, heavy = drifts.GAUGES[gauge], about.get("most", math.inf), about.get("heavy", False)
+        chosen = add(name, f"{law.claim} over {GROWTH}", own, order, about.get("lacking", ""), law.back, most, heavy)
+        if chosen not in ("", gauge):
             notes.append(f"{name} is derived from {chosen}: {drifts.GAUGES[chosen].assumes}.")
-    chosen = next((each for each in RATIOS["token ESS"][1] if each in drift), None)
-    if chosen is not None:
-        lines.append(_relative(found, drift[chosen], updates, seed))
+    # The factor of the variance of an importance-weighted gradient.
+    law, order = f"ess/limit over {GROWTH}", TABLE["ratios"]["token ESS"]["order"]
+    chosen = add("E w^2 over now's", law, None, order, "", drifts.second_moment, math.inf, True, base=found[0])
+    if chosen:
         seen = drift[chosen].seen
-        far = [k for k, each in enumerate(found) if np.mean([d.numbers["staleness"] for d in each]) > FAR * seen]
+        far = sum(np.mean([d.numbers["staleness"] for d in each]) > FAR * seen for each in found)
         if far:
-            notes.append(f"Mean staleness exceeds {FAR:g} times the {seen:.2g} versions of the log in {len(far)} of "
+            notes.append(f"Mean staleness exceeds {FAR:g} times the {seen:.2g} versions of the log in {far} of "
                          f"{len(found)} settings: there v(s) is an extrapolation.")  # fmt: skip
     if method is not None:
-        lines.append(_clipped(method, found, drift, updates, seed))
+        made = plugins.load("asyncsim.methods", method, "method")()
+        clip, kind = made.weight.describe(), "token" if made.weight.level == "token" else "sequence"
+        low, high, (order, why) = clip.get("low"), clip.get("high"), TABLE["clipped"][kind].values()
+        if low is None or high is None:
+            order, why = [], f"{method} has no fixed clip range"
+        elif made.ratio_to != "behavior":
+            order, why = [], f"{method} clips the ratio to {made.ratio_to}, which staleness does not move"
+        share = partial(drifts.outside, low=low, high=high, tokens=kind == "token")
+        add(f"outside {method}'s clip", f"{GROWTH}, log ratios normal", None, order, why, share, 1.0, False)
     return lines, notes
 
 
@@ -277,39 +258,3 @@ def _over(
         return Band(None, why=f"log ratios vary by more than {TOP:g} nats^2, so a few ratios carry the mean")
     low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var]
     return Band(bands[0].value, low, high)
-
-
-def _relative(found: list[list[Drawn]], drift: Drift, updates: int, seed: int) -> Line:
-    """E w^2 at every setting over that of today's: the factor of the variance of an importance-weighted gradient."""
-    bands = [_over(each, drift, drifts.second_moment, updates, seed, math.inf, True, found[0]) for each in found]
-    return Line("E w^2 over now's", f"ess/limit over {GROWTH}", None, tuple(bands))
-
-
-def _clipped(method: str, found: list[list[Drawn]], drift: Mapping[str, Drift], updates: int, seed: int) -> Line:
-    """Share of ratios outside of a method's clip range."""
-    made = plugins.load("asyncsim.methods", method, "method")()
-    about, name = made.weight.describe(), f"outside {method}'s clip"
-    low, high, level = about.get("low"), about.get("high"), made.weight.level
-    law = f"{GROWTH}, log ratios normal"
-    order: tuple[str, ...] = ("levels", "log_ratio_abs", "kl_k3", "kl_k1", "chi_square", "ess")
-    why = ""
-    if low is None or high is None:
-        why = f"{method} has no fixed clip range"
-    elif made.ratio_to != "behavior":
-        why = f"{method} clips the ratio to {made.ratio_to}, which staleness does not move"
-    elif level != "token":
-        order, why = ("geometric_abs",), ""
-    chosen = next((each for each in order if each in drift), None)
-    if not why and chosen is None:
-        what = (
-            "the mean |log ratio| of sequences (verl: rollout_corr/log_ppl_abs_diff)" if level != "token" else "kl_k3"
-        )
-        why = f"no mismatch of {'sequences' if level != 'token' else 'tokens'} is logged: log {what}"
-    if why or chosen is None:
-        return Line(name, law, None, tuple(Band(None, why=why) for _ in found))
-
-    def share(v: np.ndarray, p: np.ndarray) -> float:
-        return drifts.outside(v, p, float(low), float(high), level == "token")
-
-    bands = tuple(_over(each, drift[chosen], share, updates, seed, 1.0, False) for each in found)
-    return Line(name, law, None, bands)
