@@ -46,7 +46,6 @@ def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "beh
     """The loss of five tensors `[B, T]` that a trainer's call of the function makes."""
 
     def trl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        ones = mask.new_ones(len(mask), 1).long()
         trainer = SimpleNamespace(
             model=SimpleNamespace(training=True),
             beta=0.0,
@@ -56,15 +55,7 @@ def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "beh
             _metrics={"train": defaultdict(list)},
             _get_per_token_logps_and_entropies=lambda *_, **__: (log_prob, None, None),
         )
-        inputs = {
-            "prompt_ids": ones,
-            "prompt_mask": ones,
-            "completion_ids": mask.long(),
-            "completion_mask": mask.long(),
-        }
-        inputs |= {"old_per_token_logps": proximal, "sampling_per_token_logps": behavior}
-        inputs |= {"advantages": advantages[:, 0], "num_items_in_batch": mask.sum()}
-        return fn(trainer, trainer.model, inputs)
+        return fn(trainer, trainer.model, adapters.trl_inputs(proximal, behavior, advantages, mask))
 
     def areal(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         # Packed: all sequences in one row, and where each begins.
@@ -74,15 +65,11 @@ def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "beh
 
     def skyrl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         reduction = {"constant": "seq_mean_token_sum_norm"}.get(method.aggregator, method.aggregator)
-        lengths = mask.sum(-1, keepdim=True).clamp(min=1)
-        size: dict[str, Any] = {
-            "token_mean": mask.sum(),
-            "sequence_mean": len(mask) * lengths,
-            "constant": mask.numel(),
-        }
+        size: Any = {"token_mean": mask.sum(), "constant": mask.numel()}.get(method.aggregator)
+        if method.aggregator == "sequence_mean":
+            size = len(mask) * mask.sum(-1, keepdim=True).clamp(min=1)
         config = SimpleNamespace(loss_reduction=reduction)
-        scaled = advantages / size[method.aggregator]
-        return fn(log_prob, proximal, scaled, config=config, loss_mask=mask, rollout_logprobs=behavior)[0]
+        return fn(log_prob, proximal, advantages / size, config=config, loss_mask=mask, rollout_logprobs=behavior)[0]
 
     def prime_rl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         def one(log_prob: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
