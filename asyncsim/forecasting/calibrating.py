@@ -160,12 +160,16 @@ def calibrate(
         found = [advising.measure(now, (read.first + steps) * each, size, 0, k)[1] for k in range(REALIZATIONS)]
         if "longest_response" not in measured or "response_lengths" in taken:
             break
-        fields |= _trained_lengths(known["response_lengths"], measured, found)
+        # Trained responses have the lengths of the log: those that are discarded are longer.
+        law, (mean, longest) = known["response_lengths"], np.mean([x.lengths[x.warm :].mean(0) for x in found], axis=0)
+        own_mean, own_longest = measured["response_tokens"].value, measured["longest_response"].value
+        sigma = law.parameters[1] * math.log(max(own_longest / own_mean, 1.001)) / math.log(max(longest / mean, 1.001))
+        fields["response_lengths"] = f"lognormal:{law.mean() * own_mean / mean:.6g}:{min(sigma, 3.0):.4g}"
     warm = max(read.warm, min(-(-found[0].warm // each) - read.first, steps - FEWEST, steps // 2))
     measured = _measured(read, warm, known)
     moments = np.mean([one.moments for one in found], axis=0).reshape(-1, each, 2).mean(1)[read.first :]
     drift, notes = _drifts(read, moments, found)
-    if read.stale is None and drift:
+    if "staleness_mean" not in read.series and drift:
         notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
     if not drift:
         notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
@@ -203,16 +207,11 @@ class Read:
         return int(known["publish_every"]) if any(n.startswith("timing_s/") for n in self.names.values()) else 1
 
     @property
-    def stale(self) -> np.ndarray | None:
-        """Mean staleness of each step, None where no log has it."""
-        return self.series.get("staleness_mean")
-
-    @property
     def warm(self) -> int:
         """Steps until staleness reaches nine tenths of its later mean; the first step is always left out."""
         if self.first > 0:
             return 0
-        stale, half = self.stale, self.steps // 2
+        stale, half = self.series.get("staleness_mean"), self.steps // 2
         if stale is None or not np.isfinite(stale[half:]).any():
             return 1
         risen = np.flatnonzero(stale >= 0.9 * np.nanmean(stale[half:]))
@@ -222,17 +221,15 @@ class Read:
 def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None) -> Read:
     """All logs of one run; each is one of steps, tokens or samples."""
     read = Read()
+    unit, own = (None, {"columns": columns}) if stack else ("publishes", {})
     for source in logs:
         refused = None
-        if isinstance(source, (str, os.PathLike)):
-            try:
-                own = {"columns": columns} if stack else {}
-                _samples(
-                    read, replay(source, stack=stack, unknown="keep", unit=None if stack else "publishes", **own).log
-                )
+        try:
+            if isinstance(source, (str, os.PathLike)):
+                _samples(read, replay(source, stack=stack, unknown="keep", unit=unit, **own).log)
                 continue
-            except checks.InputError as error:
-                refused = error
+        except checks.InputError as error:
+            refused = error
         try:
             found = telemetry.read(source, None, telemetry.Setup(), columns, run, system=True)
         except checks.InputError as error:
@@ -308,10 +305,11 @@ def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]
         found |= {"prompts_per_batch": shape[1], "samples_per_prompt": shape[2]}
         if advising.TRAINERS[preset].publish:
             found["publish_every"] = read.log.batches_per_publish
-    names = read.series.keys()
-    if "rate" in names:
-        found["tokens_per_second"] = 1.0
-    longest, mean, fitted = read.series.get("length_max"), read.series.get("length_mean"), False
+    for name, value in found.items():
+        remedy = "leave it out: the log has it"
+        same = name == "trainer" or given.get(name, value) == value
+        checks.require(same, name, given.get(name), f"{value}, as in the log", remedy)
+    names, longest, mean = read.series.keys(), read.series.get("length_max"), read.series.get("length_mean")
     if read.lengths is None and longest is not None and mean is not None:
         shares = [each for name, each in read.series.items() if name.removeprefix("share ") in CUTS]
         share = float(np.nanmean(shares[0][read.warm :])) if shares else 0.0
@@ -320,17 +318,12 @@ def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]
             read.lengths = cut_lengths(typical, float(np.nanmax(longest)), share)
             read.notes.append("Lengths are a log-normal cut at the longest response, with the logged mean and share.")
         elif np.nanstd(longest) >= CUT * most or most < 1.1 * typical:
-            fitted = True
+            found["response_lengths"] = 1.0
             read.notes.append("Lengths are a log-normal with the logged mean and mean maximum of a step.")
-    if read.lengths is not None or fitted:
-        found["response_lengths"] = 1.0
-    if "busy" in names or {"seconds_step", "seconds_wait"} <= names or any(n.startswith("part_") for n in names):
-        found["train_seconds"] = 1.0
-    for name, value in found.items():
-        if name in ("prompts_per_batch", "samples_per_prompt", "publish_every") and name in given:
-            remedy = "leave it out: the log has it"
-            checks.require(given[name] == value, name, given[name], f"{value}, as in the log", remedy)
-    return {**found, **given}
+    trains = "busy" in names or {"seconds_step", "seconds_wait"} <= names or any(n.startswith("part_") for n in names)
+    # The numbers themselves are read when it is known how many rows warm up.
+    has = {"tokens_per_second": "rate" in names, "response_lengths": read.lengths is not None, "train_seconds": trains}
+    return found | {name: 1.0 for name, known in has.items() if known} | dict(given)
 
 
 def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Measured]:
@@ -396,16 +389,6 @@ def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Co
     return found
 
 
-def _trained_lengths(
-    law: laws.Law, measured: Mapping[str, Measured], found: Sequence[advising.Batches]
-) -> dict[str, Any]:
-    """A log-normal whose trained responses have the lengths of the log: those that are discarded are longer."""
-    mean, longest = np.mean([one.lengths[one.warm :].mean(0) for one in found], axis=0)
-    own, largest = measured["response_tokens"].value, measured["longest_response"].value
-    sigma = law.parameters[1] * math.log(max(largest / own, 1.001)) / math.log(max(longest / mean, 1.001))
-    return {"response_lengths": f"lognormal:{law.mean() * own / mean:.6g}:{min(sigma, 3.0):.4g}"}
-
-
 def sigma_of(mean: float, longest: float, number: int) -> float:
     """Standard deviation of log length at which the longest of so many responses has this mean; 0 for no spread."""
     from scipy.optimize import brentq
@@ -445,28 +428,28 @@ def _drifts(
 ) -> tuple[dict[str, drifts.Drift], list[str]]:
     """Drift by every gauge that the log has, and what is assumed."""
     drift, notes = dict[str, drifts.Drift](), list[str]()
-    first, second = moments.T
-    stale = read.stale
+    (first, second), stale = moments.T, read.series.get("staleness_mean")
     if stale is not None:
         shares = np.sum([np.pad(each.cells, (0, 4096))[:4096] for each in found], axis=0)
         s = np.arange(len(shares))
-        token = float(shares @ s / shares.sum())
-        head = float(np.mean([each.head for each in found]))
-        scope = read.scope.get("staleness_mean", "")
-        scale = token / head if scope.startswith(SCOPES) and head > 0.0 else 1.0
-        spread = float(shares @ s**2 / shares.sum()) / max(token, 1e-9) ** 2
-        first, second = scale * stale, spread * (scale * stale) ** 2
+        token, head = np.average(s, weights=shares), np.mean([each.head for each in found])
+        first = stale * (
+            token / head if read.scope.get("staleness_mean", "").startswith(SCOPES) and head > 0.0 else 1.0
+        )
+        second = np.average(s**2, weights=shares) / max(token, 1e-9) ** 2 * first**2
+
+    def add(name: str, v: np.ndarray, mean: np.ndarray, square: np.ndarray, column: str) -> None:
+        made = drifts.fitted(v, mean, square, column)
+        if made is not None:
+            drift[name] = made
+
     for name, gauge in drifts.GAUGES.items():
         if name in read.series:
-            found_ = drifts.fitted(gauge.variance(read.series[name]), first, second, read.names[name])
-            if found_ is not None:
-                drift[name] = found_
+            add(name, gauge.variance(read.series[name]), first, second, read.names[name])
     table = None if read.telemetry is None else mismatch.levels(read.telemetry)
     if table is not None and len(table.staleness) > 1:
         s = np.broadcast_to(table.staleness, table.square.shape).ravel()
-        made = drifts.fitted(table.square.ravel(), s, s**2, "log ratios by staleness")
-        if made is not None:
-            drift["levels"] = made
+        add("levels", table.square.ravel(), s, s**2, "log ratios by staleness")
     loose = [name for name, each in drift.items() if not each.identified]
     if loose:
         notes.append(

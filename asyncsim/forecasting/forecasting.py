@@ -210,8 +210,9 @@ def _ratios(
             # ESS/N is 1 / (1 + chi-square).
             row = measured.get("chi_square" if gauge == "ess" else gauge)
             own = None if row is None else Band(*(1.0 / (1.0 + max(row[end], 0.0)) for end in ("value", "high", "low")))
-        law, most, heavy = drifts.GAUGES[gauge], about.get("most", math.inf), about.get("heavy", False)
-        chosen = add(name, f"{law.claim} over {GROWTH}", own, order, about.get("lacking", ""), law.back, most, heavy)
+        most, heavy, back = about.get("most", math.inf), about.get("heavy", False), drifts.GAUGES[gauge].back
+        law = f"{drifts.GAUGES[gauge].claim} over {GROWTH}"
+        chosen = add(name, law, own, order, about.get("lacking", ""), back, most, heavy)
         if chosen not in ("", gauge):
             notes.append(f"{name} is derived from {chosen}: {drifts.GAUGES[chosen].assumes}.")
     # The factor of the variance of an importance-weighted gradient.
