@@ -232,26 +232,13 @@ class Filled:
         title, formula, source = _about("methods", self.method.name)
         known = {k: v for k, v in self.settings.items() if checks.is_number(v) and re.search(rf"\b{k}\b", self.code)}
         lines = TRAINERS[self.trainer]["policies"]
-        return _filled(
-            self.trainer,
-            name,
-            Match(self.method.name, settings_of(self.method), 0.0, 0.0).label,
-            command,
-            trainer=self.trainer,
-            title=about.get("title", title),
-            formula=formula,
-            symbols=self.symbols(formula),
-            source=about.get("source", source),
-            constants=f"{', '.join(known)} = {', '.join(repr(float(v)) for v in known.values())}" if known else "",
-            weight=textwrap.indent(self.code, " " * 8),
-            policies=[line for policy in self.reads for line in lines[policy].strip().splitlines()],
-            reads=self.reads,
-            carries=self.carries,
-            aggregator=self.method.aggregator,
-            advantage=self.method.advantage.describe()["advantage"],
-            drops=self.drops,
-            pooled=self.pooled,
-        )
+        constants = f"{', '.join(known)} = {', '.join(repr(float(v)) for v in known.values())}" if known else ""
+        label = Match(self.method.name, settings_of(self.method), 0.0, 0.0).label
+        told = {"title": about.get("title", title), "formula": formula, "source": about.get("source", source)}
+        told |= {"symbols": self.symbols(formula), "constants": constants}
+        policies = [line for policy in self.reads for line in lines[policy].strip().splitlines()]
+        weight = textwrap.indent(self.code, " " * 8)
+        return _filled(self.trainer, name, label, command, f=self, weight=weight, policies=policies, **told)
 
 
 def _named(name: str) -> str:
