@@ -37,7 +37,12 @@ from asyncsim.comparing import power as power
 from asyncsim.diagnosing import Diagnosis as Diagnosis
 from asyncsim.diagnosing import Signal as Signal
 from asyncsim.diagnosing import diagnose as diagnose
+from asyncsim.diagnosing import judge_runs as judge_runs
 from asyncsim.diagnosing import predict as predict
+from asyncsim.exporting.exports import export_link as export_link
+from asyncsim.exporting.exports import export_loss as export_loss
+from asyncsim.forecasting import calibrate as calibrate
+from asyncsim.forecasting import forecast as forecast
 from asyncsim.plotting import plot as plot
 from asyncsim.plotting import points as points
 from asyncsim.running import callbacks as callbacks

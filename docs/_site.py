@@ -42,7 +42,7 @@ CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 PYTHON = (
     "run", "compare", "power", "sweep", "boundary", "predict", "diagnose", "verify", "judge", "plot", "points", "chain",
-    "Spec",
+    "advise", "calibrate", "forecast", "judge_runs", "export_loss", "export_link", "Spec",
 )  # fmt: skip
 """Functions of the package itself, in the order of their page."""
 CHECKS = ("check_loss", "check_advantage", "check_metric", "check_admission")

@@ -63,6 +63,8 @@ EXAMPLES = {
     ),
     "passing": ("docs/admission-controllers.md", "class Gate", "self.training = 0\n    def rec", "pass\n    def rec"),
     "failing": ("docs/admission-controllers.md", "class Leaky", "pass  ", "self.running -= n  "),
+    "export": ("docs/export.md", "export_loss(method", "high=0.28", "high=0.2"),
+    "step": ("docs/export.md", "export_link(", "3.0]", "2.0]"),
     "metric": ("docs/check-your-trainer.md", "def my_ess", "1 / (weight", "weight.mean() ** 2 / (weight"),
 }
 """Where an example stands, a word in it, and a change that has to change its output; comparisons take long."""

@@ -1,4 +1,4 @@
-"""The command line: list, run, compare, sweep, results, verify, timeline, advise, log, conformance, diagnose, device.
+"""The command line: from list, run and compare to advise, calibrate, forecast, judge, export, log and diagnose.
 
 Each has --help, --json PATH and an exit status that a script can use:
 
@@ -15,6 +15,7 @@ Files are written before anything is printed about the result, so that a closed 
 """
 
 import json
+import shlex
 import shutil
 import signal
 import sys
@@ -186,12 +187,8 @@ def compare(o: Options) -> int:
     along = {fields.get(key, key): [wording.understood(v, None) for v in each] for key, each in values.items()} or None
     with streams.announced():
         answer = comparing.compare(specs, tasks=tasks, along=along, **{name: vars(o)[name] for name in passed})
-    o.files.json(answer.row())
-    o.files.draw(answer)
-    print(answer)
-    o.files.say("plot: {}", "plot")
     undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)
-    return o.files.status(3 if undecided else 0)
+    return o.files.answer(answer, 3 if undecided else 0)
 
 
 @command(
@@ -379,11 +376,59 @@ def advise(o: Options) -> int:
 
     with streams.announced():
         advice = advising.advise(o.file, o.within, o.updates, o.realizations, o.seed)
-    o.files.json(advice.row())
-    o.files.draw(advice)
-    print(advice)
-    o.files.say("plot: {}", "plot")
-    return o.files.status(0)
+    return o.files.answer(advice)
+
+
+@command(
+    app,
+    "logs preset set out columns run stack json",
+    logs=argument(list[Path], ..., "Files of one run: a row a step, token or sample."),
+    preset=Row(str, ..., "The trainer that wrote it: verl, areal, skyrl, ..."),
+    set="What no log has: slots_per_machine=8. Repeat.",
+    out=writes("Write the description to this .yaml file."),
+    columns=Row(str, None, "What columns are: seconds_step=my/step."),
+    run=Row(str, None, "The run, where a W&B chart's file has several."),
+    stack=Row(str, None, "The trainer of sample rows; see `asyncsim list logs`."),
+)
+def calibrate(o: Options) -> int:
+    """Read a run's lengths, rates and drift from its log.
+
+    With 95 % intervals, as a description that `advise` and `forecast` take. What the log does not have is asked for by
+    name, with the column to log.
+    """
+    from asyncsim.forecasting import calibrating
+
+    with streams.announced():
+        made = calibrating.calibrate(
+            o.logs, o.preset, columns=o.columns, run=o.run, stack=o.stack, **wording.settings(o.set)
+        )
+    o.files.write("out", made.save)
+    status = o.files.answer(made)
+    o.files.say("description: {}", "out")
+    return status
+
+
+@command(
+    app,
+    "file set method draws updates seed plot json",
+    file=argument(Path, ..., "What `asyncsim calibrate` wrote."),
+    set="Another setting: staleness_limit=8, or =2,4,8. Repeat.",
+    method=Row(str, None, "Whose clip range is forecast.", of="methods"),
+    draws=Row(int, 32, "Draws of the calibration's uncertainty."),
+    updates=Row(int, 100, "Optimizer updates to simulate."),
+    plot="Draw measured and forecast numbers.",
+)
+def forecast(o: Options) -> int:
+    """Forecast a calibrated run at another setting.
+
+    Staleness, seconds, idle slots, discarded prompts, ESS and clipped share: point, 95 % band and law, beside what the
+    log measured at its own setting. Several --set change the setting together.
+    """
+    from asyncsim.forecasting import forecasting
+
+    with streams.announced():
+        found = forecasting.forecast(o.file, o.method, o.draws, o.updates, o.seed, **wording.settings(o.set))
+    return o.files.answer(found)
 
 
 @command(
@@ -445,6 +490,43 @@ def conformance(o: Options) -> int:
 
 @command(
     app,
+    "method for_ set out json",
+    method=argument(str, ..., "A method or link; see `asyncsim list exports`.", "exports"),
+    for_=Row(str, ..., "verl, trl, areal, skyrl or prime_rl; torch for a link."),
+    set="A setting of it, as method.high=0.28; repeat for more.",
+    out=writes("Write the code to this path, in place of printing it."),
+)
+def export(o: Options) -> int:
+    """Write a method as the loss function of a trainer.
+
+    One function of torch in the signature of the trainer's hook. Before it is written its gradient is compared with the
+    method's, and check_loss has to name it. Links, ess_scaling and gac, are steps around an optimizer of torch.
+    """
+    from asyncsim.exporting import exports
+
+    name = o.method.replace("-", "_")
+    known = exports.NAMES.get(name, {})
+    pairs = wording.settings(o.set).items()
+    arguments = known.get("settings", {}) | {key.removeprefix("method.").removeprefix("link."): v for key, v in pairs}
+    command = ["asyncsim", "export", o.method, "--for", o.for_, *(word for pair in o.set for word in ("--set", pair))]
+    about: Any = {"name": name if name.isidentifier() else None, "command": shlex.join(command)}
+    if "link" in known or name in plugins.summaries("asyncsim.updates"):
+        checks.one_of("--for", o.for_, ("torch",), "a link acts on a step of an optimizer: write --for torch")
+        made = exports.export_link(wording.build("updates", known.get("link", name), arguments, "link."), **about)
+    else:
+        checks.one_of("--for", o.for_, exports.TRAINERS, "choose the trainer whose hook is filled")
+        method = wording.build("methods", known.get("method", o.method), arguments, "method.")
+        made = exports.export_loss(method, o.for_, **about)
+    o.files.text("out", lambda: made.text)
+    o.files.json({"name": made.name, "text": made.text, "deviation": made.deviation})
+    if o.out is None:
+        print(made.text, end="")
+    o.files.say(f"{made.name} in {{}}: gradient of the original to {made.deviation:.0e}", "out")
+    return o.files.status(0)
+
+
+@command(
+    app,
     "path tokens columns run batch staleness learning_rate curvature momentum cap floor verbose html json",
     path=argument(Path, ..., ".csv, .jsonl or .parquet, a row a step or a token."),
     columns=Row(str, None, "What columns are: kl_k3=my/kl,reward=score."),
@@ -474,6 +556,40 @@ def diagnose(o: Options) -> int:
     o.files.write("html", lambda path: diagnosing.write(found, path))
     print(found.text(min(commands.console().width, 100), o.verbose))
     return o.files.status(int(found.counts["differs"] > 0))
+
+
+@command(
+    app,
+    "arms a b metric over last at error within better run seed_spread pilot plot json",
+    arms=argument(list[str], None, "A and B: a log each, or a quoted pattern of logs."),
+    a=Row(list[str], None, "A log of another seed of A. Repeat.", "LOG"),
+    b=Row(list[str], None, "A log of another seed of B. Repeat.", "LOG"),
+    metric=Row(str, "reward", "A column, or a name such as reward or ess."),
+    over=Row(str, "steps", "steps, seconds, or a column that never falls."),
+    last=Row(float, 0.2, "Share of the common range that is read; 1: all."),
+    at=Row(float, None, "End of the stretch (default: of the shortest run)."),
+    error=Row(float, 0.05, "Probability of a wrong word."),
+    within=Row(float, None, "Differences that do not matter, for the word equal."),
+    run=Row(list[str], None, "Runs in W&B files, as 'grpo*'. Twice: of A, of B.", "PATTERN"),
+    seed_spread=Row(float, None, "Known standard deviation between seeds."),
+    pilot=Row(list[str], None, "A log of a pilot run, for that. Repeat.", "LOG"),
+    plot="Draw curves, stretch and difference to this path.",
+)
+def judge(o: Options) -> int:
+    """Say whether a setting is better, from finished runs.
+
+    B is compared with A on fresh seeds: an interval between runs, not between steps. Where few runs cannot tell, the
+    answer says what they do tell, and how many seeds would.
+    """
+    from asyncsim.diagnosing import judge_runs
+
+    a, b = [*o.arms[:1], *o.a], [*o.arms[1:], *o.b]
+    checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote the patterns, or repeat --a and --b")
+    names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot")
+    run = o.run if len(o.run) > 1 else (o.run or [None])[0]
+    found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
+    text = found.text(min(commands.console().width, 100))
+    return o.files.answer(found, 3 if found.word == "cannot tell" else 0, text)
 
 
 @command(

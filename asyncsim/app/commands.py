@@ -39,6 +39,8 @@ def names(kind: str) -> list[dict[str, str]]:
         return logs.names()
     if kind in ("adapters", "like"):
         return [{"name": name, "summary": doc.splitlines()[0]} for name, (_, doc) in _conformance(kind).items()]
+    if kind == "exports":
+        return [{"name": name, "summary": fits} for name, (fits, _) in _exports().items()]
     from asyncsim import claims
 
     if kind == "papers":
@@ -49,6 +51,21 @@ def names(kind: str) -> list[dict[str, str]]:
         rows.append({"name": name, "summary": docstring.splitlines()[0]})
     others = outside.registered("asyncsim.claims")
     return [*rows, *({"name": n, "summary": f"of another package, {value}."} for n, value in others.items())]
+
+
+def _exports() -> dict[str, tuple[str, str]]:
+    """By method or link, for which trainers it is exported, and what is in the way of the others."""
+    from asyncsim.exporting.exports import exportable
+
+    told = {}
+    for name, trainers in exportable().items():
+        fits = ", ".join(trainer for trainer, why in trainers.items() if not why)
+        why = re.search(r"\((.*)\)", next(iter(trainers.values())))
+        line = f"written for {fits}" if fits or not why else f"for no trainer ({why[1]})"
+        line += ", in place of the step of an optimizer" * ("torch" in trainers)
+        reasons = [f"* {trainer}: {f'must be {why}' if why else 'written'}" for trainer, why in trainers.items()]
+        told[name] = line, "\n".join([f"{line}.", "", *reasons])
+    return told
 
 
 def _conformance(kind: str) -> dict[str, tuple[str, str]]:
@@ -74,6 +91,7 @@ def kinds() -> list[dict[str, str]]:
         "papers": "sentences of papers, each with its status and the claims that are set against it.",
         "adapters": "styles of losses for `asyncsim conformance --adapter`, and packages whose losses are checked.",
         "like": "what a metric may be meant to be, for `asyncsim conformance --metric --like`; for losses see methods.",
+        "exports": "methods and links that `asyncsim export` writes as code, and for which trainers.",
         "logs": "trainers whose logs are read, what each writes, and what to paste where that is not enough.",
     }
     for kind in plugins.PARTS:
@@ -86,8 +104,9 @@ def described(kind: str, name: str) -> dict[str, Any]:
     """Everything about one thing of a kind: signature, arguments with their defaults (None: required), docstring."""
     if kind == "logs":
         return logs.described(name)
-    if kind in ("adapters", "like"):
-        known = {key.replace("_", "-"): (key, *each) for key, each in _conformance(kind).items()}
+    if kind in ("adapters", "like", "exports"):
+        made = {n: ("", doc) for n, (_, doc) in _exports().items()} if kind == "exports" else _conformance(kind)
+        known = {key.replace("_", "-"): (key, *each) for key, each in made.items()}
         checks.one_of(kind, name.replace("_", "-"), known, f"see `asyncsim list {kind}`")
         own, signature, doc = known[name.replace("_", "-")]
         return {"name": own, "signature": signature, "arguments": [], "doc": doc}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from asyncsim.app.streams import Files
 from asyncsim.base import notation, plugins
 
-KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like")
+KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
 """What can be listed."""
 ALSO = {"metrics": "diagnostics", "links": "updates", "presets": "systems", "baselines": "advantages"}
 """Other names of these."""

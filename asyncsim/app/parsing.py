@@ -81,7 +81,8 @@ def _parameter(name: str, row: Row) -> inspect.Parameter:
     more: dict[str, Any] = {"help": row.help}
     if row.of is not None:
         more["autocompletion"] = _named(row.of)
-    names = (f"--{name.replace('_', '-')}", *(f"-{letter}" for letter in row.short))
+    # A keyword of Python has a trailing underscore here.
+    names = (f"--{name.rstrip('_').replace('_', '-')}", *(f"-{letter}" for letter in row.short))
     make = typer.Argument if row.positional else functools.partial(typer.Option, *names)
     default = inspect.Parameter.empty if row.default is ... else row.default
     named = "NAME" if row.of is not None and not row.positional else None
@@ -141,7 +142,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         remedy = written or (f"did you mean --{near[0].replace('_', '-')}?" if near else see)
         return checks.InputError("option", error.option_name, "an option of the command", remedy)
     if kind == "MissingParameter":
-        name, what = parameter.name.replace("_", "-"), getattr(parameter, "help", None)
+        name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"
         write = f"add --{name} VALUE" if option else f"write {context.command_path} {name.upper()}"
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see

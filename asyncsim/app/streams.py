@@ -171,6 +171,14 @@ class Files:
 
         self.write("plot", write)
 
+    def answer(self, value: Any, status: int = 0, text: str = "") -> int:
+        """Write the JSON object and the picture of an answer, print it; the exit status."""
+        self.json(value.row())
+        self.draw(value)
+        print(text or value)
+        self.say("plot: {}", "plot")
+        return self.status(status)
+
     def say(self, line: str, name: str) -> None:
         """Print where an output stands, if it does."""
         if name in self.written:

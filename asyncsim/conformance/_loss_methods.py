@@ -107,7 +107,7 @@ def families() -> tuple[list[Family], dict[str, str]]:
     for name in plugins.summaries("asyncsim.methods"):
         try:
             method = bare(plugins.load("asyncsim.methods", name, "method")())
-            why = reason(method) or _unreadable(method)
+            why = reason(method) or unreadable(method)
         except (checks.InputError, TypeError) as error:
             why = str(error)
         if why:
@@ -117,7 +117,7 @@ def families() -> tuple[list[Family], dict[str, str]]:
     return members, skipped
 
 
-def _unreadable(method: Method) -> str | None:
+def unreadable(method: Method) -> str | None:
     """What the weight misses among log-probs, masks and advantages."""
     row = torch.full((2, 2), -1.0, dtype=torch.float64)
     probe = Probe("", row, row - 0.1, row - 0.2, row + 2.0, row + 2.0, 2)

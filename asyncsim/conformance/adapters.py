@@ -89,16 +89,7 @@ def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         trainer = _trainer(GRPOTrainer, config, log_prob, cap is not None)
         before = proximal if old == "proximal" else behavior
-        inputs = {
-            "prompt_ids": torch.zeros(len(mask), 1, dtype=torch.long),
-            "prompt_mask": torch.ones(len(mask), 1, dtype=torch.long),
-            "completion_ids": torch.zeros(mask.shape, dtype=torch.long),
-            "completion_mask": mask,
-            "advantages": advantages[:, 0],
-            "old_per_token_logps": before,
-            "sampling_per_token_logps": behavior,
-            "num_items_in_batch": mask.sum(),
-        }
+        inputs = trl_inputs(before, behavior, advantages, mask)
         if cap is not None:
             inputs["importance_sampling_ratio"] = _truncated(before, behavior, mask, cap)
         value: Tensor = trainer._compute_loss(trainer.model, inputs)
@@ -106,6 +97,21 @@ def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None
 
     vars(loss).update(old=old, advantages_per="sequence")  # its trainer makes one for each
     return loss
+
+
+def trl_inputs(old: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """What GRPOTrainer hands to its loss for a batch of which the tokens themselves do not matter."""
+    prompt = torch.zeros(len(mask), 1, dtype=torch.long)
+    return {
+        "prompt_ids": prompt,
+        "prompt_mask": prompt + 1,
+        "completion_ids": torch.zeros(mask.shape, dtype=torch.long),
+        "completion_mask": mask,
+        "advantages": advantages[:, 0],
+        "old_per_token_logps": old,
+        "sampling_per_token_logps": behavior,
+        "num_items_in_batch": mask.sum(),
+    }
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:

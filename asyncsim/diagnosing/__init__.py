@@ -3,6 +3,7 @@
 from asyncsim.diagnosing.alarms import Signal
 from asyncsim.diagnosing.diagnosis import Diagnosis, diagnose, log_law
 from asyncsim.diagnosing.findings import Finding
+from asyncsim.diagnosing.judging import judge_runs
 from asyncsim.diagnosing.predicting import predict
 
-__all__ = ["Diagnosis", "Finding", "Signal", "diagnose", "log_law", "predict"]
+__all__ = ["Diagnosis", "Finding", "Signal", "diagnose", "judge_runs", "log_law", "predict"]

@@ -50,13 +50,16 @@ def _table(lines: str) -> list[Alias]:
     return rows
 
 
-STEPS, TOKENS = map(_table, Path(__file__).with_name("names.txt").read_text(encoding="utf-8").split("\n\n"))
-"""Columns of tables with a row a step, and of tables with a row a token, or a list of tokens a row."""
+STEPS, TOKENS, SYSTEM = map(_table, Path(__file__).with_name("names.txt").read_text(encoding="utf-8").split("\n\n"))
+"""Columns of tables with a row a step, of tables with a row a token, or a list of tokens a row, and of a step's seconds
+and lengths, which `calibrate` reads and no claim of `diagnose` predicts."""
 
 
 @cache
-def steps() -> dict[str, tuple[str, str]]:
+def steps(system: bool = False) -> dict[str, tuple[str, str]]:
     """Column to (quantity, scope) of a row a step, with those that count lags or stalenesses (not verified).
+
+    `system`: seconds and lengths too.
 
     >>> steps()["train/ess_ratio"], steps()["gradient_cosine_3"]
     (('ess', 'tokens within sequences'), ('cosine_3', 'updates'))
@@ -64,7 +67,7 @@ def steps() -> dict[str, tuple[str, str]]:
     found = {f"{stem}_{k}": (f"cosine_{k}", "updates") for stem in COSINES for k in range(1, FURTHEST + 1)}
     for stem in BUCKETS:
         found |= {f"{stem}{s}": (f"k3_at_{s}", "tokens, nats") for s in range(OLDEST + 1)}
-    return _named(STEPS, found)
+    return _named([*STEPS, *SYSTEM] if system else STEPS, found)
 
 
 @cache

@@ -97,13 +97,15 @@ class Header(NamedTuple):
         return {quantity: self.shown[name] for name, (quantity, _) in self.used.items()}
 
 
-def read(source: Any, tokens: Any, setup: Setup, columns: Any = None, run: str | None = None) -> Telemetry:
-    """Telemetry of a table and, where it is given, of a second table with tokens.
+def read(
+    source: Any, tokens: Any, setup: Setup, columns: Any = None, run: str | None = None, system: bool = False
+) -> Telemetry:
+    """Telemetry of a table and, where it is given, of a second table with tokens; `system`: seconds and lengths too.
 
     Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
     """
-    mapping = _log_stacks.mapping_of(columns, _ours(), "write columns='kl_k3=THEIRS,staleness_mean=THEIRS'")
-    cells, head, rows = _columns("telemetry", source, mapping, run)
+    mapping = _log_stacks.mapping_of(columns, _ours(system), "write columns='kl_k3=THEIRS,staleness_mean=THEIRS'")
+    cells, head, rows = _columns("telemetry", source, mapping, run, system)
     names = head.names()
     if head.tokens:
         checks.require(tokens is None, "tokens", "given twice", "given once", "the first table has tokens already")
@@ -116,7 +118,7 @@ def read(source: Any, tokens: Any, setup: Setup, columns: Any = None, run: str |
     return Telemetry(found, second, setup, scope, names, head.unknown | more.unknown, head.refused | more.refused)
 
 
-def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -> Header:
+def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, system: bool) -> Header:
     """What each column is: as mapped, else by its name, of one run where W&B wrote `run - metric`.
 
     Raises `InputError` for several runs, two columns of one quantity, or nothing that is known.
@@ -131,14 +133,16 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None) -
         checks.one_of("run", run, several, "name the run of which the columns are")
     bare = {name: name.removeprefix(f"{runs[name]} - ") if name in runs else name for name in names}
     bare = {name: metric for name, metric in bare.items() if runs.get(name, run) == run or run is None}
-    given = {theirs: _ours()[ours] for ours, theirs in mapping.items()}
+    given = {theirs: _ours(system)[ours] for ours, theirs in mapping.items()}
     table = aliases.tokens()
     known = [given[name][0] if name in given else table.get(aliases.plain(bare[name]), ("", ""))[0] for name in bare]
     of_tokens = bool({"sampler", "trainer"} & set(known))
-    table = table if of_tokens else aliases.steps()
+    table = table if of_tokens else aliases.steps(system)
     head, first = Header({}, {}, {}, of_tokens, bare), dict[str, str]()
     refused = head.refused
-    rank = {each.column: place for place, each in enumerate(aliases.STEPS) if each.quantity in CHOSEN}
+    rank = {
+        each.column: place for place, each in enumerate([*aliases.STEPS, *aliases.SYSTEM]) if each.quantity in CHOSEN
+    }
     for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
         metric = bare[name]
         meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))
@@ -178,20 +182,21 @@ STAMPS = ("start_version", "end_version", "versions", "train_version")
 """Columns of a log of samples."""
 SCORES = ("sampler", "trainer")
 """Log-probs of a token."""
-CHOSEN = ("step", "reward")
+CHOSEN = ("step", "reward", "clock", "seconds_step")
 """Quantities of which a table may have several columns; the first in the table of names is taken."""
 
 
-def _ours() -> dict[str, tuple[str, str]]:
+def _ours(system: bool) -> dict[str, tuple[str, str]]:
     """What a user may say that a column is: our own names, and quantities."""
-    own = [alias for alias in [*aliases.STEPS, *aliases.TOKENS] if alias.quantity not in ("-", "share")]
+    known = [*aliases.STEPS, *aliases.TOKENS, *(aliases.SYSTEM if system else ())]
+    own = [alias for alias in known if alias.quantity not in ("-", "share")]
     return {alias.quantity: (alias.quantity, alias.scope) for alias in own} | {
         alias.column: (alias.quantity, alias.scope) for alias in own if alias.source == "asyncsim"
     }
 
 
 def _columns(
-    field_name: str, source: Any, mapping: Mapping[str, str], run: str | None
+    field_name: str, source: Any, mapping: Mapping[str, str], run: str | None, system: bool = False
 ) -> tuple[dict[str, Any], Header, int]:
     """Columns by quantity as lists of cells, None where one is empty, what the header says, and the number of rows."""
     if isinstance(source, Mapping):
@@ -203,16 +208,16 @@ def _columns(
             remedy = "give all columns the same rows"
             checks.require(len(column) == rows, f"column {name}, row {len(column) + 1}", None, bound, remedy)
         checks.require(rows > 0, field_name, source, "at least one row", "log a row for every step")
-        head = _header(given, mapping, run)
+        head = _header(given, mapping, run, system)
     else:
         checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", REMEDY)
         path = Path(source)
         places = _log_places.found(path, "")
-        wanted = aliases.steps().keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
+        wanted = aliases.steps(system).keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
         table = _log_files.read(places, wanted, files.Budget(path))
         if set(table.names) >= BOARD and not {"Value"} & set(mapping.values()):
-            return _columns(field_name, _board(places), mapping, run)
-        head = _header([name for name in table.names if name != _log_files.NUMBERED], mapping, run)
+            return _columns(field_name, _board(places), mapping, run, system)
+        head = _header([name for name in table.names if name != _log_files.NUMBERED], mapping, run, system)
         if not head.used.keys() <= table.cells.keys():
             # An export, whose names are known when its header is read.
             table = _log_files.read(places, head.used, files.Budget(path))
@@ -233,7 +238,7 @@ BOARD = {"Wall time", "Step", "Value"}
 
 def _board(places: list[_log_places.Place]) -> dict[str, Any]:
     """Columns of files with one scalar each, joined by step; a file's name ends in its tag, with `_` for `/`."""
-    tags = {name.replace("/", "_"): name for name in aliases.steps()}
+    tags = {name.replace("/", "_"): name for name in aliases.steps(system=True)}
     values: dict[str, dict[float, Any]] = {}
     for place in places:
         stem = place.path.name.partition(".csv")[0]
@@ -307,6 +312,12 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     # What is a share by its name alone may hold anything.
     free = {quantity: np.full(rows, quantity.startswith("share named ")) for quantity in cells}
     found = {quantity: _numbers(names[quantity], column, None, free[quantity]) for quantity, column in cells.items()}
+    if "clock" in found:
+        clock, falls = found["clock"], np.zeros(rows, dtype=bool)
+        known = np.flatnonzero(np.isfinite(clock))
+        falls[known[1:]] = np.diff(clock[known]) < 0
+        remedy = "cut the log where the run was resumed"
+        _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", remedy)
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
     if "step" not in found:

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
     from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Prediction, Sweep
+    from asyncsim.base.forecasts import Forecast
+    from asyncsim.base.judgment import Judgment
     from asyncsim.plotting._metrics import points
 
     Run = trace.Trace | records.Schedule | records.Timeline
-    Drawn = Run | records.Verdict | Answer | Sweep | Boundary | Prediction | Advice
+    Drawn = Run | records.Verdict | Answer | Sweep | Boundary | Prediction
+    Judged = Advice | Judgment | Forecast
 
 __all__ = ["plot", "points"]
 
@@ -31,11 +34,11 @@ def __getattr__(name: str) -> Any:
 
 @calls.named
 def plot(
-    value: Drawn | Sequence[trace.Trace] | Mapping[str, trace.Trace],
+    value: Drawn | Judged | Sequence[trace.Trace] | Mapping[str, trace.Trace],
     path: str | os.PathLike[str] | None = None,
     over: str = "updates",
 ) -> Figure:
-    """Draw a trace, several, a schedule, timeline, verdict, comparison, sweep, boundary, prediction or advice.
+    """Draw traces, a schedule, timeline, verdict, comparison, sweep, boundary, prediction, advice, judgment or forecast.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are
@@ -55,7 +58,9 @@ def plot(
     # matplotlib takes a third of a second to import, which `import asyncsim` must not.
     from asyncsim.base.advice import Advice
     from asyncsim.base.answers import Answer, Boundary, Prediction, Sweep
-    from asyncsim.plotting import _advice, _answers, _metrics, _style, _timeline, _verdict
+    from asyncsim.base.forecasts import Forecast
+    from asyncsim.base.judgment import Judgment
+    from asyncsim.plotting import _advice, _answers, _forecast, _judgment, _metrics, _style, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -69,6 +74,8 @@ def plot(
         Boundary: _answers.draw_boundary,
         Prediction: _answers.draw_prediction,
         Advice: _advice.draw_advice,
+        Judgment: _judgment.draw_judgment,
+        Forecast: _forecast.draw_forecast,
     }
     checks.one_of("over", over, ("updates", "seconds"), "say what traces are drawn against")
     given: Any = value if isinstance(value, (list, tuple, Mapping)) else [value]

@@ -64,6 +64,8 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "partial_rollouts": (None, "whether responses go on under new weights, today's first"),
     "prompts_at_once": (None, "prompts in generation at once (as many as there are slots unless given)"),
     "model": ({}, "other settings of the event model, such as {reward: exponential:2}"),
+    "measured": ({}, "what `asyncsim calibrate` read from a log, for `asyncsim forecast`"),
+    "drift": ({}, "how log ratios grow with staleness, for `asyncsim forecast`"),
 }
 """What a description may say: what holds unless it does (`...`: required), and in words."""
 
@@ -94,14 +96,14 @@ def advise(
     if isinstance(system, (str, os.PathLike)):
         folder, system = Path(system).parent, files.read_mapping(system, "system")
     checks.require(isinstance(system, Mapping), "system", system, "a mapping or a file", "see docs/which-limit.md")
-    given = _read(system, folder)
+    given = read(system, folder)
     trainer = TRAINERS[given["trainer"]]
     varied = itertools.product(given["machines"], given["partial_rollouts"])
     today = (given["machines"][0], given["partial_rollouts"][0])
     # Machines and partial rollouts are varied one at a time.
     curves = sorted((each for each in varied if each[0] == today[0] or each[1] == today[1]), key=lambda c: c != today)
     plan = [(limit, *curve) for curve in curves for limit in given["staleness_limit"]]
-    systems, differs = zip(*(_system(trainer, given, *each) for each in plan), strict=True)
+    systems, differs = zip(*(system_of(given, *each) for each in plan), strict=True)
     size = given["samples_per_prompt"]
     for made in systems:
         passes = feeds.updates_of(made)
@@ -109,7 +111,7 @@ def advise(
 
     def measured(work: tuple[Any, int]) -> dict[str, float]:
         made, realization = work
-        return _measure(made, updates // feeds.updates_of(made), size, seed, realization)
+        return measure(made, updates // feeds.updates_of(made), size, seed, realization)[0]
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(measured, itertools.product(systems, range(realizations))))
@@ -124,12 +126,36 @@ def advise(
     return Advice(given["trainer"], trainer.limit, about, share, tuple(settings), realizations, updates)
 
 
-def _measure(system: Any, batches: int, size: int, seed: int, realization: int) -> dict[str, float]:
-    """Numbers of one realization, as `Setting` has them."""
-    s = system.summary(batches, size, seed, realization)
+class Batches(NamedTuple):
+    """Batches of one realization, staleness in versions.
+
+    `cells`: work at staleness 0, 1, ... behind the warm-up; `moments` `[B, 2]`, mean and mean square of the tokens of
+    every batch from the start; `lengths` `[B, 2]`, its mean and largest length; `head`, mean over trained groups;
+    `warm`, batches of the warm-up.
+    """
+
+    cells: np.ndarray
+    moments: np.ndarray
+    lengths: np.ndarray
+    head: float
+    warm: int
+
+
+def measure(system: Any, batches: int, size: int, seed: int, realization: int) -> tuple[dict[str, float], Batches]:
+    """Numbers of one realization, as `Setting` has them, and its batches."""
+    from asyncsim.systems import _record, _summary
+
+    warm = _summary.warm_up(system, batches, size)
+    state = system.simulate(batches, size, realization, seed, warm=warm)
+    version, _, work, _ = _record.trained(state, TOKENS)
+    every = state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version
+    weight, stale = np.broadcast_to(work[..., None], every.shape), every[warm:]
+    cells = np.bincount(stale.ravel().astype(np.int64), weight[warm:].ravel())
+    total, s = np.cumsum(cells), _summary.summary(system, state)
+    moments = np.stack([np.average(every.astype(float) ** k, (1, 2, 3), weight) for k in (1, 2)], axis=-1)
     trainer, slots = (max(0.0, round(1.0 - s[f"{side}_utilization"], 12)) for side in ("trainer", "generator"))
     sync = system.sync_time * (system.trainer_waits and system.generator_pauses)
-    return {
+    numbers = {
         "seconds": (seconds := s["seconds_per_update"]),
         "tokens": s["throughput"] * size * s["mean_length_trained"],
         "trainer_idle": trainer,
@@ -138,10 +164,13 @@ def _measure(system: Any, batches: int, size: int, seed: int, realization: int) 
         "generator_idle_seconds": slots * seconds,
         "sync_seconds": sync / (system.batches_per_publish * feeds.updates_of(system)),
         "staleness": s["token_staleness"],
+        "p99": float(np.searchsorted(total, 0.99 * total[-1] * (1.0 - 1e-12))),
         "dropped": s["dropped_fraction"],
         "kept_length": s["mean_length_trained"] / s["mean_length_generated"],
         "steady": float(s["steady"]),
     }
+    lengths = np.stack([work.mean((1, 2)), work.max((1, 2))], axis=-1)
+    return numbers, Batches(cells, moments, lengths, s["staleness"]["mean"], warm)
 
 
 def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) -> Tail:
@@ -158,7 +187,7 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
     return _summary.tail(system, batches, size, count, realizations, SAMPLES)
 
 
-def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The description, checked: every field by name; what may vary is a list."""
     for name in rows:
         checks.one_of("field of the system", name, FIELDS, "see docs/which-limit.md for what each field means")
@@ -190,7 +219,8 @@ def _read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         value = given[name]
         file = isinstance(value, str) and FILE.search(value)
         given[name] = from_file(name, str(folder / value.removeprefix("@"))) if file else as_law(name, value)
-    checks.require(isinstance(given["model"], Mapping), "model", given["model"], "a mapping", FIELDS["model"][1])
+    for name in ("model", "measured", "drift"):
+        checks.require(isinstance(given[name], Mapping), name, given[name], "a mapping", FIELDS[name][1])
     given["tokens_per_second"] = _speeds(given["tokens_per_second"])
     train, sync = given["train_seconds"].mean(), given["sync_seconds"]
     for name, value, most, unit in (
@@ -228,8 +258,9 @@ def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: i
     return tuple((written / n / each[1]).tolist())
 
 
-def _system(trainer: Trainer, given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> tuple[Any, str]:
+def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> tuple[Any, str]:
     """The trainer's preset at one setting, and how that differs from the trainer where the owner says nothing."""
+    trainer = TRAINERS[given["trainer"]]
     size, batch, slots = given["samples_per_prompt"], given["prompts_per_batch"], machines * given["slots_per_machine"]
     limit = int(limit) if float(limit).is_integer() else limit
     running = given["prompts_at_once"] or slots

@@ -17,10 +17,11 @@ FLOORS = [
     {"diagnostics"},
     {"running"},
     {"validation", "conformance", "comparing"},
-    {"live"},
+    {"live", "exporting"},
     {"claims"},
     {"sweeping"},
     {"plotting", "testing", "diagnosing"},
+    {"forecasting"},
     {"app"},
     {"", "__main__"},  # the package itself: lazy public names, and `python -m asyncsim`
 ]

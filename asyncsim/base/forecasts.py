@@ -1,0 +1,98 @@
+"""What `forecast` says: numbers of a run now and at other settings, each with its band, its law and its reach."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from asyncsim.base.answers import aligned
+from asyncsim.base.pages import page
+
+WIDE = 100
+"""Columns of a table."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A number with its 95 % band; `value` None where it cannot be told, for the reason `why`."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+
+    def covers(self, value: float) -> bool:
+        """Whether a number lies in the band."""
+        return self.low is not None and self.high is not None and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        if self.value is None or self.low is None or self.high is None:
+            return "cannot tell"
+        return f"{_digits(self.value)} [{_digits(self.low)}, {_digits(self.high)}]"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity: name, law (a claim, or the event model), measured now, and forecasts by setting."""
+
+    name: str
+    law: str
+    measured: Band | None
+    forecasts: tuple[Band, ...]
+
+    @property
+    def compared(self) -> bool:
+        """Whether today's setting has a forecast and a measurement."""
+        return self.measured is not None and self.forecasts[0].value is not None
+
+    @property
+    def missed(self) -> bool:
+        """Whether the forecast of today's setting excludes what was measured."""
+        now: Any = self.forecasts[0]
+        found: Any = self.measured
+        return self.compared and (found.high < now.low or found.low > now.high)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Lines of all quantities; `settings`: today's first, as words; `notes`, what is extrapolated or assumed."""
+
+    about: str
+    settings: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+    draws: int
+    updates: int
+
+    def line(self, name: str) -> Line:
+        """The line of a quantity."""
+        return next(each for each in self.lines if each.name == name)
+
+    @property
+    def misses(self) -> list[str]:
+        """Quantities whose measurement lies outside of the forecast of today's setting."""
+        return [each.name for each in self.lines if each.missed]
+
+    def row(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self) | {"misses": self.misses}
+
+    def __str__(self) -> str:
+        """Whether the calibration reproduces the run, then tables of at most `WIDE` columns, laws, and what is unknown.
+
+        The first table has what was measured and the forecast of today's setting.
+        """
+        columns = [["measured", *(str(each.measured or "-") for each in self.lines)]]
+        columns += [[words, *(str(each.forecasts[k]) for each in self.lines)] for k, words in enumerate(self.settings)]
+        tables = list[list[str]]()
+        while columns:
+            names = ["", *(each.name for each in self.lines)]
+            wide = [aligned(list(zip(names, *columns[:n], strict=True))) for n in range(1, len(columns) + 1)]
+            fits = max(1, sum(len(table[0]) <= WIDE for table in wide))
+            tables, columns = [*tables, wide[fits - 1]], columns[fits:]
+        whys = dict.fromkeys(f"{each.name}: {b.why}." for each in self.lines for b in each.forecasts if b.why)
+        return page("forecast", kept=set().union(*tables), f=self, tables=tables, whys=whys)

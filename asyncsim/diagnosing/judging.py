@@ -1,0 +1,380 @@
+"""`judge_runs`: is setting B better than setting A, from the logs of a few finished runs of each.
+
+Axes: `n` runs of an arm, `W` windows of equal length along the stretch that is read.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import optimize, special
+
+from asyncsim.base import calls, checks, files
+from asyncsim.base.judgment import UNKNOWN, Judgment, RunsOfArm
+from asyncsim.base.quantiles import critical
+from asyncsim.comparing import intervals
+from asyncsim.comparing.judging import BOUNDS, between_runs, inside_runs
+from asyncsim.diagnosing import aliases
+from asyncsim.diagnosing.telemetry import BOARD, Setup, Telemetry, read
+from asyncsim.schedules import _log_files, _log_places
+from asyncsim.validation.judging import missed_rate
+
+COUNTERS = ("Step", "_step")
+"""W&B's counts of logging calls, which are no steps of a trainer."""
+ALIKE = 8
+"""Values in a row that two independent runs do not share."""
+POWER, SURE = 0.9, 0.95
+"""Of plans; and the probability with which the true spread lies below the one that a plan counts with."""
+SEEDS = (3, 5, 10)
+"""Of plans where no spread is known."""
+MOST = 10_000
+"""Seeds from which on a plan is one for normal numbers."""
+SLACK, PACE, STRIDE = 0.02, 1.1, 2.0
+"""Share of the range, ratio of seconds a step, ratio of steps a row: from there on two runs are said to differ."""
+DRAWN = 60
+"""Windows of a curve in a picture, at most."""
+
+
+class Curve(NamedTuple):
+    """One run: its metric `y` at steps and at places `x` of the axis, elapsed seconds there (None: no clock)."""
+
+    name: str
+    column: str
+    scope: str
+    counted: str
+    step: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    seconds: np.ndarray | None
+
+    def windows(self, low: float, high: float, count: int) -> np.ndarray:
+        """Means over windows of equal length, `[W]`: areas below straight lines between the logged values."""
+        edges = np.linspace(low, high, count + 1)
+        at = np.union1d(self.x, edges)
+        value = np.interp(at, self.x, self.y)
+        area = np.append(0.0, np.cumsum(np.diff(at) * (value[1:] + value[:-1]) / 2.0))
+        return np.asarray(np.diff(np.interp(edges, at, area)) / (edges[1] - edges[0]))
+
+
+class Between(NamedTuple):
+    """Fields of a `Judgment`: the difference of settings, and what its interval is made of."""
+
+    difference: float
+    half: float
+    freedom: float
+    spread: float
+    basis: str
+
+
+@calls.named
+def judge_runs(
+    a: Any,
+    b: Any = None,
+    *,
+    metric: str = "reward",
+    over: str = "steps",
+    last: float = 0.2,
+    at: float | None = None,
+    better: str = "higher",
+    error: float = 0.05,
+    within: float | None = None,
+    run: Any = None,
+    seed_spread: float | None = None,
+    pilot: Any = (),
+) -> Judgment:
+    """Say whether setting B is better than setting A on fresh seeds, from logs of finished runs of each.
+
+    A run is one number: the mean of its metric over the last share of the steps, or seconds, that all runs have. The
+    interval of the difference is between runs, never between steps (`comparing.judging.between_runs`). With one run of
+    an arm the spread between seeds is unknown, and the word is "cannot tell". What is said then is whether these two
+    runs differ beyond their own noise (`comparing.judging.inside_runs`). So is the spread that would overturn that.
+
+    Arguments: `a`, `b`: the runs of an arm, each a path, a pattern of paths, or columns by name; a list of them for
+    several seeds. `metric`: a quantity of docs/diagnose.md or a column. `over`: "steps", "seconds", or a column that
+    never falls, such as tokens. `last`: share in (0, 1] of the common range; 1 is the area below the curve. `at`: where
+    the stretch ends (default: with the shortest run). `better`: "higher" or "lower". `error`: of a wrong word. `within`
+    > 0: differences that do not matter, in units of the metric, without which no arm is equal. `run`: the run, or a
+    pattern of runs, where a W&B file has several; two of them are for A and for B, which may then be the same file.
+    `seed_spread` > 0: known standard deviation between seeds of this number. `pilot`: runs of one setting, two or more,
+    that tell it. Returns a `Judgment`. Raises `InputError` for another metric or unit of steps in one of the runs, a
+    run that is given twice, a step or clock that goes back, or a constant column. Assumes independent seeds, numbers of
+    runs near normal, and with a spread that is given the same spread in both arms. Source: this package.
+
+    >>> import numpy as np, asyncsim as sim
+    >>> draw = np.random.default_rng(0).normal
+    >>> runs = [{"step": np.arange(100), "reward": draw(level, 0.05, 100)} for level in (0.50, 0.51, 0.60, 0.61)]
+    >>> sim.judge_runs(runs[:2], runs[2:]).word, sim.judge_runs(runs[0], runs[2]).word
+    ('better', 'cannot tell')
+    """
+    checks.one_of("better", better, ("higher", "lower"), "say which values are good")
+    for name, share in (("last", last), ("error", error)):
+        checks.real(name, share, "give a share", 0.0, 1.0, open_low=True)
+    checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
+    for name, value in (("within", within), ("seed_spread", seed_spread)):
+        if value is not None:
+            checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)
+    patterns = list(run) if isinstance(run, (list, tuple)) else [run, run]
+    checks.require(len(patterns) == 2, "run", run, "one pattern, or two", "give one for A and one for B")
+    checks.require(b is not None or patterns[0] != patterns[1], "b", None, "the runs of B", "give files of both arms")
+    given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
+    groups = [_curves(*each, metric, over) for each in given]
+    for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):
+        fits = len(group) >= least or (name == "pilot" and not group)
+        checks.require(fits, name, runs, f"{least} runs or more", "give more logs")
+    checks.require(not (seed_spread and groups[2]), "seed_spread", seed_spread, "left out beside pilot", "give one")
+    notes = _refuse_mixed(groups, over, at)
+    start, stop, points = _stretch(groups, over, last, at, notes)
+    count = max((w for w in BOUNDS if 2 * w <= points), default=min(BOUNDS))
+    windows = [[curve.windows(start, stop, count) for curve in group] for group in groups]
+    numbers = [np.array([each.mean() for each in group]) for group in windows]
+    found = _between(numbers, seed_spread, error)
+    word, inside = _word(found, within, better), None
+    if len(numbers[0]) == len(numbers[1]) == 1:
+        if points >= min(BOUNDS):
+            inside = float(inside_runs(windows[1][0] - windows[0][0]).half)
+        else:
+            few = f"{points} values in the stretch do not tell whether these two runs differ beyond their own noise"
+            notes.append(f"{few}: {min(BOUNDS)} may, so raise last")
+    seconds = [_seconds(group, stop) for group in groups[:2]]
+    effect = abs(found.difference) if within is None else within
+    arms = [
+        RunsOfArm(letter, tuple(c.name for c in group), own, mean, *_drawn(group))
+        for letter, group, own, mean in zip("AB", groups, numbers, seconds, strict=False)
+    ]
+    return Judgment(
+        metric=groups[0][0].column, axis=over, start=start, stop=stop, last=last, better=better, error=error,
+        within=within, arms=(arms[0], arms[1]), word=word, **found._asdict(), inside=inside, effect=effect, power=POWER,
+        overturned=abs(found.difference) / (critical(error) * _scale(numbers)),
+        plan=_plan(effect, found, error, [len(x) for x in numbers[:2]], seconds) if word == UNKNOWN else (),
+        notes=(*notes, *_cautions(numbers, seconds, word, over, error)),
+    )  # fmt: skip
+
+
+def _stretch(
+    groups: list[list[Curve]], over: str, last: float, at: float | None, notes: list[str]
+) -> tuple[float, float, int]:
+    """Ends of the stretch that is read, and the fewest values that a run logged in it."""
+    curves = list(itertools.chain(*groups))
+    first, end, longest = max(c.x[0] for c in curves), min(c.x[-1] for c in curves), max(c.x[-1] for c in curves)
+    checks.require(end > first, over, [first, end], "shared by all runs", "give runs that have a stretch in common")
+    if at is None and longest > end + SLACK * (end - first):
+        notes.append(f"the runs end between {over} {end:.6g} and {longest:.6g}; all are read up to the first of these")
+    remedy = f"end the stretch where all runs are, from {first:g} to {end:g}"
+    stop = float(end) if at is None else checks.real("at", at, remedy, first, end, open_low=True)
+    start = float(stop - last * (stop - first))
+    points = min(int(((c.x >= start) & (c.x <= stop)).sum()) for c in curves)
+    checks.require(points > 0, "last", last, "a stretch in which every run logged the metric", "raise last")
+    return start, stop, points
+
+
+def _scale(numbers: list[np.ndarray]) -> float:
+    """Standard error of a difference over the spread between seeds."""
+    return math.sqrt(1.0 / len(numbers[0]) + 1.0 / len(numbers[1]))
+
+
+def _between(numbers: list[np.ndarray], seed_spread: float | None, error: float) -> Between:
+    """The difference of the arms with its interval between seeds, NaN where their spread is not known."""
+    a, b, pilot = numbers
+    difference = float(b.mean() - a.mean())
+    if seed_spread is not None or len(pilot):
+        spread, freedom = (seed_spread, math.inf) if seed_spread else (float(pilot.std(ddof=1)), len(pilot) - 1.0)
+        source = "taken as exact" if seed_spread else f"of {len(pilot)} pilot runs"
+        basis = f"The spread between seeds, {spread:.3g}, is {source}, and assumed to be that of both arms."
+        return Between(difference, critical(error, freedom) * spread * _scale(numbers), freedom, spread, basis)
+    _, half, freedom = between_runs(a, b, error) if min(len(a), len(b)) > 1 else (difference, 0.0, math.nan)
+    if half == 0.0:
+        what = "Runs with the same number do" if min(len(a), len(b)) > 1 else "One run of an arm does"
+        return Between(difference, math.nan, math.nan, math.nan, f"{what} not tell how much seeds differ.")
+    spread = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2.0)
+    basis = f"Welch's t interval between runs, {freedom:.2g} degrees of freedom; their means are assumed near normal."
+    return Between(difference, float(half), float(freedom), spread, basis)
+
+
+def _word(found: Between, within: float | None, better: str) -> str:
+    if within is not None and abs(found.difference) + found.half < within:
+        return "equal"
+    if not abs(found.difference) > found.half:
+        return UNKNOWN
+    return "better" if (found.difference > 0.0) == (better == "higher") else "worse"
+
+
+@lru_cache(maxsize=1024)
+def findable(seeds: int, error: float) -> float:
+    """Difference over the spread between seeds that Welch's interval of so many seeds of each arm finds, power 0.9.
+
+    The root of P(T <= t_f(1 - error/2)) = 0.1, T noncentral t of shift difference/(spread sqrt(2/n)). Welch's freedom
+    is random; f = 2n(n - 1)/(n + 1) is its mean where both arms spread alike, to first order in 1/n. From 3 seeds on
+    the power is 0.90 by simulation; 2n - 2 would give 0.82 at 3.
+
+    >>> round(findable(17, 0.05), 2)
+    1.15
+    """
+    freedom = 2.0 * seeds * (seeds - 1.0) / (seeds + 1.0)
+    bound = critical(error, freedom)
+    missed = lambda shift: missed_rate(shift, 1.0, 0.0, bound, freedom) - (1.0 - POWER)  # noqa: E731
+    return float(optimize.brentq(missed, 0.0, 4.0 * bound + 8.0, xtol=1e-6)) * math.sqrt(2.0 / seeds)
+
+
+def _plan(
+    effect: float, found: Between, error: float, counts: list[int], seconds: list[float]
+) -> tuple[tuple[int, float, float], ...]:
+    """Seeds of each arm, the spread with which they suffice, and hours of the runs that are still to be made."""
+    if effect == 0.0:
+        return ()
+    rows = [(n, effect / findable(n, error)) for n in SEEDS]
+    if not math.isnan(found.spread):
+        wide = 1.0 if math.isinf(found.freedom) else found.freedom / float(special.chdtri(found.freedom, SURE))
+        rows = []
+        for spread in dict.fromkeys((found.spread, found.spread * math.sqrt(wide))):
+            # Normal numbers of a known spread would do with fewer; of very many seeds the two agree.
+            ratio = effect / spread
+            least = max(3, int(2.0 * ((critical(error) + critical(2.0 - 2.0 * POWER)) / ratio) ** 2))
+            enough = (n for n in itertools.count(least) if n > MOST or findable(n, error) <= ratio)
+            rows.append((next(enough), spread))
+    hours = [sum(max(0, n - k) * s for k, s in zip(counts, seconds, strict=True)) / 3600.0 for n, _ in rows]
+    return tuple((n, spread, each) for (n, spread), each in zip(rows, hours, strict=True))
+
+
+def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: str, error: float) -> list[str]:
+    """What a reader has to know of these runs."""
+    notes, few = [], min(map(len, numbers[:2]))
+    if over == "steps" and max(seconds) > PACE * min(seconds):
+        slower = seconds[1] / seconds[0]
+        notes.append(f"B takes {slower:.2f} times the seconds of A to the same step; over seconds this counts")
+    for letter, own in zip("AB", numbers, strict=False):
+        if intervals.heavy(own):
+            notes.append(f"one run of {letter} makes most of its spread; few runs do not tell such a mean: look at it")
+    if few > 1 and word != UNKNOWN:
+        chance = 1.0 - error ** (1.0 / few)
+        notes.append(f"{few} runs cannot exclude an event, such as a collapse, in up to {chance:.0%} of fresh runs")
+    return notes
+
+
+def _seconds(group: list[Curve], stop: float) -> float:
+    """Mean seconds of a run until it was read; NaN where a run has no clock."""
+    return float(np.mean([math.nan if c.seconds is None else np.interp(stop, c.x, c.seconds) for c in group]))
+
+
+def _drawn(group: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
+    """Curves of a picture `[n, K]`, as far as all runs of the arm go, and the middles `[K]` of their windows."""
+    first, end = max(c.x[0] for c in group), min(c.x[-1] for c in group)
+    edges = np.linspace(first, end, min([DRAWN, *(len(c.x) for c in group)]) + 1)
+    return np.array([c.windows(first, end, len(edges) - 1) for c in group]), (edges[1:] + edges[:-1]) / 2.0
+
+
+def _curves(field: str, given: Any, pattern: str | None, metric: str, over: str) -> list[Curve]:
+    """The runs of an arm: each file of a pattern, and each run of a W&B file that fits."""
+    found = list[Curve]()
+    for source in list(given) if isinstance(given, (list, tuple)) else [given]:
+        known = isinstance(source, (str, Path, Mapping))
+        checks.require(known, field, source, "columns or a path", "give the log of a run")
+        magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
+        paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
+        checks.require(bool(paths), field, str(source), "a pattern that some file fits", "correct the pattern")
+        for path in paths:
+            names = _names(path)
+            runs = list(dict.fromkeys(name.rpartition(" - ")[0] for name in names if " - " in name))
+            fits = [each for each in runs if pattern in (None, each) or fnmatch.fnmatch(each, str(pattern))]
+            if pattern is not None or len(runs) > 1:
+                one = bool(fits) and pattern is not None
+                remedy = "name the runs of A and of B (--run twice), also by patterns such as 'grpo*'"
+                checks.require(one, "run", pattern, f"of {', '.join(runs) or 'a W&B chart'}", remedy)
+            label = f"{field}[{len(found)}]" if isinstance(path, Mapping) else Path(path).name
+            labels = {each: f"{label}: {each}" if len(runs) > 1 else label for each in fits or [""]}
+            found += [_curve(text, path, names, each, metric, over) for each, text in labels.items()]
+    return found
+
+
+def _names(source: Any) -> list[str]:
+    if isinstance(source, Mapping):
+        return [str(name) for name in source]
+    names = _log_files.read(_log_places.found(Path(source), ""), (), files.Budget(Path(source))).names
+    return [name for name in names if name != _log_files.NUMBERED]
+
+
+def _curve(label: str, source: Any, names: Sequence[str], run: str, metric: str, over: str) -> Curve:
+    """One run, its metric at steps, and where these are on the axis."""
+    own = [name.removeprefix(f"{run} - ") for name in names if name.startswith(f"{run} - ") or " - " not in name]
+    known = any(aliases.steps().get(aliases.plain(name), ("",))[0] == metric for name in own) or set(own) >= BOARD
+
+    def log(ours: str, name: str) -> Telemetry:
+        """The log, where a column is what we call so."""
+        full = {ours: f"{run} - {name}" if f"{run} - {name}" in names else name} if name else None
+        try:
+            return read(source, None, Setup(), full, run or None, system=True)
+        except checks.InputError as error:
+            raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, error.remedy) from None
+
+    def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
+        """Steps at which it has a number, and these."""
+        values = found.quantities.get(quantity, np.empty(0))
+        kept = np.isfinite(values)
+        bound, remedy = "numbers of two steps or more", "log it in each step, in a row a step"
+        name = f"column {found.names.get(quantity, quantity)} of {label}"
+        checks.require(bool(kept.sum() > 1), name, int(kept.sum()), bound, remedy)
+        return found.quantities["step"][kept], values[kept]
+
+    def along(found: Telemetry, quantity: str) -> np.ndarray:
+        """What counts along the run, at the steps of the metric; seconds of steps are added up."""
+        at, values = series(found, quantity)
+        values = np.cumsum(values) if quantity == "seconds_step" else values
+        return np.asarray(np.interp(step, at, values - values[0] * (found.names[quantity] == "_timestamp")))
+
+    if not known:
+        checks.one_of(f"metric of {label}", metric, own, "give a column, or a quantity of docs/diagnose.md")
+    found, quantity = log("reward", "" if known else metric), metric if known else "reward"
+    step, y = series(found, quantity)
+    where, remedy = f"column {found.names[quantity]} of {label}", "give a metric that moves"
+    checks.require(float(np.ptp(y)) > 0.0, where, float(y[0]), "not the same in every row", remedy)
+    timed = next((name for name in ("clock", "seconds_step") if name in found.quantities), None)
+    seconds = along(found, timed) if timed else None
+    x: Any = step if over == "steps" else seconds
+    if over not in ("steps", "seconds"):
+        checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
+        x = along(log("clock", over), "clock")
+    clocks = ", ".join(each.column for each in aliases.SYSTEM if each.quantity in ("clock", "seconds_step"))
+    remedy = "export a clock too, or use over='steps'"
+    checks.require(x is not None, f"over of {label}", over, f"an axis of this run (clocks are {clocks})", remedy)
+    # Of two rows of one second the first stands.
+    x, first = np.unique(x, return_index=True)
+    checks.require(len(x) > 1, f"{over} of {label}", float(x[0]), "more than one value", "name another axis")
+    scope, counted = found.scope[quantity] if known else "", found.names.get("step", "row")
+    seconds = None if seconds is None else seconds[first]
+    return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds)
+
+
+def _refuse_mixed(groups: list[list[Curve]], over: str, at: float | None) -> list[str]:
+    """Refuse runs that are no independent runs of one metric on one axis; notes on what may be another thing."""
+    arms, notes = [*groups[0], *groups[1]], dict[str, None]()
+    base = arms[0]
+    for one, two in itertools.combinations(arms, 2):
+        _, i, j = np.intersect1d(one.step, two.step, return_indices=True)
+        same, names = one.y[i] == two.y[j], f"{one.name} and {two.name}"
+        copied = len(same) >= ALIKE and bool(same.all())
+        checks.require(not copied, "runs", names, "two runs, not one: all numbers are the same", "give each run once")
+        if len(same) > ALIKE and same[:ALIKE].all():
+            shared = int(np.argmin(same))
+            notes[f"{names} share their first {shared} values, so their seeds do not vary what came before"] = None
+    for each in (*arms[1:], *groups[2]):
+        bound = f"{base.column} ({base.scope}), as in {base.name}"
+        own = f"{each.column} ({each.scope})"
+        checks.require(each.scope == base.scope, f"metric of {each.name}", own, bound, "name one column as metric")
+        if each.column != base.column:
+            notes[f"the metric is {base.column} in {base.name} and {each.column} in {each.name}"] = None
+        strides = [float(np.median(np.diff(c.step))) for c in (base, each)]
+        rows = sorted((len(base.x), len(each.x)))
+        scaled = max(strides) >= STRIDE * min(strides) and rows[1] < 1.5 * rows[0]
+        mixed = scaled or (each.counted in COUNTERS) != (base.counted in COUNTERS)
+        remedy = "export the same step column of both, or give at if the unit is the same"
+        bound = f"as in {base.name}: {base.counted}, {strides[0]:g} between rows"
+        own = f"{each.counted}, {strides[1]:g} between rows"
+        checks.require(over != "steps" or at is not None or not mixed, f"steps of {each.name}", own, bound, remedy)
+    return list(notes)

@@ -1,0 +1,459 @@
+"""A run's own numbers from what its trainer logged: the description that `advise` takes, with intervals and drift."""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import calls, checks, files, laws
+from asyncsim.base.pages import page
+from asyncsim.base.quantiles import critical
+from asyncsim.base.uncertainty import batch_means
+from asyncsim.diagnosing import mismatch, telemetry
+from asyncsim.forecasting import drifts
+from asyncsim.schedules.replay import replay
+from asyncsim.sweeping import advising
+
+FEWEST = 16
+"""Steps behind the warm-up from which on means have an interval."""
+REALIZATIONS, ROUNDS = 4, 5
+"""Realizations of the event model whose staleness stands in for what a log lacks; rounds that fit lengths to it."""
+TABLE = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
+LOGGED = TABLE["lacking"]
+"""Fields that a description needs, and what to log for them."""
+CUT = 0.05
+"""Spread of the longest response of a step, relative, below which a limit cuts lengths: a log-normal's is wider."""
+CUTS = ("response_length/clip_ratio", "completions/clipped_ratio", "response_clip_ratio")
+"""Columns of the share of responses that the limit cuts."""
+RARE = 1e-3
+"""Share of cut responses from which on it matters."""
+QUANTILES = 1000
+"""Numbers of a lengths file that stand for a distribution."""
+SCOPES = ("groups", "samples", "rollouts")
+"""Staleness that is logged as a mean over these is that of the first token."""
+
+
+class Measured(NamedTuple):
+    """A mean of the run with its 95 % interval; `column`, where it is from; `steps`, of how many."""
+
+    value: float
+    low: float
+    high: float
+    column: str
+    steps: int
+    freedom: float
+    scope: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """Plain values for a description."""
+        numbers = {name: float(f"{getattr(self, name):.6g}") for name in ("value", "low", "high")}
+        about = {"from": self.column, "steps": self.steps, "freedom": self.freedom}
+        return {**numbers, **about, **({"scope": self.scope} if self.scope else {})}
+
+
+def mean_of(values: np.ndarray, column: str, scope: str = "") -> Measured | None:
+    """Mean of a correlated series with its interval: the wider one of two numbers of stretches. None for too few."""
+    values = values[np.isfinite(values)]
+    if len(values) < FEWEST:
+        return None
+    most = max(6, min(24, len(values) // 6))
+    found = [batch_means(values, n) for n in (most, max(4, most // 2))]
+    widest = max(found, key=lambda each: each.error * critical(0.05, each.freedom))
+    value, half = float(values.mean()), widest.error * critical(0.05, widest.freedom)
+    return Measured(value, value - half, value + half, column, len(values), widest.freedom, scope)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A run as a description: `fields` as `advise` takes them, `measured` and `drift` by quantity.
+
+    `lengths`, tokens of responses, where the log has them one by one; `notes`, what is assumed or not known.
+    """
+
+    fields: dict[str, Any]
+    measured: dict[str, Measured]
+    drift: dict[str, drifts.Drift]
+    lengths: np.ndarray | None
+    notes: tuple[str, ...]
+    steps: int
+    warm: int
+    given: tuple[str, ...] = field(default=())
+
+    def row(self) -> dict[str, Any]:
+        """The whole description as plain values; lengths stand in a file beside it."""
+        measured = {name: each.row() for name, each in self.measured.items()}
+        return {**self.fields, "measured": measured, "drift": {name: each.row() for name, each in self.drift.items()}}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the description as YAML, and lengths beside it as `NAME.lengths.txt`."""
+        import yaml
+
+        path, row = files.named("path", path), self.row()
+        if self.lengths is not None:
+            beside = path.with_name(f"{path.stem}.lengths.txt")
+            text = "".join(f"{n:g}\n" for n in self.lengths)
+            files.write_atomically(beside, lambda file: file.write(text.encode()))
+            row["response_lengths"] = beside.name
+        text = yaml.safe_dump(row, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+        files.write_atomically(path, lambda file: file.write(text.encode()))
+
+    def __str__(self) -> str:
+        """What was read, from which column, with intervals; what was given; what is not known."""
+        means = [f"  {n:16} {x.value:.4g} [{x.low:.4g}, {x.high:.4g}]  {x.column}" for n, x in self.measured.items()]
+        found = [f"  {name:16} {', '.join(each.words())}" for name, each in self.drift.items()]
+        return page("calibration", kept={*means, *found}, c=self, means=means, drifts=found)
+
+
+@calls.named
+def calibrate(
+    logs: Any,
+    preset: str,
+    out: str | os.PathLike[str] | None = None,
+    columns: Any = None,
+    run: str | None = None,
+    stack: str | None = None,
+    **given: Any,
+) -> Calibration:
+    """A run's lengths, rates, seconds and drift from its log, as a description for `advise` and `forecast`.
+
+    Means are over the steps behind the warm-up, with 95 percent intervals between stretches of steps. Drift is
+    v(s) = floor + a s + b s^2 in nats^2 per token, fitted to all steps: a run begins at staleness 0.
+
+    Arguments: `logs`, columns by name, a path or several of one run; a file has a row a step, a token or a sample.
+    `preset`, the trainer as in docs/which-limit.md. `out`: where to write the description. `columns` and `run` as in
+    `diagnose`; `stack` as in `schedules.replay`. What a log does not have is `given` by the names of that page, such as
+    slots_per_machine=8. Returns a `Calibration`. Raises `InputError` that names what is missing, and what to log.
+    Assumes a run that is steady behind its warm-up. Source: this package; each law names its claim.
+    """
+    checks.one_of("preset", preset, advising.TRAINERS, "name the trainer that wrote the log")
+    for name in given:
+        checks.one_of("field of the system", name, advising.FIELDS, "see docs/which-limit.md for what each field means")
+    several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
+    checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
+    read = _read(several, columns, run, stack)
+    fields = _fields(preset, read, given)
+    lacking = [name for name in LOGGED if fields.get(name) is None]
+    remedy = "; ".join(f"{name}: {LOGGED[name]}, or --set {name}=VALUE" for name in lacking)
+    checks.require(not lacking, "log", ", ".join(lacking), "known", remedy)
+    fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
+    limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"
+    checks.require(not isinstance(limit, (list, tuple)), "staleness_limit", limit, "one number", remedy)
+    lengths = None if "response_lengths" in given else read.lengths
+    steps, own = read.steps, ({} if lengths is None else {"response_lengths": laws.empirical(lengths)})
+    bound = f"{read.warm + FEWEST} or more: {read.warm} warm up, and an interval needs {FEWEST}"
+    checks.require(steps - read.warm >= FEWEST, "steps of the log", steps, bound, "give a longer part of the run")
+    known = advising.read(fields | own, Path())
+    measured = _measured(read, read.warm, known)
+    taken = {*given, *own}
+    fields |= _rates(measured, known, taken)
+    each, size = read.batches_of(known), known["samples_per_prompt"]
+    for _ in range(ROUNDS):
+        known = advising.read(fields | own, Path())
+        now, _ = advising.system_of(known, limit, known["machines"][0], known["partial_rollouts"][0])
+        found = [advising.measure(now, (read.first + steps) * each, size, 0, k)[1] for k in range(REALIZATIONS)]
+        if "longest_response" not in measured or "response_lengths" in taken:
+            break
+        # Trained responses have the lengths of the log: those that are discarded are longer.
+        law, (mean, longest) = known["response_lengths"], np.mean([x.lengths[x.warm :].mean(0) for x in found], axis=0)
+        own_mean, own_longest = measured["response_tokens"].value, measured["longest_response"].value
+        sigma = law.parameters[1] * math.log(max(own_longest / own_mean, 1.001)) / math.log(max(longest / mean, 1.001))
+        fields["response_lengths"] = f"lognormal:{law.mean() * own_mean / mean:.6g}:{min(sigma, 3.0):.4g}"
+    warm = max(read.warm, min(-(-found[0].warm // each) - read.first, steps - FEWEST, steps // 2))
+    measured = _measured(read, warm, known)
+    moments = np.mean([one.moments for one in found], axis=0).reshape(-1, each, 2).mean(1)[read.first :]
+    drift, notes = _drifts(read, moments, found)
+    if "staleness_mean" not in read.series and drift:
+        notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
+    if not drift:
+        notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
+    fields |= _rates(measured, known, {*taken, "response_lengths"})
+    told = tuple(name for name in given if name in fields)
+    made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, told)
+    if out is not None:
+        made.save(out)
+    return made
+
+
+@dataclass
+class Read:
+    """What logs have: series by quantity `[U]` with their columns, sample rows, and tokens.
+
+    `first`: steps of the run before the first row.
+    """
+
+    series: dict[str, np.ndarray] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    scope: dict[str, str] = field(default_factory=dict)
+    telemetry: telemetry.Telemetry | None = None
+    log: Any = None
+    lengths: np.ndarray | None = None
+    first: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the longest series."""
+        return max((len(each) for each in self.series.values()), default=0)
+
+    def batches_of(self, known: Mapping[str, Any]) -> int:
+        """Batches of a row: verl adds up the seconds of the steps between two syncs, and logs a row for each sync."""
+        return int(known["publish_every"]) if any(n.startswith("timing_s/") for n in self.names.values()) else 1
+
+    @property
+    def warm(self) -> int:
+        """Steps until staleness reaches nine tenths of its later mean; the first step is always left out."""
+        if self.first > 0:
+            return 0
+        stale, half = self.series.get("staleness_mean"), self.steps // 2
+        if stale is None or not np.isfinite(stale[half:]).any():
+            return 1
+        risen = np.flatnonzero(stale >= 0.9 * np.nanmean(stale[half:]))
+        return max(1, min(int(risen[0]) if len(risen) else half, half))
+
+
+def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None) -> Read:
+    """All logs of one run; each is one of steps, tokens or samples."""
+    read = Read()
+    unit, own = (None, {"columns": columns}) if stack else ("publishes", {})
+    for source in logs:
+        refused = None
+        try:
+            if isinstance(source, (str, os.PathLike)):
+                _samples(read, replay(source, stack=stack, unknown="keep", unit=unit, **own).log)
+                continue
+        except checks.InputError as error:
+            refused = error
+        try:
+            found = telemetry.read(source, None, telemetry.Setup(), columns, run, system=True)
+        except checks.InputError as error:
+            # A row a sample, which `replay` has refused for a reason of its own.
+            raise refused if refused is not None and (stack or "asyncsim log" in error.remedy) else error from None
+        if found.tokens is not None:
+            read.telemetry = found
+            continue
+        step = found.quantities["step"]
+        read.first = max(0, int(step[0]) - 1) if found.names.get("step") not in ("Step", "_step") else 0
+        read.series |= {name: each for name, each in found.quantities.items() if name != "step"}
+        read.names |= found.names
+        read.scope |= found.scope
+        read.telemetry = read.telemetry or found
+    clock = read.series.pop("clock", None)
+    if clock is not None and "seconds_step" not in read.series and "sync_after" not in read.series:
+        read.series["seconds_step"] = np.append(np.nan, np.diff(clock))
+        read.names["seconds_step"] = f"differences of {read.names['clock']}"
+    checks.require(bool(read.series), "logs", "tokens alone", "with a row a step or a sample", "add the log of steps")
+    return read
+
+
+def _samples(read: Read, log: Any) -> None:
+    """Series of a log with a row a sample: staleness, tokens and seconds of every batch, and lengths of all samples."""
+    import pandas as pd
+
+    read.log, column = log, log.samples
+    used, length = column["trained"], log.steps.length.astype(float)
+    names = [name for name in ("t_start", "t_end", "t_ready", "t_train") if name in column]
+    rows = pd.DataFrame({n: column[n][used] for n in ("batch", "token_mean", "head", "v_start", "v_end", *names)})
+    rows["length"] = length[used]
+
+    def add(name: str, values: Any, origin: str) -> None:
+        """Means over the samples of every batch, NaN where one is not known."""
+        read.series[name] = pd.Series(values).groupby(rows["batch"]).agg(lambda x: x.to_numpy().mean()).to_numpy()
+        read.names[name] = origin
+
+    for key, scope in (("token_mean", "tokens"), ("head", "samples")):
+        if "staleness_mean" not in read.series and rows[key].notna().all():
+            add("staleness_mean", rows[key], f"versions of samples ({key})")
+            read.scope["staleness_mean"] = scope
+    if (rows["length"] > 0).all():
+        read.lengths = length[length > 0]
+        add("length_mean", rows["length"], "tokens")
+        if {"t_start", "t_end"} <= {*names}:
+            span = rows["t_end"] - rows["t_start"]
+            bound, remedy = "at or behind t_start", "write all times from one clock, in seconds"
+            checks.require(not (span < 0.0).any(), "t_end", float(span.min()), bound, remedy)
+            add("rate", span, "tokens, t_start, t_end")
+            add("syncs", rows["v_end"] - rows["v_start"], "")
+            read.notes.append("tokens_per_second is that of the log's load: give a table to let it follow the load.")
+    if "t_train" in names:
+        batches = rows.groupby("batch")
+        first = batches["t_train"].min().to_numpy()
+        seconds = np.append(np.nan, np.diff(first))
+        read.series["seconds_step"], read.names["seconds_step"] = seconds, "t_train"
+        late = next((name for name in ("t_ready", "t_end") if name in names), None)
+        if late is not None:
+            # A batch that was ready before it was trained waited for the trainer: the time between is all training.
+            bound = batches[late].max().to_numpy() < first - 1e-3 * np.nanmean(seconds)
+            if bound[1:].sum() >= FEWEST:
+                read.series["busy"] = np.where(bound, seconds, np.nan)
+                read.names["busy"] = "t_train of batches that waited for the trainer"
+    if "fate" in column and not any("no column fate" in each for each in log.unchecked):
+        read.notes.append("Discarded samples are those whose fate the log names.")
+
+
+def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the description that the log or the user knows; what the user says stands."""
+    found: dict[str, Any] = {"trainer": preset}
+    if read.log is not None:
+        shape = read.log.grid.shape
+        found |= {"prompts_per_batch": shape[1], "samples_per_prompt": shape[2]}
+        if advising.TRAINERS[preset].publish:
+            found["publish_every"] = read.log.batches_per_publish
+    for name, value in found.items():
+        remedy = "leave it out: the log has it"
+        same = name == "trainer" or given.get(name, value) == value
+        checks.require(same, name, given.get(name), f"{value}, as in the log", remedy)
+    names, longest, mean = read.series.keys(), read.series.get("length_max"), read.series.get("length_mean")
+    if read.lengths is None and longest is not None and mean is not None:
+        shares = [each for name, each in read.series.items() if name.removeprefix("share ") in CUTS]
+        share = float(np.nanmean(shares[0][read.warm :])) if shares else 0.0
+        typical, most = float(np.nanmean(mean[read.warm :])), float(np.nanmean(longest))
+        if share > RARE:
+            read.lengths = cut_lengths(typical, float(np.nanmax(longest)), share)
+            read.notes.append("Lengths are a log-normal cut at the longest response, with the logged mean and share.")
+        elif np.nanstd(longest) >= CUT * most or most < 1.1 * typical:
+            found["response_lengths"] = 1.0
+            read.notes.append("Lengths are a log-normal with the logged mean and mean maximum of a step.")
+    trains = "busy" in names or {"seconds_step", "seconds_wait"} <= names or any(n.startswith("part_") for n in names)
+    # The numbers themselves are read when it is known how many rows warm up.
+    has = {"tokens_per_second": "rate" in names, "response_lengths": read.lengths is not None, "train_seconds": trains}
+    return found | {name: 1.0 for name, known in has.items() if known} | dict(given)
+
+
+def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Measured]:
+    """Means behind the warm-up, of a training step where rows are sums over several."""
+    series, found, steps = read.series, dict[str, Measured](), read.batches_of(known)
+
+    def add(name: str, values: Any, *names: str, origin: str = "") -> None:
+        column = origin or ", ".join(read.names[each] for each in names if each in series)
+        row = None if values is None else mean_of(values[warm:], column, read.scope.get(name, ""))
+        if row is not None:
+            found[name] = row
+
+    def seconds(name: str) -> Any:
+        """None where a row, or the log, has none."""
+        return np.nan_to_num(series.get(name, 0.0))
+
+    whole, wait, after = (series.get(name) for name in ("seconds_step", "seconds_wait", "sync_after"))
+    parts = [name for name in series if name.startswith("part_")]
+    trained: Any = sum(series[name] for name in parts)
+    inside = ("seconds_step", "seconds_wait", "seconds_sync")
+    if "busy" in series:
+        add("train_seconds", series["busy"] - known["sync_seconds"], "busy")
+    elif whole is not None and wait is not None:
+        add("train_seconds", (whole - wait - seconds("seconds_sync")) / steps, *inside)
+    elif parts:
+        add("train_seconds", trained / steps, *parts)
+    add("sync_seconds", series.get("seconds_sync") if after is None else after, "seconds_sync", "sync_after")
+    names = ["seconds_step", "sync_after"]
+    if whole is None and wait is not None and parts:
+        whole, names = wait + trained + seconds("seconds_sync"), ["seconds_wait", *parts]
+    if whole is not None:
+        every = (whole + seconds("sync_after")) / steps
+        add("seconds", every, *names)
+        if "length_mean" in series:
+            size = known["prompts_per_batch"] * known["samples_per_prompt"]
+            over = ", ".join(read.names[name] for name in names if name in series)
+            add("tokens", series["length_mean"] * size / every, origin=f"{read.names['length_mean']} over {over}")
+    if "rate" in series:
+        # Generators pause while weights are synced.
+        writing = series["rate"] - known["sync_seconds"] * series["syncs"]
+        add("tokens_per_second", series["length_mean"] / np.maximum(writing, 1e-9), "rate")
+    add("response_tokens", series.get("length_mean"), "length_mean")
+    add("longest_response", series.get("length_max"), "length_max")
+    for name in ("staleness_mean", "ess", "kl_k3", "kl_k1", "chi_square",
+                 "log_ratio_abs", "chi_square_sequence", "geometric_abs", "clip_fraction"):  # fmt: skip
+        add(name, series.get(name), name)
+    return found
+
+
+def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Container[str]) -> dict[str, Any]:
+    """Fields of the description from the means; what the user says stands."""
+    found: dict[str, Any] = {}
+    for name in ("train_seconds", "sync_seconds", "tokens_per_second"):
+        if name in measured and name not in given:
+            bound, remedy = "positive", "the parts of a step exceed the step: check the columns, or give the field"
+            checks.require(measured[name].value > 0.0, name, measured[name].value, bound, remedy)
+            found[name] = float(f"{measured[name].value:.6g}")
+    if "longest_response" in measured and "response_lengths" not in given:
+        number = known["prompts_per_batch"] * known["samples_per_prompt"]
+        mean = measured["response_tokens"].value
+        sigma = sigma_of(mean, measured["longest_response"].value, number)
+        found["response_lengths"] = f"lognormal:{mean:.6g}:{sigma:.4g}"
+    return found
+
+
+def sigma_of(mean: float, longest: float, number: int) -> float:
+    """Standard deviation of log length at which the longest of so many responses has this mean; 0 for no spread."""
+    from scipy.optimize import brentq
+
+    if number < 2 or longest <= mean * (1.0 + 1e-9):
+        return 0.0
+
+    def excess(sigma: float) -> float:
+        return laws.lognormal(mean, sigma).expected_max(number) - longest
+
+    return float(brentq(excess, 1e-3, 3.0, xtol=1e-4)) if excess(1e-3) < 0.0 < excess(3.0) else 3.0
+
+
+def cut_lengths(mean: float, limit: float, share: float) -> np.ndarray:
+    """Quantiles of a log-normal cut at a limit, of which a share is cut, and which has this mean.
+
+    >>> x = cut_lengths(1900.0, 8192.0, 0.02)
+    >>> round(float(x.mean())), float(np.mean(x == 8192.0))
+    (1900, 0.02)
+    """
+    from scipy.optimize import brentq
+    from scipy.special import ndtri
+
+    checks.require(0.0 < share < 0.5 and mean < limit, "share of cut responses", share, "in (0, 0.5)",
+                   "give response_lengths")  # fmt: skip
+    normal = ndtri((np.arange(QUANTILES) + 0.5) / QUANTILES)
+
+    def lengths(sigma: float) -> np.ndarray:
+        return np.asarray(limit * np.exp(np.minimum(sigma * (normal - ndtri(1.0 - share)), 0.0)))
+
+    # The mean falls from the limit as sigma grows.
+    return lengths(float(brentq(lambda sigma: lengths(sigma).mean() - mean, 0.0, 20.0)))
+
+
+def _drifts(
+    read: Read, moments: np.ndarray, found: Sequence[advising.Batches]
+) -> tuple[dict[str, drifts.Drift], list[str]]:
+    """Drift by every gauge that the log has, and what is assumed."""
+    drift, notes = dict[str, drifts.Drift](), list[str]()
+    (first, second), stale = moments.T, read.series.get("staleness_mean")
+    if stale is not None:
+        shares = np.sum([np.pad(each.cells, (0, 4096))[:4096] for each in found], axis=0)
+        s = np.arange(len(shares))
+        token, head = np.average(s, weights=shares), np.mean([each.head for each in found])
+        first = stale * (
+            token / head if read.scope.get("staleness_mean", "").startswith(SCOPES) and head > 0.0 else 1.0
+        )
+        second = np.average(s**2, weights=shares) / max(token, 1e-9) ** 2 * first**2
+
+    def add(name: str, v: np.ndarray, mean: np.ndarray, square: np.ndarray, column: str) -> None:
+        made = drifts.fitted(v, mean, square, column)
+        if made is not None:
+            drift[name] = made
+
+    for name, gauge in drifts.GAUGES.items():
+        if name in read.series:
+            add(name, gauge.variance(read.series[name]), first, second, read.names[name])
+    table = None if read.telemetry is None else mismatch.levels(read.telemetry)
+    if table is not None and len(table.staleness) > 1:
+        s = np.broadcast_to(table.staleness, table.square.shape).ravel()
+        add("levels", table.square.ravel(), s, s**2, "log ratios by staleness")
+    loose = [name for name, each in drift.items() if not each.identified]
+    if loose:
+        notes.append(
+            f"{', '.join(loose)}: floor and growth are not told apart at a constant staleness; bands cover both. "
+            "Log the first steps of the run, whose data are fresh."
+        )
+    return drift, notes

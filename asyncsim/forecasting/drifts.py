@@ -1,0 +1,208 @@
+"""How the variance of a token's log ratio grows with staleness, v(s) = floor + a s + b s^2, from what a log has.
+
+`ratio/drift-growth` gives a s + b s^2, and `ratio/mismatch-adds` the floor of engines that compute differently. A log
+ratio of variance v is taken as normal with mean -v/2, so that ratios have mean 1. Axes: `U` steps, `S` stalenesses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from asyncsim.base.quantiles import critical
+from asyncsim.base.uncertainty import batch_means
+
+TERMS = ("floor", "per_update", "per_update_squared")
+"""Coefficients of 1, s and s^2, in nats^2 per token."""
+ALLOWED = 3.84
+"""A fit with fewer terms is kept where it is within a 95 % interval of the best: 3.84 of its errors squared."""
+LEAST = 0.05
+"""Share of the largest variance below which a step's noise does not fall."""
+SMALLEST = 1e-12
+
+
+class Gauge(NamedTuple):
+    """A quantity as a variance of log ratios, and back from the variances at every staleness with their shares."""
+
+    variance: Callable[[np.ndarray], np.ndarray]
+    back: Callable[[np.ndarray, np.ndarray], float]
+    claim: str
+    assumes: str = "log ratios are normal"
+
+
+def second_moment(v: np.ndarray, share: np.ndarray) -> float:
+    """E w^2 = E e^v of ratios w whose log has variance v, with the shares of the variances."""
+    return float(share @ np.exp(np.minimum(v, 50.0)))
+
+
+def _size(v: np.ndarray, share: np.ndarray) -> float:
+    """E |x| of normal x with variances v."""
+    return float(share @ np.sqrt(2.0 * v / math.pi))
+
+
+ESS, KL = "ess/limit", Gauge(lambda x: 2.0 * x, lambda v, p: float(p @ v) / 2.0, "estimator/kl-estimators")
+SIZE = Gauge(lambda x: x**2 * math.pi / 2.0, _size, "ratio/drift-growth")
+GAUGES = {
+    "kl_k3": KL,
+    "kl_k1": KL,
+    "chi_square": Gauge(np.log1p, lambda v, p: second_moment(v, p) - 1.0, ESS),
+    "ess": Gauge(lambda x: -np.log(np.clip(x, 1e-9, 1.0)), lambda v, p: 1.0 / second_moment(v, p), ESS),
+    "log_ratio_abs": SIZE._replace(assumes=f"{KL.assumes}, of a mean that is small beside their spread"),
+    "levels": Gauge(lambda x: x, lambda v, p: float(p @ v), "ratio/drift-growth", "stamps are right"),
+    "chi_square_sequence": Gauge(np.log1p, lambda v, p: 1.0 / second_moment(v, p), ESS),
+    "geometric_abs": SIZE._replace(
+        claim="estimator/geometric-ratio", assumes="mean log ratios of sequences are normal"
+    ),
+}
+"""What a log may have, by our names: `levels` is the variance itself at every staleness."""
+
+
+class Fit(NamedTuple):
+    """Coefficients of `TERMS` (0 where a fit has no such term), their covariance `[3, 3]`, and its freedom."""
+
+    values: np.ndarray
+    covariance: np.ndarray
+    freedom: float
+
+    def drawn(self, random: np.random.Generator) -> np.ndarray:
+        """Coefficients as the data leave them, none below 0."""
+        scale = math.sqrt(self.freedom / random.chisquare(self.freedom))
+        size, axes = np.linalg.eigh(self.covariance)
+        deviation = axes @ (np.sqrt(np.maximum(size, 0.0)) * random.normal(size=3))
+        return np.maximum(self.values + np.where(self.values > 0.0, scale * deviation, 0.0), 0.0)
+
+
+class Drift(NamedTuple):
+    """Fits that the data do not exclude, the best first; `noise`: of a mean over steps, relative, times their root.
+
+    `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from.
+    """
+
+    fits: tuple[Fit, ...]
+    noise: float
+    seen: float
+    steps: int
+    column: str
+
+    def row(self) -> dict[str, Any]:
+        """Plain values for a description."""
+        terms = {
+            name: {"value": _rounded(v), "low": _rounded(low), "high": _rounded(high)}
+            for name, v, (low, high) in zip(TERMS, self.fits[0].values, self.ranges(), strict=True)
+        }
+        fits = [
+            {"values": _rounded(fit.values), "covariance": _rounded(fit.covariance), "freedom": round(fit.freedom, 1)}
+            for fit in self.fits
+        ]
+        more = {"noise": _rounded(self.noise), "seen": _rounded(self.seen), "steps": self.steps, "from": self.column}
+        return {**terms, **more, "fits": fits}
+
+    def ranges(self) -> list[tuple[float, float]]:
+        """The 95 % interval of each coefficient over all fits that are not excluded."""
+        values = np.array([fit.values for fit in self.fits])
+        error = [np.sqrt(np.maximum(np.diag(fit.covariance), 0.0)) for fit in self.fits]
+        half = np.array([critical(0.05, fit.freedom) * each for fit, each in zip(self.fits, error, strict=True)])
+        return list(zip(np.maximum(values - half, 0.0).min(0), (values + half).max(0), strict=True))
+
+    def words(self) -> list[str]:
+        """The best fit's coefficients with their intervals."""
+        ends = zip(self.fits[0].values, self.ranges(), strict=True)
+        return [f"{value:.2g} [{low:.2g}, {high:.2g}]" for value, (low, high) in ends]
+
+    @property
+    def identified(self) -> bool:
+        """Whether some term is in every fit."""
+        return len(self.fits) == 1 or bool(np.logical_and.reduce([fit.values > 0.0 for fit in self.fits]).any())
+
+
+def of_row(row: Mapping[str, Any]) -> Drift:
+    """A drift from the values of a description."""
+    fits = [Fit(np.array(f["values"]), np.array(f["covariance"]), float(f["freedom"])) for f in row["fits"]]
+    return Drift(tuple(fits), float(row["noise"]), float(row["seen"]), int(row["steps"]), str(row["from"]))
+
+
+def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) -> Drift | None:
+    """Drift from variances `[U]` and the mean staleness and mean squared staleness of their steps; None for too few.
+
+    Least squares with the noise of a step in proportion to its variance. Errors are widened by the autocorrelation of
+    residuals, between stretches. Every choice of terms with positive coefficients that is not excluded is kept.
+    """
+    known = np.isfinite(v) & np.isfinite(first) & np.isfinite(second)
+    v, x = v[known], np.stack([np.ones(known.sum()), first[known], second[known]], axis=1)
+    if len(v) < 8:
+        return None
+    top = max(float(np.abs(v).max()), SMALLEST)
+    scale = np.maximum(np.abs(x).max(0), SMALLEST)
+    weight, solved = np.full(len(v), 1.0 / top), dict[tuple[int, ...], np.ndarray]()
+    for _ in range(3):
+        solved = _solutions(x / scale * weight[:, None], v * weight)
+        if not solved:
+            return None
+        best = min(solved, key=lambda terms: _misfit(solved[terms], x / scale, v, weight))
+        weight = 1.0 / np.maximum(x / scale @ solved[best], LEAST * top)
+    residual = (v - x / scale @ solved[best]) * weight
+    freedom = max(len(v) - len(best), 2)
+    variance = float(residual @ residual) / freedom
+    # Means of stretches vary more than independent steps would.
+    stretches = max(4, min(16, len(v) // 8))
+    between = batch_means(residual, stretches).error ** 2 * stretches * (len(v) // stretches)
+    inflation = max(1.0, between / max(variance, 1e-300))
+    least = _misfit(solved[best], x / scale, v, weight)
+    fits = []
+    for terms, values in sorted(solved.items(), key=lambda each: _misfit(each[1], x / scale, v, weight)):
+        excess = _misfit(values, x / scale, v, weight) - least
+        if excess <= ALLOWED * variance * inflation + 1e-9 * least:
+            part = (x / scale * weight[:, None])[:, list(terms)]
+            covariance = np.zeros((3, 3))
+            covariance[np.ix_(terms, terms)] = np.linalg.inv(part.T @ part) * variance * inflation
+            fits.append(Fit(values / scale, covariance / np.outer(scale, scale), float(stretches - 1)))
+    return Drift(tuple(fits), math.sqrt(variance * inflation), float(first[known].max()), len(v), column)
+
+
+def _solutions(x: np.ndarray, y: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
+    """Least squares of every choice of columns, where they are independent and all coefficients positive."""
+    found = {}
+    for terms in (t for n in (1, 2, 3) for t in itertools.combinations(range(3), n)):
+        part = x[:, list(terms)]
+        if np.linalg.cond(part) < 1e4 and part.any(0).all():
+            solution = np.linalg.lstsq(part, y, rcond=None)[0]
+            if (solution > 0.0).all():
+                values = np.zeros(3)
+                values[list(terms)] = solution
+                found[terms] = values
+    return found
+
+
+def _misfit(values: np.ndarray, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
+    return float((((y - x @ values) * weight) ** 2).sum())
+
+
+def variances(coefficients: np.ndarray, levels: int) -> np.ndarray:
+    """v at staleness 0 .. levels - 1, `[S]`."""
+    s = np.arange(levels)
+    return np.asarray(coefficients @ np.stack([np.ones(levels), s, s**2]))
+
+
+def outside(v: np.ndarray, share: np.ndarray, low: float, high: float, tokens: bool = True) -> float:
+    """Share of ratios outside [1 - low, 1 + high], their logs normal with variances v and means -v/2.
+
+    Without `tokens` the logs are means over sequences, of mean 0 beside their spread.
+
+    >>> round(outside(np.array([0.04]), np.array([1.0]), 0.2, 0.2), 3)
+    0.311
+    """
+    spread = np.sqrt(np.maximum(v, SMALLEST))
+    mean = v / 2.0 if tokens else 0.0
+    above = ndtr(-(math.log1p(high) + mean) / spread)
+    below = ndtr((math.log1p(-low) + mean) / spread) if low < 1.0 else 0.0
+    return float(share @ (above + below))
+
+
+def _rounded(x: Any) -> Any:
+    """Plain values of eight digits."""
+    return [_rounded(each) for each in x] if np.ndim(x) else float(f"{x:.8g}")

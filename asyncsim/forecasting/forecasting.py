@@ -1,0 +1,261 @@
+"""What a calibrated run would do at another setting: the event model and laws of ratios over draws of its numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.base import calls, checks, feeds, files, laws, plugins
+from asyncsim.base.forecasts import Band, Forecast, Line
+from asyncsim.base.quantiles import critical
+from asyncsim.forecasting import drifts
+from asyncsim.forecasting.calibrating import SCOPES, TABLE, Calibration, sigma_of
+from asyncsim.forecasting.drifts import Drift
+from asyncsim.sweeping import advising
+
+DRAWS = 32
+"""Draws of the calibration."""
+FIXED = ("trainer", "measured", "drift")
+"""Fields that another setting does not change."""
+SCALED = ("train_seconds", "sync_seconds", "tokens_per_second")
+LENGTHS = ("response_tokens", "longest_response")
+"""Means that each draw varies."""
+FAR = 2.0
+"""Staleness beyond so many times what the log has seen is an extrapolation."""
+TOP = 1.0
+"""Mean variance of log ratios from which on a few ratios carry every second moment."""
+EVENT = "the event model (systems/mean-staleness-identity)"
+GROWTH = "ratio/drift-growth"
+
+
+@calls.named
+def forecast(
+    system: Calibration | Mapping[str, Any] | str | os.PathLike[str],
+    method: str | None = None,
+    draws: int = DRAWS,
+    updates: int = 100,
+    seed: int = 0,
+    **settings: Any,
+) -> Forecast:
+    """Staleness, pace, discarded share and ratios of a calibrated run at its own and at other settings, with bands.
+
+    Each draw takes the calibration's numbers from their errors, simulates a realization, and applies the laws of ratios
+    with v(s) over its staleness. A band is that of a further draw: mean +- t sd sqrt(1 + 1/draws), and where floor and
+    growth are not told apart the union over all fits of the drift.
+
+    Arguments: `system`, a `Calibration`, or the file or mapping of one. `method`: whose clip range is forecast.
+    `draws`, 32 or more; `updates` of each simulation; `seed`. `settings`: fields of docs/which-limit.md, each a value
+    or a list; all combinations are forecast. Returns a `Forecast`. Raises `InputError`. Assumes that lengths, seconds
+    and drift per update stay as they were. Source: this package; each line names its law.
+    """
+    checks.integer("draws", draws, DRAWS, "a band needs so many", 4096)
+    folder = Path()
+    if isinstance(system, Calibration):
+        rows = system.row() | ({} if system.lengths is None else {"response_lengths": laws.empirical(system.lengths)})
+    else:
+        if isinstance(system, (str, os.PathLike)):
+            folder, system = Path(system).parent, files.read_mapping(system, "system")
+        rows = dict(system)
+    measured, remedy = rows.get("measured") or {}, "make the file with `asyncsim calibrate LOG --preset NAME`"
+    checks.require(bool(measured), "measured", None, "given by a calibration", remedy)
+    drift = {name: drifts.of_row(row) for name, row in (rows.get("drift") or {}).items()}
+    for name in settings:
+        varied = [each for each in advising.FIELDS if each not in FIXED]
+        checks.one_of("setting", name, varied, "change a setting of the system")
+    lists = {name: list(v) if isinstance(v, (list, tuple)) else [v] for name, v in settings.items()}
+    changes = [{}, *(dict(zip(lists, each, strict=True)) for each in itertools.product(*lists.values()) if lists)]
+    rows = {name: value for name, value in rows.items() if name not in ("measured", "drift")}
+    for name in ("machines", "partial_rollouts"):
+        rows[name] = rows[name][0] if isinstance(rows.get(name), list) else rows.get(name)
+    rows = {name: value for name, value in rows.items() if value is not None}
+    known = [advising.read(rows | change, folder) for change in changes]
+    found = _simulated(known, changes, measured, draws, updates, seed)
+    lines = [_line(name, found, measured, **about) for name, about in TABLE["simulated"].items()]
+    more, notes = _ratios(found, measured, drift, updates, seed, method)
+    trainer = advising.TRAINERS[known[0]["trainer"]]
+    if all(each.measured is None for each in lines):
+        notes.append("No number of the log is compared with the simulation.")
+    words = ["now", *(", ".join(f"{_short(k, trainer)} {v}" for k, v in each.items()) for each in changes[1:])]
+    now = known[0]
+    about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
+    about += f"{now['machines'][0]} machines of {now['slots_per_machine']} slots."
+    return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates)
+
+
+def _short(name: str, trainer: advising.Trainer) -> str:
+    return {"staleness_limit": "limit", "slots_per_machine": "slots"}.get(name, name.replace("_", " "))
+
+
+class Drawn(NamedTuple):
+    """One simulated draw: numbers, and shares of the staleness of trained tokens `[S]`."""
+
+    numbers: dict[str, float]
+    share: np.ndarray
+
+
+def _simulated(
+    known: list[dict[str, Any]], changes: list[dict[str, Any]], measured: Mapping[str, Any], draws: int, updates: int,
+    seed: int,
+) -> list[list[Drawn]]:  # fmt: skip
+    """All draws of every setting; the k-th draw has the same numbers and the same responses at all settings."""
+    random = np.random.default_rng([seed, 40])
+    scale = {name: _factors(measured.get(name), draws, random) for name in (*SCALED, *LENGTHS)}
+
+    def one(work: tuple[int, int]) -> Drawn:
+        at, k = work
+        given, change = dict(known[at]), changes[at]
+        for name in SCALED:
+            if name not in change:
+                given[name] = _scaled(given[name], scale[name][k])
+        if "response_lengths" not in change:
+            law = _scaled(given["response_lengths"], scale["response_tokens"][k])
+            if law.kind == "lognormal" and "longest_response" in measured:
+                number = given["prompts_per_batch"] * given["samples_per_prompt"]
+                mean, longest = (measured[name]["value"] for name in LENGTHS)
+                moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], number)
+                law = laws.lognormal(law.mean(), max(0.0, law.parameters[1] + moved - sigma_of(mean, longest, number)))
+            given["response_lengths"] = law
+        system, _ = advising.system_of(
+            given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0]
+        )
+        passes = feeds.updates_of(system)
+        numbers, stale = advising.measure(system, max(2, updates // passes), given["samples_per_prompt"], seed, k)
+        numbers |= {"seconds": numbers["seconds"] * passes, "head": stale.head}
+        return Drawn(numbers, stale.cells / stale.cells.sum())
+
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(one, itertools.product(range(len(known)), range(draws))))
+    return [found[k : k + draws] for k in range(0, len(found), draws)]
+
+
+def _factors(row: Mapping[str, Any] | None, draws: int, random: np.random.Generator) -> np.ndarray:
+    """Factors `[draws]` by which a measured mean may be off."""
+    if row is None or not row["value"] > 0.0:
+        return np.ones(draws)
+    freedom = float(row["freedom"])
+    error = (row["high"] - row["low"]) / 2.0 / critical(0.05, freedom) / row["value"]
+    return np.asarray(np.maximum(1.0 + error * random.standard_t(freedom, draws), 0.05))
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    """A number, a distribution or a table of speeds, times a factor."""
+    if isinstance(value, tuple) and not isinstance(value, laws.Law):
+        return value[0], [speed * factor for speed in value[1]]
+    if not isinstance(value, laws.Law):
+        return value * factor
+    # Of a list every number is in units, of other distributions the first.
+    count = len(value.parameters) if value.kind in ("empirical", "recorded") else 1
+    return laws.Law(value.kind, (*(p * factor for p in value.parameters[:count]), *value.parameters[count:]))
+
+
+def band_of(values: Any, most: float = math.inf) -> Band:
+    """Mean and 95 % band of a further draw, cut at the range of the quantity.
+
+    >>> band_of([1.0, 1.0, 1.0])
+    Band(value=1.0, low=1.0, high=1.0, why='')
+    """
+    x = np.asarray(values, dtype=float)
+    half = critical(0.05, len(x) - 1.0) * float(x.std(ddof=1)) * math.sqrt(1.0 + 1.0 / len(x))
+    mean = float(x.mean())
+    return Band(mean, max(0.0, mean - half), min(most, mean + half))
+
+
+def _own(row: Mapping[str, Any] | None) -> Band | None:
+    return None if row is None else Band(row["value"], row["low"], row["high"])
+
+
+def _line(
+    name: str, found: list[list[Drawn]], rows: Mapping[str, Any], key: str, measured: str = "", most: float = math.inf
+) -> Line:
+    """One number of the event model at every setting."""
+    row = rows.get(measured)
+    if measured == "staleness_mean" and row is not None:
+        # Trainers log the staleness of a first token, or the mean over tokens.
+        row = row if str(row.get("scope", "")).startswith(SCOPES) == (key == "head") else None
+    bands = [band_of([d.numbers[key] for d in each], most) for each in found]
+    if key == "p99":
+        bands = [Band(round(b.value or 0.0), math.floor(b.low or 0.0), math.ceil(b.high or 0.0)) for b in bands]
+    return Line(name, EVENT, _own(row), tuple(bands))
+
+
+def _ratios(
+    found: list[list[Drawn]], measured: Mapping[str, Any], drift: Mapping[str, Drift], updates: int, seed: int,
+    method: str | None,
+) -> tuple[list[Line], list[str]]:  # fmt: skip
+    """Numbers of ratios by the laws, and what is extrapolated."""
+    lines, notes = list[Line](), list[str]()
+
+    def add(name: str, law: str, own: Band | None, order: list[str], why: str, *number: Any, **about: Any) -> str:
+        """A line by the first gauge of the drift that there is, which is returned; `why` where there is none."""
+        chosen = next((each for each in order if each in drift), "")
+        bands = [Band(None, why=why)] * len(found)
+        if chosen:
+            bands = [_over(each, drift[chosen], number[0], updates, seed, *number[1:], **about) for each in found]
+        if chosen or why:
+            lines.append(Line(name, law, own, tuple(bands)))
+        return chosen
+
+    for name, about in TABLE["ratios"].items():
+        gauge, order = about["gauge"], about["order"]
+        row, own = measured.get(gauge), _own(measured.get(gauge))
+        if gauge == "chi_square_sequence" or (gauge == "ess" and row is None):
+            # ESS/N is 1 / (1 + chi-square).
+            row = measured.get("chi_square" if gauge == "ess" else gauge)
+            own = None if row is None else Band(*(1.0 / (1.0 + max(row[end], 0.0)) for end in ("value", "high", "low")))
+        most, heavy, back = about.get("most", math.inf), about.get("heavy", False), drifts.GAUGES[gauge].back
+        law = f"{drifts.GAUGES[gauge].claim} over {GROWTH}"
+        chosen = add(name, law, own, order, about.get("lacking", ""), back, most, heavy)
+        if chosen not in ("", gauge):
+            notes.append(f"{name} is derived from {chosen}: {drifts.GAUGES[chosen].assumes}.")
+    # The factor of the variance of an importance-weighted gradient.
+    law, order = f"ess/limit over {GROWTH}", TABLE["ratios"]["token ESS"]["order"]
+    chosen = add("E w^2 over now's", law, None, order, "", drifts.second_moment, math.inf, True, base=found[0])
+    if chosen:
+        seen = drift[chosen].seen
+        far = sum(np.mean([d.numbers["staleness"] for d in each]) > FAR * seen for each in found)
+        if far:
+            notes.append(f"Mean staleness exceeds {FAR:g} times the {seen:.2g} versions of the log in {far} of "
+                         f"{len(found)} settings: there v(s) is an extrapolation.")  # fmt: skip
+    if method is not None:
+        made = plugins.load("asyncsim.methods", method, "method")()
+        clip, kind = made.weight.describe(), "token" if made.weight.level == "token" else "sequence"
+        low, high, (order, why) = clip.get("low"), clip.get("high"), TABLE["clipped"][kind].values()
+        if low is None or high is None:
+            order, why = [], f"{method} has no fixed clip range"
+        elif made.ratio_to != "behavior":
+            order, why = [], f"{method} clips the ratio to {made.ratio_to}, which staleness does not move"
+        share = partial(drifts.outside, low=low, high=high, tokens=kind == "token")
+        add(f"outside {method}'s clip", f"{GROWTH}, log ratios normal", None, order, why, share, 1.0, False)
+    return lines, notes
+
+
+def _over(
+    each: list[Drawn], drift: Drift, back: Any, updates: int, seed: int, most: float, heavy: bool, base: Any = None
+) -> Band:
+    """Band of a number of ratios at one setting: the union over all fits that the data do not exclude."""
+    bands, spread = [], []
+    for place, fit in enumerate(drift.fits):
+        random, values = np.random.default_rng([seed, 41, place]), []
+        for k, draw in enumerate(each):
+            coefficients = fit.drawn(random)
+            noise = max(0.0, 1.0 + drift.noise / math.sqrt(updates) * random.normal())
+            v = noise * drifts.variances(coefficients, len(draw.share))
+            spread.append(float(draw.share @ v))
+            value = back(v, draw.share)
+            if base is not None:
+                first = base[k].share
+                value /= back(noise * drifts.variances(coefficients, len(first)), first)
+            values.append(value)
+        bands.append(band_of(values, most))
+    if heavy and float(np.median(spread)) > TOP:
+        return Band(None, why=f"log ratios vary by more than {TOP:g} nats^2, so a few ratios carry the mean")
+    low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var]
+    return Band(bands[0].value, low, high)

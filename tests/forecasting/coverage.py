@@ -1,0 +1,69 @@
+"""How often 95 % bands hold what a run does afterwards, and at another setting, by number.
+
+`python -m tests.forecasting.coverage [SEEDS]` prints the table of docs/your-run.md.
+"""
+
+import sys
+from collections import defaultdict
+
+import numpy as np
+
+import asyncsim as sim
+from tests.forecasting.simulated import DRIFT, SMALL, given, part, simulated
+
+PRESETS = {
+    "areal": {"staleness_limit": 2},
+    "verl": {"staleness_limit": 1, "partial_rollouts": True},
+    "skyrl": {"staleness_limit": 2},
+    "prime_rl": {"staleness_limit": 2},
+    "nemo_rl": {"staleness_limit": 2},
+    "open_instruct": {"staleness_limit": 2},
+    "miles": {"staleness_limit": 2},
+    "torchtitan": {"staleness_limit": 2},
+}
+"""Trainers with the limit at which their run was logged."""
+CHANGES = ({"staleness_limit": 4}, {"machines": 8}, {"staleness_limit": 4, "machines": 6})
+"""Other settings; the last changes two at once."""
+DRIFTS = (DRIFT, (0.0, 0.02, 0.0), (0.01, 0.0, 0.002), (0.002, 0.002, 0.0))
+FIRST, WHOLE, WARM = 100, 300, 60
+"""Steps that calibrate, steps of the run, and steps that another setting takes to settle."""
+
+
+def cases(preset, seed, changes=CHANGES):
+    """(where, number, band, truth) of one run: the rest of it, and other settings."""
+    system = {"trainer": preset, **SMALL, **PRESETS[preset], "train_seconds": f"gamma:{(12, 30)[seed % 2]}:50"}
+    drift = DRIFTS[seed % len(DRIFTS)]
+    columns, truth = simulated(system, WHOLE, 100 + seed, drift)
+    made = sim.calibrate(part(columns, slice(0, FIRST)), preset, **given(system))
+    for at, change in enumerate([{}, *changes]):
+        found = sim.forecast(made, seed=seed, **change)
+        other = truth if not change else simulated({**system, **change}, WHOLE, 7000 + 10 * seed + at, drift)[1]
+        where = (
+            "rest of the run" if not change else "two settings changed" if len(change) > 1 else "one setting changed"
+        )
+        for name, values in other.items():
+            held = float(values[FIRST if not change else WARM :].mean())
+            yield where, name, found.line(name).forecasts[int(bool(change))], held
+
+
+def counted(presets, seeds, changes=CHANGES):
+    """Bands that hold the truth, and all, by (where, number), with the widths over the truth."""
+    found = defaultdict(list)
+    for preset in presets:
+        for seed in seeds:
+            for where, name, band, held in cases(preset, seed, changes):
+                found[where, name].append((band.covers(held), (band.high - band.low) / held, preset, seed, held, band))
+    return found
+
+
+if __name__ == "__main__":
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    table = counted(sys.argv[2:] or PRESETS, range(seeds))
+    print("| where | number | bands that hold the truth | width of a band over the truth |\n|---|---|---|---|")
+    for (where, name), rows in table.items():
+        good = sum(held for held, *_ in rows)
+        width = np.median([width for _, width, *_ in rows])
+        print(f"| {where} | {name} | {good} of {len(rows)} ({good / len(rows):.0%}) | {width:.0%} |")
+        for held, _, preset, seed, value, band in rows:
+            if not held:
+                print(f"    {preset} {seed} truth {value:.4g} band {band}", file=sys.stderr)
