@@ -44,7 +44,7 @@ DRIFT = (0.004, 0.012, 0.0015)
 def simulated(system, updates=300, seed=11, drift=DRIFT, noise=0.08, persists=0.5):
     """Columns of a log with a row a step, and truth by step: what `forecast` has names for."""
     given = advising.read(system, Path())
-    now = advising.system_of(given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0])
+    now, _ = advising.system_of(given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0])
     size = given["samples_per_prompt"]
     state = now.simulate(updates, size, 0, seed, warm=0)
     version, _, work, _ = _record.trained(state, advising.TOKENS)
@@ -110,7 +110,7 @@ def part(columns, rows):
 def sample_rows(system, updates=100, seed=11):
     """Text of a log with a row a sample of the first updates, in publishes, with all times."""
     given = advising.read(system, Path())
-    now = advising.system_of(given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0])
+    now, _ = advising.system_of(given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0])
     record = now.timeline(updates, given["samples_per_prompt"], seed=seed)
     s, version = record.samples, record.batches["version"]
     lines = ["sample_id,group_id,start_version,end_version,train_version,batch,tokens,t_start,t_end,t_ready,t_train"]
