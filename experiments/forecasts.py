@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,8 @@ SETTINGS: list[dict[str, Any]] = [
       for seed in range(4)
       for learns, trainer, more in (("coin", "areal", {}), ("task", "skyrl", {}), ("task", "areal", {"machines": 3}))),
     *({"source": "tables", "learns": learns, "trainer": "areal", "system": STEADY, "changes": SLOTS, "updates": updates,
-       "replicates": 32, "step": step, "seed": 0}
-      for learns, updates, step in (("coin", 300, 0.5), ("task", 300, 0.1), ("task", 900, 0.05))),
+       "replicates": 24, "step": step, "seed": 0}
+      for learns, updates, step in (("coin", 300, 0.1), ("task", 300, 0.003), ("task", 300, 0.03))),
     *({"source": "characters", "learns": learns, "trainer": "areal", "system": STEADY, "changes": SLOTS, "updates": 300,
        "replicates": 4, "step": 2e-5, "seed": 0, "recipe": None}
       for learns in ("coin", "task")),
@@ -233,14 +234,41 @@ def simulated(setting: dict[str, Any], change: dict[str, Any], number: int) -> d
 
 
 def live(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[str, Any]:
-    """A run of processes; tokens of a response are those that it was given time for."""
+    """A run of processes: what it logs, and means from an update on."""
+    ran = lived(setting, change, number)
+    lines, series, train = ran["lines"], ran["series"], ran["t_train"]
+    slots = {**setting["system"], **change}
+
+    def logs(r: int, first: int) -> list[Any]:
+        path = Path(tempfile.mkdtemp(), "samples.jsonl")
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines if line.get("batch", first) < first))
+        return [path, steps(series, first)]
+
+    def means(r: int, warm: int) -> dict[str, float]:
+        begin, end = train[warm], train[-1]
+        spans = [min(x["t_end"], end) - max(x["t_start"], begin) for x in lines if "t_end" in x]
+        ages = np.concatenate([ages_of(line) for line in lines if line.get("batch", -1) >= warm])
+        places = slots["machines"] * slots["slots_per_machine"]
+        return {
+            **{name: float(series[name][warm:].mean()) for name in ("k3", "ess", "outside")},
+            "staleness": float(ages.mean()),
+            "p99": float(np.quantile(ages, 0.99, method="inverted_cdf")),
+            "seconds": float((end - begin) / (len(train) - 1 - warm)),
+            "idle": float(1.0 - np.maximum(spans, 0.0).sum() / (end - begin) / places),
+        }
+
+    unknown = ("tokens_per_second", "response_lengths", "train_seconds")
+    return {"unknown": unknown, "logs": logs, "means": means, "load": ran["load"]}
+
+
+def lived(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[str, Any]:
+    """Lines of the log of a run of processes, whose tokens are those that they were given time for, and ratios."""
     import asyncsim as sim
     from asyncsim.base import rng
 
     system = described(setting, change).replace(slots=None)
-    made = spec(setting, system, 1)
     seed = 1000 * (setting["seed"] + 1) + number
-    ran = sim.live.run(made, seed=seed, second=1.0)
+    ran = sim.live.run(spec(setting, system, 1), seed=seed, second=1.0)
     lines = [json.loads(line) for line in ran.log.read_text().splitlines()]
     ran.log.unlink()
     ran.log.parent.rmdir()
@@ -255,39 +283,7 @@ def live(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[s
     log = ran.schedule.log
     weight = work[log.samples["sample"][log.grid]].astype(float)
     found = {name.removeprefix("ratios_"): each[..., 0] for name, each in ran.trace.accumulated.items()}
-    series = of_ratios(found, weight)
-    start, end, train = ran.stamps("t_start"), ran.stamps("t_end"), ran.t_train
-
-    def logs(r: int, first: int) -> list[Any]:
-        path = ran.log.with_name(f"asyncsim-forecasts-{setting['seed']}-{setting['trainer']}.jsonl").name
-        path = Path("/tmp") / path
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines if line.get("batch", first) < first))
-        return [path, steps(series, first)]
-
-    def means(r: int, warm: int) -> dict[str, float]:
-        span = train[-1] - train[warm]
-        busy = sum(
-            max(0.0, min(line["t_end"], train[-1]) - max(line["t_start"], train[warm]))
-            for line in lines
-            if "t_end" in line
-        )
-        ages = np.concatenate([ages_of(line) for line in lines if train_of(line, warm)])
-        return {
-            **{name: float(series[name][warm:].mean()) for name in ("k3", "ess", "outside")},
-            "staleness": float(ages.mean()),
-            "p99": float(np.quantile(ages, 0.99, method="inverted_cdf")),
-            "seconds": span / (len(train) - 1 - warm),
-            "idle": 1.0 - busy / span / len(system.rates),
-        }
-
-    del start, end
-    unknown = ("tokens_per_second", "response_lengths", "train_seconds")
-    return {"unknown": unknown, "logs": logs, "means": means, "load": ran.load}
-
-
-def train_of(line: dict[str, Any], warm: int) -> bool:
-    """Whether a line of a log is of a sample trained from an update on."""
-    return bool(line.get("batch", -1) >= warm)
+    return {"lines": lines, "series": of_ratios(found, weight), "t_train": ran.t_train, "load": ran.load}
 
 
 def ages_of(line: dict[str, Any]) -> np.ndarray:

@@ -42,6 +42,8 @@ RARE = 1e-3
 """Share of cut responses from which on it matters."""
 QUANTILES = 1000
 """Numbers of a lengths file that stand for a distribution."""
+SURE = 0.05
+"""Wait of a batch, in steps, from which on it is not the time in which a trainer wakes up."""
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -319,14 +321,29 @@ def _samples(read: Read, log: Any) -> None:
         late = at.get("t_ready", at.get("t_end"))
         if late is not None:
             np.fmax.at(ready, batch, late[used])
-            # A batch that was ready before it was trained waited for the trainer: the time between is all training.
-            bound = ready < first - 1e-3 * np.nanmean(seconds)
+            # A batch that was ready well before it was trained waited for the trainer: the time between is all training.
+            # Of the others training took at most that time; to leave them out would leave out short times.
+            bound = ready < first - SURE * np.nanmean(seconds)
             if bound[1:].sum() >= FEWEST:
-                read.series["busy"] = np.where(bound, seconds, np.nan)
+                read.series["busy"] = np.where(bound, seconds * censored(seconds[1:], bound[1:]), np.nan)
                 read.names["busy"] = "t_train of batches that waited for the trainer"
     fate = column.get("fate")
     if fate is not None and not any("no column fate" in each for each in log.unchecked):
         read.notes.append("Discarded samples are those whose fate the log names.")
+
+
+def censored(seconds: np.ndarray, known: np.ndarray) -> float:
+    """Mean of times of which some are only bounded from above, over the mean of the known: Kaplan and Meier's.
+
+    >>> censored(np.array([1.0, 3.0, 3.0]), np.array([True, True, False]))
+    1.0
+    """
+    from scipy.stats import CensoredData, ecdf
+
+    # Times of the other sign are bounded from below, as in survival.
+    cdf = ecdf(CensoredData.right_censored(-seconds, ~known)).cdf
+    share = np.diff(cdf.probabilities, prepend=0.0)
+    return float(-(cdf.quantiles @ share) / share.sum() / seconds[known].mean())
 
 
 def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,8 @@ FAR = 2.0
 """Staleness beyond so many times what the log has seen is an extrapolation."""
 TOP = 1.0
 """Mean variance of log ratios from which on a few ratios carry every second moment."""
+MOVING = math.log(8.0)
+"""Half width of the band of the drift's level, as a log, from which on nothing is said."""
 EVENT = "the event model (systems/mean-staleness-identity)"
 GROWTH = "ratio/drift-growth"
 
@@ -259,20 +261,27 @@ def _over(
     each: list[Drawn], drift: Drift, back: Any, updates: int, seed: int, most: float, heavy: bool, base: Any = None
 ) -> Band:
     """Band of a number of ratios at one setting: the union over all fits that the data do not exclude."""
+    walk = drift.walk(updates)
+    if walk > MOVING:
+        return Band(None, why="the drift of an update changed during the log: log more of it, or give its later part")
     bands, spread = [], []
     for place, fit in enumerate(drift.fits):
         random, values = np.random.default_rng([seed, 41, place]), []
         for k, draw in enumerate(each):
             coefficients = fit.drawn(random)
             noise = max(0.0, 1.0 + drift.noise / math.sqrt(updates) * random.normal())
-            v = noise * drifts.variances(coefficients, len(draw.share))
-            spread.append(float(draw.share @ v))
-            value = back(v, draw.share)
-            if base is not None:
-                first = base[k].share
-                value /= back(noise * drifts.variances(coefficients, len(first)), first)
-            values.append(value)
-        bands.append(band_of(values, most))
+            spread.append(noise * float(draw.share @ drifts.variances(coefficients, len(draw.share))))
+            values.append([])
+            for level in (noise, noise * math.exp(-walk), noise * math.exp(walk)):
+                value = back(level * drifts.variances(coefficients, len(draw.share)), draw.share)
+                if base is not None:
+                    first = base[k].share
+                    value /= back(level * drifts.variances(coefficients, len(first)), first)
+                values[k].append(value)
+        steady, less, more = np.array(values).T
+        band, moved = band_of(steady, most), (float((less - steady).mean()), float((more - steady).mean()))
+        low, high = (math.hypot(band.value - end, side) for end, side in ((band.low, min(moved)), (band.high, max(moved))))
+        bands.append(Band(band.value, max(0.0, band.value - low), min(most, band.value + high)))
     if heavy and float(np.median(spread)) > TOP:
         return Band(None, why=f"log ratios vary by more than {TOP:g} nats^2, so a few ratios carry the mean")
     low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var]
