@@ -54,7 +54,7 @@ SLOTS = [{}, {"staleness_limit": 4}, {"staleness_limit": 6}, {"staleness_limit":
 SETTINGS: list[dict[str, Any]] = [
     *({"source": "live", "learns": learns, "trainer": trainer, "system": {**LIVE, **more}, "changes": CHANGES,
        "updates": 300, "replicates": 1, "step": 0.05, "seed": seed}
-      for seed in range(4)
+      for seed in range(6)
       for learns, trainer, more in (("coin", "areal", {}), ("task", "skyrl", {}), ("task", "areal", {"machines": 3}))),
     *({"source": "tables", "learns": learns, "trainer": "areal", "system": STEADY, "changes": SLOTS, "updates": updates,
        "replicates": 24, "step": step, "seed": 0}
@@ -228,7 +228,7 @@ def simulated(setting: dict[str, Any], change: dict[str, Any], number: int) -> d
     every = [of_ratios({k: v[..., r] for k, v in found.items()}, found["count"][..., r]) for r in range(made.replicates)]
 
     def means(r: int, warm: int) -> dict[str, float]:
-        return {name: float(every[r][name][warm:].mean()) for name in ("staleness", "k3", "ess", "outside")}
+        return {name: float(every[r][name][warm:].mean()) for name in ("k3", "ess", "outside")}
 
     return {"unknown": (), "logs": lambda r, first: steps(every[r], first), "means": means, "load": math.nan}
 

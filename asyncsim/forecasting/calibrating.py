@@ -323,9 +323,11 @@ def _samples(read: Read, log: Any) -> None:
             np.fmax.at(ready, batch, late[used])
             # A batch that was ready well before it was trained waited for the trainer: the time between is all training.
             # Of the others training took at most that time; to leave them out would leave out short times.
-            bound = ready < first - SURE * np.nanmean(seconds)
-            if bound[1:].sum() >= FEWEST:
-                read.series["busy"] = np.where(bound, seconds * censored(seconds[1:], bound[1:]), np.nan)
+            late = ready + SURE * np.nanmean(seconds)
+            bound, most = late < first, late - np.append(np.nan, first[:-1])
+            if bound[read.warm :].sum() >= FEWEST:
+                factor = censored(np.where(bound, seconds, most)[read.warm :], bound[read.warm :])
+                read.series["busy"] = np.where(bound, seconds * factor, np.nan)
                 read.names["busy"] = "t_train of batches that waited for the trainer"
     fate = column.get("fate")
     if fate is not None and not any("no column fate" in each for each in log.unchecked):

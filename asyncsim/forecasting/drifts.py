@@ -20,8 +20,8 @@ ALLOWED = 3.84
 """A fit with fewer terms is kept where it is within a 95 % interval of the best: 3.84 of its errors squared."""
 LEAST = 0.05
 """Share of the largest variance below which a step's noise does not fall."""
-WALK = 3.18
-"""Student's t of 3 degrees of freedom at 95 %."""
+WALK = 1.96
+"""Half width of a 95 % band, in standard deviations."""
 SMALLEST = 1e-12
 
 

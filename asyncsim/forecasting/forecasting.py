@@ -31,7 +31,7 @@ FAR = 2.0
 """Staleness beyond so many times what the log has seen is an extrapolation."""
 TOP = 1.0
 """Mean variance of log ratios from which on a few ratios carry every second moment."""
-MOVING = math.log(8.0)
+MOVING = math.log(10.0)
 """Half width of the band of the drift's level, as a log, from which on nothing is said."""
 EVENT = "the event model (systems/mean-staleness-identity)"
 GROWTH = "ratio/drift-growth"
@@ -149,6 +149,10 @@ def _simulated(
                 given[name] = _scaled(given[name], scale[name][k])
         if "response_lengths" not in change:
             law = _scaled(given["response_lengths"], scale["response_tokens"][k])
+            if law.kind == "empirical":
+                # Other responses than those of the log may come.
+                drawn = np.random.default_rng([seed, 42, k]).choice(law.parameters, len(law.parameters))
+                law = laws.empirical(drawn * law.mean() / drawn.mean())
             if law.kind == "lognormal" and "longest_response" in measured:
                 number = given["prompts_per_batch"] * given["samples_per_prompt"]
                 mean, longest = (measured[name]["value"] for name in LENGTHS)
