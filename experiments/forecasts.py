@@ -5,9 +5,9 @@ takes its imposed tokens over the speed, in real seconds, so what is unknown is 
 "characters", the character model on sums, and "tables", the token bandit, under the event model of AReaL: what is
 unknown is how the policy drifts. `learns`: "coin" rewards teach nothing, so drift is steady; "task" rewards do.
 
-A run of `updates` is calibrated on its first third as a log of samples (live) and of steps. Where: "rest", its other two
-thirds; "one" and "two", as many updates at another setting, of one or two fields, begun afresh and without the updates
-until staleness has settled. One row per number: `measured` mean, `forecast` with its 95 percent band, and `inside`.
+A run of `updates` is calibrated on its first third, from a log of samples (live) and of steps. Where: "rest", its other
+two thirds; "one" and "two", as many updates at another setting, of one or two fields, begun afresh and without the
+updates until staleness has settled. One row per number: `measured` mean, `forecast` with its 95 percent band, and `inside`.
 Staleness is in versions per token, seconds per update; `idle` is of places, k3 in nats per token, ESS over tokens,
 `outside` the share of token ratios outside [0.8, 1.2]. `load`: processes that wanted a core of this machine.
 """
@@ -54,7 +54,7 @@ SLOTS = [{}, {"staleness_limit": 4}, {"staleness_limit": 6}, {"staleness_limit":
 SETTINGS: list[dict[str, Any]] = [
     *({"source": "live", "learns": learns, "trainer": trainer, "system": {**LIVE, **more}, "changes": CHANGES,
        "updates": 300, "replicates": 1, "step": 0.05, "seed": seed}
-      for seed in range(6)
+      for seed in range(4)
       for learns, trainer, more in (("coin", "areal", {}), ("task", "skyrl", {}), ("task", "areal", {"machines": 3}))),
     *({"source": "tables", "learns": learns, "trainer": "areal", "system": STEADY, "changes": SLOTS, "updates": updates,
        "replicates": 24, "step": step, "seed": 0}
@@ -81,7 +81,6 @@ NAMES = {
 }
 """Our numbers, as `forecast` calls them."""
 CLIP = 0.2
-PRINT = False
 LOW, HIGH = math.log(1.0 - CLIP), math.log(1.0 + CLIP)
 
 
@@ -140,8 +139,6 @@ def rows(setting: dict[str, Any], r: int, own: Any, others: dict[int, Any]) -> l
     first = setting["updates"] // 3
     known = {name: value for name, value in setting["system"].items() if name not in own["unknown"]}
     made = sim.calibrate(own["logs"](r, first), setting["trainer"], **known)
-    if PRINT:
-        print(made, flush=True)
     shared = {name: setting[name] for name in ("source", "learns", "trainer")}
     shared["run"] = setting["seed"] + r
     found = []
@@ -164,9 +161,7 @@ def described(setting: dict[str, Any], change: dict[str, Any]) -> Any:
     from asyncsim.sweeping import advising
 
     given = advising.read({"trainer": setting["trainer"], **setting["system"], **change}, Path())
-    return advising.system_of(
-        given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0]
-    )
+    return advising.system_of(given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0])
 
 
 def spec(setting: dict[str, Any], system: Any, replicates: int) -> Any:
@@ -225,7 +220,9 @@ def simulated(setting: dict[str, Any], change: dict[str, Any], number: int) -> d
     made = spec(setting, described(setting, change), setting["replicates"])
     trace = sim.run(made, seed=1000 * (setting["seed"] + 1) + number, progress=False)
     found = {name.removeprefix("ratios_"): each for name, each in trace.accumulated.items()}
-    every = [of_ratios({k: v[..., r] for k, v in found.items()}, found["count"][..., r]) for r in range(made.replicates)]
+    every = [
+        of_ratios({k: v[..., r] for k, v in found.items()}, found["count"][..., r]) for r in range(made.replicates)
+    ]
 
     def means(r: int, warm: int) -> dict[str, float]:
         return {name: float(every[r][name][warm:].mean()) for name in ("k3", "ess", "outside")}

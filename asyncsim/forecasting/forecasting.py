@@ -268,24 +268,24 @@ def _over(
     walk = drift.walk(updates)
     if walk > MOVING:
         return Band(None, why="the drift of an update changed during the log: log more of it, or give its later part")
-    bands, spread = [], []
+    bands, spread, values = [], [], np.empty((len(each), 3))
     for place, fit in enumerate(drift.fits):
-        random, values = np.random.default_rng([seed, 41, place]), []
+        random = np.random.default_rng([seed, 41, place])
         for k, draw in enumerate(each):
             coefficients = fit.drawn(random)
             noise = max(0.0, 1.0 + drift.noise / math.sqrt(updates) * random.normal())
             spread.append(noise * float(draw.share @ drifts.variances(coefficients, len(draw.share))))
-            values.append([])
-            for level in (noise, noise * math.exp(-walk), noise * math.exp(walk)):
+            for column, level in enumerate((noise, noise * math.exp(-walk), noise * math.exp(walk))):
                 value = back(level * drifts.variances(coefficients, len(draw.share)), draw.share)
                 if base is not None:
                     first = base[k].share
                     value /= back(level * drifts.variances(coefficients, len(first)), first)
-                values[k].append(value)
-        steady, less, more = np.array(values).T
-        band, moved = band_of(steady, most), (float((less - steady).mean()), float((more - steady).mean()))
-        low, high = (math.hypot(band.value - end, side) for end, side in ((band.low, min(moved)), (band.high, max(moved))))
-        bands.append(Band(band.value, max(0.0, band.value - low), min(most, band.value + high)))
+                values[k, column] = value
+        band = band_of(values[:, 0], most)
+        mean, low, high = (float(x or 0.0) for x in (band.value, band.low, band.high))
+        moved = values.mean(0) - mean
+        low, high = mean - math.hypot(mean - low, moved.min()), mean + math.hypot(high - mean, moved.max())
+        bands.append(Band(mean, max(0.0, low), min(most, high)))
     if heavy and float(np.median(spread)) > TOP:
         return Band(None, why=f"log ratios vary by more than {TOP:g} nats^2, so a few ratios carry the mean")
     low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var]
