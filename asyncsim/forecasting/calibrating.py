@@ -321,7 +321,7 @@ def _samples(read: Read, log: Any) -> None:
         late = at.get("t_ready", at.get("t_end"))
         if late is not None:
             np.fmax.at(ready, batch, late[used])
-            # A batch that was ready well before it was trained waited for the trainer: the time between is all training.
+            # A batch that was ready well before it was trained waited for the trainer: all time between is training.
             # Of the others training took at most that time; to leave them out would leave out short times.
             late = ready + SURE * np.nanmean(seconds)
             bound, most = late < first, late - np.append(np.nan, first[:-1])

@@ -83,8 +83,8 @@ class Fit(NamedTuple):
 class Drift(NamedTuple):
     """Fits that the data do not exclude, the best first; `noise`: of a mean over steps, relative, times their root.
 
-    `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `wander`, relative:
-    standard deviation between quarters of the log, beyond the noise of a steady drift.
+    `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `wander`: standard
+    deviation between quarters of the log, relative, beyond the noise of a steady drift.
     """
 
     fits: tuple[Fit, ...]
@@ -112,8 +112,8 @@ class Drift(NamedTuple):
              "freedom": round(fit.freedom, 1)}
             for fit in self.fits
         ]  # fmt: skip
-        more = {"noise": _round(self.noise), "wander": _round(self.wander), "seen": _round(self.seen), "steps": self.steps,
-                "from": self.column}  # fmt: skip
+        more: dict[str, Any] = {"noise": _round(self.noise), "wander": _round(self.wander), "seen": _round(self.seen)}
+        more |= {"steps": self.steps, "from": self.column}
         return {**terms, **more, "fits": fits}
 
     def ranges(self) -> list[tuple[float, float]]:

@@ -288,8 +288,8 @@ def _over(
         bands.append(Band(mean, max(0.0, low), min(most, high)))
     if heavy and float(np.median(spread)) > TOP:
         return Band(None, why=f"log ratios vary by more than {TOP:g} nats^2, so a few ratios carry the mean")
-    low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var]
-    return Band(bands[0].value, low, high)
+    ends = [end for b in bands for end in (b.low, b.high) if end is not None]
+    return Band(bands[0].value, min(ends), max(ends))
 
 
 def _relative(found: list[list[Drawn]], drift: Drift, updates: int, seed: int) -> Line:
