@@ -178,8 +178,8 @@ def spec(setting: dict[str, Any], system: Any, replicates: int) -> Any:
         update = sim.chain(sim.updates.sgd(setting["step"]))
     return sim.Spec(
         task, system, sim.methods.reinforce(advantage=sim.advantages.offset(0.5)), update, policy=policy,
-        compiled=False, samples_per_group=setting["system"]["samples_per_prompt"], updates=setting["updates"], replicates=replicates,
-        diagnostics=[Ratios()],
+        compiled=False, samples_per_group=setting["system"]["samples_per_prompt"], updates=setting["updates"],
+        replicates=replicates, diagnostics=[Ratios()],
     )  # fmt: skip
 
 

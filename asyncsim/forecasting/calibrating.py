@@ -40,6 +40,8 @@ CUTS = ("response_length/clip_ratio", "completions/clipped_ratio", "response_cli
 """Columns of the share of responses that the limit cuts."""
 RARE = 1e-3
 """Share of cut responses from which on it matters."""
+SELECTED = 0.01
+"""Share of discarded responses from which on trained ones do not stand for all."""
 QUANTILES = 1000
 """Numbers of a lengths file that stand for a distribution."""
 SURE = 0.05
@@ -173,7 +175,13 @@ def calibrate(
     for _ in range(ROUNDS):
         known = advising.read(fields | own, Path())
         now = advising.system_of(known, limit, known["machines"][0], known["partial_rollouts"][0])
-        found = [advising.measure(now, (read.first + steps) * each, size, 0, k)[1] for k in range(REALIZATIONS)]
+        told = [advising.measure(now, (read.first + steps) * each, size, 0, k) for k in range(REALIZATIONS)]
+        found = [batches for _, batches in told]
+        if read.log is not None and own and "length_max" in read.series and told[0][0]["dropped"] > SELECTED:
+            lengths, own, taken = None, {}, {*given}
+            fields |= _rates(measured, known, taken)
+            read.notes.append("The log lacks discarded responses, which are longer: a log-normal stands for lengths.")
+            continue
         if "longest_response" not in measured or "response_lengths" in taken:
             break
         fields |= _trained_lengths(known["response_lengths"], measured, found)
@@ -185,10 +193,9 @@ def calibrate(
         notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
     if not drift:
         notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
-    told = tuple(name for name in given if name in fields)
     fields |= _rates(measured, known, {*taken, "response_lengths"})
-    told = tuple(name for name in given if name in fields)
-    made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, told)
+    kept = tuple(name for name in given if name in fields)
+    made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, kept)
     if out is not None:
         made.save(out)
     return made
@@ -305,6 +312,9 @@ def _samples(read: Read, log: Any) -> None:
     if (length[used] > 0).all():
         read.lengths = length[length > 0]
         read.series["length_mean"], read.names["length_mean"] = means(length[used]), "tokens"
+        if not length[~used].any():
+            read.series["length_max"], read.names["length_max"] = np.zeros(count), "tokens"
+            np.maximum.at(read.series["length_max"], batch, length[used])
     at = {name: column[name] for name in ("t_start", "t_end", "t_ready", "t_train") if name in column}
     if {"t_start", "t_end"} <= at.keys() and read.lengths is not None:
         span = at["t_end"] - at["t_start"]
@@ -396,11 +406,11 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     whole, wait, sync = (series.get(name) for name in ("seconds_step", "seconds_wait", "seconds_sync"))
     after = series.get("sync_after")
     parts = {name: each for name, each in series.items() if name.startswith("part_")}
-    if "busy" in series:
-        add("train_seconds", series["busy"] - known["sync_seconds"], column("busy"))
-    elif whole is not None and wait is not None:
+    if whole is not None and wait is not None:
         inside = np.zeros(len(whole)) if sync is None else np.nan_to_num(sync)
         add("train_seconds", (whole - wait - inside) / steps, column("seconds_step", "seconds_wait", "seconds_sync"))
+    elif "busy" in series:
+        add("train_seconds", series["busy"] - known["sync_seconds"], column("busy"))
     elif parts:
         add("train_seconds", np.sum([*parts.values()], axis=0) / steps, column(*parts))
     add("sync_seconds", sync if after is None else after, column("seconds_sync", "sync_after"))
