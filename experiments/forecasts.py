@@ -54,10 +54,10 @@ SLOTS = [{}, {"staleness_limit": 4}, {"staleness_limit": 6}, {"staleness_limit":
 SETTINGS: list[dict[str, Any]] = [
     *({"source": "live", "learns": learns, "trainer": trainer, "system": {**LIVE, **more}, "changes": CHANGES,
        "updates": 300, "replicates": 1, "step": 0.05, "seed": seed}
-      for seed in range(3)
+      for seed in range(6)
       for learns, trainer, more in (("coin", "areal", {}), ("task", "skyrl", {}), ("task", "areal", {"machines": 3}))),
     *({"source": "tables", "learns": learns, "trainer": "areal", "system": STEADY, "changes": SLOTS, "updates": updates,
-       "replicates": 12, "step": step, "seed": 0}
+       "replicates": 24, "step": step, "seed": 0}
       for learns, updates, step in (("coin", 300, 0.1), ("task", 300, 0.003), ("task", 300, 0.03))),
     *({"source": "characters", "learns": learns, "trainer": "areal", "system": STEADY, "changes": SLOTS, "updates": 300,
        "replicates": 4, "step": 2e-5, "seed": 0, "recipe": None}
@@ -110,6 +110,7 @@ class Ratios:
         count = mask.sum(-1)
         values = {
             "k3": log.expm1() - log,
+            "size": log.abs(),
             "first": log.exp(),
             "second": (2.0 * log).exp(),
             "outside": ((log < LOW) | (log > HIGH)).double(),
@@ -197,8 +198,8 @@ def of_ratios(each: dict[str, np.ndarray], weight: np.ndarray) -> dict[str, np.n
     def mean(name: str) -> np.ndarray:
         return np.asarray((each[name] * weight).sum((1, 2)) / weight.sum((1, 2)))
 
-    return {"staleness": mean("stale"), "k3": mean("k3"), "outside": mean("outside"), "first": mean("first"),
-            "second": mean("second"), "ess": mean("first") ** 2 / mean("second")}  # fmt: skip
+    return {"staleness": mean("stale"), "k3": mean("k3"), "outside": mean("outside"), "size": mean("size"),
+            "first": mean("first"), "second": mean("second"), "ess": mean("first") ** 2 / mean("second")}  # fmt: skip
 
 
 def steps(series: dict[str, np.ndarray], first: int) -> dict[str, np.ndarray]:
@@ -207,6 +208,7 @@ def steps(series: dict[str, np.ndarray], first: int) -> dict[str, np.ndarray]:
         "step": np.arange(1, first + 1),
         "staleness_mean": series["staleness"][:first],
         "kl_k3": series["k3"][:first],
+        "log_ratio_abs": series["size"][:first],
         "ess": series["ess"][:first],
         "chi_square": series["second"][:first] - 1.0,
     }

@@ -33,6 +33,8 @@ TOP = 1.0
 """Mean variance of log ratios from which on a few ratios carry every second moment."""
 MOVING = math.log(10.0)
 """Half width of the band of the drift's level, as a log, from which on nothing is said."""
+ALIKE = 2.0
+"""Factor between the variances that the mean size and k3 of normal log ratios say, at most."""
 EVENT = "the event model (systems/mean-staleness-identity)"
 GROWTH = "ratio/drift-growth"
 
@@ -312,6 +314,14 @@ def _clipped(method: str, found: list[list[Drawn]], drift: Mapping[str, Drift], 
         why = f"{method} clips the ratio to {made.ratio_to}, which staleness does not move"
     elif level != "token":
         order, why = ("geometric_abs",), ""
+    elif "levels" not in drift and drift:
+        # Of a language model few tokens carry the variance, and shares of normal ratios are far off.
+        sizes = [float(drift[n].fits[0].values @ (1.0, drift[n].seen, drift[n].seen**2))
+                   for n in ("log_ratio_abs", "kl_k3", "kl_k1") if n in drift]  # fmt: skip
+        if "log_ratio_abs" not in drift or len(sizes) < 2:
+            why = "whether log ratios are normal is not known: log the mean |log ratio| of tokens beside kl_k3"
+        elif not 1.0 / ALIKE < sizes[0] / max(sizes[1], 1e-300) < ALIKE:
+            why = "log ratios are not normal: their mean size says another variance than k3"
     chosen = next((each for each in order if each in drift), None)
     if not why and chosen is None:
         what = (

@@ -1,6 +1,6 @@
 """How often 95 % bands hold what a run does afterwards, and at another setting, by number.
 
-`python -m tests.forecasting.coverage [SEEDS]` prints the table of docs/your-run.md; behind `SEEDS --samples` logs have a
+`python -m tests.forecasting.coverage [SEEDS]` prints the table of docs/your-run.md. With `SEEDS --samples` logs have a
 row a sample, beside seconds and ratios of steps.
 """
 

@@ -244,6 +244,19 @@ def test_a_method_without_a_clip_of_staleness_cannot_be_told(made):
         sim.forecast(SYSTEM)
 
 
+def test_a_share_of_tokens_outside_a_clip_needs_normal_log_ratios(columns):
+    """A tenth of the tokens carries the variance, or all do; without the mean size neither is known."""
+    size = np.sqrt(2 / np.pi * 2 * columns["kl_k3"])
+
+    def band(**more):
+        made = sim.calibrate({**columns, **more}, "areal", **given(SYSTEM))
+        return sim.forecast(made, method="grpo").line("outside grpo's clip").forecasts[0]
+
+    assert "is not known: log the mean |log ratio|" in band().why
+    assert "not normal" in band(log_ratio_abs=size * np.sqrt(0.1)).why
+    assert 0.15 < band(log_ratio_abs=size).low < band(log_ratio_abs=size).high < 0.35
+
+
 def test_columns_of_seconds_are_read_here_and_not_by_diagnose():
     known = {each.quantity for each in aliases.SYSTEM}
     parts = {name for name in known if name.startswith("part_")}
