@@ -54,7 +54,7 @@ SLOTS = [{}, {"staleness_limit": 4}, {"staleness_limit": 6}, {"staleness_limit":
 SETTINGS: list[dict[str, Any]] = [
     *({"source": "live", "learns": learns, "trainer": trainer, "system": {**LIVE, **more}, "changes": CHANGES,
        "updates": 300, "replicates": 1, "step": 0.05, "seed": seed}
-      for seed in range(6)
+      for seed in range(9)
       for learns, trainer, more in (("coin", "areal", {}), ("task", "skyrl", {}), ("task", "areal", {"machines": 3}))),
     *({"source": "tables", "learns": learns, "trainer": "areal", "system": STEADY, "changes": SLOTS, "updates": updates,
        "replicates": 24, "step": step, "seed": 0}
