@@ -34,8 +34,12 @@ CUTS = ("response_length/clip_ratio", "completions/clipped_ratio", "response_cli
 """Columns of the share of responses that the limit cuts."""
 RARE = 1e-3
 """Share of cut responses from which on it matters."""
+SELECTED = 0.01
+"""Share of discarded responses from which on trained ones do not stand for all."""
 QUANTILES = 1000
 """Numbers of a lengths file that stand for a distribution."""
+SURE = 0.05
+"""Wait of a batch, in steps, from which on it is not the time in which a trainer wakes up."""
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -157,7 +161,13 @@ def calibrate(
     for _ in range(ROUNDS):
         known = advising.read(fields | own, Path())
         now, _ = advising.system_of(known, limit, known["machines"][0], known["partial_rollouts"][0])
-        found = [advising.measure(now, (read.first + steps) * each, size, 0, k)[1] for k in range(REALIZATIONS)]
+        ran = [advising.measure(now, (read.first + steps) * each, size, 0, k) for k in range(REALIZATIONS)]
+        found = [batches for _, batches in ran]
+        if read.log is not None and own and "length_max" in read.series and ran[0][0]["dropped"] > SELECTED:
+            lengths, own, taken = None, {}, {*given}
+            fields |= _rates(measured, known, taken)
+            read.notes.append("The log lacks discarded responses, which are longer: a log-normal stands for lengths.")
+            continue
         if "longest_response" not in measured or "response_lengths" in taken:
             break
         # Trained responses have the lengths of the log: those that are discarded are longer.
@@ -174,8 +184,8 @@ def calibrate(
     if not drift:
         notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
     fields |= _rates(measured, known, {*taken, "response_lengths"})
-    told = tuple(name for name in given if name in fields)
-    made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, told)
+    kept = tuple(name for name in given if name in fields)
+    made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, kept)
     if out is not None:
         made.save(out)
     return made
@@ -274,6 +284,9 @@ def _samples(read: Read, log: Any) -> None:
     if (rows["length"] > 0).all():
         read.lengths = length[length > 0]
         add("length_mean", rows["length"], "tokens")
+        if not length[~used].any():
+            read.series["length_max"] = rows.groupby("batch")["length"].max().to_numpy()
+            read.names["length_max"] = "tokens"
         if {"t_start", "t_end"} <= {*names}:
             span = rows["t_end"] - rows["t_start"]
             bound, remedy = "at or behind t_start", "write all times from one clock, in seconds"
@@ -288,13 +301,30 @@ def _samples(read: Read, log: Any) -> None:
         read.series["seconds_step"], read.names["seconds_step"] = seconds, "t_train"
         late = next((name for name in ("t_ready", "t_end") if name in names), None)
         if late is not None:
-            # A batch that was ready before it was trained waited for the trainer: the time between is all training.
-            bound = batches[late].max().to_numpy() < first - 1e-3 * np.nanmean(seconds)
-            if bound[1:].sum() >= FEWEST:
-                read.series["busy"] = np.where(bound, seconds, np.nan)
+            # A batch that was ready well before it was trained waited for the trainer: all time between is training.
+            # Of the others training took at most that time; to leave them out would leave out short times.
+            until = batches[late].max().to_numpy() + SURE * np.nanmean(seconds)
+            bound, most = until < first, until - np.append(np.nan, first[:-1])
+            if bound[read.warm :].sum() >= FEWEST:
+                factor = censored(np.where(bound, seconds, most)[read.warm :], bound[read.warm :])
+                read.series["busy"] = np.where(bound, seconds * factor, np.nan)
                 read.names["busy"] = "t_train of batches that waited for the trainer"
     if "fate" in column and not any("no column fate" in each for each in log.unchecked):
         read.notes.append("Discarded samples are those whose fate the log names.")
+
+
+def censored(seconds: np.ndarray, known: np.ndarray) -> float:
+    """Mean of times of which some are only bounded from above, over the mean of the known: Kaplan and Meier's.
+
+    >>> censored(np.array([1.0, 3.0, 3.0]), np.array([True, True, False]))
+    1.0
+    """
+    from scipy.stats import CensoredData, ecdf
+
+    # Times of the other sign are bounded from below, as in survival.
+    cdf = ecdf(CensoredData.right_censored(-seconds, ~known)).cdf
+    share = np.diff(cdf.probabilities, prepend=0.0)
+    return float(-(cdf.quantiles @ share) / share.sum() / seconds[known].mean())
 
 
 def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -344,10 +374,10 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     parts = [name for name in series if name.startswith("part_")]
     trained: Any = sum(series[name] for name in parts)
     inside = ("seconds_step", "seconds_wait", "seconds_sync")
-    if "busy" in series:
-        add("train_seconds", series["busy"] - known["sync_seconds"], "busy")
-    elif whole is not None and wait is not None:
+    if whole is not None and wait is not None:
         add("train_seconds", (whole - wait - seconds("seconds_sync")) / steps, *inside)
+    elif "busy" in series:
+        add("train_seconds", series["busy"] - known["sync_seconds"], "busy")
     elif parts:
         add("train_seconds", trained / steps, *parts)
     add("sync_seconds", series.get("seconds_sync") if after is None else after, "seconds_sync", "sync_after")

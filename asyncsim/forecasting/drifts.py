@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from asyncsim.base.quantiles import critical
-from asyncsim.base.uncertainty import batch_means
 
 TERMS = ("floor", "per_update", "per_update_squared")
 """Coefficients of 1, s and s^2, in nats^2 per token."""
@@ -23,6 +22,8 @@ ALLOWED = 3.84
 """A fit with fewer terms is kept where it is within a 95 % interval of the best: 3.84 of its errors squared."""
 LEAST = 0.05
 """Share of the largest variance below which a step's noise does not fall."""
+WALK = 1.96
+"""Half width of a 95 % band, in standard deviations."""
 SMALLEST = 1e-12
 
 
@@ -80,7 +81,8 @@ class Fit(NamedTuple):
 class Drift(NamedTuple):
     """Fits that the data do not exclude, the best first; `noise`: of a mean over steps, relative, times their root.
 
-    `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from.
+    `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `wander`: standard
+    deviation between quarters of the log, relative, beyond the noise of a steady drift.
     """
 
     fits: tuple[Fit, ...]
@@ -88,6 +90,15 @@ class Drift(NamedTuple):
     seen: float
     steps: int
     column: str
+    wander: float = 0.0
+
+    def walk(self, updates: int) -> float:
+        """Half width of the 95 % band of the log of the drift's level over so many updates behind the log.
+
+        A random walk of variance c per update gives the means of quarters of n updates the variance c n / 6, and the
+        mean over H later updates, less that of the n, c (n + H) / 3. Three differences of quarters say c.
+        """
+        return WALK * self.wander * math.sqrt(2.0 * (1.0 + updates / self.steps))
 
     def row(self) -> dict[str, Any]:
         """Plain values for a description."""
@@ -99,7 +110,8 @@ class Drift(NamedTuple):
             {"values": _rounded(fit.values), "covariance": _rounded(fit.covariance), "freedom": round(fit.freedom, 1)}
             for fit in self.fits
         ]
-        more = {"noise": _rounded(self.noise), "seen": _rounded(self.seen), "steps": self.steps, "from": self.column}
+        more = {"noise": _rounded(self.noise), "wander": _rounded(self.wander), "seen": _rounded(self.seen)}
+        more |= {"steps": self.steps, "from": self.column}
         return {**terms, **more, "fits": fits}
 
     def ranges(self) -> list[tuple[float, float]]:
@@ -123,7 +135,8 @@ class Drift(NamedTuple):
 def of_row(row: Mapping[str, Any]) -> Drift:
     """A drift from the values of a description."""
     fits = [Fit(np.array(f["values"]), np.array(f["covariance"]), float(f["freedom"])) for f in row["fits"]]
-    return Drift(tuple(fits), float(row["noise"]), float(row["seen"]), int(row["steps"]), str(row["from"]))
+    about = float(row["seen"]), int(row["steps"]), str(row["from"]), float(row.get("wander", 0.0))
+    return Drift(tuple(fits), float(row["noise"]), *about)
 
 
 def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) -> Drift | None:
@@ -150,8 +163,14 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
     variance = float(residual @ residual) / freedom
     # Means of stretches vary more than independent steps would.
     stretches = max(4, min(16, len(v) // 8))
-    between = batch_means(residual, stretches).error ** 2 * stretches * (len(v) // stretches)
-    inflation = max(1.0, between / max(variance, 1e-300))
+    means = residual[len(v) % stretches :].reshape(stretches, -1).mean(1)
+    size = len(v) // stretches
+    inflation = max(1.0, size * float(means.var(ddof=1)) / max(variance, 1e-300))
+    # Quarters of a steady drift differ by the noise that neighbouring stretches show.
+    quarter = len(v) // 4
+    level = 1.0 + residual[len(v) % 4 :].reshape(4, -1).mean(1)
+    steady = size / quarter * float((np.diff(means) ** 2).mean()) / 2.0
+    wander = math.sqrt(max(0.0, float(np.log(np.maximum(level, LEAST)).var(ddof=1)) - steady))
     least = _misfit(solved[best], x / scale, v, weight)
     fits = []
     for terms, values in sorted(solved.items(), key=lambda each: _misfit(each[1], x / scale, v, weight)):
@@ -161,7 +180,7 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
             covariance = np.zeros((3, 3))
             covariance[np.ix_(terms, terms)] = np.linalg.inv(part.T @ part) * variance * inflation
             fits.append(Fit(values / scale, covariance / np.outer(scale, scale), float(stretches - 1)))
-    return Drift(tuple(fits), math.sqrt(variance * inflation), float(first[known].max()), len(v), column)
+    return Drift(tuple(fits), math.sqrt(variance * inflation), float(first[known].max()), len(v), column, wander)
 
 
 def _solutions(x: np.ndarray, y: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:

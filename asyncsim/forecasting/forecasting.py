@@ -32,6 +32,10 @@ FAR = 2.0
 """Staleness beyond so many times what the log has seen is an extrapolation."""
 TOP = 1.0
 """Mean variance of log ratios from which on a few ratios carry every second moment."""
+MOVING = math.log(10.0)
+"""Half width of the band of the drift's level, as a log, from which on nothing is said."""
+ALIKE = 2.0
+"""Factor between the variances that the mean size and k3 of normal log ratios say, at most."""
 EVENT = "the event model (systems/mean-staleness-identity)"
 GROWTH = "ratio/drift-growth"
 
@@ -117,6 +121,10 @@ def _simulated(
                 given[name] = _scaled(given[name], scale[name][k])
         if "response_lengths" not in change:
             law = _scaled(given["response_lengths"], scale["response_tokens"][k])
+            if law.kind == "empirical":
+                # Other responses than those of the log may come.
+                drawn = np.random.default_rng([seed, 42, k]).choice(law.parameters, len(law.parameters))
+                law = laws.empirical(drawn * law.mean() / drawn.mean())
             if law.kind == "lognormal" and "longest_response" in measured:
                 number = given["prompts_per_batch"] * given["samples_per_prompt"]
                 mean, longest = (measured[name]["value"] for name in LENGTHS)
@@ -232,6 +240,15 @@ def _ratios(
             order, why = [], f"{method} has no fixed clip range"
         elif made.ratio_to != "behavior":
             order, why = [], f"{method} clips the ratio to {made.ratio_to}, which staleness does not move"
+        elif kind == "token" and "levels" not in drift and drift:
+            # Of a language model few tokens carry the variance, and shares of normal ratios are far off.
+            sizes = [float(drift[n].fits[0].values @ (1.0, drift[n].seen, drift[n].seen**2))
+                     for n in ("log_ratio_abs", "kl_k3", "kl_k1") if n in drift]  # fmt: skip
+            if "log_ratio_abs" not in drift or len(sizes) < 2:
+                order = []
+                why = "whether log ratios are normal is not known: log the mean |log ratio| of tokens beside kl_k3"
+            elif not 1.0 / ALIKE < sizes[0] / max(sizes[1], 1e-300) < ALIKE:
+                order, why = [], "log ratios are not normal: their mean size says another variance than k3"
         share = partial(drifts.outside, low=low, high=high, tokens=kind == "token")
         add(f"outside {method}'s clip", f"{GROWTH}, log ratios normal", None, order, why, share, 1.0, False)
     return lines, notes
@@ -241,21 +258,28 @@ def _over(
     each: list[Drawn], drift: Drift, back: Any, updates: int, seed: int, most: float, heavy: bool, base: Any = None
 ) -> Band:
     """Band of a number of ratios at one setting: the union over all fits that the data do not exclude."""
-    bands, spread = [], []
+    walk = drift.walk(updates)
+    if walk > MOVING:
+        return Band(None, why="the drift of an update changed during the log: log more of it, or give its later part")
+    bands, spread, values = [], [], np.empty((len(each), 3))
     for place, fit in enumerate(drift.fits):
-        random, values = np.random.default_rng([seed, 41, place]), []
+        random = np.random.default_rng([seed, 41, place])
         for k, draw in enumerate(each):
             coefficients = fit.drawn(random)
             noise = max(0.0, 1.0 + drift.noise / math.sqrt(updates) * random.normal())
-            v = noise * drifts.variances(coefficients, len(draw.share))
-            spread.append(float(draw.share @ v))
-            value = back(v, draw.share)
-            if base is not None:
-                first = base[k].share
-                value /= back(noise * drifts.variances(coefficients, len(first)), first)
-            values.append(value)
-        bands.append(band_of(values, most))
+            spread.append(noise * float(draw.share @ drifts.variances(coefficients, len(draw.share))))
+            for column, level in enumerate((noise, noise * math.exp(-walk), noise * math.exp(walk))):
+                value = back(level * drifts.variances(coefficients, len(draw.share)), draw.share)
+                if base is not None:
+                    first = base[k].share
+                    value /= back(level * drifts.variances(coefficients, len(first)), first)
+                values[k, column] = value
+        band = band_of(values[:, 0], most)
+        mean, low, high = (float(x or 0.0) for x in (band.value, band.low, band.high))
+        moved = values.mean(0) - mean
+        low, high = mean - math.hypot(mean - low, moved.min()), mean + math.hypot(high - mean, moved.max())
+        bands.append(Band(mean, max(0.0, low), min(most, high)))
     if heavy and float(np.median(spread)) > TOP:
         return Band(None, why=f"log ratios vary by more than {TOP:g} nats^2, so a few ratios carry the mean")
-    low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var]
+    low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var, assignment]
     return Band(bands[0].value, low, high)

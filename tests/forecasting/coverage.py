@@ -1,15 +1,18 @@
 """How often 95 % bands hold what a run does afterwards, and at another setting, by number.
 
-`python -m tests.forecasting.coverage [SEEDS]` prints the table of docs/your-run.md.
+`python -m tests.forecasting.coverage [SEEDS]` prints the table of docs/your-run.md. With `SEEDS --samples` logs have a
+row a sample, beside seconds and ratios of steps.
 """
 
 import sys
+import tempfile
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 
 import asyncsim as sim
-from tests.forecasting.simulated import DRIFT, SMALL, given, part, simulated
+from tests.forecasting.simulated import DRIFT, SMALL, given, part, sample_rows, simulated
 
 PRESETS = {
     "areal": {"staleness_limit": 2},
@@ -25,16 +28,28 @@ PRESETS = {
 CHANGES = ({"staleness_limit": 4}, {"machines": 8}, {"staleness_limit": 4, "machines": 6})
 """Other settings; the last changes two at once."""
 DRIFTS = (DRIFT, (0.0, 0.02, 0.0), (0.01, 0.0, 0.002), (0.002, 0.002, 0.0))
+STEPS = ("step", "seconds_step", "seconds_wait", "seconds_sync", "kl_k3", "chi_square", "ess")
+"""Columns of steps that stand beside rows of samples."""
 FIRST, WHOLE, WARM = 100, 300, 60
 """Steps that calibrate, steps of the run, and steps that another setting takes to settle."""
 
 
-def cases(preset, seed, changes=CHANGES):
+def logs_of(system, columns, seed, samples):
+    """The first steps as a log: of steps, or of samples with seconds and ratios of steps beside them."""
+    first = part(columns, slice(0, FIRST))
+    if not samples:
+        return first
+    path = Path(tempfile.mkdtemp(), "samples.csv")
+    path.write_text(sample_rows(system, FIRST, seed), encoding="utf-8")
+    return [path, {name: first[name] for name in STEPS}]
+
+
+def cases(preset, seed, changes=CHANGES, samples=False):
     """(where, number, band, truth) of one run: the rest of it, and other settings."""
     system = {"trainer": preset, **SMALL, **PRESETS[preset], "train_seconds": f"gamma:{(12, 30)[seed % 2]}:50"}
     drift = DRIFTS[seed % len(DRIFTS)]
     columns, truth = simulated(system, WHOLE, 100 + seed, drift)
-    made = sim.calibrate(part(columns, slice(0, FIRST)), preset, **given(system))
+    made = sim.calibrate(logs_of(system, columns, 100 + seed, samples), preset, **given(system))
     for at, change in enumerate([{}, *changes]):
         found = sim.forecast(made, seed=seed, **change)
         other = truth if not change else simulated({**system, **change}, WHOLE, 7000 + 10 * seed + at, drift)[1]
@@ -46,19 +61,20 @@ def cases(preset, seed, changes=CHANGES):
             yield where, name, found.line(name).forecasts[int(bool(change))], held
 
 
-def counted(presets, seeds, changes=CHANGES):
+def counted(presets, seeds, changes=CHANGES, samples=False):
     """Bands that hold the truth, and all, by (where, number), with the widths over the truth."""
     found = defaultdict(list)
     for preset in presets:
         for seed in seeds:
-            for where, name, band, held in cases(preset, seed, changes):
+            for where, name, band, held in cases(preset, seed, changes, samples):
                 found[where, name].append((band.covers(held), (band.high - band.low) / held, preset, seed, held, band))
     return found
 
 
 if __name__ == "__main__":
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-    table = counted(sys.argv[2:] or PRESETS, range(seeds))
+    named = [name for name in sys.argv[2:] if name != "--samples"]
+    table = counted(named or PRESETS, range(seeds), samples="--samples" in sys.argv)
     print("| where | number | bands that hold the truth | width of a band over the truth |\n|---|---|---|---|")
     for (where, name), rows in table.items():
         good = sum(held for held, *_ in rows)

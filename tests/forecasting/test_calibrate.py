@@ -244,6 +244,19 @@ def test_a_method_without_a_clip_of_staleness_cannot_be_told(made):
         sim.forecast(SYSTEM)
 
 
+def test_a_share_of_tokens_outside_a_clip_needs_normal_log_ratios(columns):
+    """A tenth of the tokens carries the variance, or all do; without the mean size neither is known."""
+    size = np.sqrt(2 / np.pi * 2 * columns["kl_k3"])
+
+    def band(**more):
+        made = sim.calibrate({**columns, **more}, "areal", **given(SYSTEM))
+        return sim.forecast(made, method="grpo").line("outside grpo's clip").forecasts[0]
+
+    assert "is not known: log the mean |log ratio|" in band().why
+    assert "not normal" in band(log_ratio_abs=size * np.sqrt(0.1)).why
+    assert 0.15 < band(log_ratio_abs=size).low < band(log_ratio_abs=size).high < 0.35
+
+
 def test_columns_of_seconds_are_read_here_and_not_by_diagnose():
     known = {each.quantity for each in aliases.SYSTEM}
     parts = {name for name in known if name.startswith("part_")}
@@ -281,3 +294,34 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     truth = {n: x[60:].mean() for n, x in simulated.verl(160, 77, machines=24, staleness_limit=4)[1].items()}
     said = (f"{truth['seconds an update']:.1f} s", f"ESS of {truth['token ESS']:.2f}", f"k3 of {truth['k3']:.3f}")
     assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.3f}"))
+
+
+def test_training_times_of_batches_that_did_not_wait_are_bounds():
+    """4,000 times of mean 1 (sd 0.3), of which half are only known to be below a bound: standard error about 0.007.
+
+    Planted: the mean of those that are known is 0.1 too long.
+    """
+    random = np.random.default_rng(4)
+    time, bound = random.gamma(11.0, 1 / 11.0, 4000), random.gamma(20.0, 1 / 20.0, 4000)
+    known = time > bound
+    naive = time[known].mean()
+    found = naive * calibrating.censored(np.maximum(time, bound), known)
+    assert found == pytest.approx(1.0, abs=0.04) and naive > 1.1
+    assert calibrating.censored(time, np.ones(4000, dtype=bool)) == pytest.approx(1.0)
+
+
+def test_a_drift_that_wanders_widens_its_band_and_is_not_told_where_it_falls_fast():
+    """The same log with a level that is steady, a random walk, and falls by a factor of ten."""
+    random, s = np.random.default_rng(6), np.concatenate([np.zeros(4), np.full(96, 2.0)])
+    v, n = 0.01 + 0.01 * s, np.arange(100)
+    noise = 1 + 0.05 * random.normal(size=100)
+    share = np.array([0.0, 0.0, 1.0])
+    draws = [forecasting.Drawn({"staleness": 2.0}, share)] * 32
+
+    def band(level):
+        drift = drifts.fitted(v * noise * level, s, s**2, "x")
+        return forecasting._over(draws, drift, drifts.GAUGES["kl_k3"].back, 100, 0, np.inf, False)
+
+    steady, walk, fallen = band(np.ones(100)), band(1 + 0.3 * np.sin(n / 25)), band(np.exp(-n / 43.0))
+    assert steady.high - steady.low < 0.004 and walk.high - walk.low > 3 * (steady.high - steady.low)
+    assert fallen.value is None and "changed during the log" in fallen.why
