@@ -117,7 +117,7 @@ class Ratios:
             "stale": ages(step).token.double().expand_as(log),
         }
         means = {name: ((each * mask).sum(-1) / count.clamp(min=1.0)).numpy() for name, each in values.items()}
-        self.found.append(means | {"count": count.numpy()})
+        self.found.append(means | {"count": count.numpy(), "reward": step.batch.reward.double().numpy()})
 
     def result(self) -> dict[str, np.ndarray]:
         """All updates, `[U, G, N, R]`."""
@@ -199,18 +199,20 @@ def of_ratios(each: dict[str, np.ndarray], weight: np.ndarray) -> dict[str, np.n
         return np.asarray((each[name] * weight).sum((1, 2)) / weight.sum((1, 2)))
 
     return {"staleness": mean("stale"), "k3": mean("k3"), "outside": mean("outside"), "size": mean("size"),
-            "first": mean("first"), "second": mean("second"), "ess": mean("first") ** 2 / mean("second")}  # fmt: skip
+            "first": mean("first"), "second": mean("second"), "ess": mean("first") ** 2 / mean("second"),
+            "reward": each["reward"].mean((1, 2))}  # fmt: skip
 
 
 def steps(series: dict[str, np.ndarray], first: int) -> dict[str, np.ndarray]:
-    """The log of steps: what trainers write of ratios."""
+    """The log of steps: what trainers write of ratios; the staleness is AReaL's, of tokens."""
     return {
         "step": np.arange(1, first + 1),
-        "staleness_mean": series["staleness"][:first],
+        "ppo_actor/update/version_stats/sample_staleness_theta_avg": series["staleness"][:first],
         "kl_k3": series["k3"][:first],
         "log_ratio_abs": series["size"][:first],
         "ess": series["ess"][:first],
         "chi_square": series["second"][:first] - 1.0,
+        "reward": series["reward"][:first],
     }
 
 
@@ -248,8 +250,7 @@ def live(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[s
         ages = np.concatenate([ages_of(line) for line in lines if line.get("batch", -1) >= warm])
         places = slots["machines"] * slots["slots_per_machine"]
         return {
-            **{name: float(series[name][warm:].mean()) for name in ("k3", "ess", "outside")},
-            "staleness": float(ages.mean()),
+            **{name: float(series[name][warm:].mean()) for name in ("staleness", "k3", "ess", "outside")},
             "p99": float(np.quantile(ages, 0.99, method="inverted_cdf")),
             "seconds": float((end - begin) / (len(train) - 1 - warm)),
             "idle": float(1.0 - np.maximum(spans, 0.0).sum() / (end - begin) / places),
@@ -278,8 +279,8 @@ def lived(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[
             line["tokens"] = tokens
             if "versions" in line:
                 line["versions"] = [[round(at * tokens / written), version] for at, version in line["versions"]]
-    log = ran.schedule.log
-    weight = work[log.samples["sample"][log.grid]].astype(float)
+    trained = sorted((line for line in lines if "batch" in line), key=lambda line: line["batch"])
+    weight = np.array([line["tokens"] for line in trained], dtype=float).reshape(ran.schedule.log.grid.shape)
     found = {name.removeprefix("ratios_"): each[..., 0] for name, each in ran.trace.accumulated.items()}
     return {"lines": lines, "series": of_ratios(found, weight), "t_train": ran.t_train, "load": ran.load}
 

@@ -178,7 +178,7 @@ def calibrate(
     warm = max(read.warm, min(-(-found[0].warm // each) - read.first, steps - FEWEST, steps // 2))
     measured = _measured(read, warm, known)
     moments = np.mean([one.moments for one in found], axis=0).reshape(-1, each, 2).mean(1)[read.first :]
-    drift, notes = _drifts(read, moments, found)
+    drift, notes = _drifts(read, moments, found, known["prompts_per_batch"])
     if "staleness_mean" not in read.series and drift:
         notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
     if not drift:
@@ -294,6 +294,8 @@ def _samples(read: Read, log: Any) -> None:
             add("rate", span, "tokens, t_start, t_end")
             add("syncs", rows["v_end"] - rows["v_start"], "")
             read.notes.append("tokens_per_second is that of the log's load: give a table to let it follow the load.")
+    if "reward" in column:
+        add("reward", column["reward"][used], "reward")
     if "t_train" in names:
         batches = rows.groupby("batch")
         first = batches["t_train"].min().to_numpy()
@@ -454,10 +456,15 @@ def cut_lengths(mean: float, limit: float, share: float) -> np.ndarray:
 
 
 def _drifts(
-    read: Read, moments: np.ndarray, found: Sequence[advising.Batches]
+    read: Read, moments: np.ndarray, found: Sequence[advising.Batches], prompts: int
 ) -> tuple[dict[str, drifts.Drift], list[str]]:
     """Drift by every gauge that the log has, and what is assumed."""
-    drift, notes = dict[str, drifts.Drift](), list[str]()
+    drift, notes, learns = dict[str, drifts.Drift](), list[str](), 0.0
+    reward = read.series.get("reward", np.empty(0))
+    if np.isfinite(reward).sum() >= FEWEST:
+        learns = drifts.learning(reward[np.isfinite(reward)], prompts)
+    else:
+        notes.append("The log has no reward, so bands of ratios assume a policy that learns slowly. Log it.")
     (first, second), stale = moments.T, read.series.get("staleness_mean")
     if stale is not None:
         shares = np.sum([np.pad(each.cells, (0, 4096))[:4096] for each in found], axis=0)
@@ -471,7 +478,7 @@ def _drifts(
     def add(name: str, v: np.ndarray, mean: np.ndarray, square: np.ndarray, column: str) -> None:
         made = drifts.fitted(v, mean, square, column)
         if made is not None:
-            drift[name] = made
+            drift[name] = made._replace(learns=learns)
 
     for name, gauge in drifts.GAUGES.items():
         if name in read.series:

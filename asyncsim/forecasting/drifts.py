@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.special import ndtr
 
 from asyncsim.base.quantiles import critical
@@ -22,8 +23,10 @@ ALLOWED = 3.84
 """A fit with fewer terms is kept where it is within a 95 % interval of the best: 3.84 of its errors squared."""
 LEAST = 0.05
 """Share of the largest variance below which a step's noise does not fall."""
-WALK = 1.96
-"""Half width of a 95 % band, in standard deviations."""
+TRIES = 1000
+"""Draws of coefficients until none is negative; each is in one of eight at least, but where all errors are wide."""
+SHARES = (np.arange(20) + 0.5) / 20
+"""Shares of the spread of stretches that may be a drift that wanders; together they are as likely as none."""
 SMALLEST = 1e-12
 
 
@@ -71,18 +74,22 @@ class Fit(NamedTuple):
     freedom: float
 
     def drawn(self, random: np.random.Generator) -> np.ndarray:
-        """Coefficients as the data leave them, none below 0."""
-        scale = math.sqrt(self.freedom / random.chisquare(self.freedom))
+        """Coefficients as the data leave them, none below 0: of terms that stand for each other the sum is known."""
         size, axes = np.linalg.eigh(self.covariance)
-        deviation = axes @ (np.sqrt(np.maximum(size, 0.0)) * random.normal(size=3))
-        return np.maximum(self.values + np.where(self.values > 0.0, scale * deviation, 0.0), 0.0)
+        for _ in range(TRIES):
+            scale = math.sqrt(self.freedom / random.chisquare(self.freedom))
+            deviation = axes @ (np.sqrt(np.maximum(size, 0.0)) * random.normal(size=3))
+            drawn = self.values + np.where(self.values > 0.0, scale * deviation, 0.0)
+            if (drawn >= 0.0).all():
+                return drawn
+        return self.values
 
 
 class Drift(NamedTuple):
     """Fits that the data do not exclude, the best first; `noise`: of a mean over steps, relative, times their root.
 
     `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `wander`: standard
-    deviation between quarters of the log, relative, beyond the noise of a steady drift.
+    deviation of an update's change of the level, as a log; `learns`, see `learning`.
     """
 
     fits: tuple[Fit, ...]
@@ -91,14 +98,15 @@ class Drift(NamedTuple):
     steps: int
     column: str
     wander: float = 0.0
+    learns: float = 0.0
 
     def walk(self, updates: int) -> float:
         """Half width of the 95 % band of the log of the drift's level over so many updates behind the log.
 
-        A random walk of variance c per update gives the means of quarters of n updates the variance c n / 6, and the
-        mean over H later updates, less that of the n, c (n + H) / 3. Three differences of quarters say c.
+        A random walk of variance c per update gives the mean over H later updates, less that of the n of the log, the
+        variance c (n + H) / 3.
         """
-        return WALK * self.wander * math.sqrt(2.0 * (1.0 + updates / self.steps))
+        return critical(0.05, self.fits[0].freedom) * self.wander * math.sqrt((self.steps + updates) / 3.0)
 
     def row(self) -> dict[str, Any]:
         """Plain values for a description."""
@@ -110,7 +118,7 @@ class Drift(NamedTuple):
             {"values": _rounded(fit.values), "covariance": _rounded(fit.covariance), "freedom": round(fit.freedom, 1)}
             for fit in self.fits
         ]
-        more = {"noise": _rounded(self.noise), "wander": _rounded(self.wander), "seen": _rounded(self.seen)}
+        more = {name: _rounded(getattr(self, name)) for name in ("noise", "wander", "learns", "seen")}
         more |= {"steps": self.steps, "from": self.column}
         return {**terms, **more, "fits": fits}
 
@@ -135,8 +143,8 @@ class Drift(NamedTuple):
 def of_row(row: Mapping[str, Any]) -> Drift:
     """A drift from the values of a description."""
     fits = [Fit(np.array(f["values"]), np.array(f["covariance"]), float(f["freedom"])) for f in row["fits"]]
-    about = float(row["seen"]), int(row["steps"]), str(row["from"]), float(row.get("wander", 0.0))
-    return Drift(tuple(fits), float(row["noise"]), *about)
+    about = float(row["seen"]), int(row["steps"]), str(row["from"])
+    return Drift(tuple(fits), float(row["noise"]), *about, *(float(row.get(n, 0.0)) for n in ("wander", "learns")))
 
 
 def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) -> Drift | None:
@@ -166,11 +174,7 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
     means = residual[len(v) % stretches :].reshape(stretches, -1).mean(1)
     size = len(v) // stretches
     inflation = max(1.0, size * float(means.var(ddof=1)) / max(variance, 1e-300))
-    # Quarters of a steady drift differ by the noise that neighbouring stretches show.
-    quarter = len(v) // 4
-    level = 1.0 + residual[len(v) % 4 :].reshape(4, -1).mean(1)
-    steady = size / quarter * float((np.diff(means) ** 2).mean()) / 2.0
-    wander = math.sqrt(max(0.0, float(np.log(np.maximum(level, LEAST)).var(ddof=1)) - steady))
+    wander = _wander(np.log(np.maximum(1.0 + means, LEAST)), size)
     least = _misfit(solved[best], x / scale, v, weight)
     fits = []
     for terms, values in sorted(solved.items(), key=lambda each: _misfit(each[1], x / scale, v, weight)):
@@ -181,6 +185,40 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
             covariance[np.ix_(terms, terms)] = np.linalg.inv(part.T @ part) * variance * inflation
             fits.append(Fit(values / scale, covariance / np.outer(scale, scale), float(stretches - 1)))
     return Drift(tuple(fits), math.sqrt(variance * inflation), float(first[known].max()), len(v), column, wander)
+
+
+def _wander(level: np.ndarray, size: int) -> float:
+    """Standard deviation per update of a random walk in the means of stretches of so many updates, beside noise.
+
+    The mean of its variance over even odds of none and of any share of the spread, by the likelihood of differences.
+    """
+    count = len(level) - 1
+    contrasts = helmert(len(level))
+    places = np.arange(len(level))
+    walk = contrasts @ np.minimum.outer(places, places) @ contrasts.T
+    scale = count / np.trace(walk)
+    spread, axes = np.linalg.eigh(walk * scale)
+    share = np.append(0.0, SHARES)[:, None]
+    each, square = 1.0 - share + share * spread, (axes.T @ contrasts @ level) ** 2
+    variance = np.maximum((square / each).mean(1), SMALLEST)
+    fit = -0.5 * (np.log(each).sum(1) + count * np.log(variance))
+    odds = np.append(1.0, np.full(len(SHARES), 1.0 / len(SHARES))) * np.exp(fit - fit.max())
+    return math.sqrt(float(odds @ (share[:, 0] * variance)) / odds.sum() * scale / size)
+
+
+def learning(reward: np.ndarray, prompts: int) -> float:
+    """Trend of the mean reward `[U]` per update, in standard deviations of a prompt's; 0 inside its 95 % interval.
+
+    By Cauchy and Schwarz a policy whose mean is d of these away has a chi-square of d^2 or more to that of the log.
+    """
+    from scipy.stats import linregress
+
+    stretches = max(4, min(16, len(reward) // 8))
+    means = reward[len(reward) % stretches :].reshape(stretches, -1).mean(1)
+    trend = linregress(np.arange(stretches) * (len(reward) // stretches), means)
+    spread = float(np.diff(reward).std()) * math.sqrt(prompts / 2.0)
+    sure = abs(trend.slope) > critical(0.05, stretches - 2.0) * trend.stderr
+    return abs(float(trend.slope)) / max(spread, SMALLEST) if sure else 0.0
 
 
 def _solutions(x: np.ndarray, y: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:

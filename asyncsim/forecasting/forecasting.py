@@ -34,6 +34,8 @@ TOP = 1.0
 """Mean variance of log ratios from which on a few ratios carry every second moment."""
 MOVING = math.log(10.0)
 """Half width of the band of the drift's level, as a log, from which on nothing is said."""
+LEARNED = 1.0
+"""Standard deviations of reward from which on the later policy is another one: chi-square 1 leaves an ESS of a half."""
 ALIKE = 2.0
 """Factor between the variances that the mean size and k3 of normal log ratios say, at most."""
 EVENT = "the event model (systems/mean-staleness-identity)"
@@ -136,8 +138,10 @@ def _simulated(
         )
         passes = feeds.updates_of(system)
         numbers, stale = advising.measure(system, max(2, updates // passes), given["samples_per_prompt"], seed, k)
-        numbers |= {"seconds": numbers["seconds"] * passes, "head": stale.head}
-        return Drawn(numbers, stale.cells / stale.cells.sum())
+        # Trainers log the mean of a step, so here too steps count alike, however many tokens they have.
+        mean = float(stale.cells @ np.arange(len(stale.cells)))
+        numbers |= {"seconds": numbers["seconds"] * passes, "head": stale.head, "staleness": mean}
+        return Drawn(numbers, stale.cells)
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(one, itertools.product(range(len(known)), range(draws))))
@@ -259,6 +263,8 @@ def _over(
 ) -> Band:
     """Band of a number of ratios at one setting: the union over all fits that the data do not exclude."""
     walk = drift.walk(updates)
+    if drift.learns * (drift.steps + updates) / 2.0 > LEARNED:
+        return Band(None, why="the policy learns so fast that its later drift is another: calibrate on later steps too")
     if walk > MOVING:
         return Band(None, why="the drift of an update changed during the log: log more of it, or give its later part")
     bands, spread, values = [], [], np.empty((len(each), 3))

@@ -129,9 +129,9 @@ def advise(
 class Batches(NamedTuple):
     """Batches of one realization, staleness in versions.
 
-    `cells`: work at staleness 0, 1, ... behind the warm-up; `moments` `[B, 2]`, mean and mean square of the tokens of
-    every batch from the start; `lengths` `[B, 2]`, its mean and largest length; `head`, mean over trained groups;
-    `warm`, batches of the warm-up.
+    `cells`: shares of work at staleness 0, 1, ..., means over the batches behind the warm-up; `moments` `[B, 2]`, mean
+    and mean square of the tokens of every batch from the start; `lengths` `[B, 2]`, its mean and largest length;
+    `head`, mean over trained groups; `warm`, batches of the warm-up.
     """
 
     cells: np.ndarray
@@ -150,8 +150,9 @@ def measure(system: Any, batches: int, size: int, seed: int, realization: int) -
     version, _, work, _ = _record.trained(state, TOKENS)
     every = state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version
     weight, stale = np.broadcast_to(work[..., None], every.shape), every[warm:]
-    cells = np.bincount(stale.ravel().astype(np.int64), weight[warm:].ravel())
-    total, s = np.cumsum(cells), _summary.summary(system, state)
+    at, parts = stale.ravel().astype(np.int64), weight / weight.sum((1, 2, 3), keepdims=True)
+    cells = np.bincount(at, parts[warm:].ravel()) / len(stale)
+    total, s = np.cumsum(np.bincount(at, weight[warm:].ravel())), _summary.summary(system, state)
     moments = np.stack([np.average(every.astype(float) ** k, (1, 2, 3), weight) for k in (1, 2)], axis=-1)
     trainer, slots = (max(0.0, round(1.0 - s[f"{side}_utilization"], 12)) for side in ("trainer", "generator"))
     sync = system.sync_time * (system.trainer_waits and system.generator_pauses)
