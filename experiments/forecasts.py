@@ -175,7 +175,7 @@ def spec(setting: dict[str, Any], system: Any, replicates: int) -> Any:
         policy = sim.policies.causal_lm("char", recipe=setting["recipe"])
         update = sim.chain(sim.updates.adam(setting["step"]))
     else:
-        task = coined(sim.tasks.token_bandit(horizon=16), setting)
+        task = coined(sim.tasks.token_bandit(horizon=64 if setting["source"] == "live" else 16), setting)
         update = sim.chain(sim.updates.sgd(setting["step"]))
     return sim.Spec(
         task, system, sim.methods.reinforce(advantage=sim.advantages.offset(0.5)), update, policy=policy,

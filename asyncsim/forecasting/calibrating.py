@@ -279,7 +279,10 @@ def _samples(read: Read, log: Any) -> None:
 
     for key, scope in (("token_mean", "tokens"), ("head", "samples")):
         if "staleness_mean" not in read.series and rows[key].notna().all():
-            add("staleness_mean", rows[key], f"versions of samples ({key})")
+            # Of tokens, as trainers take the mean of a step.
+            size = rows["length"].where(key == "token_mean" and (rows["length"] > 0).all(), 1.0)
+            share = size / size.groupby(rows["batch"]).transform("mean")
+            add("staleness_mean", rows[key] * share, f"versions of samples ({key})")
             read.scope["staleness_mean"] = scope
     if (rows["length"] > 0).all():
         read.lengths = length[length > 0]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import helmert
 from scipy.special import ndtr
+from scipy.stats import linregress
 
 from asyncsim.base.quantiles import critical
 
@@ -23,6 +24,8 @@ ALLOWED = 3.84
 """A fit with fewer terms is kept where it is within a 95 % interval of the best: 3.84 of its errors squared."""
 LEAST = 0.05
 """Share of the largest variance below which a step's noise does not fall."""
+MOVES = ("wander", "trend", "learns")
+"""How the drift and the policy move in the log."""
 TRIES = 1000
 """Draws of coefficients until none is negative; each is in one of eight at least, but where all errors are wide."""
 SHARES = (np.arange(20) + 0.5) / 20
@@ -89,7 +92,7 @@ class Drift(NamedTuple):
     """Fits that the data do not exclude, the best first; `noise`: of a mean over steps, relative, times their root.
 
     `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `wander`: standard
-    deviation of an update's change of the level, as a log; `learns`, see `learning`.
+    deviation of an update's change of the level, as a log; `trend`, of that per update; `learns`, see `learning`.
     """
 
     fits: tuple[Fit, ...]
@@ -98,15 +101,17 @@ class Drift(NamedTuple):
     steps: int
     column: str
     wander: float = 0.0
+    trend: float = 0.0
     learns: float = 0.0
 
     def walk(self, updates: int) -> float:
         """Half width of the 95 % band of the log of the drift's level over so many updates behind the log.
 
         A random walk of variance c per update gives the mean over H later updates, less that of the n of the log, the
-        variance c (n + H) / 3.
+        variance c (n + H) / 3. A trend that is sure may go on, or not.
         """
-        return critical(0.05, self.fits[0].freedom) * self.wander * math.sqrt((self.steps + updates) / 3.0)
+        walk = critical(0.05, self.fits[0].freedom) * self.wander * math.sqrt((self.steps + updates) / 3.0)
+        return walk + abs(self.trend) * (self.steps + updates) / 2.0
 
     def row(self) -> dict[str, Any]:
         """Plain values for a description."""
@@ -118,7 +123,7 @@ class Drift(NamedTuple):
             {"values": _rounded(fit.values), "covariance": _rounded(fit.covariance), "freedom": round(fit.freedom, 1)}
             for fit in self.fits
         ]
-        more = {name: _rounded(getattr(self, name)) for name in ("noise", "wander", "learns", "seen")}
+        more = {name: _rounded(getattr(self, name)) for name in ("noise", *MOVES, "seen")}
         more |= {"steps": self.steps, "from": self.column}
         return {**terms, **more, "fits": fits}
 
@@ -144,7 +149,7 @@ def of_row(row: Mapping[str, Any]) -> Drift:
     """A drift from the values of a description."""
     fits = [Fit(np.array(f["values"]), np.array(f["covariance"]), float(f["freedom"])) for f in row["fits"]]
     about = float(row["seen"]), int(row["steps"]), str(row["from"])
-    return Drift(tuple(fits), float(row["noise"]), *about, *(float(row.get(n, 0.0)) for n in ("wander", "learns")))
+    return Drift(tuple(fits), float(row["noise"]), *about, *(float(row.get(n, 0.0)) for n in MOVES))
 
 
 def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) -> Drift | None:
@@ -170,11 +175,10 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
     freedom = max(len(v) - len(best), 2)
     variance = float(residual @ residual) / freedom
     # Means of stretches vary more than independent steps would.
-    stretches = max(4, min(16, len(v) // 8))
-    means = residual[len(v) % stretches :].reshape(stretches, -1).mean(1)
-    size = len(v) // stretches
+    means, size = _stretches(residual)
     inflation = max(1.0, size * float(means.var(ddof=1)) / max(variance, 1e-300))
-    wander = _wander(np.log(np.maximum(1.0 + means, LEAST)), size)
+    level = np.log(np.maximum(1.0 + means, LEAST))
+    moves = _wander(level, size), _trend(level, size)
     least = _misfit(solved[best], x / scale, v, weight)
     fits = []
     for terms, values in sorted(solved.items(), key=lambda each: _misfit(each[1], x / scale, v, weight)):
@@ -183,8 +187,8 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
             part = (x / scale * weight[:, None])[:, list(terms)]
             covariance = np.zeros((3, 3))
             covariance[np.ix_(terms, terms)] = np.linalg.inv(part.T @ part) * variance * inflation
-            fits.append(Fit(values / scale, covariance / np.outer(scale, scale), float(stretches - 1)))
-    return Drift(tuple(fits), math.sqrt(variance * inflation), float(first[known].max()), len(v), column, wander)
+            fits.append(Fit(values / scale, covariance / np.outer(scale, scale), len(means) - 1.0))
+    return Drift(tuple(fits), math.sqrt(variance * inflation), float(first[known].max()), len(v), column, *moves)
 
 
 def _wander(level: np.ndarray, size: int) -> float:
@@ -200,7 +204,7 @@ def _wander(level: np.ndarray, size: int) -> float:
     spread, axes = np.linalg.eigh(walk * scale)
     share = np.append(0.0, SHARES)[:, None]
     each, square = 1.0 - share + share * spread, (axes.T @ contrasts @ level) ** 2
-    variance = np.maximum((square / each).mean(1), SMALLEST)
+    variance = np.maximum((square / each).mean(1), 1e-300)
     fit = -0.5 * (np.log(each).sum(1) + count * np.log(variance))
     odds = np.append(1.0, np.full(len(SHARES), 1.0 / len(SHARES))) * np.exp(fit - fit.max())
     return math.sqrt(float(odds @ (share[:, 0] * variance)) / odds.sum() * scale / size)
@@ -211,14 +215,21 @@ def learning(reward: np.ndarray, prompts: int) -> float:
 
     By Cauchy and Schwarz a policy whose mean is d of these away has a chi-square of d^2 or more to that of the log.
     """
-    from scipy.stats import linregress
-
-    stretches = max(4, min(16, len(reward) // 8))
-    means = reward[len(reward) % stretches :].reshape(stretches, -1).mean(1)
-    trend = linregress(np.arange(stretches) * (len(reward) // stretches), means)
     spread = float(np.diff(reward).std()) * math.sqrt(prompts / 2.0)
-    sure = abs(trend.slope) > critical(0.05, stretches - 2.0) * trend.stderr
-    return abs(float(trend.slope)) / max(spread, SMALLEST) if sure else 0.0
+    return abs(_trend(*_stretches(reward))) / max(spread, SMALLEST)
+
+
+def _stretches(values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Means of 4 to 16 stretches of equal length, without the oldest values that fill none, and their length."""
+    count = max(4, min(16, len(values) // 8))
+    return values[len(values) % count :].reshape(count, -1).mean(1), len(values) // count
+
+
+def _trend(means: np.ndarray, size: int) -> float:
+    """Slope per update of means of stretches; 0 where its 95 % interval has 0."""
+    line = linregress(np.arange(len(means)) * size, means)
+    sure = abs(line.slope) > critical(0.05, len(means) - 2.0) * line.stderr
+    return float(line.slope) if sure else 0.0
 
 
 def _solutions(x: np.ndarray, y: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:

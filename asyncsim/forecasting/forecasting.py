@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import normaltest
 
 from asyncsim.base import calls, checks, feeds, files, laws, plugins
 from asyncsim.base.forecasts import Band, Forecast, Line
@@ -26,6 +27,8 @@ DRAWS = 32
 FIXED = ("trainer", "measured", "drift")
 """Fields that another setting does not change."""
 SCALED = ("train_seconds", "sync_seconds", "tokens_per_second")
+SINGLE = 20
+"""Single lengths from which on a test says whether they are log-normal."""
 LENGTHS = ("response_tokens", "longest_response")
 """Means that each draw varies."""
 FAR = 2.0
@@ -124,10 +127,13 @@ def _simulated(
         if "response_lengths" not in change:
             law = _scaled(given["response_lengths"], scale["response_tokens"][k])
             if law.kind == "empirical":
-                # Other responses than those of the log may come.
+                # Other responses than those of the log may come, and longer ones where a log-normal is not excluded.
                 drawn = np.random.default_rng([seed, 42, k]).choice(law.parameters, len(law.parameters))
-                law = laws.empirical(drawn * law.mean() / drawn.mean())
-            if law.kind == "lognormal" and "longest_response" in measured:
+                spread = float(np.log(drawn).std()) if smooth(given["response_lengths"]) else 0.0
+                law = (
+                    laws.lognormal(law.mean(), spread) if spread else laws.empirical(drawn * law.mean() / drawn.mean())
+                )
+            elif law.kind == "lognormal" and "longest_response" in measured:
                 number = given["prompts_per_batch"] * given["samples_per_prompt"]
                 mean, longest = (measured[name]["value"] for name in LENGTHS)
                 moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], number)
@@ -146,6 +152,13 @@ def _simulated(
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(one, itertools.product(range(len(known)), range(draws))))
     return [found[k : k + draws] for k in range(0, len(found), draws)]
+
+
+def smooth(law: laws.Law) -> bool:
+    """Whether single lengths that no limit cuts do not exclude a log-normal, in a test of level 0.05."""
+    x = np.array(law.parameters if law.kind == "empirical" else ())
+    single = len(x) >= SINGLE and (x == x.max()).mean() < 2.0 / len(x)
+    return bool(single and normaltest(np.log(x)).pvalue > 0.05)
 
 
 def _factors(row: Mapping[str, Any] | None, draws: int, random: np.random.Generator) -> np.ndarray:
