@@ -280,7 +280,7 @@ def _samples(read: Read, log: Any) -> None:
     for key, scope in (("token_mean", "tokens"), ("head", "samples")):
         if "staleness_mean" not in read.series and rows[key].notna().all():
             # Of tokens, as trainers take the mean of a step.
-            size = rows["length"].where(key == "token_mean" and (rows["length"] > 0).all(), 1.0)
+            size = rows["length"] if key == "token_mean" and (rows["length"] > 0).all() else 0.0 * rows["length"] + 1.0
             share = size / size.groupby(rows["batch"]).transform("mean")
             add("staleness_mean", rows[key] * share, f"versions of samples ({key})")
             read.scope["staleness_mean"] = scope
