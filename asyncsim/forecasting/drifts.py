@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import helmert
 from scipy.special import ndtr
 from scipy.stats import linregress
 
@@ -24,12 +23,10 @@ ALLOWED = 3.84
 """A fit with fewer terms is kept where it is within a 95 % interval of the best: 3.84 of its errors squared."""
 LEAST = 0.05
 """Share of the largest variance below which a step's noise does not fall."""
-MOVES = ("wander", "trend", "learns")
+MOVES = ("trend", "learns")
 """How the drift and the policy move in the log."""
 TRIES = 1000
 """Draws of coefficients until none is negative; each is in one of eight at least, but where all errors are wide."""
-SHARES = (np.arange(20) + 0.5) / 20
-"""Shares of the spread of stretches that may be a drift that wanders; together they are as likely as none."""
 SMALLEST = 1e-12
 
 
@@ -91,8 +88,8 @@ class Fit(NamedTuple):
 class Drift(NamedTuple):
     """Fits that the data do not exclude, the best first; `noise`: of a mean over steps, relative, times their root.
 
-    `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `wander`: standard
-    deviation of an update's change of the level, as a log; `trend`, of that per update; `learns`, see `learning`.
+    `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `trend`: change of
+    the log of the level per update, where it is sure; `learns`, see `learning`.
     """
 
     fits: tuple[Fit, ...]
@@ -100,18 +97,8 @@ class Drift(NamedTuple):
     seen: float
     steps: int
     column: str
-    wander: float = 0.0
     trend: float = 0.0
     learns: float = 0.0
-
-    def walk(self, updates: int) -> float:
-        """Half width of the 95 % band of the log of the drift's level over so many updates behind the log.
-
-        A random walk of variance c per update gives the mean over H later updates, less that of the n of the log, the
-        variance c (n + H) / 3. A trend that is sure may go on, or not.
-        """
-        walk = critical(0.05, self.fits[0].freedom) * self.wander * math.sqrt((self.steps + updates) / 3.0)
-        return walk + abs(self.trend) * (self.steps + updates) / 2.0
 
     def row(self) -> dict[str, Any]:
         """Plain values for a description."""
@@ -174,11 +161,12 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
     residual = (v - x / scale @ solved[best]) * weight
     freedom = max(len(v) - len(best), 2)
     variance = float(residual @ residual) / freedom
-    # Means of stretches vary more than independent steps would.
+    # Means of stretches vary more than independent steps would, and of long ones more where the drift wanders.
+    spreads = [(len(m), size * float(m.var(ddof=1))) for m, size in (_stretches(residual), _stretches(residual, 4))]
+    count, between = max(spreads, key=lambda each: critical(0.05, each[0] - 1.0) * math.sqrt(each[1]))
+    inflation = max(1.0, between / max(variance, 1e-300))
     means, size = _stretches(residual)
-    inflation = max(1.0, size * float(means.var(ddof=1)) / max(variance, 1e-300))
-    level = np.log(np.maximum(1.0 + means, LEAST))
-    moves = _wander(level, size), _trend(level, size)
+    trend = _trend(np.log(np.maximum(1.0 + means, LEAST)), size)
     least = _misfit(solved[best], x / scale, v, weight)
     fits = []
     for terms, values in sorted(solved.items(), key=lambda each: _misfit(each[1], x / scale, v, weight)):
@@ -187,27 +175,8 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
             part = (x / scale * weight[:, None])[:, list(terms)]
             covariance = np.zeros((3, 3))
             covariance[np.ix_(terms, terms)] = np.linalg.inv(part.T @ part) * variance * inflation
-            fits.append(Fit(values / scale, covariance / np.outer(scale, scale), len(means) - 1.0))
-    return Drift(tuple(fits), math.sqrt(variance * inflation), float(first[known].max()), len(v), column, *moves)
-
-
-def _wander(level: np.ndarray, size: int) -> float:
-    """Standard deviation per update of a random walk in the means of stretches of so many updates, beside noise.
-
-    The mean of its variance over even odds of none and of any share of the spread, by the likelihood of differences.
-    """
-    count = len(level) - 1
-    contrasts = helmert(len(level))
-    places = np.arange(len(level))
-    walk = contrasts @ np.minimum.outer(places, places) @ contrasts.T
-    scale = count / np.trace(walk)
-    spread, axes = np.linalg.eigh(walk * scale)
-    share = np.append(0.0, SHARES)[:, None]
-    each, square = 1.0 - share + share * spread, (axes.T @ contrasts @ level) ** 2
-    variance = np.maximum((square / each).mean(1), 1e-300)
-    fit = -0.5 * (np.log(each).sum(1) + count * np.log(variance))
-    odds = np.append(1.0, np.full(len(SHARES), 1.0 / len(SHARES))) * np.exp(fit - fit.max())
-    return math.sqrt(float(odds @ (share[:, 0] * variance)) / odds.sum() * scale / size)
+            fits.append(Fit(values / scale, covariance / np.outer(scale, scale), count - 1.0))
+    return Drift(tuple(fits), math.sqrt(variance * inflation), float(first[known].max()), len(v), column, trend)
 
 
 def learning(reward: np.ndarray, prompts: int) -> float:
@@ -219,9 +188,9 @@ def learning(reward: np.ndarray, prompts: int) -> float:
     return abs(_trend(*_stretches(reward))) / max(spread, SMALLEST)
 
 
-def _stretches(values: np.ndarray) -> tuple[np.ndarray, int]:
-    """Means of 4 to 16 stretches of equal length, without the oldest values that fill none, and their length."""
-    count = max(4, min(16, len(values) // 8))
+def _stretches(values: np.ndarray, most: int = 16) -> tuple[np.ndarray, int]:
+    """Means of 4 or more stretches of equal length, without the oldest values that fill none, and their length."""
+    count = max(4, min(most, len(values) // 8))
     return values[len(values) % count :].reshape(count, -1).mean(1), len(values) // count
 
 

@@ -36,7 +36,7 @@ FAR = 2.0
 TOP = 1.0
 """Mean variance of log ratios from which on a few ratios carry every second moment."""
 MOVING = math.log(10.0)
-"""Half width of the band of the drift's level, as a log, from which on nothing is said."""
+"""Change of the log of the drift's level, were its trend to go on, from which on nothing is said."""
 LEARNED = 1.0
 """Standard deviations of reward from which on the later policy is another one: chi-square 1 leaves an ESS of a half."""
 ALIKE = 2.0
@@ -275,19 +275,20 @@ def _over(
     each: list[Drawn], drift: Drift, back: Any, updates: int, seed: int, most: float, heavy: bool, base: Any = None
 ) -> Band:
     """Band of a number of ratios at one setting: the union over all fits that the data do not exclude."""
-    walk = drift.walk(updates)
-    if drift.learns * (drift.steps + updates) / 2.0 > LEARNED:
+    # Between the middles of the log and of what is forecast.
+    apart = (drift.steps + updates) / 2.0
+    if drift.learns * apart > LEARNED:
         return Band(None, why="the policy learns so fast that its later drift is another: calibrate on later steps too")
-    if walk > MOVING:
+    if abs(drift.trend) * apart > MOVING:
         return Band(None, why="the drift of an update changed during the log: log more of it, or give its later part")
-    bands, spread, values = [], [], np.empty((len(each), 3))
+    bands, spread, values = [], [], np.empty((len(each), 2))
     for place, fit in enumerate(drift.fits):
         random = np.random.default_rng([seed, 41, place])
         for k, draw in enumerate(each):
             coefficients = fit.drawn(random)
-            noise = max(0.0, 1.0 + drift.noise / math.sqrt(updates) * random.normal())
+            noise = max(0.0, 1.0 + drift.noise / math.sqrt(updates) * random.standard_t(fit.freedom))
             spread.append(noise * float(draw.share @ drifts.variances(coefficients, len(draw.share))))
-            for column, level in enumerate((noise, noise * math.exp(-walk), noise * math.exp(walk))):
+            for column, level in enumerate((noise, noise * math.exp(drift.trend * apart))):
                 value = back(level * drifts.variances(coefficients, len(draw.share)), draw.share)
                 if base is not None:
                     first = base[k].share
