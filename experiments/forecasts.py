@@ -32,11 +32,11 @@ COLUMNS = ["source", "learns", "trainer", "run", "where", "setting", "number", "
 LIVE = {
     "machines": 6,
     "slots_per_machine": 1,
-    "tokens_per_second": 500.0,
+    "tokens_per_second": 125.0,
     "response_lengths": "lognormal:60:0.6",
     "prompts_per_batch": 2,
     "samples_per_prompt": 1,
-    "train_seconds": "gamma:0.05:50",
+    "train_seconds": "gamma:0.2:50",
     "staleness_limit": 2,
 }
 STEADY = {
