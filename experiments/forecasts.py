@@ -283,7 +283,7 @@ def lived(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[
             tokens, written = int(work[line["sample_id"]]), line["tokens"]
             line["tokens"] = tokens
             if "versions" in line:
-                line["versions"] = [[round(at * tokens / written), version] for at, version in line["versions"]]
+                line["versions"] = [[at * tokens // written, version] for at, version in line["versions"]]
     trained = sorted((line for line in lines if "batch" in line), key=lambda line: line["batch"])
     weight = np.array([line["tokens"] for line in trained], dtype=float).reshape(ran.schedule.log.grid.shape)
     found = {name.removeprefix("ratios_"): each[..., 0] for name, each in ran.trace.accumulated.items()}

@@ -47,7 +47,7 @@ def simulated(system, updates=300, seed=11, drift=DRIFT, noise=0.08, persists=0.
     now, _ = advising.system_of(given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0])
     size = given["samples_per_prompt"]
     state = now.simulate(updates, size, 0, seed, warm=0)
-    version, _, work, _ = _record.trained(state, advising.TOKENS)
+    version, _, work, _ = _record.trained(state, 64)
     count = len(version)
     stale = (state.batch.version[:count].reshape(-1, 1, 1, 1) - version).astype(float)
     weight = np.broadcast_to(work[..., None], stale.shape)
