@@ -13,12 +13,10 @@ because E[(r_1 - mean) s_1] is linear in the other rewards.
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base.declared import Integer, Positive, Staleness, Vector
 from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, refuse_equal, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, untouched
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, sim, untouched
 
 _ROUNDING = 1e-10
 _POINT = {
