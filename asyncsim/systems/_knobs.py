@@ -32,8 +32,8 @@ def given(words: str, default: Any = ...) -> Any:
     return handed_on(default, words)
 
 
-def whether(words: str, default: bool, remedy: str) -> Any:
-    return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, remedy))
+def whether(words: str, default: bool) -> Any:
+    return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, f"say whether {words}"))
 
 
 def choice(words: str, allowed: tuple[str, ...], remedy: str) -> Any:

@@ -13,9 +13,7 @@ _SOURCE, _VERSIONS = "NVIDIA NeMo-RL", "give a number of versions"
 def nemo_rl_legacy(
     num_prompts_per_step: int = k.count("P in groups"),
     max_trajectory_age_steps: int = k.count("N >= 1 in steps", 1, _VERSIONS),
-    in_flight_weight_updates: bool = k.whether(
-        "samples go on under new weights", False, "say whether weights move in flight"
-    ),
+    in_flight_weight_updates: bool = k.whether("samples go on under new weights", False),
 ) -> dict[str, Any]:
     """NeMo-RL's first asynchronous GRPO: every group is generated for one training step ahead.
 
@@ -99,9 +97,7 @@ def nemo_rl_weight_fifo(
 def nemo_rl_windowed(
     num_prompts_per_step: int = k.count("P in groups"),
     max_staleness_versions: int = k.count("N in versions", 1, "count versions", 0),
-    sample_freshest_first: bool = k.whether(
-        "the latest start goes first", False, "say whether the latest start goes first"
-    ),
+    sample_freshest_first: bool = k.whether("the latest start goes first", False),
     max_inflight_prompts: int | None = k.limit("C in groups (P unless given)", "count groups"),
     max_buffered_rollouts: int | None = k.given("K, groups in generation or finished, ((N + 1) P unless given)", None),
 ) -> dict[str, Any]:
