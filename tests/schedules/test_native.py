@@ -26,16 +26,10 @@ from asyncsim.schedules._log_stacks import STACKS, STAMPS
 from tests.refusals import refused
 
 BATCHES, GROUPS, SAMPLES = 6, 3, 2
-
-
-def pasted(name: str, text: str) -> Any:
-    """A writer as a trainer has it: with what it needs, and nothing else."""
-    scope: dict[str, Any] = {}
-    exec(logs.NEEDED + text, scope)
-    return scope[name]
-
-
-WRITERS = {name: pasted(name, text) for name, text in logs.writers().items()}
+WRITERS: dict[str, Any] = {}
+"""As they are pasted: with what they need, and nothing else."""
+exec(logs.NEEDED + "\n".join(logs.writers().values()), WRITERS)
+WRITERS = {name: WRITERS[name] for name in logs.writers()}
 
 
 def start_of(batch: int, group: int) -> int:
