@@ -18,14 +18,7 @@ from asyncsim.methods._weights import Clip, Weight, at_most, band, clipped, mova
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
-_SHARE = number(
-    2e-4,
-    "part of the step's tokens",
-    0.0,
-    1.0,
-    above=True,
-    remedy="give the part of all tokens that is concerned, 0.0002 in print",
-)
+_SHARE = number(2e-4, "part of the step's tokens, 0.0002 in print", 0.0, 1.0, above=True)
 _ROUNDING = 1e-12
 """A log ratio, or a difference of covariances, that is 0 but for rounding."""
 
