@@ -17,9 +17,7 @@ from asyncsim.step.step import Step
 TOKENS, NO_CRITIC = "[R, G, N, T]", "a run whose policy has no critic"
 DISCOUNT = number(0.99, "factor per token", 0.0, 1.0, remedy="use 0.99, or 1 for plain sums")
 PLAIN = number(1.0, "factor per token", 0.0, 1.0, remedy="use 1 for plain sums")
-TRACE = number(
-    1.0, "share of later errors that is handed on", 0.0, 1.0, remedy="use 1; 0 trusts the critic after one step"
-)
+TRACE = number(1.0, "share of later errors handed on", 0.0, 1.0, remedy="use 1; 0 trusts the critic after one step")
 CAP = number(1.0, "largest ratio", 0.0, above=True, remedy="use 1, or a large number for untruncated ratios")
 
 

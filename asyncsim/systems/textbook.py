@@ -72,9 +72,7 @@ def fixed_lag(
     return ahead(groups_per_batch, lag, order="oldest_start", window=1)
 
 
-_SERVICE = given(
-    "distribution of the work of a worker between updates, however many samples they have", "exponential:1.0"
-)
+_SERVICE = given("distribution of a worker's work between updates, however many samples they have", "exponential:1.0")
 _RATES = given("work per second of each worker, 1 unless given", None)
 _STAGGER = whether("worker w starts at w E[service] / N seconds instead of 0", False)
 

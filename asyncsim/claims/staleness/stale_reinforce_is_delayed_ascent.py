@@ -43,9 +43,7 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
     staleness = Staleness(typical=(0, 6), example=4)
     step = Positive(typical=(0.01, 3.0), example=2.0, unit="logits per gradient", doc="learning rate")
     updates = Integer(1, typical=(1, 20), example=12, unit="updates", doc="length of a run")
-    samples = Integer(
-        2, typical=(2, 32), example=4, doc="samples of a group", remedy="a group baseline needs two samples"
-    )
+    samples = Integer(2, typical=(2, 32), example=4, doc="samples of a group", remedy="a group baseline needs two")
 
     def joint(self) -> None:
         refuse_equal(self.rewards)
