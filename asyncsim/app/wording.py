@@ -94,9 +94,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     for key in arguments if not anything else ():
         remedy = checks.hint(key, signature.parameters, f"see `asyncsim list {kind} {name}`")
         if re.search("clip|eps", key) and {"low", "high"} <= signature.parameters.keys():
-            remedy = (
-                f"low and high are how far the clip is from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
-            )
+            remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
         other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):

@@ -161,9 +161,7 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
     several = next((key for key, each in known.items() if each.kind is each.VAR_POSITIONAL), None)
     spread = settings.pop(several, ()) if several else ()
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    missing = [
-        key for key, p in known.items() if p.default is p.empty and key not in settings and p.kind not in optional
-    ]
+    missing = [n for n, p in known.items() if p.default is p.empty and n not in settings and p.kind not in optional]
     checks.require(not missing, f"{name} argument", ", ".join(missing), "given", "add it to the file")
     try:
         return make(*spread, **settings)

@@ -69,9 +69,7 @@ class Source:
         self.spec, self.seed, system = spec, seed, spec.system
         saved = isinstance(system, records.Schedule)
         self.coupled = not saved and system.coupled
-        bound = (
-            f"a multiple of {spec.passes}, the updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})"
-        )
+        bound = f"a multiple of {spec.passes}, updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})"
         checks.require(spec.updates % spec.passes == 0, "updates", spec.updates, bound, "whole batches are trained")
         self.batches = spec.updates // spec.passes
         self.shared = Shared(spec, seed, self.batches)

@@ -32,14 +32,14 @@ def given(words: str, default: Any = ...) -> Any:
     return handed_on(default, words)
 
 
-def whether(words: str, default: bool, remedy: str) -> Any:
-    return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, remedy))
+def whether(words: str, default: bool) -> Any:
+    return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, f"say whether {words}"))
 
 
-def choice(words: str, allowed: tuple[str, ...], remedy: str) -> Any:
-    """One of several words, the first unless given."""
-    kind = f"Literal{list(allowed)}"
-    return Knob(allowed[0], words, lambda name, value: checks.one_of(name, value, allowed, remedy), kind=kind)
+def choice(*allowed: str, words: str) -> Any:
+    """One of several words, the first unless given; `words` complete "say ..."."""
+    kind, names = f"Literal{list(allowed)}", f"{', '.join(allowed[:-1])} or {allowed[-1]}, {words}"
+    return Knob(allowed[0], names, lambda name, value: checks.one_of(name, value, allowed, f"say {words}"), kind=kind)
 
 
 def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> Any:
