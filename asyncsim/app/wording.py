@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 FORM = "write for example task.arms=5"
 _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""
-WHOLE = 100
-"""Whole lengths beyond it may be tokens that were meant to have a speed."""
 LISTS = ("link", *_ADDED)
 _KINDS = {"link": "updates", "method": "methods", "task": "tasks", "system": "systems", "policy": "policies", **_ADDED}
 
@@ -156,14 +154,6 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
     else:
         # A system of a user's file has its own arguments only.
         made = build("systems", preset, knobs, prefix).modeled(changes, option)
-    law = made.length
-    given = law.parameters if law.kind in ("constant", "empirical", "recorded") else (0.0,)
-    if {*made.rates} == {1.0} and max(given) > WHOLE and not any(number % 1.0 for number in given):
-        text = f"length = {max(given):g} is read as seconds, since samples are written at 1 a second; if lengths are"
-        warnings.warn(
-            checks.RunWarning(f"{text} tokens, add {option}{'.' if prefix else ' '}rate=30, their tokens a second"),
-            stacklevel=2,
-        )
     return made
 
 
