@@ -148,7 +148,13 @@ MORE = {
 """Others of the same threads, and words of the report."""
 
 
-@pytest.mark.parametrize("thread", LOSSES)
+SEARCHED = {"verl 3980", "TRL 5814", "tianshou 433", "slime 179", "hands-on-modern-rl 75", "TRL 6095", "slime 1917"}
+"""Losses for which all methods are searched twice, a second each; the suite asks others of their kinds in every run."""
+
+
+@pytest.mark.parametrize(
+    "thread", [pytest.param(each, marks=[pytest.mark.rows] * (each in SEARCHED)) for each in LOSSES]
+)
 def test_a_thread_about_a_loss_is_answered(thread):
     loss, like, conforms, bugs, words = LOSSES[thread]
     report = checked(loss, like)
