@@ -77,15 +77,15 @@ demo: $(STAMP)  ## measure every claim beside its prediction; writes build/repor
 test: $(DEV)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-rows: $(DEV)  ## what experiments find, from quick rows that are made where code has changed; figures, solutions, whole verdicts, devices
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "rows and not long and not fresh" tests/experiments tests/notebooks tests/claims tests/device tests/forecasting tests/exporting
+test-rows: $(DEV)  ## what experiments find, from quick rows that are made where code has changed; figures, solutions, whole verdicts, devices, programs of all parts
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "rows and not long and not fresh" tests/experiments tests/notebooks tests/claims tests/contracts tests/conformance tests/live tests/device tests/forecasting tests/exporting tests/test_readme.py
 
 test-older: $(DEV)  ## what is committed, examples of docstrings among it, compared once more as on an older processor
 	$(OLDER) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "committed and not committed(digits=False) and not long and not fresh" \
 		$$(grep -rl --include='test_*.py' mark.committed tests) asyncsim docs
 
 try: $(DEV)  ## the contracts of one part, in half a minute (a preset takes longer): make try NAME=gspo, or NAME=heavy-ball
-	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -k "$(NAME) or $(subst -,_,$(NAME)) or $(subst _,-,$(NAME)) or $(EVERY)" \
+	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=0 --durations-min=5 -m "not long and not fresh" -k "$(NAME) or $(subst -,_,$(NAME)) or $(subst _,-,$(NAME)) or $(EVERY)" \
 		tests/contracts tests/methods tests/theory tests/claims tests/systems tests/core tests/architecture asyncsim
 
 test-long: $(DEV)  ## repetitions behind stated error rates; the suite as an older processor; new examples and far points at a seed that is printed

@@ -81,8 +81,9 @@ def own_files(tmp_path, monkeypatch, own_environments):
 
 
 @pytest.mark.usefixtures("forked_workers")
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [pytest.param(k, marks=[pytest.mark.rows] * (k == "environment")) for k in EXAMPLES])
 def test_an_example_prints_what_is_shown_and_another_does_not(name: str) -> None:
+    """The one on an environment trains a network twice, 13 seconds: `make test-rows` runs it."""
     page, word, old, new = EXAMPLES[name]
     code, shown = example(page, word)
     assert name not in ("comparison", "system") or len(code.splitlines()) <= 10

@@ -103,10 +103,8 @@ class GroupBaseline(Baseline):
 
     def check(self, samples_per_group: float) -> None:
         """A group of one has nothing to compare with."""
-        bound, remedy = (
-            "at least 2 for a group advantage",
-            "raise samples_per_group, or use advantages.none() or offset()",
-        )
+        bound = "at least 2 for a group advantage"
+        remedy = "raise samples_per_group, or use advantages.none() or offset()"
         checks.require(samples_per_group >= 2, "samples_per_group", samples_per_group, bound, remedy)
 
 

@@ -8,12 +8,10 @@ from torch import Tensor
 from asyncsim.advantages._advantage import GroupBaseline, Remembering, State, advantage
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
-from asyncsim.base.parts import flag, number, whole
+from asyncsim.base.parts import flag, number, real, whole
 from asyncsim.step.step import Step
 
-EPS = number(
-    1e-6, "in units of reward, added to what divides", 0.0, varies=False, remedy="use a small non-negative number"
-)
+EPS = real(1e-6, "in units of reward, added to what divides", 0.0, remedy="use a small non-negative number")
 _ROUNDING = 1e-12
 
 
@@ -286,9 +284,7 @@ class window_std(Remembering):
     """
 
     batches: int = whole(8, "batches of the window", 1, 10_000, remedy="count the batches of the window")
-    eps: float = number(
-        1e-6, "in units of reward", 0.0, above=True, varies=False, remedy="give a small positive number"
-    )
+    eps: float = real(1e-6, "in units of reward", 0.0, above=True, remedy="give a small positive number")
 
     def init(self, replicates: int) -> State:
         nothing = torch.full((replicates, self.batches - 1), torch.nan, dtype=torch.float64)

@@ -5,19 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asyncsim.advantages import _traces
 from asyncsim.advantages._advantage import Baseline, GroupBaseline, advantage
-from asyncsim.advantages._traces import (
-    Tokens,
-    backed_up,
-    corrected,
-    following,
-    mask_out,
-    moments,
-    recorded_value,
-    state_value,
-    tokens,
-    traced,
-)
+from asyncsim.advantages._traces import Tokens, corrected, following, mask_out, moments, recorded_value, tokens, traced
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag, number, whole
@@ -27,9 +17,7 @@ from asyncsim.step.step import Step
 TOKENS, NO_CRITIC = "[R, G, N, T]", "a run whose policy has no critic"
 DISCOUNT = number(0.99, "factor per token", 0.0, 1.0, remedy="use 0.99, or 1 for plain sums")
 PLAIN = number(1.0, "factor per token", 0.0, 1.0, remedy="use 1 for plain sums")
-TRACE = number(
-    1.0, "share of later errors that is handed on", 0.0, 1.0, remedy="use 1; 0 trusts the critic after one step"
-)
+TRACE = number(1.0, "share of later errors handed on", 0.0, 1.0, remedy="use 1; 0 trusts the critic after one step")
 CAP = number(1.0, "largest ratio", 0.0, above=True, remedy="use 1, or a large number for untruncated ratios")
 
 
@@ -250,11 +238,11 @@ class retrace(Baseline):
     reads = ("action_value", "action_values", "log_probs")
 
     def __call__(self, step: Step) -> Tensor:
-        return mask_out(self.targets(step) - state_value(step), step.mask)
+        return mask_out(self.targets(step) - _traces.state_value(step), step.mask)
 
     def targets(self, step: Step) -> Tensor:
         """What the critic should say of the action taken: Q_ret, `[R, G, N, T]`."""
-        trajectory = tokens(step, state_value(step))
+        trajectory = tokens(step, _traces.state_value(step))
         action_value = mask_out(step.current["action_value"], step.mask)
         keep = per_sample(self.trace) * ratios.usable(step.log_ratio.to(step.mask.dtype)).clamp(max=1.0)
-        return backed_up(trajectory, action_value, per_sample(self.discount), keep)
+        return _traces.backed_up(trajectory, action_value, per_sample(self.discount), keep)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import commands, wording
 from asyncsim.app.options import Options
-from asyncsim.base import checks, outside
+from asyncsim.base import checks, outside, plugins
 
 if TYPE_CHECKING:
     from asyncsim.conformance import LossReport
@@ -57,6 +57,9 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
             option, value = f"--{name.replace('_', '-')}", vars(o)[name]
             checks.require(not value, option, value, "left out for an admission controller", "it is for losses")
         return _admission(subject, arguments, parts)
+    for other, own in (("advantages", "advantage"), ("diagnostics", "metric")):
+        alike = kind is None and plugins.kinds_of(str(o.like).replace("-", "_")) == [other]
+        checks.require(not alike, "--like", o.like, "a method where the function is a loss", f"add --kind {own}")
     return _loss(o, subject, arguments, parts)
 
 

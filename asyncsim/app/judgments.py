@@ -309,9 +309,7 @@ def advice(page: Page) -> list[str]:
     if page.summary["counts"]["outside"]:
         sentences.append("outside says nothing about the claim: its trial cannot judge that point. Move it as advised.")
     if missed(verdicts):
-        sentences.append(
-            f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials would overlook such a mistake."
-        )
+        sentences.append(f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials overlook such mistakes.")
     return sentences
 
 

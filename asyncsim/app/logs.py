@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,15 +24,20 @@ def names() -> list[dict[str, str]]:
     return [{"name": name, "summary": f"{state[stack.whole]}: {stack.disk}."} for name, stack in STACKS.items()]
 
 
+def writers() -> dict[str, str]:
+    """Functions to paste into trainers whose logs lack stamps, by the trainer's name."""
+    _, *texts = Path(__file__).with_name("log_writers.txt").read_text("utf-8").split("\n\n\n")
+    return {text.removeprefix("def ").partition("(")[0]: f"{text.strip()}\n" for text in texts}
+
+
 def described(name: str) -> dict[str, Any]:
     """All about the logs of one trainer: columns, units, offsets, traps, source, and the writer where it needs one."""
     from asyncsim.schedules import _log_stacks
-    from asyncsim.schedules._log_writers import WRITERS
 
     name = name.lower().replace("-", "_")
     checks.one_of("log", name, _log_stacks.STACKS, "see `asyncsim list logs`")
     stack = _log_stacks.STACKS[name]
-    writer = inspect.getsource(WRITERS[name]) if name in WRITERS else None
+    writer = writers().get(name)
     width = max(map(len, stack.columns))
     lines = [
         f"On disk: {stack.disk}.",

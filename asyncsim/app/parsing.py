@@ -132,6 +132,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
             written = next((wording.of_preset(preset, name) for preset in named), "")
             written = written.replace("VALUE", _value_of(error.option_name, arguments) or "VALUE")
+        elif context and context.command.name == "advise" and not near:
+            from asyncsim.sweeping.advising import FIELDS
+
+            field = (checks.near(name, FIELDS, 1) or ["FIELD"])[0]
+            written = f"write {field}: VALUE into the file of the system (docs/which-limit.md)"
         elif worded and not dot and not near:
             words = {each: _value_of(f"--{each}", arguments) or DESCRIBES[each].default for each in PARTS}
             words |= {"link": [w for o, w in itertools.pairwise(arguments) if o == "--link"]}
@@ -150,7 +155,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     if kind == "BadParameter":
         wanted = re.search(r"valid (\w+)", text)
         bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"
-        return checks.InputError(parameter.opts[0], _value_of(parameter.opts[0], arguments), bound, see)
+        value = _value_of(parameter.opts[0], arguments)
+        several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
+        return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"
         remedy = see if "does not take" in text else f"write {error.option_name} VALUE"

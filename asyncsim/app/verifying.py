@@ -150,11 +150,16 @@ def verify_one(
             found = joined(points, measured, [formula(point) for point in points], factor)
             wrong.append({"name": each, "verdict": found.verdict})
         verdict = dataclasses.replace(verdict, defects=tuple(planted), formula_defects=tuple(wrong))
-        passed = [each["name"] for each in verdict.defects if each["verdict"] != "violated"]
+        passed, agreeing = (
+            ", ".join(each["name"] for each in tried if each["verdict"] != "violated")
+            for tried in (verdict.defects, verdict.formula_defects)
+        )
         # A user's claim is believed no more than the defects that its measurement has caught.
-        if own and verdict.verdict in (records.LOOSE, "held") and (passed or not verdict.defects):
-            what = f"planted and not caught: {', '.join(passed)}" if passed else "no defect was planted"
+        if own and verdict.verdict in (records.LOOSE, "held") and (passed or agreeing or not verdict.defects):
+            what = f"planted and not caught: {passed}" if passed else "no defect was planted"
             reason = f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake"
+            if agreeing and verdict.defects and not passed:
+                reason = f"the measurement does not contradict what the claim calls wrong: {agreeing}"
             reason += f"; {verdict.reason}" * (verdict.verdict == records.LOOSE)
             verdict = dataclasses.replace(verdict, verdict=records.UNTESTED, reason=reason)
     return dataclasses.replace(verdict, seconds=time.perf_counter() - start)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 FORM = "write for example task.arms=5"
 _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""
-WHOLE = 100
-"""Whole lengths beyond it may be tokens that were meant to have a speed."""
 LISTS = ("link", *_ADDED)
 _KINDS = {"link": "updates", "method": "methods", "task": "tasks", "system": "systems", "policy": "policies", **_ADDED}
 
@@ -94,9 +92,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     for key in arguments if not anything else ():
         remedy = checks.hint(key, signature.parameters, f"see `asyncsim list {kind} {name}`")
         if re.search("clip|eps", key) and {"low", "high"} <= signature.parameters.keys():
-            remedy = (
-                f"low and high are how far the clip is from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
-            )
+            remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
         other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):
@@ -158,14 +154,6 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
     else:
         # A system of a user's file has its own arguments only.
         made = build("systems", preset, knobs, prefix).modeled(changes, option)
-    law = made.length
-    given = law.parameters if law.kind in ("constant", "empirical", "recorded") else (0.0,)
-    if {*made.rates} == {1.0} and max(given) > WHOLE and not any(number % 1.0 for number in given):
-        text = f"length = {max(given):g} is read as seconds, since samples are written at 1 a second; if lengths are"
-        warnings.warn(
-            checks.RunWarning(f"{text} tokens, add {option}{'.' if prefix else ' '}rate=30, their tokens a second"),
-            stacklevel=2,
-        )
     return made
 
 

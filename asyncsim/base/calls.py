@@ -21,6 +21,8 @@ class Made(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+ELSEWHERE = {"Spec seed": "write sim.run(spec, seed=1)", "Spec staleness": "write system=sim.schedules.fixed(4)"}
+"""Where people put an argument that belongs to another call."""
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
@@ -36,7 +38,8 @@ def bound(
     field, takes = f"{name} argument", f"it takes {', '.join(known) or 'nothing'}"
     for each in settings:
         if each not in known:
-            raise checks.CallError(field, each, "one that it takes", checks.hint(each, known, takes, 0.65))
+            remedy = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, takes, 0.65)
+            raise checks.CallError(field, each, "one that it takes", remedy)
     place = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     most = len(place) - (len(signature.parameters) - len(known))
     given = {*place[: len(arguments)], *settings}
@@ -161,9 +164,7 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
     several = next((key for key, each in known.items() if each.kind is each.VAR_POSITIONAL), None)
     spread = settings.pop(several, ()) if several else ()
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    missing = [
-        key for key, p in known.items() if p.default is p.empty and key not in settings and p.kind not in optional
-    ]
+    missing = [n for n, p in known.items() if p.default is p.empty and n not in settings and p.kind not in optional]
     checks.require(not missing, f"{name} argument", ", ".join(missing), "given", "add it to the file")
     try:
         return make(*spread, **settings)

@@ -13,6 +13,7 @@ and the report read the same lines.
 
 import copy
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -71,6 +72,7 @@ class Integer(Parameter[int]):
 
     def __init__(self, low: int, high: int | None = None, **details: Any) -> None:
         self.low, self.high = low, high
+        checks.require(high is None or low <= high, "high", high, f"{low} or more, the low end", "swap the ends")
         domain = f"integer >= {low}" if high is None else f"integer in [{low}, {high}]"
         super().__init__(lambda name, value: checks.integer(name, value, low, self.remedy, high), domain, **details)
 
@@ -90,6 +92,7 @@ class Real(Parameter[float]):
     """A finite number in [low, high]; `open_low` leaves the least out."""
 
     def __init__(self, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, **details: Any) -> None:
+        checks.require(low <= high, "high", high, f"{low:g} or more, the low end", "swap the ends")
         self.low, self.high, self.open_low = low, high, open_low
         ends = [f"{'>' if open_low else '>='} {low:g}"] * bool(np.isfinite(low))
         ends += [f"<= {high:g}"] * bool(np.isfinite(high))
@@ -183,7 +186,9 @@ class Declared:
         every = [vars(each).items() for each in reversed(cls.__mro__)]
         cls.parameters = {name: value for own in every for name, value in own if isinstance(value, Parameter)}
 
-    def __init__(self, point: Point) -> None:
+    def __init__(self, point: Point = MappingProxyType({}), /, **given: Any) -> None:
+        remedy = f"write {type(self).__name__}({given})"
+        checks.require(not given, "point", ", ".join(f"{k}={v!r}" for k, v in given.items()), "one mapping", remedy)
         required = [name for name, p in self.parameters.items() if not p.optional]
         nullable = [name for name, p in self.parameters.items() if p.optional]
         checks.require(isinstance(point, Mapping), "point", point, "a mapping", "give the parameters by name")

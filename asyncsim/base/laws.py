@@ -5,6 +5,7 @@ A law turns one keyed uniform or normal number into one value, so a draw belongs
 
 import inspect
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -13,13 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.base import checks, measured, rng
+from asyncsim.base import calls, checks, measured, rng
 
 LONGEST = 1 << 20
 """Largest value of an integer law."""
 MANY = 1 << 20
 """Numbers of an empirical law at most: every file and record of a run has all of them."""
 
+FILE = re.compile(r"\.(txt|csv|jsonl|ndjson|parquet|pq)\b")
+"""Files of numbers, by their endings."""
 SHOWN = 8
 """Numbers of a law that its `repr` shows."""
 Parameters = tuple[float, ...]
@@ -156,6 +159,7 @@ class Law:
             return _value(self.kind, numbers, self._numbers if self.kind == "empirical" else self.parameters)
 
 
+@calls.named
 def constant(value: float) -> Law:
     """Always `value`, a number > 0.
 
@@ -165,6 +169,7 @@ def constant(value: float) -> Law:
     return Law("constant", (_positive("value", value),))
 
 
+@calls.named
 def exponential(mean: float) -> Law:
     """P(X > x) = exp(-x / mean), mean > 0.
 
@@ -174,6 +179,7 @@ def exponential(mean: float) -> Law:
     return Law("exponential", (_positive("mean", mean),))
 
 
+@calls.named
 def lognormal(mean: float, sigma: float) -> Law:
     """log X normal with standard deviation sigma >= 0; `mean` > 0 is that of X itself: E[log X] = log mean - sigma^2/2.
 
@@ -184,6 +190,7 @@ def lognormal(mean: float, sigma: float) -> Law:
     return Law("lognormal", (_positive("mean", mean), spread))
 
 
+@calls.named
 def pareto(minimum: float, alpha: float) -> Law:
     """P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; the mean is infinite for alpha <= 1.
 
@@ -193,6 +200,7 @@ def pareto(minimum: float, alpha: float) -> Law:
     return Law("pareto", (_positive("minimum", minimum), _positive("alpha", alpha)))
 
 
+@calls.named
 def gamma(mean: float, shape: float) -> Law:
     """Density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
 
@@ -275,8 +283,8 @@ def as_law(field: str, value: Any) -> Law:
         return value
     if isinstance(law := getattr(value, "law", None), Law):
         return law
-    if isinstance(value, str) and value.startswith("@"):
-        return from_file(field, value[1:])
+    if isinstance(value, str) and (value.startswith("@") or (FILE.search(value) and "@" not in value)):
+        return from_file(field, value.removeprefix("@"))
     if isinstance(value, str) and value.startswith("recorded:@"):
         return recorded(from_file(field, value.removeprefix("recorded:@")).parameters)
     if isinstance(value, str) and ":" in value:

@@ -70,9 +70,8 @@ def _groups(root: Path) -> Iterator[Free]:
             most, taken, counts = (_lines(root / place / group / name) for name in (*names[:2], "memory.stat"))
             if most and taken and most[0].isdecimal() and taken[0].isdecimal():
                 cached = [line.split()[1] for line in counts if line.split()[:1] == [names[2]]]
-                yield Free(
-                    max(0, int(most[0]) - int(taken[0]) + int((cached or ["0"])[0])), "left in this control group"
-                )
+                spare = int((cached or ["0"])[0])
+                yield Free(max(0, int(most[0]) - int(taken[0]) + spare), "left in this control group")
 
 
 def _process(root: Path) -> Iterator[Free]:

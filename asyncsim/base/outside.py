@@ -86,6 +86,9 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
         assert spec is not None
         part = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = part  # where dataclasses look for their module
+        # As Python does for a script: a file finds those beside it, also later, inside its functions.
+        if str(path.parent.resolve()) not in sys.path:
+            sys.path.append(str(path.parent.resolve()))
         # From the text, whose digest is stored: Python's cache takes an edit of equal length for none within a second.
         _imported(str(path), field, lambda: exec(compile(path.read_bytes(), str(path), "exec"), vars(part)))
     else:

@@ -142,7 +142,8 @@ def kinds_of(name: str) -> list[str]:
 def _hint(package: str, name: str) -> str:
     """Where a name that a folder lacks is, else the nearest one; "" for neither."""
     for kind in kinds_of(name):
-        return f"{name} is a {PARTS[kind]}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
+        it = f"{'an' if kind[0] in 'aeiou' else 'a'} {PARTS[kind]}"
+        return f"{name} is {it}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
     return checks.hint(name, listed(package))
 
 

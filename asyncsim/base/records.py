@@ -222,9 +222,7 @@ class Verdict:
     def __str__(self) -> str:
         """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""
         tightest = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
-        changing = {
-            key for row in self.points for key, value in row.point.items() if value != tightest[0].point.get(key)
-        }
+        changing = {k for row in self.points for k, v in row.point.items() if v != tightest[0].point.get(k)}
         lines = [f"{self.verdict}: {self.id}"]
         for row in (row for row in self.points if any(row is each for each in tightest)):
             place = ", ".join(f"{key} = {value}" for key, value in row.point.items() if key in changing)

@@ -174,6 +174,13 @@ class Trace:
         checks.one_of("metric", name, self.metrics, "record it with Spec(diagnostics=[...])")
         return self.metrics[name]
 
+    if not TYPE_CHECKING:  # checkers of types go by what is declared
+
+        def __getattr__(self, name):
+            # Only what copies and pickles ask for has two underscores.
+            own = "trace['ess'] is a metric [U, R], trace.metrics has all, trace.table() has rows"
+            raise AttributeError(name if name.startswith("__") else f"a Trace has no {name!r}; {own}")
+
     def estimate(self, values: np.ndarray) -> records.Estimate:
         """Mean of one number per replicate `[R]`, all settings together, with its error between realizations.
 

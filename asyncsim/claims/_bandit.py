@@ -113,9 +113,7 @@ class Frozen(Arms):
     """Base of points with rewards of arms and the logits of a frozen behavior mu."""
 
     _logits = (0.5, 0.1, -0.3, 0.2, 0.0)
-    behavior_logits = Vector(
-        typical=(-2.0, 2.0), sizes=(4, 4), example=_logits, doc="logits of the frozen behavior, by arm"
-    )
+    behavior_logits = Vector(typical=(-2.0, 2.0), sizes=(4, 4), example=_logits, doc="frozen behavior's logits, by arm")
     rewards = arm_rewards(0.0, 0.3, 0.9, 1.0, 0.5, least=4, doc="rewards of the arms")
 
     def joint(self) -> None:

@@ -98,9 +98,8 @@ class Workers(Engines):
 def service(**details: Any) -> Parsed[Law]:
     """Law of the time of a worker of rate 1."""
     doc = "distribution of the time from reading to delivering at rate 1"
-    return Parsed(
-        _work.law_text, "the text of a distribution of finite mean", **{"unit": "seconds", "doc": doc, **details}
-    )
+    details = {"unit": "seconds", "doc": doc, **details}
+    return Parsed(_work.law_text, "the text of a distribution of finite mean", **details)
 
 
 def order(workers: int, updates: int, rates: np.ndarray | None = None, *, seed: int = 0) -> np.ndarray:

@@ -46,9 +46,8 @@ def taken(subject: Any) -> str:
 def _take(subject: Any, id: str) -> str:
     """Keep a claim from outside, checked as far as it can be without measuring it; an instance is its own point."""
     home: Any = subject if isinstance(subject, type) else type(subject)
-    checks.require(
-        issubclass(home, _claim.Claim), "claim", id, "a class of sim.claims.Claim", "inherit sim.claims.Claim"
-    )
+    bound, remedy = "a class of sim.claims.Claim", "inherit sim.claims.Claim"
+    checks.require(issubclass(home, _claim.Claim), "claim", id, bound, remedy)
     trial = home.__new__(home)
     asked = {"predict": (trial.predict, "self"), "measure": (trial.measure, "self, point, effect, seed, plant")}
     for name in asked:
@@ -98,7 +97,8 @@ def known(id: str) -> str:
     if ":" in str(id) or name in others:
         return _take(outside.loaded(others.get(name, id), "claim", installed=name in others), id)
     if key not in claims():
-        own = outside.defined(str(id))[:5] or ["my.py:MyClaim"] * (str(id).endswith(".py") or str(id)[:1].isupper())
+        word = str(id).rpartition(".py/")[2]
+        own = outside.defined(word)[:5] or ["my.py:MyClaim"] * (word.endswith(".py") or word[:1].isupper())
         hint = checks.hint(key, claims(), "see `asyncsim list claims`", 0.4)
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)

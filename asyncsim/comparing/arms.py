@@ -43,7 +43,7 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
         # What differs between the arms in fewest words, else letters.
         names = short_names(arms) if all(isinstance(arm, Spec) for arm in arms) else []
         specs = dict(zip(names or [chr(ord("a") + k) for k in range(len(arms))], arms, strict=True))
-    checks.require(len(specs) > 1, "arms", len(specs), "two or more", "write sim.compare(a, b, ...)")
+    checks.require(len(specs) > 1, "arms", len(specs), "two specs or more", "write (a, b, ...), or {name: spec}")
     for name, spec in specs.items():
         checks.require(isinstance(spec, Spec), f"arm {name}", spec, "a Spec", "write sim.Spec(task, system, ...)")
         several = sorted(knobs.lengths(spec.method) | knobs.lengths(spec.update))

@@ -90,9 +90,8 @@ def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) 
             orders["groups of 2 to 4 samples"] = np.array([2, 0, 1, 1, 3, 2, 1, 0, 3, 3, 1, 2])
     mask = np.arange(steps) < 1 + (n * 7 % steps)[:, None]
     keep = n % 5 != 1 if kept else n >= 0
-    return tuple(
-        _case(name, seed, (len(n), steps), group=group, mask=mask, keep=keep) for name, group in orders.items()
-    )
+    shape = len(n), steps
+    return tuple(_case(name, seed, shape, group=group, mask=mask, keep=keep) for name, group in orders.items())
 
 
 def equal(case: Case) -> Case:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.conformance._admission import LOSSES, Rules, Run, likely, searched, tickets_of
 from asyncsim.conformance.controller import Hooks, Names, uncalled
 from asyncsim.conformance.reports import Failure, Report
@@ -15,6 +15,7 @@ _SHARE = 4
 """A controller that fails is asked again in this part of the runs."""
 
 
+@calls.named
 def check_admission(
     controller: Callable[[], Any],
     batch_size: int,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.conformance import _advantage_catalogue as catalogue
 from asyncsim.conformance._advantage_catalogue import Array, Case, Entry
 from asyncsim.conformance._metric_search import meaning
@@ -290,6 +290,7 @@ def _edges(subject: Subject, fit: Fit, key: Any, seed: int) -> Iterator[Finding]
         yield Finding("NaN on padding", "hazard", f"no number on '{case.name}' with NaN behind the mask", remedy)
 
 
+@calls.named
 def check_advantage(
     fn: Callable[..., Any],
     like: str | None = None,

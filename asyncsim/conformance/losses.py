@@ -14,7 +14,7 @@ from torch import Tensor
 
 from asyncsim import advantages, tasks
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.base import arguments, checks, plugins
+from asyncsim.base import arguments, calls, checks, plugins
 from asyncsim.conformance import _loss_findings, _loss_methods
 from asyncsim.conformance._loss_case import Case, measured
 from asyncsim.conformance._loss_methods import SNAPSHOT, bare, families, reason, settings_of
@@ -37,6 +37,7 @@ _SAME = 5
 """Methods with the same gradient that a report names, at most."""
 
 
+@calls.named
 def check_loss(
     fn: Loss,
     like: str | Method | Loss | None = None,

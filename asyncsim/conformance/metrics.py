@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.conformance import _metric_catalogue as catalogue
 from asyncsim.conformance._metric_catalogue import Batch, Entry
 from asyncsim.conformance._metric_search import Fit, Pair, Subject, batches, fits, nearest, numbers, quietly, same
@@ -205,6 +205,7 @@ def _shown(value: Any) -> str:
     return "not a number" if math.isnan(value) else f"{value:.4g}"
 
 
+@calls.named
 def check_metric(
     fn: Callable[..., Any],
     like: str | None = None,

@@ -10,19 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim.base.records import Estimate
+from asyncsim.diagnosing import findings
 from asyncsim.diagnosing.ages import stamps
-from asyncsim.diagnosing.findings import (
-    BATCHES,
-    FEWEST,
-    HARMLESS,
-    Draft,
-    Saying,
-    above,
-    interval,
-    mean,
-    missing,
-    outside,
-)  # fmt: skip
+from asyncsim.diagnosing.findings import FEWEST, HARMLESS, Draft, Saying, above, interval, mean, missing, outside
 from asyncsim.diagnosing.telemetry import Telemetry
 
 FLOOR, FRESH, DRIFT = "engine floor", "fresh data are fresh", "drift with staleness"
@@ -91,7 +81,7 @@ def first_step(telemetry: Telemetry) -> Estimate | None:
     if tokens is None:
         value = float(np.nanmean(found.square[0]))
         later = found.square[1:, found.staleness == 0.0].ravel()
-        later = later[np.isfinite(later)][:BATCHES]
+        later = later[np.isfinite(later)][: findings.BATCHES]
         size = float(later.std(ddof=1) / max(later.mean(), 1e-300)) if len(later) > 2 else math.inf
         return Estimate(value, value * min(size, 1.0), max(len(later) - 1.0, 1.0))
     here = tokens.row == 0
@@ -212,7 +202,7 @@ def _slope(found: Levels) -> Estimate | None:
     warm = min(int(found.staleness.max()), len(found.square) // 2)
     found = found._replace(square=found.square[warm:])
     steps = len(found.square)
-    stretches = min(BATCHES, steps // 2)
+    stretches = min(findings.BATCHES, steps // 2)
     if stretches < FEWEST // 2:
         return None
     part = np.minimum(np.arange(steps) * stretches // steps, stretches - 1)

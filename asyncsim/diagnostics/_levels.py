@@ -10,12 +10,7 @@ from asyncsim.base.parts import choice
 from asyncsim.diagnostics._diagnostic import RATIOS, samples
 from asyncsim.step.step import Step
 
-LEVEL = choice(
-    "sequence",
-    "token",
-    words="whose ratios w are meant",
-    remedy="say whether ratios of tokens or of sequences are meant",
-)
+LEVEL = choice("sequence", "token", words="whose ratios w are meant")
 OF = tuple(RATIOS)
 
 

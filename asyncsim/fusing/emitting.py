@@ -96,9 +96,8 @@ class Registers:
         row = w.line(f"mul i64 %r, {var.lanes}")
         start = w.line(f"getelementptr {stored}, ptr {base}, i64 {row}")
         if var.lanes == 1:
-            return [
-                self._loaded(w.line(f"load <{w.width} x {stored}>, ptr {start}, align {bytes_of(stored)}"), var.kind)
-            ]
+            numbers = w.line(f"load <{w.width} x {stored}>, ptr {start}, align {bytes_of(stored)}")
+            return [self._loaded(numbers, var.kind)]
         return [self._loaded(x, var.kind) for x in self._turned(start, stored, var.lanes, var.lanes)]
 
     def _shared(self, base: Name, stored: str, lane: Name, kind: str) -> Name:
@@ -135,9 +134,8 @@ class Registers:
             blocks = [self._shuffle(a, b, stored, size * each, mask) for a, b in pairs]
             each *= 2
         whole = blocks[0]
-        return [
-            self._shuffle(whole, whole, stored, size * count, range(n * count, (n + 1) * count)) for n in range(size)
-        ]
+        places = (range(n * count, (n + 1) * count) for n in range(size))
+        return [self._shuffle(whole, whole, stored, size * count, each) for each in places]
 
     def _shuffle(self, a: Name, b: Name, stored: str, size: int, places: Sequence[int]) -> Name:
         vector = f"<{size} x {stored}>"

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from asyncsim import advantages
 from asyncsim.base import parts
-from asyncsim.base.parts import Knob, handed_on, number
+from asyncsim.base.parts import Knob, handed_on, number, real
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
 from asyncsim.step.step import Step
@@ -28,11 +28,8 @@ CAP = number(2.0, "largest ratio", 1.0, remedy="a cap below 1 shrinks on-policy 
 LOW = number(0.2, "the lower bound is 1 - low", 0.0, 1.0, remedy="the lower bound is 1 - low")
 HIGH = number(0.2, "the upper bound is 1 + high", 0.0, remedy="the upper bound is 1 + high")
 CRITIC = handed_on(0.5, "coefficient of the value loss, per unit of reward", ">= 0")
-ENTROPY = number(
-    0.0,
-    "coefficient of an entropy bonus, reward per nat",
-    varies=False,
-    remedy="give one coefficient for all replicates, 0 for no bonus",
+ENTROPY = real(
+    0.0, "coefficient of an entropy bonus, reward per nat", remedy="give one coefficient for all replicates, 0 for none"
 )
 AT = handed_on("current", "the parameters at which scores are taken", '"current" or "behavior"')
 _ANCHOR = '`anchor` of the ratio, "behavior" or "proximal"'

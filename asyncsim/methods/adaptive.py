@@ -15,13 +15,7 @@ from asyncsim.methods._weights import band, by_sign, clipped, times
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
-_TAU = number(
-    0.04,
-    "bound of the second moment in nats squared, published 0.04",
-    0.0,
-    above=True,
-    remedy="give a positive bound of the second moment",
-)
+_TAU = number(0.04, "bound of the second moment in nats squared, published 0.04", 0.0, above=True)
 _ROUNDING = 1e-9
 """Sums of masses may miss a share of the tokens by rounding: nine of ten are 0.9 of them."""
 

@@ -12,29 +12,13 @@ from asyncsim.base import checks
 from asyncsim.base.knobs import MARK, knob, per_sample
 from asyncsim.base.parts import Knob, choice, number
 from asyncsim.fusing.tape import none
+from asyncsim.methods import _weights
 from asyncsim.methods._estimator import CAP, CRITIC, ENTROPY, HIGH, LOW, estimator, method
-from asyncsim.methods._weights import (
-    Clip,
-    DualClip,
-    TruncatedClip,
-    Weight,
-    at_most,
-    band,
-    clipped,
-    movable,
-    zero_outside,
-)
+from asyncsim.methods._weights import Clip, Weight, at_most, band, clipped, movable, zero_outside
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
-_SHARE = number(
-    2e-4,
-    "part of the step's tokens",
-    0.0,
-    1.0,
-    above=True,
-    remedy="give the part of all tokens that is concerned, 0.0002 in print",
-)
+_SHARE = number(2e-4, "part of the step's tokens, 0.0002 in print", 0.0, 1.0, above=True)
 _ROUNDING = 1e-12
 """A log ratio, or a difference of covariances, that is 0 but for rounding."""
 
@@ -70,7 +54,7 @@ def ppo_clip(
     critic (V - target)^2 is descended beside it, neither its values nor its error clipped. For actor-critic use
     `gae(normalize=True)`.
     """
-    return Clip(low, high) if dual is None else DualClip(low, high, dual)
+    return Clip(low, high) if dual is None else _weights.DualClip(low, high, dual)
 
 
 @method(
@@ -194,7 +178,7 @@ def a3po(step: Step, a: Tensor, low: Any = LOW, high: Any = HIGH) -> Tensor:
 
 
 @estimator("2110.00641, equation 6; 2505.24298 for language models", anchor="proximal")
-class decoupled_ppo(TruncatedClip):
+class decoupled_ppo(_weights.TruncatedClip):
     """Decoupled PPO: clip around the start of the batch, importance weight from there to behavior.
 
     Two policies in place of one: c_it = min(h_it, cap) u_it A_i where the clip of u is open, 0 where it is closed. u =

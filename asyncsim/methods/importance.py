@@ -239,9 +239,8 @@ def truncated_is(
     """
     cap = _DEFAULTS[level][0] if cap is None else cap
     if normalize != "none":
-        return (
-            NormalizedRatio(level, cap, normalize) if floor is None else NormalizedBounds(level, cap, normalize, floor)
-        )
+        own = level, cap, normalize
+        return NormalizedRatio(*own) if floor is None else NormalizedBounds(*own, floor)
     if floor is None and level != "geometric":
         return Ratio(level, cap)
     return BoundedRatio(level, cap, 0.0 if floor is None else floor)

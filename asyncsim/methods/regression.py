@@ -49,13 +49,7 @@ def _closed(step: Step, residual: Tensor) -> Tensor:
 
 
 _TAU = number(0.1, "price of squared nats in units of reward", 0.0)
-_BETA = number(
-    1.0,
-    "positive price of a nat in units of reward",
-    0.0,
-    above=True,
-    remedy="give a positive price of a nat in units of reward",
-)
+_BETA = number(1.0, "positive price of a nat in units of reward", 0.0, above=True)
 
 
 @method("Williams 1992; leave-one-out 2402.14740", advantage=advantages.leave_one_out, aggregator="sequence_sum")

@@ -132,13 +132,7 @@ def topr_roll(
 def delight(
     step: Step,
     a: Tensor,
-    temperature: Any = number(
-        1.0,
-        "units of reward times nats",
-        0.0,
-        above=True,
-        remedy="give units of reward times nats above 0; small ones make the gate a switch",
-    ),
+    temperature: Any = number(1.0, "units of reward times nats; small ones make the gate a switch", 0.0, above=True),
 ) -> Tensor:
     """Delightful policy gradient: no ratio, every token gated by advantage times surprisal.
 

@@ -17,9 +17,7 @@ from asyncsim.step.step import Step
 class Penalty:
     """-coefficient times a divergence of the current policy from `to`; `ratio` is what samples are weighted with."""
 
-    coefficient: Any = number(
-        0.04, "beta, reward per nat", 0.0, remedy="give the price of one nat in units of reward, 0 for none"
-    )
+    coefficient: Any = number(0.04, "beta, reward per nat, 0 for none", 0.0)
     to: Any = choice("reference", "behavior", "proximal", words="which policy is held close")
     ratio: Any = choice("none", "token", "sequence", words="how samples of another policy are weighted")
 

@@ -49,12 +49,8 @@ COSTS = (
     (("trainer_idle", "generator_idle"), "share of time idle"),
 )
 """Panels of a system's sweep: what is drawn in each, and its axis."""
-LABELS = {
-    "staleness": "mean",
-    "staleness_p99": "99th percentile",
-    "trainer_idle": "trainer",
-    "generator_idle": "generators",
-}
+LABELS = {"staleness": "mean", "staleness_p99": "99th percentile"}
+LABELS |= {"trainer_idle": "trainer", "generator_idle": "generators"}
 """Lines of a panel of costs that has several."""
 
 

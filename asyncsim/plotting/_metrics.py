@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from asyncsim.base import checks, uncertainty
+from asyncsim.base import calls, checks, uncertainty
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.records import Estimate, Schedule
 from asyncsim.base.trace import Trace
@@ -336,6 +336,7 @@ def thinned(count: int, most: int = POINTS) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
 
 
+@calls.named
 def points(
     x: Sequence[Any],
     measured: Any,

@@ -454,9 +454,7 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
     maps = (nn.Linear, Conv1D)
     linear = [name for name, module in network.named_modules() if isinstance(module, maps) and module is not head]
     for name in fields:
-        checks.one_of(
-            "field of lora", name, FIELDS, "only adapters beside linear maps are trained, and merged on export"
-        )
+        checks.one_of("field of lora", name, FIELDS, "only adapters of linear maps are trained, and merged on export")
     try:
         config = peft.LoraConfig(**{"target_modules": linear, **fields})
         with fork_rng(devices=[]), torch.device("cpu"):
@@ -467,9 +465,7 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
     # The head and tied embeddings are read in two places, of which an adapter would change one.
     wrapped = [(name, each) for name, each in network.named_modules() if hasattr(each, "base_layer")]
     wrong = [name for name, each in wrapped if each.base_layer is head or not isinstance(each.base_layer, maps)]
-    checks.require(
-        not wrong, "target_modules", ", ".join(wrong), "linear maps but the head", "name layers of the blocks"
-    )
+    checks.require(not wrong, "target_modules", ", ".join(wrong), "linear maps but the head", "name layers of blocks")
 
 
 def merged(network: Any) -> nn.Module:

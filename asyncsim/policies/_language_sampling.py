@@ -9,19 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from asyncsim.policies import _language_prompts
 from asyncsim.policies._language_network import Model, read
-from asyncsim.policies._language_prompts import (
-    Columns,
-    Kept,
-    Pair,
-    Prompts,
-    alike,
-    common,
-    joined,
-    read_through,
-    refuse_long,
-    together,
-)
+from asyncsim.policies._language_prompts import Columns, Kept, Prompts, alike, joined, read_through, together
 from asyncsim.step.batch import Draws, Outputs
 from asyncsim.step.versions import View
 
@@ -91,9 +81,9 @@ class Lane:
         self.upto = torch.zeros_like(prompts.length)
 
     @cached_property
-    def shared(self) -> list[Pair] | None:
+    def shared(self) -> list[_language_prompts.Pair] | None:
         """Keys and values of what all prompts share."""
-        return common(self._live, self.prompts)
+        return _language_prompts.common(self._live, self.prompts)
 
     @property
     def _live(self) -> nn.Module:
@@ -249,7 +239,7 @@ class Memory:
 
     def note(self, token: int, rows: Tensor, action: Tensor) -> None:
         """Note the actions int64 `[b]` of some rows at a token."""
-        refuse_long(int(self.prompts.length[rows].max()) + token + 1, self.context)
+        _language_prompts.refuse_long(int(self.prompts.length[rows].max()) + token + 1, self.context)
         if token >= self.actions.shape[1]:
             self.actions = torch.nn.functional.pad(self.actions, (0, token + 1 - self.actions.shape[1]))
         self.actions[rows, token] = action

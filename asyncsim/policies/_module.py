@@ -214,9 +214,7 @@ def module(
     except Exception as error:
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise checks.InputError("make", text, "a function of no arguments", "write lambda: nn.Linear(...)") from error
-    checks.require(
-        isinstance(first, nn.Module), "make", first, "a function of a module", "write lambda: nn.Linear(...)"
-    )
+    checks.require(isinstance(first, nn.Module), "make", first, "a function of a module", "give lambda: nn.Linear(...)")
     policy = Module(make, observation, actions, critic, checked(sampler))
     remedy = f"let it map [n, {observation}] to [n, {actions}]" + (" and values [n]" if critic else "")
     frozen = [name for name, each in policy.template.named_parameters() if not each.requires_grad]

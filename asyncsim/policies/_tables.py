@@ -117,9 +117,8 @@ class Tabular(Policy):
         draws.blocks[0, 0] = (numbers[0], numbers[1])
         if whole:
             mask = torch.ones((), dtype=torch.float64).expand(shape)
-        return Walk(
-            states if passed is None else passed.expand(shape), action, mask, {"log_prob": log_prob}, index, whole
-        )
+        states = states if passed is None else passed.expand(shape)
+        return Walk(states, action, mask, {"log_prob": log_prob}, index, whole)
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` each (those of all actions `[R, G, N, T, A]`), and the pullback.

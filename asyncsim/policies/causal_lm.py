@@ -238,9 +238,8 @@ class CausalLM(Policy):
         with torch.no_grad():
             scoring = prepare(self, self.compute, self.scored_distribution, view, batch, live)
             passed = forward(scoring, tuple(batch.action.shape))
-            return Forward(
-                passed.outputs | self._referred(batch, [n for n in names if n in _REFERENCE]), passed.pullback
-            )
+            referred = self._referred(batch, [n for n in names if n in _REFERENCE])
+            return Forward(passed.outputs | referred, passed.pullback)
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """|sum_t w_t grad log pi(a_t|...)|^2 of each sample, `[R, G, N]`, by a backward pass a sample."""
@@ -378,9 +377,7 @@ class CausalLM(Policy):
 
 
 _TEMPERATURE = real(1.0, "temperature", 0.0, 1e6, above=True, remedy="1 samples from the model as it is")
-_TOP_P = real(
-    1.0, "the probability that the likeliest tokens must hold", 0.0, 1.0, above=True, remedy="1 keeps every token"
-)
+_TOP_P = real(1.0, "probability that the likeliest tokens must hold", 0.0, 1.0, above=True, remedy="1 keeps all tokens")
 
 
 @made(

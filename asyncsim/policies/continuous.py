@@ -15,9 +15,7 @@ from asyncsim.policies._policy import Act, Forward, Policy, Replicates, count, g
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View
 
-WIDTH = real(
-    1.0, "standard deviation, in units of the action", 0.0, above=True, remedy="a policy of width 0 has no score"
-)
+WIDTH = real(1.0, "standard deviation in units of the action", 0.0, above=True, remedy="width 0 has no score")
 
 
 @dataclass(frozen=True)
@@ -222,9 +220,7 @@ class Quadratic(Policy):
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """A loss has no score."""
-        raise checks.InputError(
-            "advantage", "opob", "one that needs no score", "the quadratic goes with methods.gradient()"
-        )
+        raise checks.InputError("advantage", "opob", "one that needs no score", "it goes with methods.gradient()")
 
     def describe(self) -> dict[str, Any]:
         return {"policy": "quadratic", "curvatures": list(self.curvatures), "noise": self.noise, "start": self.start}
@@ -237,12 +233,7 @@ class Quadratic(Policy):
 )
 def quadratic(
     curvatures: Any = handed_on((1.0,), "lambda, positive, one per coordinate, in loss per squared parameter"),
-    noise: float = real(
-        1.0,
-        "standard deviation of a sample's gradient noise, per coordinate",
-        0.0,
-        remedy="use 0 for the mean dynamics",
-    ),
+    noise: float = real(1.0, "standard deviation of a sample's gradient noise, per coordinate (0: mean dynamics)", 0.0),
     start: float = real(0.0, "initial value of every coordinate", remedy="give a finite start"),
 ) -> Quadratic:
     """The iterate of a noisy quadratic as a policy whose only output is `loss`: staleness theory without approximation.

@@ -58,9 +58,8 @@ class Mlp(network.Networked):
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
         """Initial parameters `[R, P]` of the first replicates, or of those with the given global numbers."""
-        return self.layout.initial(numbers(replicates), seed, self.gain, self.log_std).to(
-            torch.get_default_device(), dtype
-        )
+        made = self.layout.initial(numbers(replicates), seed, self.gain, self.log_std)
+        return made.to(torch.get_default_device(), dtype)
 
     def rounded(self, parameters: Tensor, form: str) -> Tensor:
         """The same with the policy network in a number format; int8 has a scale for each unit's inputs."""
@@ -252,9 +251,7 @@ def mlp(
         "whether observations become (s - mean) / sqrt(variance + 1e-8), cut to +-10, with the moments of all batches "
         "trained so far: the last 2 D + 1 parameters, which move by no gradient and are published with the weights",
     ),
-    log_std: float = real(
-        0.0, "initial log of the spread in units of the action", remedy="give a finite logarithm of the spread"
-    ),
+    log_std: float = real(0.0, "initial log of the spread in units of the action"),
     gain: float = real(
         0.01, "of the policy's last layer", 0.0, remedy="use 0.01, or 0 for a policy that begins uniform"
     ),

@@ -35,14 +35,11 @@ def tabular(
         remedy="1 keeps every action, 0 would keep none",
     ),
     top_k: int = handed_on(0, "how many of the likeliest actions are kept (0: all)"),
-    noise: float = real(
-        0.0, "standard deviation of e in nats", 0.0, 10.0, remedy="give a standard deviation in nats, 0 for none"
-    ),
+    noise: float = real(0.0, "standard deviation of e in nats", 0.0, 10.0),
     noise_law: str = handed_on("normal", '"normal", "uniform", or "student" (5 degrees of freedom; student:3 has 3)'),
     noise_per: str = choice(
         *("token", "sequence", "prompt", "version"),
         words="how long one draw of the noise lasts (of a prompt: at all versions)",
-        remedy="say how long one draw of the noise lasts",
     ),
     noise_in: str = choice(
         *("logits", "reports"),

@@ -196,6 +196,5 @@ def late(
         checks.real("stand_in", stand_in, "give the reward that late ones are trained on, or None")
     nothing = low == high == 1.0 and (reinjected == 0.0 if then == "reinject" else stand_in is None)
     checks.require(not nothing, "share", share, "below 1 where late rewards never come", "nothing would be trained")
-    return Late(
-        (low, high), then, int(by), float(reinjected), float(above), None if stand_in is None else float(stand_in)
-    )
+    instead = None if stand_in is None else float(stand_in)
+    return Late((low, high), then, int(by), float(reinjected), float(above), instead)

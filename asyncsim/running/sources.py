@@ -69,9 +69,7 @@ class Source:
         self.spec, self.seed, system = spec, seed, spec.system
         saved = isinstance(system, records.Schedule)
         self.coupled = not saved and system.coupled
-        bound = (
-            f"a multiple of {spec.passes}, the updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})"
-        )
+        bound = f"a multiple of {spec.passes}, updates on a batch (epochs = {spec.rounds}, minibatches = {spec.parts})"
         checks.require(spec.updates % spec.passes == 0, "updates", spec.updates, bound, "whole batches are trained")
         self.batches = spec.updates // spec.passes
         self.shared = Shared(spec, seed, self.batches)
@@ -162,6 +160,9 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
             text = f"{name.removesuffix('_skipped')}: {share:.0%} of the recorded updates were skipped"
             remedy = "the policy stood still there: change its settings, or mend what makes it skip"
             warnings.warn(checks.RunWarning(f"{text}; {remedy}"), stacklevel=2)
+    if "gradient_norm" in metrics and not metrics["gradient_norm"].any():
+        text, remedy = "gradient_norm is 0 in every recorded update", "are the rewards of a group all alike?"
+        warnings.warn(checks.RunWarning(f"{text}, so nothing was learned; {remedy}"), stacklevel=2)
     outside = np.nan_to_num(metrics.get(OUTSIDE, np.zeros(1)))
     if outside.any():
         text = f"{outside.mean():.2%} of the trained tokens, {outside.max():.2%} at most, were outside the nucleus"

@@ -303,9 +303,8 @@ class Spec:
             elif "law" in settings:
                 versions = min(published, len(settings["law"]) + 1)
             else:
-                versions = min(
-                    published, 2 + (system.tickets or 0) // (system.groups_per_batch * system.batches_per_publish)
-                )
+                between = system.groups_per_batch * system.batches_per_publish
+                versions = min(published, 2 + (system.tickets or 0) // between)
         versions += 0 if self.rewards is None else self.rewards.kept // system.batches_per_publish
         size = 8 if self.precision == "float64" else 4
         sizes = {

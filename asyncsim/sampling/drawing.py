@@ -105,9 +105,7 @@ class Early:
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
         """Stand before a batch as when `packed` was asked: its version, where due, is yet to be published."""
-        self.pending = {
-            later: Trajectories.unpacked(drawn, self.sampler.policy) for later, drawn in tree["pending"].items()
-        }
+        self.pending = {at: Trajectories.unpacked(drawn, self.sampler.policy) for at, drawn in tree["pending"].items()}
         publishes = self.feed.schedule.batches_per_publish
         self.due = {version: batches for version, batches in self.due.items() if version * publishes >= batch}
 

@@ -256,10 +256,8 @@ def _check_method(method: Method, policy: Policy, staleness: int) -> None:
 
 def _rows(values: Any, policy: Policy, field: str) -> tuple[Tensor, bool]:
     """Parameters as float64 `[R, P]`, and whether a single `[P]` was given."""
-    bound, remedy = (
-        f"[P] or [R, P] with P = {policy.size}",
-        "give one number per parameter, tables flattened row by row",
-    )
+    bound = f"[P] or [R, P] with P = {policy.size}"
+    remedy = "give one number per parameter, tables flattened row by row"
     tensor = torch.as_tensor(checks.numbers(field, values, bound, remedy))
     single = tensor.ndim == 1
     rows = tensor.reshape(1, -1) if single else tensor

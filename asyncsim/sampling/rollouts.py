@@ -4,7 +4,7 @@ The same trajectory comes out whenever it is drawn, because every draw is keyed 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -458,11 +458,7 @@ def enumerate_outcomes(
     return sampler.batch(outcomes, reward, math.inf, version, train_version, trajectory, view, mass)
 
 
-SAMPLING: dict[str, Callable[..., Batch]] = {
-    "monte_carlo": monte_carlo,
-    "counts": counts,
-    "enumerate": enumerate_outcomes,
-}
+SAMPLING: dict[str, Any] = {"monte_carlo": monte_carlo, "counts": counts, "enumerate": enumerate_outcomes}
 
 
 def _enumerate(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, Tensor, Tensor]:

@@ -22,18 +22,7 @@ import numpy as np
 
 from asyncsim.base import checks, files
 from asyncsim.schedules import _log_cells, _log_places
-from asyncsim.schedules._log_cells import (
-    CELL,
-    NUMBER,
-    ROW,
-    Cells,
-    Collected,
-    Table,
-    field_inside,
-    is_number,
-    of_table,
-    type_inside,
-)
+from asyncsim.schedules._log_cells import CELL, NUMBER, ROW, Cells, Collected, Table, is_number, of_table
 from asyncsim.schedules._log_places import PATH, Place, opened
 
 PIECE = 1 << 20
@@ -126,16 +115,8 @@ def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:
             yield line
 
 
-NAMED = {
-    ("collections", "OrderedDict"),
-    ("builtins", "set"),
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "scalar"),
-}
+NAMED = {("collections", "OrderedDict"), ("builtins", "set"), ("numpy", "dtype"), ("numpy", "ndarray")}
+NAMED |= {(f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")}
 """What a pickle may name: containers and arrays. Anything else is code, or needs the code of the trainer."""
 
 
@@ -302,7 +283,7 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     sizes = {"thrift_string_size_limit": limit, "thrift_container_size_limit": limit}
     with parquet.ParquetFile(path, **sizes) as file:
         schema = file.schema_arrow
-    nested = {name: kind for name in sorted(wanted) if (kind := type_inside(schema, name)) is not None}
+    nested = {name: kind for name in sorted(wanted) if (kind := _log_cells.type_inside(schema, name)) is not None}
     names = [name for name in schema.names if name in wanted]
     for name in names:
         _refuse_type(name, schema.field(name).type)
@@ -323,7 +304,8 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     texts = sorted({leaf.path for leaf in leaves if leaf.text})
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
         table = file.read(chosen, use_threads=False) if chosen else pa.table({})
-    columns = {name: table.column(name) for name in names} | {name: field_inside(table, name) for name in nested}
+    columns = {name: table.column(name) for name in names}
+    columns |= {name: _log_cells.field_inside(table, name) for name in nested}
     del table
     every = _different([*schema.names, *nested])
     cells = of_table(columns, budget)

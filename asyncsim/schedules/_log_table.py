@@ -130,9 +130,7 @@ def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
     own = [theirs for ours in STAMPS for theirs in declared.stack.columns.get(ours, ())]
     beside = "; ".join(f"{', '.join(names)} of {name}" for name, names in others.items())
     bound = f"a log of {declared.name}, which has {' or '.join(own)}; this one has {beside or ', '.join(sorted(have))}"
-    remedy = (
-        f"give stack={' or stack='.join(map(repr, others))}" if others else "leave stack out: these are our own names"
-    )
+    remedy = f"give stack={' or stack='.join(map(repr, others))}" if others else "leave stack out: these are our names"
     checks.require(not have, "stack", declared.name, bound, remedy)
 
 

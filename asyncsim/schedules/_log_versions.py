@@ -50,9 +50,7 @@ class Units(NamedTuple):
         bound = f"a version >= 0 after adding stamp_offset = {offset}"
         remedy = "leave the cell empty where it is unknown, or give the right stamp_offset"
         refuse(shifted < 0, field, values, bound, remedy, row_of)
-        bound = (
-            f"a multiple of {self.publish}, the {self.unit} between two publishes (generators hold published weights)"
-        )
+        bound = f"a multiple of {self.publish}, the {self.unit} between publishes (generators hold published weights)"
         remedy = "check unit, batches_per_publish, updates_per_batch and samples_per_publish"
         if self.publish > 1:
             refuse(shifted % self.publish != 0, field, values, bound, remedy, row_of)

@@ -159,9 +159,8 @@ def tail(log_weight: Tensor, mass: Tensor | None = None) -> tuple[Tensor, Tensor
     count = present.sum(-1, keepdim=True).double()
     m = torch.minimum(count / 5, 3 * count.sqrt()).ceil().long()
     most = int(m.max())
-    top = (
-        torch.where(present, flat, torch.full_like(flat, -math.inf)).topk(min(most + 1, flat.shape[-1]), dim=-1).values
-    )
+    finite = torch.where(present, flat, torch.full_like(flat, -math.inf))
+    top = finite.topk(min(most + 1, flat.shape[-1]), dim=-1).values
     return m, top, torch.arange(top.shape[-1], device=flat.device) < m
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import re
 import tomllib
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, feeds, files, plugins
+from asyncsim.base import calls, checks, feeds, files, plugins
 from asyncsim.base.advice import Advice, Setting
-from asyncsim.base.laws import as_law, from_file
+from asyncsim.base.laws import FILE, as_law, from_file
 from asyncsim.base.quantiles import Tail
 
 TOKENS = 16
@@ -22,7 +21,6 @@ TOKENS = 16
 SAMPLES = 1 << 19
 """Samples behind the 99th percentile of one setting, at most."""
 _FEWER = " Here the slots say how much is in generation at once; less leaves them idle: give yours as prompts_at_once."
-FILE = re.compile(r"\.(txt|csv|jsonl|ndjson|parquet|pq)\b")
 
 
 class Trainer(NamedTuple):
@@ -70,6 +68,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
 """What a description may say: what holds unless it does (`...`: required), and in words."""
 
 
+@calls.named
 def advise(
     system: Mapping[str, Any] | str | os.PathLike[str],
     share: float = 0.05,

@@ -88,9 +88,7 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
     mapping from labels to values names parts. A system whose training time follows from its `load` keeps the time that
     it has for groups of so many `samples`: what is varied would move it else.
     """
-    checks.require(
-        isinstance(given, Mapping) and bool(given), "grid", given, "a mapping that names values", settings.REMEDY
-    )
+    checks.require(isinstance(given, Mapping) and bool(given), "grid", given, "values by name", settings.REMEDY)
     values = {str(name): settings.by_label(str(name), each) for name, each in given.items()}
     settings.once({name: settings.full_name(name) for name in values})
     if not isinstance(subject, Spec):

@@ -57,10 +57,8 @@ def new_state(
         batch[name] = np.nan
     filled = {"settings": settings, "run": run[0], "sums": sums[0], "server": server, "batch": batch}
     filled |= {"rate": np.asarray(s.rates, dtype=np.float64), "decode": np.asarray(s.decode or (), dtype=np.float64)}
-    filled |= {
-        "rows": np.arange(groups, dtype=np.int32)[::-1].copy(),
-        "histogram": _table("histogram", CELLS, np.zeros),
-    }
+    filled["rows"] = np.arange(groups, dtype=np.int32)[::-1].copy()
+    filled["histogram"] = _table("histogram", CELLS, np.zeros)
     sizes: dict[str, Any] = dict.fromkeys(("keys", "codes", "queue", "pending"), slots)
     sizes |= dict.fromkeys(("ranks", "picks", "hidden", "again", "targets", "group", "moment"), groups)
     # A tree with a leaf for each place, and 0 before its root.

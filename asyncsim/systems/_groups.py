@@ -107,9 +107,8 @@ def leads(state):
     """Whether packed batches are so far ahead of the generators' version that no sample begins."""
     settings, run = state.settings, state.run
     # The limit first: where there is none the rest is left out.
-    return (
-        settings.lead < _state.UNLIMITED and run.packs // settings.batches_per_publish - run.installed > settings.lead
-    )
+    ahead = run.packs // settings.batches_per_publish - run.installed
+    return settings.lead < _state.UNLIMITED and ahead > settings.lead
 
 
 @compiled

@@ -4,6 +4,7 @@ import functools
 import inspect
 import math
 import textwrap
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -32,14 +33,14 @@ def given(words: str, default: Any = ...) -> Any:
     return handed_on(default, words)
 
 
-def whether(words: str, default: bool, remedy: str) -> Any:
-    return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, remedy))
+def whether(words: str, default: bool) -> Any:
+    return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, f"say whether {words}"))
 
 
-def choice(words: str, allowed: tuple[str, ...], remedy: str) -> Any:
-    """One of several words, the first unless given."""
-    kind = f"Literal{list(allowed)}"
-    return Knob(allowed[0], words, lambda name, value: checks.one_of(name, value, allowed, remedy), kind=kind)
+def choice(*allowed: str, words: str) -> Any:
+    """One of several words, the first unless given; `words` complete "say ..."."""
+    kind, names = f"Literal{list(allowed)}", f"{', '.join(allowed[:-1])} or {allowed[-1]}, {words}"
+    return Knob(allowed[0], names, lambda name, value: checks.one_of(name, value, allowed, f"say {words}"), kind=kind)
 
 
 def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> Any:
@@ -55,6 +56,8 @@ def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float =
     return Knob(default, words, read)
 
 
+WHOLE = 100
+"""Whole lengths beyond it may be tokens that were meant to have a speed."""
 _LAW, _TIME = "distribution of a sample's work at one unit a second", "seconds of a batch"
 _SHARED = {
     "length": Knob(..., _LAW, as_law, kind="Law | float | str"),
@@ -114,10 +117,17 @@ def preset(
                 checks.require(few, places, recorded[places], limit, remedy)
                 event["rates"] = (1.0,) * many
             system, model = System(name, recorded, **event), given["model"]
-            if model is None:
-                return system
-            checks.require(isinstance(model, Mapping), "model", model, "settings by name", "write model={'rate': 30}")
-            return system.modeled(model)
+            if model is not None:
+                remedy = "write model={'rate': 30}"
+                checks.require(isinstance(model, Mapping), "model", model, "settings by name", remedy)
+                system = system.modeled(model)
+            law = system.length
+            lengths = law.parameters if law.kind in ("constant", "empirical", "recorded") else (0.0,)
+            if {*system.rates} == {1.0} and max(lengths) > WHOLE and not any(number % 1.0 for number in lengths):
+                text = f"length = {max(lengths):g} is read as seconds, since samples are written at 1 a second; if "
+                text += "lengths are tokens, add --model rate=30, their tokens a second (Python: model={'rate': 30})"
+                warnings.warn(checks.RunWarning(text), stacklevel=3)
+            return system
 
         words = "; ".join(f"`{each}`, {knob.words}" for each, knob in (knobs | more).items())
         told = f"Arguments: {words}. Returns a system. Raises `InputError`. Source: {reference}."

@@ -130,9 +130,7 @@ class Settings(Source):
     generator_pauses: bool = _flag(True)
     colocated: bool = _flag(False)
     rolling: bool = _flag(False)
-    prefill_speedup: float = _real(
-        math.inf, remedy="give tokens read while one is written", open_low=True, finite=False
-    )
+    prefill_speedup: float = _real(math.inf, remedy="give tokens read as one is written", open_low=True, finite=False)
     failure_rate: float = _real(0.0)
     restart_delay: float = _real(0.0)
     failure_keeps: bool = _flag(False)

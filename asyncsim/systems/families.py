@@ -86,7 +86,7 @@ _SOURCE = "ROLL Flash (2510.11345)"
 def roll_single_turn(
     rollout_batch_size: int = k.count("P in groups"),
     async_generation_ratio: float = k.share("a >= 1 in batches", 1, "0 is synchronous; give batches ahead", 1.0),
-    is_use_additional_prompts: bool = k.whether("additional groups run", False, "say whether more prompts run"),
+    is_use_additional_prompts: bool = k.whether("additional groups run", False),
     max_additional_running_prompts: int = k.count("how many", 16, low=0),
 ) -> dict[str, Any]:
     """ROLL Flash, single turn: prompts of the oldest step first, and what is older than the ratio is aborted.
@@ -113,9 +113,7 @@ def roll_environment_groups(
     num_env_groups: int = k.count("E"),
     max_traj_per_env: int = k.count("T, episodes of an environment in a batch", 1, "count episodes"),
     async_generation_ratio: int = k.count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
-    group_size_redundancy: int = k.count(
-        "samples of an episode beyond those of a group", 0, "count samples beyond those of a group", 0
-    ),
+    group_size_redundancy: int = k.count("samples of an episode beyond those of a group", 0, "count samples", 0),
 ) -> dict[str, Any]:
     """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of whole steps.
 
@@ -153,9 +151,8 @@ def slime_train_async(
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
     """
     batch, every = rollout_batch_size, update_weights_interval
-    return k.settings(
-        batch, batch, batches_per_publish=every, tickets=batch, release="dequeue", quantum=batch, mode="drain"
-    )
+    weights = {"batches_per_publish": every, "mode": "drain"}
+    return k.settings(batch, batch, tickets=batch, release="dequeue", quantum=batch, **weights)
 
 
 @k.source("THUDM/slime@624b824", "2026-08-21", "slime/rollout/fully_async_rollout.py")
@@ -191,12 +188,8 @@ def miles(
     rollout_batch_size: int = k.count("P in groups"),
     max_weight_staleness: int | None = k.limit("m in publishes, or None", "count publishes", 0),
     async_data_buffer_capacity_factor: float = k.share("c >= 1 in batches", 2.0, "hold a batch", 1.0),
-    async_unused_samples_handler: str = k.choice(
-        "drop or retry", ("drop", "retry"), "say what becomes of stale groups"
-    ),
-    pause_generation_mode: str = k.choice(
-        "retract or in_place", ("retract", "in_place"), "say how samples see new weights"
-    ),
+    async_unused_samples_handler: str = k.choice("drop", "retry", words="what becomes of stale groups"),
+    pause_generation_mode: str = k.choice("retract", "in_place", words="how samples see new weights"),
     async_max_concurrent_samples: int | None = k.limit("for C whole groups (else P)", "count samples"),
     num_steps_per_rollout: int = k.count("U", 1, "count updates on a rollout"),
     n_samples_per_prompt: int = k.count("samples of a group, as in the run", 1, "count samples"),
@@ -226,7 +219,7 @@ def miles(
     return k.settings(places, batch, mode=mode, recommended=recommended, **buffer, **age)
 
 
-_PARTIAL = k.whether("samples go on after a publish", True, "say whether samples go on after a publish")
+_PARTIAL = k.whether("samples go on after a publish", True)
 _MINI_BATCH = k.count("groups of a mini-batch")
 _PARTS = k.count("mini-batches of a batch of P groups, an update on each", 1)
 _CONCURRENT = k.count("groups at once in a replica, C in all, of which K at most are used at once", 16)
@@ -303,7 +296,7 @@ def verl_separate_async(
     num_warmup_batches: int = k.count("w", 1, "count batches", 0),
     parameter_sync_step: int = k.count("S in batches", 4, "count batches"),
     max_off_policy_threshold: int = k.count("in versions", 8, "count versions, the first included"),
-    max_off_policy_strategy: str = k.choice("drop or wait", ("drop", "wait"), "say what too old means"),
+    max_off_policy_strategy: str = k.choice("drop", "wait", words="what too old means"),
 ) -> dict[str, Any]:
     """verl v1 with separate generators: some batches of warm-up, then one for one, with a limit on a sample's versions.
 

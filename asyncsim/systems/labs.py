@@ -40,9 +40,7 @@ def areal(
 def open_instruct(
     num_unique_prompts_rollout: int = k.count("P in groups"),
     async_steps: int = k.count("a >= 1 in steps", 8, "count steps"),
-    inflight_updates: bool = k.whether(
-        "samples go on under new weights, else they are drained", True, "say whether weights move in flight"
-    ),
+    inflight_updates: bool = k.whether("samples go on under new weights, else they are drained", True),
 ) -> dict[str, Any]:
     """open-instruct: several steps of prompts are out, batches are packed ahead, stale results are refilled.
 
@@ -65,9 +63,7 @@ def open_instruct(
 def openrlhf(
     rollout_batch_size: int = k.count("P in groups"),
     async_queue_size: int = k.count("Q in batches", 1, "count batches"),
-    partial_rollout_enable: bool = k.whether(
-        "weights move under running samples", False, "say whether samples are interrupted"
-    ),
+    partial_rollout_enable: bool = k.whether("weights move under running samples", False),
 ) -> dict[str, Any]:
     """OpenRLHF asynchronous: a queue of whole batches between generator and trainer.
 
@@ -95,7 +91,7 @@ def pipeline_rl(
     llms: int = k.count("engines", 1, "count engines"),
     ring_buffer_size: int = k.samples("samples of the open loop's queue (a batch at least)", 128),
     max_ready_samples_per_lead: int = k.samples("samples that await the trainer", 64, low=0),
-    pop_old_data: bool = k.whether("a full ring drops its oldest", True, "say whether a full ring loses its oldest"),
+    pop_old_data: bool = k.whether("a full ring drops its oldest", True),
 ) -> dict[str, Any]:
     """PipelineRL: weights move in flight, and a bound in samples limits how far generation runs ahead.
 
@@ -158,9 +154,7 @@ def prime_rl(
 def prime_rl_before(
     batch_size: int = k.count("P in groups"),
     max_async_level: int = k.count("L in steps", 1, "count steps", 0),
-    strict_async_level: bool = k.whether(
-        "batches use no newer weights than they must", False, "say whether the level is exact"
-    ),
+    strict_async_level: bool = k.whether("batches use no newer weights than they must", False),
 ) -> dict[str, Any]:
     """prime-rl until May 2026: whole batches of rollouts, each for one step, a bounded number of steps ahead.
 
@@ -339,9 +333,7 @@ def xtuner(
     max_staleness: int = k.count("m in syncs", 0, "count syncs", 0),
     over_sample_threshold: float = k.share("share of a batch that may run beyond it", 0.0, "give a share of a batch"),
     sync_weights_interval: int = k.count("S in steps", 1, "count steps"),
-    enable_partial_rollout: bool = k.whether(
-        "samples go on after a sync or begin anew", False, "say whether samples go on after a sync"
-    ),
+    enable_partial_rollout: bool = k.whether("samples go on after a sync or begin anew", False),
     tail_batch_trigger_size: int = k.count(
         "-1 to drop expired groups, else they are asked again", -1, "give -1, 0 or a number of groups", -1, None
     ),

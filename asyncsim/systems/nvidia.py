@@ -13,9 +13,7 @@ _SOURCE, _VERSIONS = "NVIDIA NeMo-RL", "give a number of versions"
 def nemo_rl_legacy(
     num_prompts_per_step: int = k.count("P in groups"),
     max_trajectory_age_steps: int = k.count("N >= 1 in steps", 1, _VERSIONS),
-    in_flight_weight_updates: bool = k.whether(
-        "samples go on under new weights", False, "say whether weights move in flight"
-    ),
+    in_flight_weight_updates: bool = k.whether("samples go on under new weights", False),
 ) -> dict[str, Any]:
     """NeMo-RL's first asynchronous GRPO: every group is generated for one training step ahead.
 
@@ -28,10 +26,8 @@ def nemo_rl_legacy(
     >>> nemo_rl_legacy(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     """
-    mode = "keep" if in_flight_weight_updates else "drain"
-    return k.ahead(
-        num_prompts_per_step, max_trajectory_age_steps, quantum=num_prompts_per_step, order="target", mode=mode
-    )
+    batch, mode = num_prompts_per_step, "keep" if in_flight_weight_updates else "drain"
+    return k.ahead(batch, max_trajectory_age_steps, quantum=batch, order="target", mode=mode)
 
 
 @k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
@@ -99,9 +95,7 @@ def nemo_rl_weight_fifo(
 def nemo_rl_windowed(
     num_prompts_per_step: int = k.count("P in groups"),
     max_staleness_versions: int = k.count("N in versions", 1, "count versions", 0),
-    sample_freshest_first: bool = k.whether(
-        "the latest start goes first", False, "say whether the latest start goes first"
-    ),
+    sample_freshest_first: bool = k.whether("the latest start goes first", False),
     max_inflight_prompts: int | None = k.limit("C in groups (P unless given)", "count groups"),
     max_buffered_rollouts: int | None = k.given("K, groups in generation or finished, ((N + 1) P unless given)", None),
 ) -> dict[str, Any]:
@@ -131,14 +125,10 @@ def megatron_rl(
     rl_generation_lag: float = k.share(
         "L >= 0 in batches, a fraction too", ..., "0 is synchronous; below it less than a batch is generated"
     ),
-    rl_submission_granularity: str = k.choice(
-        "the unit that frees capacity", ("B", "G", "R"), "name rollouts (R), groups (G) or batches (B)"
-    ),
+    rl_submission_granularity: str = k.choice("B", "G", "R", words="whether batches, groups or rollouts free capacity"),
     rl_consumption_granularity: str = k.given("G or B, no finer than that", "B"),
     grpo_group_size: int = k.count("samples of a group, as in the run", 2, "count samples"),
-    rl_kv_cache_management_mode: str = k.choice(
-        "persist, offload or recompute", ("persist", "offload", "recompute"), "say what becomes of it"
-    ),
+    rl_kv_cache_management_mode: str = k.choice("persist", "offload", "recompute", words="what becomes of it"),
     grpo_iterations: int = k.count("epochs, recommended", 2, "count epochs"),
 ) -> dict[str, Any]:
     """Megatron-RL with partial rollouts: a gate of rollouts, groups or batches, consumed by groups or by batches.

@@ -34,7 +34,7 @@ def synchronous(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
 def colocated(
     groups_per_batch: int = count("P"),
     ahead: float = share("groups that run beside a batch, as a share of it", 0.0, "give a share of a batch"),
-    partial_rollout: bool = whether("running samples go on after the batch", True, "say what becomes of them"),
+    partial_rollout: bool = whether("running samples go on after the batch", True),
 ) -> dict[str, Any]:
     """Colocated: generation and training take turns on the same machines, and running samples go on after a batch.
 
@@ -72,13 +72,9 @@ def fixed_lag(
     return ahead(groups_per_batch, lag, order="oldest_start", window=1)
 
 
-_SERVICE = given(
-    "distribution of the work of a worker between updates, however many samples they have", "exponential:1.0"
-)
+_SERVICE = given("distribution of a worker's work between updates, however many samples they have", "exponential:1.0")
 _RATES = given("work per second of each worker, 1 unless given", None)
-_STAGGER = whether(
-    "worker w starts at w E[service] / N seconds instead of 0", False, "say whether workers start one after the other"
-)
+_STAGGER = whether("worker w starts at w E[service] / N seconds instead of 0", False)
 
 
 @source(kind="textbook")

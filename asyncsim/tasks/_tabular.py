@@ -119,9 +119,7 @@ def table(
         logits = peaked(start, shape[1])[np.broadcast_to(order.argsort(-1), shape)]
     if isinstance(reference, str):
         bound = "a table of numbers, or 'start'"
-        checks.require(
-            reference == "start", "reference", reference, bound, "'start' is the policy that training begins with"
-        )
+        checks.require(reference == "start", "reference", reference, bound, "'start' is the policy before training")
         reference = logits
     return {
         "rows": shape[0],

@@ -58,7 +58,7 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
     """One environment; raises `InputError` for an unknown id, a missing package, or arguments that it does not take."""
     import gymnasium
 
-    checks.require(isinstance(id, str), "id", id, "the id of an environment", "see gymnasium.pprint_registry()")
+    checks.require(isinstance(id, str), "id", id, "the id of an environment", "register it, and give 'module:Id-v0'")
     for text in outside.texts([id, settings]):
         if re.match(r"[A-Za-z_][\w.]*:", text):  # gymnasium imports what stands before the colon
             outside.permit(text, "id")

@@ -80,9 +80,8 @@ def softmax_bandit(
     (0.5, [-0.1667, 0.0, 0.1667])
     """
     remedy = "give one finite mean per arm, or one row per prompt"
-    paid = checks.numbers(
-        "means", np.linspace(0.1, 0.9, arms) if means is None else means, "a table of numbers", remedy
-    )
+    means = np.linspace(0.1, 0.9, arms) if means is None else means
+    paid = checks.numbers("means", means, "a table of numbers", remedy)
     paid = checks.finite_array("means", np.atleast_2d(paid), (None, arms), remedy)
     outside = paid[(paid < 0) | (paid > 1)]
     bound, remedy = "in [0, 1] for bernoulli rewards", "rescale them or use rewards='fixed'"
@@ -167,7 +166,6 @@ def token_bandit(
         *_ROWS,
         words="which row of the table `[S, A]` a token reads (S = 1, S = T or S = A + 1: row 0 the start, row 1 + a "
         "after token a)",
-        remedy="say which row a token reads",
     ),
     success: float | None = handed_on(
         None, "reward 1 when at least this fraction of the T tokens is token 0 (None: the fraction itself)"
@@ -401,9 +399,7 @@ def _one_more(table: Tensor) -> Tensor:
 @made("textbook", f"{_OWN}, a row per position", "values outside these ranges, or tables of another shape")
 def bit_chain(
     horizon: int = whole(4, "H in bits", 1, checks.LARGEST, remedy="a chain has at least one bit"),
-    fraction: float = real(
-        1.0, "share f of right bits that is paid", 0.0, 1.0, remedy="give the fraction of right bits that earns 1"
-    ),
+    fraction: float = real(1.0, "share f of right bits that is paid", 0.0, 1.0),
     kl_coef: float = _tabular.KL_COEF,
     reference: Any = _tabular.REFERENCE,
     kl_at: str = _tabular.KL_AT,
@@ -421,7 +417,5 @@ def bit_chain(
     >>> round(task.exact(task.policy(), torch.zeros(1, 400, dtype=torch.float64))[0].item(), 6)
     0.528174
     """
-    own = _tabular.table(
-        (horizon, 2), kl_coef, reference, kl_at, logits, "give one row of two logits per bit", start=start
-    )
+    own = _tabular.table((horizon, 2), kl_coef, reference, kl_at, logits, "give two logits per bit", start=start)
     return BitChain(**own, horizon=horizon, fraction=fraction)

@@ -74,9 +74,8 @@ class Gym(Task):
         nothing = np.full(number, np.nan)
         if carried is not None and self.segments:
             remedy = "keep replicates, groups and samples_per_group the same over a run"
-            checks.require(
-                carried.shape == shape, "carried world", carried.shape, f"of the batch's shape {shape}", remedy
-            )
+            bound = f"of the batch's shape {shape}"
+            checks.require(carried.shape == shape, "carried world", carried.shape, bound, remedy)
             return replace(carried, finished=nothing)
         before = carried if carried is not None and carried.shape == shape else None
         every, environment = np.ones(number, dtype=bool), draws.sibling("environment")

@@ -197,6 +197,8 @@ def text(
     if stop is not None:
         remedy = "give stop='\\n', or leave it out (on the command line: --set 'task.stop=\"\\n\"')"
         checks.require(isinstance(stop, str) and bool(stop), "stop", stop, "a text", remedy)
+        named = set(stop) <= set("\\nrt") and "\\" in stop
+        checks.require(not named, "stop", stop, "a line break, not its name", remedy)
     texts, answers = ([str(each[row]) for row in rows] for each in ([_words(x) for x in asked], right))
     kept = {name: [values[row] for row in rows] for name, values in columns.items()}
     about = (where, reward, stop, template, bos, part, digest, tuple(asked[row] for row in rows), kept, marker)

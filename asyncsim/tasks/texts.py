@@ -261,21 +261,11 @@ class Reasoning(LanguageTask):
 def reasoning(
     name: str = handed_on("chain_sum", "of the dataset"),
     prompts: int = whole(64, "Q, how many problems are asked", 1, 1 << 20, remedy="ask at least one problem"),
-    shots: int = whole(
-        2,
-        "solved problems in front of each prompt, the same for all and never asked",
-        0,
-        1 << 10,
-        remedy="give a number of solved problems",
-    ),
+    shots: int = whole(2, "solved problems in front of each prompt, the same for all and never asked", 0, 1 << 10),
     part: str = _PART,
     seed: int = whole(0, "of the problems", 0, 2**31 - 1, remedy="give a non-negative integer seed"),
     horizon: int = whole(
-        16,
-        "T in tokens, enough for the longest right answer, the space in front of it and a line break",
-        1,
-        checks.LARGEST,
-        remedy="an answer has at least one token",
+        16, "T in tokens, enough for the longest right answer, a space in front and a line break", 1, checks.LARGEST
     ),
     settings: Mapping[str, Any] | None = handed_on(None, "of the dataset by its own names (None: its defaults)"),
 ) -> Reasoning:

@@ -93,9 +93,8 @@ class Chain:
                 fresh = {name: torch.where(_column(skipped, new), state[name], new) for name, new in fresh.items()}
             following.append(fresh)
         if record.skip is not nobody and not none(record.skip):
-            record.direction = torch.where(
-                record.skip.unsqueeze(-1), torch.zeros_like(record.direction), record.direction
-            )
+            still = torch.zeros_like(record.direction)
+            record.direction = torch.where(record.skip.unsqueeze(-1), still, record.direction)
         return record, following
 
     def numbered(self, replicates: np.ndarray) -> Chain:

@@ -228,12 +228,7 @@ class ess_step(Stateless):
 
     rule: str = choice("sqrt", "linear", words="the rule", remedy="sqrt goes with adam, linear with sgd")
     reference: Any = number(
-        1.0,
-        "on-policy ESS/N, to be measured where engine mismatch makes it differ from 1",
-        0.0,
-        1.0,
-        above=True,
-        remedy="give the on-policy ESS/N",
+        1.0, "on-policy ESS/N, to be measured where engine mismatch makes it differ from 1", 0.0, 1.0, above=True
     )
     floor: Any = number(0.1, "scale for an ESS that is not finite", 0.0, 1.0)
     deadband: Any = number(1.0, "pure number, 3 in a fork of the release", 1.0, remedy="1 is no band")

@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy import special
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.base.records import KINDS, LOOSE, Comparison, Estimate
 from asyncsim.base.uncertainty import critical
 
@@ -117,6 +117,7 @@ def _rate(field: str, value: float) -> float:
     return float(value)
 
 
+@calls.named
 def judge(
     estimate: Estimate,
     predicted: Any,

@@ -45,12 +45,17 @@ def said(program: str, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.rows
+@pytest.mark.committed
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the variables name processors of one family")
 def test_promised_bits_are_those_of_an_older_processor_too() -> None:
-    """Beside a matrix product, which is not promised: the variables do choose another processor."""
+    """Beside a matrix product, which is not promised: the variables do choose another processor.
+
+    Run by `make test-older`, which has code for the older one; compiling it here alone takes 17 seconds.
+    """
     with contextlib.redirect_stdout(io.StringIO()) as found:
         exec(PROMISED, {})
-    # `make test-long` runs this as the older one.
+    # Here this is the older one already, and the processor at hand the other.
     other = {} if OLDER.items() <= os.environ.items() else OLDER
     assert found.getvalue().count("/") > 30 and said(PROMISED, **other) == found.getvalue()
     matrix = "import numpy as np; m = np.random.default_rng(0).normal(size=(99, 99)); print((m @ m).sum().hex())"

@@ -67,6 +67,14 @@ def test_without_a_defect_that_was_caught_a_claim_is_not_held() -> None:
     assert missed.verdict == UNTESTED and "not caught: nothing" in missed.reason
 
 
+def test_what_a_claim_calls_wrong_must_be_contradicted() -> None:
+    wrong = {"doubled": lambda s: {"mean": 2.0 * s.size}}
+    assert sim.verify(variant(defects=Caught.defects, wrong=wrong)).verdict == "held"
+    alike = wrong | {"alike": lambda s: {"mean": 1.0 * s.size}}
+    verdict = sim.verify(variant(defects=Caught.defects, wrong=alike))
+    assert verdict.verdict == UNTESTED and verdict.reason.endswith("what the claim calls wrong: alike")
+
+
 def test_a_wrong_formula_is_violated_and_a_mistake_in_the_measurement_is_not() -> None:
     assert sim.verify(variant(predict=lambda self: {"mean": 2.0 * self.size})).verdict == "violated"
     verdict = sim.verify(variant(measure=broken))

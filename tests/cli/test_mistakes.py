@@ -1,6 +1,7 @@
 """Mistakes that people made while they worked: each message names the field, the value, the bound and what to do."""
 
 import json
+import pickle
 import re
 import shlex
 import sys
@@ -112,6 +113,20 @@ TYPED = {
     "samples of a group": (f"{AREAL} --set length=3 --set n=8", "argument = 'n'", "write --samples=VALUE"),
     "a sentence as a claim": ("verify low-ess-predicts-collapse", "claim = 'low-ess", "Your own: docs/conjecture.md"),
     "a claim misspelt": ("sweep --grid staleness=0,1 --claim ess/limits", "claim = 'ess/limits'", "mean ess/limit?"),
+    "several values": ("run --staleness 0,8", "= '0,8': must be a valid integer", "sweep --grid staleness=0,8"),
+    "a claim's other place": ("verify own.py/Mine", "claim = 'own.py/Mine'", "write own.py:Mine, its file"),
+    "a field of a system": ("advise x.yaml --staleness 4", "= '--staleness'", "write staleness_limit: VALUE into"),
+    "an advantage as a method": (
+        "conformance math:fsum --like gae",
+        "--like = 'gae': must be a method",
+        "add --kind advantage",
+    ),
+    "the name of a line break": (
+        r"run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact --set 'task.stop=\n'",
+        "must be a line break, not its name",
+        "give stop=",
+    ),
+    "eta": (f"{AREAL} --set eta=4", "argument = 'eta'", "did you mean max_head_offpolicyness?"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -141,6 +156,18 @@ WRITTEN = {
     "another's word for clip": (lambda: sim.methods.grpo(clip=0.2), "grpo argument = 'clip'", "did you mean low?"),
     "a rate of a spec": (lambda: SPEC.replace(lr=0.1), "Spec argument = 'lr'", "did you mean update?"),
     "seeds of a run": (lambda: sim.run(SPEC, sede=1), "run argument = 'sede'", "did you mean seed?"),
+    "a seed of a spec": (lambda: SPEC.replace(seed=1), "Spec argument = 'seed'", r"sim\.run\(spec, seed=1\)"),
+    "a staleness of a spec": (lambda: SPEC.replace(staleness=4), "Spec argument", r"system=sim\.schedules\.fixed"),
+    "one spec": (lambda: sim.power(SPEC, effect=0.1), "arms = 1", r"write \(a, b, \.\.\.\)"),
+    "a check's argument": (
+        lambda: sim.conformance.check_admission(dict, batchsize=8),
+        "= 'batchsize'",
+        r"did you mean batch_size\?",
+    ),
+    "an environment itself": (lambda: sim.tasks.gym(SPEC), "id", "register it, and give 'module:Id-v0'"),
+    "parameters of a claim": (lambda: sim.claims.Claim(limit=4), "point = 'limit=4'", r"write Claim\({'limit': 4}\)"),
+    "ends of a claim's parameter": (lambda: sim.claims.Integer(5, 1), "high = 1", "swap the ends"),
+    "ends of a real one": (lambda: sim.claims.Real(5.0, 1.0), "high = 1.0", "swap the ends"),
     "a part twice": (lambda: sim.Spec(BANDIT, task=BANDIT), "Spec argument", "write Spec"),
     "a word twice": (lambda: sim.updates.sgd(0.1, lr=0.2), "sgd argument = 'lr': must be given once", "leave it out"),
     "a setting to bound": (lambda: sim.boundary(SPEC, "stale", low=0, high=9), "knob = 'stale'", "mean staleness?"),
@@ -156,6 +183,8 @@ WRITTEN = {
 @pytest.mark.parametrize("name", TYPED)
 def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("class Mine:\n    pass\n")
+    (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]
     with pytest.raises(SystemExit, match="2"):
         main(shlex.split(words))
@@ -200,6 +229,14 @@ def test_a_column_that_a_file_lacks_is_answered_by_those_it_has(words, remedy, m
 def test_a_call_says_what_to_write(name):
     call, field, remedy = WRITTEN[name]
     assert re.search(remedy, str(refused(field, call)))
+
+
+def test_what_a_trace_lacks_is_answered_by_what_it_has():
+    trace = sim.run(SPEC.replace(updates=1, replicates=1), progress=False)
+    for name in ("history", "df"):
+        with pytest.raises(AttributeError, match=rf"no '{name}'; trace\['ess'\] is a metric .* trace.table"):
+            getattr(trace, name)
+    assert pickle.loads(pickle.dumps(trace)).updates.tolist() == [0] and not hasattr(trace, "_x")
 
 
 ENVIRONMENT = """

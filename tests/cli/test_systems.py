@@ -47,10 +47,8 @@ def test_a_text_that_a_part_understands_stays_a_text() -> None:
 
 
 REFUSED = {
-    "length=lengths.csv": (
-        ("--set", "length=lengths.csv", "--set", "load=1"),
-        r"lognormal:1.0:0.8, .*@lengths.csv:column",
-    ),
+    "length=lengths": (("--set", "length=lengths", "--set", "load=1"), r"lognormal:1.0:0.8, .*@lengths.csv:column"),
+    "length=lengths.csv": (("--set", "length=lengths.csv", "--set", "load=1"), r"length.*lengths.csv.*exist"),
     "rat=30": (("--set", "length=1.0", "--set", "load=1", "--model", "rat=30"), "did you mean rate?"),
     "capacity=soon": (("--set", "length=1.0", "--set", "load=1", "--model", "capacity=soon"), "or give None"),
 }

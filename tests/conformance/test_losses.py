@@ -268,7 +268,15 @@ UNREAD = {"delight"}
 """Methods that weigh fresh data by more than its advantage: how they average tokens cannot be read off there."""
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+SEARCHING = {"bapo_code", "bapo_paper", "m2po_areal", "m2po_waterfill", "p3o", "kl_cov"}
+"""Methods with a number that is found in the batch, so that each token is asked alone; a method of each kind of search
+is asked in every run (m2po_mask, sat, kpop), these by `make test-rows`."""
+
+
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(each, id=each.name, marks=[pytest.mark.rows] * (each.name in SEARCHING)) for each in FAMILIES],
+)
 def test_the_loss_of_every_method_is_that_method(family):
     method = family.method({})
     report = checked(trainers.loss_of(method), method)

@@ -95,7 +95,7 @@ def test_who_names_a_method_of_mu_means_mu():
     assert not report.conforms and report.bugs == ("ratio to the snapshot in place of behavior",)
 
 
-@pytest.mark.parametrize("loss", [field.kl_cov, field.clip_cov])
+@pytest.mark.parametrize("loss", [pytest.param(field.kl_cov, marks=pytest.mark.rows), field.clip_cov])
 def test_a_selection_by_covariance_is_no_known_method(loss, monkeypatch):
     """Nothing that the search tries has more bounds than a method may have."""
     tried = []

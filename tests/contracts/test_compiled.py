@@ -6,7 +6,8 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import compiling
-from asyncsim.fusing import elementary, emitting
+from asyncsim.fusing import elementary, emitting, program
+from asyncsim.fusing.graph import Unfit
 from asyncsim.running import fused
 from tests.contracts.test_every_plugin import PROGRAMS, ends_finite, spec_of
 from tests.fusing.code import unkept
@@ -23,6 +24,17 @@ ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"random_scale", "gym", "qua
 """Parts whose updates run on tensors."""
 PAID = {"cliff_walking", "frozen_lake", "lqr", "mdp"}
 """Tasks that pay by token: their batches are drawn on tensors."""
+EXAMPLES = {
+    "methods": "a2c bapo_code clip_cov dapo delight gmpo gradient ipo_mask score_centering vcpo",
+    "advantages": "gae remax running_mean",
+    "factors": "staleness_weight",
+    "penalties": "exact",
+    "updates": "adam ess_step random_scale",
+    "tasks": "frozen_lake gym quadratic tool_bandit",
+    "diagnostics": "together",
+}
+"""Parts of which every run of the suite makes programs: with every operation that any part needs, and with each reason
+to have none. `make test-rows` makes those of all parts."""
 TINY = 1e-12
 """A gradient that is zero but for rounding has no direction."""
 
@@ -69,17 +81,45 @@ def assert_equal(program, tensors, tolerance=1e-9):
     assert (program.diverged == tensors.diverged).all()
 
 
-@pytest.mark.parametrize(("kind", "name"), PROGRAMS)
-def test_a_program_does_what_tensors_do(kind, name, programs):
-    """Eleven replicates: one step of eight, and one that does five of them again."""
+def example(kind, name):
+    return name in EXAMPLES[kind].split()
+
+
+def eleven(kind, name):
+    """Replicates for one step of eight, and one that does five of them again."""
     short = {"task": getattr(sim.tasks, name)(horizon=20)} if name in ("cliff_walking", "frozen_lake") else {}
-    spec = spec_of(kind, name, replicates=11, updates=12).replace(**short)
-    program, tensors = both(spec)
-    assert_equal(program, tensors)
+    return spec_of(kind, name, replicates=11, updates=12).replace(**short)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [pytest.param(*each, marks=[pytest.mark.rows] * (not example(*each))) for each in PROGRAMS]
+)
+def test_a_program_does_what_tensors_do(kind, name, programs):
+    spec = eleven(kind, name)
+    compiled, tensors = both(spec)
+    assert_equal(compiled, tensors)
     ends_finite(tensors)
     if name not in ELSEWHERE and name != "gradient":
         made, reasons = programs
         assert len(made) >= (1 if name in PAID else 2) or "gaussian" in name, reasons
+
+
+@pytest.mark.rows
+def test_the_examples_have_every_operation(monkeypatch):
+    """Nothing is compiled: what would be is written down, and the run goes on with tensors."""
+    found = {each: set() for each in PROGRAMS}
+    right = program.ordered
+
+    def ordered(outputs):
+        found[each].update((var.operation, var.kind) for var in right(outputs))
+        raise Unfit("written down")
+
+    monkeypatch.setattr(program, "ordered", ordered)
+    for each in PROGRAMS:
+        sim.run(eleven(*each).replace(compiled=True), progress=False)
+    examples = set().union(*(found[each] for each in PROGRAMS if example(*each)))
+    lacking = {each: found[each] - examples for each in PROGRAMS if found[each] - examples}
+    assert len(examples) > 50 and not lacking, f"no example has {lacking}: add these to EXAMPLES"
 
 
 MARKOV = sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov", ends=True)
@@ -184,8 +224,8 @@ def test_a_compiler_that_fails_costs_a_line(monkeypatch, capsys):
         raise OSError("no room for code")
 
     monkeypatch.setattr(fused, "Program", broken)
-    program, tensors = both(laid_out("groups"))
-    assert (program.parameters == tensors.parameters).all()
+    compiled, tensors = both(laid_out("groups"))
+    assert (compiled.parameters == tensors.parameters).all()
     said = capsys.readouterr().err
     assert said == "asyncsim: updates are not compiled, they run on tensors: OSError: no room for code\n"
 

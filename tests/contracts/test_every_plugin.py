@@ -59,13 +59,16 @@ RUNS = [(kind, name) for kind, name in EVERY if kind != "diagnostics" or name in
 SLOW = {"arithmetic", "calculator", "reasoning", "text"}
 PROGRAMS = [(kind, name) for kind, name in RUNS if kind != "policies" and name not in SLOW]
 """Runs that `test_compiled.py` holds against tensors."""
+READING = ("ess", "gradient_norm")
+"""What is recorded of other parts than methods, tasks and policies, with each of which all default metrics are."""
 SEEN = {"frozen_lake": 60}
 """Samples of a group where fewer would see no reward."""
 
 
 def spec_of(kind, name, **changes):
     """A stale run in which the plug-in takes part."""
-    parts = {"method": sim.methods.reinforce(), "update": sim.chain(sim.updates.sgd(0.5)), "diagnostics": "default"}
+    parts = {"method": sim.methods.reinforce(), "update": sim.chain(sim.updates.sgd(0.5))}
+    parts["diagnostics"] = "default" if kind in ("methods", "tasks", "policies") else READING
     if kind == "methods":
         parts["method"] = make(kind, name)
     if kind == "advantages":

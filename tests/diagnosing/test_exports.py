@@ -138,6 +138,17 @@ def test_a_share_by_its_name_has_near_names_and_may_hold_anything(tmp_path):
     assert sim.diagnose({"step": range(20), "kl_k3": [0.1] * 20} | {name: [3.0] * 20 for name in others}).causes == []
 
 
+@pytest.mark.parametrize("column", ["actor/entropy", "entropy", "train/entropy"])
+def test_entropy_that_fell_with_the_reward_is_named(column):
+    rng, steps = np.random.default_rng(0), np.arange(240.0)
+    fell, noise = np.clip((steps - 120) / 120, 0, 1), rng.normal(0, 0.01, (3, 240))
+    rows = {"step": steps, "reward": 0.6 - 0.3 * fell + noise[0], column: 0.9 - 0.7 * fell + noise[1]}
+    (finding,) = (each for each in sim.diagnose(rows).findings if each.cause == "reward fell")
+    assert f"{column} went from 0.898 to 0.32" in finding.sentence
+    steady = sim.diagnose(rows | {column: 0.9 + noise[2]})
+    assert not any("went from" in each.sentence for each in steady.findings)
+
+
 def test_a_column_that_is_another_quantity_is_not_used():
     """verl's and OpenRLHF's ppo_kl may be negative by chance: as k1 of the sampler it would be called wrong."""
     values = {"step": range(40), "actor/ppo_kl": [-1e-3, -2e-3] * 20}

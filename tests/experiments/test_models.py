@@ -41,7 +41,9 @@ def test_settings_for_a_gpu_are_of_the_same_kind():
             assert "cuda" in module.DEVICES
 
 
-@pytest.mark.parametrize("name", _contract.papers()["models"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(p, marks=[pytest.mark.rows] * (k > 0)) for k, p in enumerate(_contract.papers()["models"])]
+)
 def test_rows_on_a_device_in_name_only_are_those_of_the_cpu(name):
     module = _contract.experiment(name)
     setting = {**module.QUICK[1], "replicates": 1}

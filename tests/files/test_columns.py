@@ -1,6 +1,7 @@
 """Columns of saved timelines and schedules: real ones are read, forged ones are refused by name."""
 
 from contextlib import suppress
+from functools import cache
 
 import numpy as np
 import pytest
@@ -45,8 +46,18 @@ def system():
     )
 
 
-RECORD = system().timeline(8, 2, seed=3)
-COLUMNS = [(table, name) for table in Timeline.TABLES for name in getattr(RECORD, table)]
+@cache
+def record():
+    """Made by a test, not with this module: it compiles the kernel, for which the other workers would wait."""
+    return system().timeline(8, 2, seed=3)
+
+
+DECLARED = (columns.INTEGERS, columns.NUMBERS, columns.WORDS, {"publishes": "clock_0 clock_1"})
+COLUMNS = [(table, name) for table in Timeline.TABLES for kind in DECLARED for name in kind.get(table, "").split()]
+
+
+def test_every_column_of_a_record_is_declared():
+    assert set(COLUMNS) == {(table, name) for table in Timeline.TABLES for name in getattr(record(), table)}
 
 
 def other(values):
@@ -104,20 +115,20 @@ def saved(path, arrays, header):
 
 
 def parts():
-    return {f"{table}/{name}": getattr(RECORD, table)[name] for table, name in COLUMNS}
+    return {f"{table}/{name}": getattr(record(), table)[name] for table, name in COLUMNS}
 
 
 def test_forged_columns_are_refused_by_name(monkeypatch):
     passed, tried = [], 0
     for table, name in COLUMNS:
-        values = getattr(RECORD, table)[name]
+        values = getattr(record(), table)[name]
         for kind, forge in FORGED.items():
             forged = forge(values)
             if forged.dtype == values.dtype and np.array_equal(forged, values, equal_nan=values.dtype.kind == "f"):
                 continue
             tried += 1
             # What stands in the file; packing it a thousand times would take a minute.
-            content = (parts() | {f"{table}/{name}": forged}, plain({"header": RECORD.header}))
+            content = (parts() | {f"{table}/{name}": forged}, plain({"header": record().header}))
             monkeypatch.setattr(files, "load_arrays", lambda path, kind, content=content: content)
             try:
                 Timeline.load("forged.npz")
@@ -135,7 +146,7 @@ def test_a_column_that_is_gone_is_named(tmp_path, table, name):
     left = {key: values for key, values in parts().items() if key != f"{table}/{name}"}
     # One clock less is a server less.
     with pytest.raises(InputError, match=f"timeline.{table}.*{name}" if name != "clock_1" else "modulo 1"):
-        Timeline.load(saved(tmp_path / "less.npz", left, RECORD.header))
+        Timeline.load(saved(tmp_path / "less.npz", left, record().header))
 
 
 @pytest.mark.parametrize("header", [None, [], {}, {"seconds": "long"}, {"seconds": float("nan")}, {"seconds": -1.0}])
@@ -146,10 +157,10 @@ def test_a_header_without_its_seconds_is_refused(tmp_path, header):
 
 def test_more_columns_are_refused_and_the_record_itself_is_read(tmp_path):
     with pytest.raises(InputError, match="color"):
-        Timeline.load(saved(tmp_path / "more.npz", parts() | {"groups/color": np.zeros(3)}, RECORD.header))
-    found = Timeline.load(saved(tmp_path / "same.npz", parts(), RECORD.header))
+        Timeline.load(saved(tmp_path / "more.npz", parts() | {"groups/color": np.zeros(3)}, record().header))
+    found = Timeline.load(saved(tmp_path / "same.npz", parts(), record().header))
     for table, name in COLUMNS:
-        np.testing.assert_array_equal(getattr(found, table)[name], getattr(RECORD, table)[name])
+        np.testing.assert_array_equal(getattr(found, table)[name], getattr(record(), table)[name])
 
 
 IDS = np.arange(24).reshape(1, 3, 2, 4)

@@ -52,7 +52,7 @@ def several(x, y):
     return joined - joined.sum(1, keepdim=True) * best.amin((1, 2), keepdim=True)
 
 
-@pytest.mark.parametrize("size", [WIDEST - 1, WIDEST, WIDEST + 1, 2 * WIDEST + 1, 33, 100])
+@pytest.mark.parametrize("size", [WIDEST - 1, WIDEST, WIDEST + 1, 2 * WIDEST + 1, 50])
 def test_sizes_around_every_boundary(size, monkeypatch):
     """Rows of a reduction that are halved once, several times, unevenly; lanes that leave a rest of eight."""
     assert_same_bits(monkeypatch, several, (9, 2, size), (9, 2, size))
@@ -184,7 +184,7 @@ def test_planted_defects_are_seen(name, monkeypatch):
     module, attribute, wrong = DEFECTS[name]
     monkeypatch.setattr(module, attribute, wrong)
     with pytest.raises(AssertionError):
-        assert_same_bits(monkeypatch, several, (9, 4, 33), (9, 4, 33))
+        assert_same_bits(monkeypatch, several, (9, 2, 33), (9, 2, 33))
 
 
 def shifted(self, source, place, _right=rolling.Body._bits):

@@ -192,8 +192,12 @@ def test_a_killed_actor_is_named(monkeypatch):
         sim.live.run(spec_of("arrival"), seed=5, second=0.003)
 
 
+@pytest.mark.rows
 def test_actors_of_ray_are_the_same(monkeypatch):
-    """Same law, same bits, the same words where one is killed; who started Ray ends it, and nobody else does."""
+    """Same law, same bits, the same words where one is killed; who started Ray ends it, and nobody else does.
+
+    Ray starts ten processes of its own, which takes half a minute.
+    """
     ray = pytest.importorskip("ray")
     ends = []
     end, _ = ray.shutdown, monkeypatch.setattr(ray, "shutdown", lambda: ends.append(1))

@@ -166,9 +166,10 @@ ELSEWHERE = {
 }
 """Edits of later cells of the first notebook."""
 
-QUICK = "many at once"
+QUICK, CHEAP = "many at once", ("1_staleness", "2_ratios", "6_weights_on_the_score")
+"""One edit for all settings; notebooks of which it takes less than a second (others: `make test-rows`)."""
 SWEEP = [
-    pytest.param(name, edit, marks=() if edit == QUICK else pytest.mark.long)
+    pytest.param(name, edit, marks=pytest.mark.long if edit != QUICK else [pytest.mark.rows] * (name not in CHEAP))
     for name, edits in EDITS.items()
     for edit in edits
 ]

@@ -68,8 +68,8 @@ def test_many_knobs_ride_in_several_units_without_loss():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({}, "names values"),
-        ([1, 2], "names values"),
+        ({}, "values by name"),
+        ([1, 2], "values by name"),
         ({"staleness": []}, "at least one value"),
         ({"staleness": 3}, "several values"),
         ({"staleness": [1, 1]}, "different values"),

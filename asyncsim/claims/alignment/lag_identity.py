@@ -26,9 +26,7 @@ class LagIdentity(Claim):
 
     staleness = Staleness(typical=(0, 12), example=2)
     curvatures = Vector(0.0, example=(1.0, 0.3, 0.7), unit="gradient per parameter", doc="curvatures of the modes")
-    noise = Positive(
-        typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient, the same in every mode"
-    )
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of a gradient, alike in every mode")
     step = Positive(example=0.55, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:

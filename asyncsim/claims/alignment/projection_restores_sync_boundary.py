@@ -65,16 +65,12 @@ class ProjectionRestoresSyncBoundary(Claim):
     kind, source = "threshold", "derived; family of arXiv 2603.01501"
     effect = 0.05
 
-    staleness = Staleness(
-        1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is to be restored"
-    )
+    staleness = Staleness(1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is restored")
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
     others = Count(1, typical=(1, 100), example=7, doc="coordinates that carry noise alone")
     step = Positive(typical=(0.01, 2.0), example=0.3, unit="parameter per gradient", doc="learning rate")
-    reference = Choice(
-        "raw", "applied", example="raw", doc="direction that is remembered, as it came or as it was applied"
-    )
+    reference = Choice("raw", "applied", example="raw", doc="direction remembered, as it came or as it was applied")
 
     def joint(self) -> None:
         self.share = self.step * self.curvature

@@ -53,9 +53,7 @@ class SurrogateGap(Pair, Claim):
         advantage = s.rewards + s.discount * s.transition @ value - value[:, None]
         return s._bounds(advantage, *s.by_steps())
 
-    wrong = {
-        "normalized occupancy": lambda s: {name: (1.0 - s.discount) * value for name, value in s.predict().items()}
-    }
+    wrong = {"normalized occupancy": lambda s: {name: (1 - s.discount) * value for name, value in s.predict().items()}}
 
     terms = {
         "mean distance": lambda s, factor: s.predict(mean=factor),

@@ -74,9 +74,8 @@ class Invariances(Claim):
         names = {"ess": "ess", "log_mean": "log_mean_weight", "share": "max_weight_share"}
         statistics = plant({name: getattr(sim.ratios, each) for name, each in names.items()})
         log_weight = lab.torch.tensor([point["log_weights"]], dtype=lab.torch.float64)
-        rows = lab.torch.cat(
-            [log_weight, log_weight + point["factor"], lab.torch.full_like(log_weight, point["factor"])]
-        )
+        factor = lab.torch.full_like(log_weight, point["factor"])
+        rows = lab.torch.cat([log_weight, log_weight + point["factor"], factor])
         mass = lab.torch.full_like(rows, 1.0 / rows.shape[1])
         ess, mean, share = (statistic(rows, mass).tolist() for statistic in statistics.values())
         values = dict(zip(("ess", "ess_shifted", "ess_equal"), ess, strict=True))

@@ -36,9 +36,7 @@ class GroupNormalization(Arms, Claim):
     normalization = Choice(
         "leave_one_out", "mean", "std", "std_unbiased", "maxrl", example="std", doc="what the group's rewards become"
     )
-    eps = Real(
-        0.0, open_low=True, typical=(1e-6, 0.3), example=0.1, unit="reward", doc="added to a deviation or a mean"
-    )
+    eps = Real(0.0, open_low=True, typical=(1e-6, 0.3), example=0.1, unit="reward", doc="added to a deviation or mean")
 
     def joint(self) -> None:
         inside = bool(((self.means >= 0.0) & (self.means <= 1.0)).all())

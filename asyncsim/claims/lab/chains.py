@@ -116,7 +116,5 @@ def moments_beyond(moment: Callable[[float], float], samples: int = SAMPLES, mos
     """Why moments cannot be measured on batches of so many samples, at most so many in all."""
     spread = spread_of_square(moment)
     if not max(bias_of_ess(moment, samples), spread**2 / samples) <= WORST:
-        return (
-            f"E W^2 = {moment(2.0):.3g} rests on too few of the {samples} samples of a batch; move the policies closer"
-        )
+        return f"E W^2 = {moment(2.0):.3g} rests on too few of a batch's {samples} samples; move the policies closer"
     return too_rare(spread, most)

@@ -66,9 +66,7 @@ momentum_inserted = relinked(lambda *links: (updates.momentum(0.5), *links))
 
 def overriding(**methods: Callable[..., Any]) -> Any:
     """A wrapper with other methods of these names, each a function of the wrapped component and its arguments."""
-    members = {
-        name: lambda self, *given, to=to, **named: to(self._inner, *given, **named) for name, to in methods.items()
-    }
+    members = {name: lambda self, *args, to=to, **more: to(self._inner, *args, **more) for name, to in methods.items()}
     return type("Overriding", (Wrapped,), members)
 
 

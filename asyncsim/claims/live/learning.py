@@ -15,9 +15,7 @@ from its log.
 from dataclasses import replace
 from typing import Any
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Estimate, Plant, Point
+from asyncsim.claims._claim import Estimate, Plant, Point, lab, sim
 from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
 

@@ -14,8 +14,7 @@ every permit used at once. Second route: permits handed out and back in a random
 
 import numpy as np
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Estimate, Plant, Point
+from asyncsim.claims._claim import Estimate, Plant, Point, lab
 from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
 _TRAINED = 60

@@ -12,8 +12,7 @@ back in a random order at random times, the time for which they are held added u
 
 import numpy as np
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Estimate, Plant, Point
+from asyncsim.claims._claim import Estimate, Plant, Point, lab
 from asyncsim.claims.live._permits import POINT, Permits
 
 

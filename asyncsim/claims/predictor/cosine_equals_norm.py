@@ -16,10 +16,8 @@ compares them through the loop; as a claim, 2 percent of an area would take a bi
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Point, Positive, Staleness, indexed
+from asyncsim.claims._claim import Claim, Count, Estimate, Point, Positive, Staleness, indexed, lab, sim
 from asyncsim.claims._trial import Plant, replaced, units_for, within
 
 _PARAMETERS, _FLAT = 1000, 1e-9

@@ -12,11 +12,9 @@ import math
 import numpy as np
 from scipy.special import gammaln, log_softmax
 
-import asyncsim as sim
 from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, compositions, softmax
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, too_rare, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, lab, sim, too_rare, units_for
 
 _ATOMS = 20_000
 _BATCHES = 64

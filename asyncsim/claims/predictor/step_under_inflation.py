@@ -19,10 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-import asyncsim as sim
 from asyncsim.base import uncertainty
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, units_for
+from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, lab, sim, units_for
 
 _WIDER = 4.0
 """Factor on the step between which slopes are taken."""

@@ -66,9 +66,7 @@ class DriftGrowth(Arms, Claim):
     samples = Integer(2, typical=(2, 5), example=4, doc="samples of a group", remedy="a baseline over others needs two")
     sampling = Choice("monte_carlo", "counts", "enumerate", example="monte_carlo", doc="layout of a batch")
     step = Real(1e-5, 1.0, typical=(0.01, 1.0), example=0.1, unit="logits per gradient", doc="size of one step")
-    stalenesses = Counts(
-        1, 4096, typical=(1, 64), example=(1, 2, 4, 8), unit="updates", doc="stalenesses that are compared"
-    )
+    stalenesses = Counts(1, 4096, typical=(1, 64), example=(1, 2, 4, 8), unit="updates", doc="stalenesses compared")
 
     def joint(self) -> None:
         means, coin = self.means, self.rewards == "bernoulli"

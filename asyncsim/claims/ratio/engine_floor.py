@@ -68,9 +68,7 @@ class EngineFloor(PolicyPair, Claim):
     behavior_logits = arm_logits("behavior", 1.5, 0.0, -0.5, sizes=(2, 3))
     current_logits = arm_logits("current", 0.5, 0.2, 0.0)
     horizon = Integer(1, 4096, typical=(1, 6), example=2, unit="tokens", doc="length of a sequence")
-    noise = Real(
-        0, 1.5, open_low=True, typical=(0.01, 0.8), example=0.8, unit="nats", doc="standard deviation of noise"
-    )
+    noise = Real(0, 1.5, open_low=True, typical=(0.01, 0.8), example=0.8, unit="nats", doc="noise, standard deviation")
     noise_law = Choice("normal", "uniform", example="normal", doc="distribution of the noise, with exponential moments")
     noise_in = Choice("logits", "reports", example="logits", doc="whether sampling is off or only what is recorded")
     noise_per = Choice("token", "sequence", example="token", doc="how long one draw lasts")

@@ -77,9 +77,7 @@ class HillAndPsis(Claim):
         below = [integral(np.ones_like, m * (1.0 + z / root)) for z in s.scores]
         return {"shape": shape, "square": square, "index": index} | indexed("below", below)
 
-    wrong = {
-        "threshold counted among the largest": lambda s: s._law(s.largest, (1.0 - s.temperature) / (s.largest + 1))
-    }
+    wrong = {"threshold counted among the largest": lambda s: s._law(s.largest, (1 - s.temperature) / (s.largest + 1))}
 
     points = ({"temperature": 0.5, "samples": 40, "scores": (1.0,)},)
     more = ({"temperature": 0.3, "samples": 256, "scores": (1.5,)},)

@@ -39,9 +39,7 @@ class LogitRadius(Claim):
     kind, source = "bound", "derived; Kantorovich inequality"
     through = "oracle, loop"
 
-    radius = Real(
-        0.0, 5.0, open_low=True, typical=(0.05, 2.0), example=0.7, unit="nats", doc="D, largest change of a logit"
-    )
+    radius = Real(0.0, 5.0, open_low=True, typical=(0.05, 2.0), example=0.7, unit="nats", doc="D, largest logit change")
     horizon = Integer(1, 64, typical=(1, 4), example=2, unit="tokens", doc="length of a sequence")
     samples = Count(2, typical=(2, 9), example=4, doc="samples of a group")
     spread = Positive(typical=(0.1, 2.0), example=1.0, unit="reward", doc="largest less least reward")

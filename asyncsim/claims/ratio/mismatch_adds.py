@@ -43,9 +43,7 @@ class MismatchAdds(SequencePair, Claim):
     horizon = Integer(1, typical=(1, 3), example=4, unit="tokens", doc="length of a sequence")
     dependence = Choice("iid", "position", example="position", doc="rule that picks the row of logits of a token")
     temperature = Real(0.05, 20.0, typical=(0.5, 2.0), example=0.7, doc="temperature of the sampler")
-    noise = Real(
-        0.0, 10.0, typical=(0.0, 1.0), example=0.2, unit="nats", doc="standard deviation of the reports' noise"
-    )
+    noise = Real(0.0, 10.0, typical=(0.0, 1.0), example=0.2, unit="nats", doc="standard deviation of reports' noise")
     noise_per = Choice("token", "sequence", example="sequence", doc="how long one draw of the noise lasts")
 
     def joint(self) -> None:

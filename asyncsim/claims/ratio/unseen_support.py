@@ -47,9 +47,7 @@ class UnseenSupport(PolicyPair, Claim):
     behavior_logits = arm_logits("behavior", 0.6, 0.3, -2.3, most=1.5, sizes=(2, 3))
     current_logits = arm_logits("current", 0.5, 0.2, -0.6, most=1.5)
     samples = Count(2, 256, typical=(2, 24), example=12, doc="samples of a batch")
-    bound = Positive(
-        typical=(0.05, 1.0), example=0.05, unit="nats^2", doc="largest second moment of log ratios that passes"
-    )
+    bound = Positive(typical=(0.05, 1.0), example=0.05, unit="nats^2", doc="limit of the second moment of log ratios")
 
     def joint(self) -> None:
         arms = self.behavior_logits.size

@@ -69,10 +69,8 @@ class Gradient(PaidChains, Claim):
         trace = chain.run([lab.MeanGradient()], replicates, seed, plant, method)
         # The logit of the wrong bit has the opposite gradient; the margin is the right one's.
         gradient = trace.accumulated["gradient"][::2]
-        return {
-            "total": lab.between(gradient.sum(axis=0)),
-            **{f"grad[{t}]": lab.between(gradient[t]) for t in range(bits)},
-        }
+        each = {f"grad[{t}]": lab.between(gradient[t]) for t in range(bits)}
+        return {"total": lab.between(gradient.sum(axis=0)), **each}
 
     defects = {
         "dropped ratio": lambda: lab.dropped_ratio,

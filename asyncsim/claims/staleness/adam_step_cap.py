@@ -18,9 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, named
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, lab, named, sim
 
 _point = named("beta1", "beta2", "updates")
 

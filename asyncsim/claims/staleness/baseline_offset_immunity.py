@@ -13,10 +13,8 @@ matrix.
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Estimate, Plant, Point, Real, Staleness, named
+from asyncsim.claims._claim import Estimate, Plant, Point, Real, Staleness, lab, named, sim
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims.staleness._soft import SoftBandit, centered
 

@@ -15,8 +15,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Estimate, Plant, Point, multiplied
+from asyncsim.claims._claim import Estimate, Plant, Point, lab, multiplied
 from asyncsim.claims._random import RandomDelays
 
 

@@ -15,8 +15,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, checks, named
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Staleness, checks, lab, named
 
 _PERIODS, _GRID, _LATE = 150, 4096, 3e-4
 """Length of a run in delays, steps on the way, and how near to the boundary a sign changes only behind that length."""

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import _bandit, lab
 from asyncsim.claims._bandit import complex_gradient, softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, indexed
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, indexed, sim
 from asyncsim.claims._points import BEHAVIOR
 
 _STALE = {"none": "none", "token": "token", "prefix": "prefix", "clipped": "token"}

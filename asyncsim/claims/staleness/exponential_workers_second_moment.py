@@ -15,8 +15,7 @@ import math
 
 import numpy as np
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Estimate, Plant, Point, Real, units_for, within
+from asyncsim.claims._claim import Estimate, Plant, Point, Real, lab, units_for, within
 from asyncsim.claims._random import ExponentialWorkers, paths
 from asyncsim.claims._recursion import first_unstable
 

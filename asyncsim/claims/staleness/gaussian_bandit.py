@@ -14,10 +14,8 @@ Domain: below both boundaries. Second route: Hoeffding's variance by Gauss-Hermi
 all second moments of tau + 1 neighbors.
 """
 
-import asyncsim as sim
 from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for
 from asyncsim.claims._delay import GaussianBandit, excess, mean_square, second_moments
 
 _POINT = {"staleness": 1, "samples": 12, "curvature": 2.0, "width": 0.5, "step": 0.175}

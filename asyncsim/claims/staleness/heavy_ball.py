@@ -16,9 +16,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named, up_to
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, lab, named, sim, up_to
 from asyncsim.claims._delay import critical
 
 _point = named("staleness", "momentum", curvatures=(1.0, 0.25))

@@ -13,10 +13,8 @@ the recursion of iterate and mean read value.
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import refuse_equal, softmax
-from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Vector, indexed, units_for, within
+from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Vector, indexed, lab, sim, units_for, within
 from asyncsim.claims._random import ExponentialWorkers, paths
 from asyncsim.claims._recursion import first_unstable
 

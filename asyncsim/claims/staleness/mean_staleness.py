@@ -8,10 +8,9 @@ Sum over the N workers, whose own updates add up to T. Domain: one gradient in f
 first update; any time law. Second route: the count itself on a path of log-normal service times.
 """
 
-import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Integer, Parsed, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Parsed, Plant, Point, sim
 from asyncsim.claims._engines import lags_and_ages, order
 
 _POINT = {"workers": 16, "law": "pareto:1.0:1.2", "updates": 400}

@@ -12,9 +12,8 @@ and root finding on the radius of the averaged companion matrix.
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, replaced, units_for
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, replaced, sim, units_for
 from asyncsim.claims._delay import critical
 from asyncsim.claims._random import RandomDelays, check_paths, enumerated
 from asyncsim.claims._recursion import first_unstable

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import _random, lab
-from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, units_for, up_to
+from asyncsim.claims._claim import Count, Estimate, Plant, Point, Real, sim, units_for, up_to
 from asyncsim.claims._random import RandomDelays, check_paths, enumerated
 from asyncsim.claims._recursion import first_unstable
 

@@ -15,10 +15,8 @@ route: Jacobians of the mean fields by complex steps, radius of the block compan
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Choice, Estimate, Plant, Point, Positive, Staleness, Vector, named
+from asyncsim.claims._claim import Choice, Estimate, Plant, Point, Positive, Staleness, Vector, lab, named, sim
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims.staleness._soft import SoftBandit, centered
 

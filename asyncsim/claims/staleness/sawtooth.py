@@ -12,9 +12,8 @@ in turn, and root finding on its spectral radius.
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Vector, named, replaced, within
+from asyncsim.claims._claim import Claim, Count, Estimate, Integer, Plant, Point, Vector, named, replaced, sim, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import first_unstable
 

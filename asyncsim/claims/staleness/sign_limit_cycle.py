@@ -15,9 +15,7 @@ import math
 
 import numpy as np
 
-import asyncsim as sim
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, replaced
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Real, Staleness, lab, replaced, sim
 
 _POINT = {"staleness": 4, "step": 0.1, "start": 2.3, "curvature": 2.0}
 

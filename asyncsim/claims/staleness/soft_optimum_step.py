@@ -12,11 +12,9 @@ by natural-gradient ascent, Jacobian of the mean field by complex steps, radius 
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base import laws
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Estimate, Integer, Plant, Point
+from asyncsim.claims._claim import Estimate, Integer, Plant, Point, lab, sim
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 from asyncsim.claims.staleness._soft import SoftBandit, centered

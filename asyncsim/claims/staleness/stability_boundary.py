@@ -11,8 +11,7 @@ spectral radius.
 
 import numpy as np
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, Vector, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Staleness, Vector, lab, within
 from asyncsim.claims._delay import critical
 from asyncsim.claims._recursion import marginal_step
 

@@ -13,12 +13,10 @@ because E[(r_1 - mean) s_1] is linear in the other rewards.
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base.declared import Integer, Positive, Staleness, Vector
 from asyncsim.base.uncertainty import between
-from asyncsim.claims import lab
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, refuse_equal, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, untouched
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, sim, untouched
 
 _ROUNDING = 1e-10
 _POINT = {
@@ -45,9 +43,7 @@ class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
     staleness = Staleness(typical=(0, 6), example=4)
     step = Positive(typical=(0.01, 3.0), example=2.0, unit="logits per gradient", doc="learning rate")
     updates = Integer(1, typical=(1, 20), example=12, unit="updates", doc="length of a run")
-    samples = Integer(
-        2, typical=(2, 32), example=4, doc="samples of a group", remedy="a group baseline needs two samples"
-    )
+    samples = Integer(2, typical=(2, 32), example=4, doc="samples of a group", remedy="a group baseline needs two")
 
     def joint(self) -> None:
         refuse_equal(self.rewards)

@@ -12,8 +12,7 @@ both parts with the same eigenvectors, m between -2 and 3. Second route: spectra
 
 import numpy as np
 
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, named, replaced, within
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, Staleness, Vector, lab, named, replaced, within
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims._recursion import marginal_step_mixed
 

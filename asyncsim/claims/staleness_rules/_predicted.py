@@ -168,9 +168,7 @@ def _clocked(s: Facts) -> Answer:
     """Training takes time: the slower side decides."""
     period, rate = s.period, s.rate
     if period is None or rate is None or not s.work_alone:
-        return (
-            "the formulas of open loops are known for one constant training time, equal generator slots and work alone"
-        )
+        return "formulas of open loops are known for one constant training time, equal generator slots and work alone"
     try:
         group = s.law.expected_max(s.drawn) / rate
     except checks.InputError as refusal:

@@ -16,8 +16,7 @@ import numpy as np
 
 from asyncsim.base import checks, laws
 from asyncsim.base.declared import Count, Integer
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Estimate, Plant, Point, heavy, indexed, named, replaced, units_for, within
+from asyncsim.claims._claim import Estimate, Plant, Point, heavy, indexed, lab, named, replaced, units_for, within
 from asyncsim.claims._engines import Workers, cyclic_mean_lag, order, service
 
 _point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, rates=None)

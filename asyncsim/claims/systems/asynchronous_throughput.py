@@ -28,7 +28,7 @@ _POINT = {
     "places": 64, "samples_per_group": 4, "groups_per_batch": 16, "batches_per_publish": 1, "capacity": 64,
     "length": "lognormal:1.0:0.8", "train_time": 0.25, "sync_time": 0.2, "generator_pauses": True, "overflow": "block",
 }  # fmt: skip
-_TRAINER_BOUND = _POINT | {"train_time": 1.0}
+_TRAINER = _POINT | {"train_time": 1.0}
 
 
 class AsynchronousThroughput(_engines.Engines):
@@ -84,14 +84,10 @@ class AsynchronousThroughput(_engines.Engines):
 
     wrong = {"mean sample instead of the longest of a group": lambda s: s.rate(s.length.mean())}
 
-    points = (
-        _POINT,
-        _TRAINER_BOUND,
-        _POINT | {"train_time": 0.15, "generator_pauses": False, "overflow": "drop_oldest"},
-    )
+    points = (_POINT, _TRAINER, _POINT | {"train_time": 0.15, "generator_pauses": False, "overflow": "drop_oldest"})
     more = (
         _POINT | {"train_time": 0.3, "sync_time": 0.4, "batches_per_publish": 4},
-        _TRAINER_BOUND | {"length": "exponential:1", "samples_per_group": 1, "overflow": "drop_oldest"},
+        _TRAINER | {"length": "exponential:1", "samples_per_group": 1, "overflow": "drop_oldest"},
     )
 
     def reach(self, point: Point) -> str | None:
@@ -108,6 +104,6 @@ class AsynchronousThroughput(_engines.Engines):
 
     defects = {
         "generators go on during a synchronization": lambda: replaced(generator_pauses=False),
-        "the trainer does not wait for the install": lambda: (replaced(trainer_waits=False), _TRAINER_BOUND),
+        "the trainer does not wait for the install": lambda: (replaced(trainer_waits=False), _TRAINER),
         "eight generator slots freed twice": lambda: lab.kernel_defects.eight_places_freed_twice,
     }

@@ -18,11 +18,10 @@ import itertools
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base import checks, laws, rng
 from asyncsim.base.declared import Flag, Integer, Parsed, Positive
 from asyncsim.claims import _engines, _events, _work, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, units_for
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, named, replaced, sim, units_for
 from asyncsim.claims.staleness_rules import _few_places
 
 _UNUSED = 1e-3

@@ -27,9 +27,7 @@ class DynamicSampling(_engines.Engines):
 
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 24), example=16)
     round = Count(1, _LARGEST, typical=(1, 24), example=12, unit="groups", doc="R, groups generated in a round")
-    accept = Real(
-        0.01, 1.0, typical=(0.1, 1.0), example=0.6, doc="a, probability that a group passes", remedy="accept some"
-    )
+    accept = Real(0.01, 1.0, typical=(0.1, 1.0), example=0.6, doc="a, chance that a group passes", remedy="accept some")
 
     def quantities(s, rounds: float) -> dict[str, float]:
         generated = s.round * rounds / s.groups_per_batch

@@ -14,10 +14,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import poisson
 
-import asyncsim as sim
 from asyncsim.base import laws
 from asyncsim.claims import _engines, _lengths, lab
-from asyncsim.claims._claim import Estimate, Plant, Point, units_for, within
+from asyncsim.claims._claim import Estimate, Plant, Point, sim, units_for, within
 from asyncsim.claims._engines import Workers
 
 

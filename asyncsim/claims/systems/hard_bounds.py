@@ -154,9 +154,7 @@ class HardBounds(_engines.Engines):
         _point("drain", 10, 2, 2, 0.4),
         _point("version_strict", 10, 4, 1, 0.4),
     )
-    more = tuple(
-        _point(*each) for each in (("window:1", 12), ("target", 12), ("drain", 6), ("window:9", 8), ("wait:4", 12))
-    )
+    more = tuple(_point(*x) for x in (("window:1", 12), ("target", 12), ("drain", 6), ("window:9", 8), ("wait:4", 12)))
     reach = staticmethod(within(tickets=256))
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

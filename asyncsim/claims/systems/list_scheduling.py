@@ -38,9 +38,7 @@ _HEAVY = _POINT | {"groups_per_batch": 4, "samples_per_group": 4, "length": "par
 class ListScheduling(_engines.Engines):
     kind, source = "bound", "Graham, SIAM J. Appl. Math. 17 (1969)"
 
-    slots = _engines.slots(
-        low=2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give at least two"
-    )
+    slots = _engines.slots(low=2, typical=(2, 12), example=4, remedy="one slot leaves nothing to schedule; give two")
     groups_per_batch = _engines.groups(typical=(1, 6), example=4)
     samples_per_group = _engines.samples(typical=(1, 6), example=4)
     length = _engines.work(example="pareto:1:1.5")

@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base import checks, laws
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim
 
 _TROUBLE: dict[str, dict[str, Any]] = {
     "none": {},

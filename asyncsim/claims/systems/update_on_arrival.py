@@ -10,10 +10,8 @@ never enter. Second route: a path repeated forever, its lags counted.
 
 import numpy as np
 
-import asyncsim as sim
 from asyncsim.base import laws
-from asyncsim.claims import lab
-from asyncsim.claims._claim import Estimate, Plant, Point, heavy, named, units_for
+from asyncsim.claims._claim import Estimate, Plant, Point, heavy, lab, named, sim, units_for
 from asyncsim.claims._engines import Workers, cyclic_mean_lag, order, service
 
 _point = named("workers", "law", "rates", rates=None)
