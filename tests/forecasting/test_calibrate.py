@@ -129,9 +129,9 @@ def test_a_forecast_without_drift_is_caught(made):
 @pytest.mark.rows
 @pytest.mark.parametrize("preset", PRESETS)
 def test_bands_hold_for_every_preset(preset):
-    """Eight runs of 16 numbers: at most 13 of 128 bands miss (one in ten)."""
-    rows = list(itertools.chain(*counted([preset], range(8)).values()))
-    assert sum(not held for held, *_ in rows) <= 13
+    """Four runs of 16 numbers: at most 6 of 64 bands miss (one in ten)."""
+    rows = list(itertools.chain(*counted([preset], range(4)).values()))
+    assert sum(not held for held, *_ in rows) <= 6
 
 
 def test_a_saved_calibration_says_the_same(made, tmp_path):
