@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import asyncsim as sim
-from asyncsim.base import checks
+from asyncsim.base import checks, plugins
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing import Signal, alarms, predicting
 from tests.core import runs as small
@@ -231,6 +231,20 @@ def test_a_signal_of_k_in_a_row_is_their_smallest_and_a_change_forgets_the_level
     np.testing.assert_allclose(change({metric: values + 7.0})[6:], change(columns)[6:], atol=1e-12)
 
 
+def test_what_is_feared_low_is_a_metric_that_falls_where_a_policy_collapses():
+    """Planted: the wrong side for a policy that falls onto one answer, as its entropy and its ESS do."""
+    assert set(alarms.LOW.split()) <= set(plugins.listed("asyncsim.diagnostics"))
+    sides = {"ess": (True, True), "ess_token": (True, True), "exact_return": (True, False), "entropy": (True, False)}
+    for name, side in {**sides, "kl": (False, False), "gradient_norm": (False, True)}.items():
+        read = alarms.signal_of(name)
+        assert (read.low, read.log) == side
+    columns, falls = made()
+    columns["entropy"] = np.where(np.arange(LENGTH)[:, None] >= falls - 20, 0.1, 1.0) + 0.01 * columns["noise"]
+    found = asked(columns, ["entropy", Signal("entropy")])
+    assert [each.word for each in found.alarms.values()] == ["better than chance", "cannot tell"]
+    assert "low entropy predicts collapse better than chance" in str(found)
+
+
 def test_missing_numbers_raise_no_alarm():
     gap = {"x": np.array([[1.0], [np.nan], [3.0], [np.nan]])}
     assert Signal("x", window=1)(gap)[:, 0].tolist() == [1.0, -np.inf, 3.0, -np.inf]
@@ -281,6 +295,7 @@ def test_a_trace_and_two_of_its_kind():
         ({"signal": "nois"}, "metric = 'nois'"),
         ({"signal": 3}, "signal = 3"),
         ({"signal": []}, "signal = []"),
+        ({"signal": "-noise"}, "a metric's name without a sign; Signal('noise', low=True) fears small values"),
         ({"returns": "income"}, "metric = 'income'"),
         ({"lead": (-1,)}, "lead = -1"),
         ({"lead": ()}, "lead = []"),
