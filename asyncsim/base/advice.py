@@ -172,8 +172,7 @@ class Advice:
         """One screen: the recommendation, a row a setting, what other settings bring, what is not known."""
         cells = [["limit", "mach.", "partial", "s/update", "tok/s", "wait", "idle", "stale", "p99", "slot-h"]]
         knee, knees = self.knee, self.knees()
-        beside = [each for each in self.settings if each.limit == knee.limit]
-        for each in sorted({*self.curve(), *beside, *knees}, key=self.settings.index):
+        for each in (s for s in self.settings if s.limit == knee.limit or s in (*self.curve(), *knees)):
             mean, low, high = mean_interval(each.numbers["seconds"])
             reach = f" +-{max(mean - low, high - mean):.1g}" if high > low else ""
             row = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
@@ -190,9 +189,8 @@ class Advice:
             longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
             short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
         ends = [self._with(each) or "today" for each in knees if each.limit == self.curve()[-1].limit]
-        if ends:
-            where = f" ({', '.join(ends)})" * (len(knees) > 1)
-            short.append(f"The knee is at the largest limit tried{where}: larger ones may be faster still.")
+        where = f" ({', '.join(ends)})" * (len(knees) > 1)
+        short += [f"The knee is at the largest limit tried{where}: larger ones may be faster still."] * bool(ends)
         parts = [self.about, "", *table, "", _KEY, "", self.sentence, self.standstill, *self.gains(), *short, ""]
         knobs = ", ".join(f"{name}={value}" for name, value in knee.knobs.items())
         parts += [f"The trainer's knobs of that setting: {knobs}. {knee.defaults}".rstrip(), "", BLIND]

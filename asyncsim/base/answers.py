@@ -33,8 +33,6 @@ UNCOUNTED = "seconds are not counted here"
 SAME_TASK = "not distinguishable on this task"
 UNTOLD = "cannot tell"
 """The word of a pair whose numbers allow none."""
-ALIKE = (0.5, math.inf)
-"""`fair` where all runs have one score, so that no area says anything."""
 CHANCE = 0.1
 """Area above 1/2 below which a signal is no better than chance."""
 
@@ -530,14 +528,13 @@ class Alarm:
 
     `area`: by lead, the probability that a run about to collapse has the higher score. `roc`: shares of false alarms
     and of detections at every level, `[K, 2]`, at the smallest lead. `level`: what the share `rate` of healthy runs of
-    one half exceeds; an alarm is a score of the `Signal` above it, so of "ess" a mean of log ESS below -`level`. Then,
+    one half exceeds; an alarm is a score of the `Signal` above it, so of "ess" a mean of log ESS below -`level`. There,
     each within `band`: `false_alarms` of the other half, `detections` of collapses, `precision` at the shares of
-    collapses among the runs; `missed`, 1 - `detections` with its exact interval. `lead_time`: by lead, the share of
-    collapses whose first alarm came earlier; `ahead`, the median of recorded updates by which it came, over collapses
-    that have one (NaN: none). `fair`: the area at the smallest lead of collapses among healthy runs that were cut at
-    the same time, and how far off it can be with probability 0.05, whatever the law of scores. `word` is what it shows:
-    "better than chance", "worse than chance", "no better than chance" (below 0.6) or "cannot tell"; `why` it cannot, ""
-    for want of runs.
+    collapses among the runs; `missed`, the other collapses, with an exact interval. `lead_time`: by lead, the share of
+    collapses whose first alarm came earlier; `ahead`, the median of recorded updates by which it came (NaN: none did).
+    `fair`: the area at the smallest lead of collapses among healthy runs that were cut at the same time, and how far
+    off it can be with probability 0.05, whatever the law of scores. `word` is what it shows: "better than chance",
+    "worse than chance", "no better than chance" (below 0.6) or "cannot tell"; `why`: all scores are alike.
     """
 
     signal: Any
@@ -560,8 +557,9 @@ class Alarm:
         side = f"{'low' if self.signal.low else 'high'} {self.signal.metric}"
         survival = f" ({side} goes with survival)" * self.word.startswith("worse")
         told = f"{side} predicts collapse {self.word}{survival}"
-        why = f": {self.why}" * bool(self.why)
-        return f"{UNTOLD} whether {side} predicts collapse{why}" if self.word == UNTOLD else told
+        return (
+            f"{UNTOLD} whether {side} predicts collapse{self.why and ': '}{self.why}" if self.word == UNTOLD else told
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -589,12 +587,11 @@ class Prediction:
         for name, alarm in self.alarms.items():
             half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.area.items()}
             areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
-            fair = (
-                f"area {alarm.fair[0]:.2f} ± {alarm.fair[1]:.2f} at equal times, wrong with probability 0.05 at most; "
-            )
+            fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability 0.05 at most; ".format(*alarm.fair)
+            fair = "no healthy run is cut at the time of a collapse; " if math.isnan(alarm.fair[0]) else fair
             lines.append(f"{name}: {alarm} ({fair * (not alarm.why)}scored: {self.stretch})")
             missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
             ahead = f"; else the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
             told = f"  {missed}, at {alarm.false_alarms.value:.2f} false alarms{ahead}"
-            lines += [told, f"  area by lead ± 95 % interval: {', '.join(areas)}"] * (alarm.fair != ALIKE)
+            lines += [told, f"  area by lead ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
         return "\n".join([*lines, *([self.reason] if self.reason else [])])

@@ -104,12 +104,11 @@ def signal_of(given: Any, window: int = WINDOW) -> Signal:
     if isinstance(given, Signal):
         return given
     checks.require(isinstance(given, str), "signal", given, "a metric's name or a Signal", "name a metric of the trace")
-    name = given.lstrip("-")
-    remedy = f"Signal({name!r}, low=True) fears small values, Signal({name!r}) large ones"
-    checks.require(name == given, "signal", given, "a metric's name without a sign", remedy)
-    ess, norm = name.partition("_")[0] == "ess", name.endswith("gradient_norm")
-    low = ess or name.endswith("_return") or name in LOW.split()
-    return Signal(name, low, ess or norm, "largest" if norm else "mean", window)
+    remedy = f"Signal({given[1:]!r}, low=True) fears small values, Signal({given[1:]!r}) large ones"
+    checks.require(given[:1] != "-", "signal", given, "a metric's name without a sign", remedy)
+    ess, norm = given.partition("_")[0] == "ess", given.endswith("gradient_norm")
+    low = ess or given.endswith("_return") or given in LOW.split()
+    return Signal(given, low, ess or norm, "largest" if norm else "mean", window)
 
 
 class Course(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from asyncsim.base import calls, checks, files, uncertainty
-from asyncsim.base.answers import ALIKE, CHANCE, UNTOLD, Alarm, Prediction
+from asyncsim.base.answers import CHANCE, UNTOLD, Alarm, Prediction
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.trace import Trace
 from asyncsim.diagnosing import alarms
@@ -18,9 +18,7 @@ from asyncsim.schedules import _log_files, _log_places
 
 LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
-SAME = "all runs have the same most alarming value; give a shorter watch=, or a Signal of the other side"
-NONE = "no scored run has a finite number of it; record it at each update"
-APART = "healthy runs are watched to their end, not to the time of a collapse; leave cut = 'end' out"
+ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
 REMEDY = "give a trace, columns by name, the path of a log, or a list of these"
 
 
@@ -58,12 +56,11 @@ def predict(
     updates: times before the collapse at which scores end; how many count (None: all); the mean; how many must follow a
     collapse (None: `window`). `rate`, healthy runs that an alarm may wake, in (0, 1). `cut`: "matched", or "end" for
     healthy runs watched to their end, to see what time alone would predict. `seed` of the draws.
-    Returns a `Prediction`: printed, it has the share of collapses without an alarm and, for the others, by how many
-    recorded updates the first one comes ahead (median); with fewer than eight scored runs of either kind it has a
-    reason and no alarm. Its words compare runs at equal times and assume no law of scores: each is wrong with
-    probability 0.05 at most. A run without returns from some update on (it diverged) has fallen there. Raises
-    `InputError` for other values, missing metrics or runs of different lengths. Assumes independent runs of one
-    setting, and metrics known at their update.
+    Returns a `Prediction`: it prints the share of collapses without an alarm, and by how many recorded updates the
+    first alarm of the others came ahead (median); with fewer than eight scored runs of either kind it has a reason and
+    no alarm. Its words compare runs at equal times and assume no law of scores: each is wrong with probability 0.05 at
+    most. A run without returns from some update on (it diverged) has fallen there. Raises `InputError` for other
+    values, missing metrics or runs of different lengths. Assumes independent runs, and metrics known at their update.
     Source: areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
 
     >>> random = np.random.default_rng(0)
@@ -159,9 +156,9 @@ def _alarm(
     curve = {lead: float((first > lead).mean()) for lead in leads}
     right = alarms.precision(hits, false, share)
     fair, reach = alarms.at_equal_times(cases, controls, pairs)
-    word, why, every = UNTOLD, APART if math.isnan(fair) else "", np.append(cases, controls)
+    word, why, every = UNTOLD, "", np.append(cases, controls)
     if np.allclose(every, every[0], rtol=1e-9, atol=0.0):
-        (fair, reach), why = ALIKE, SAME if np.isfinite(every[0]) else NONE
+        why = ALIKE
     elif abs(fair - 0.5) > reach:
         word = f"{'better' if fair > 0.5 else 'worse'} than chance"
     elif fair + reach < 0.5 + CHANCE:

@@ -30,11 +30,10 @@ def draw_advice(advice: Advice) -> Figure:
         words = [f"{machines} machines ({rows[0].slots} slots)"]
         words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
         _line(left, rows, limits, "seconds", _style.COLORS[name], ", ".join(words))
-        own = next(each for each in advice.knees() if each in rows)
-        left.plot([limits.index(own.limit)], [own.mean("seconds")], "o", **RING)
     for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
         _line(right, advice.curve(), limits, name, _style.COLORS["measured"], label, marker=mark)
-    knee = advice.knee
+    knee, knees = advice.knee, advice.knees()[:MOST]
+    left.plot([limits.index(k.limit) for k in knees], [k.mean("seconds") for k in knees], "o", **RING)
     low, high = (limits.index(each) for each in advice.between)
     right.plot([limits.index(knee.limit)], [knee.mean("staleness")], "o", **RING)
     for ax in (left, right):
@@ -53,8 +52,7 @@ def draw_advice(advice: Advice) -> Figure:
     trainer, slots = (knee.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
     figure.suptitle(
         f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
-        f"seconds;\nthere the trainer stands still for {trainer:.3g} s of an update, and a slot for {slots:.3g} s",
-        ha="left", x=0.02,
+        f"seconds;\nthere the trainer waits {trainer:.3g} s an update, a slot idles {slots:.3g} s", ha="left", x=0.02,
     )  # fmt: skip
     _style.key(figure)
     return figure

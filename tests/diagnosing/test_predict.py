@@ -104,16 +104,18 @@ def test_scores_that_cannot_differ_tell_nothing_and_say_why():
     columns, _ = made(runs=1200)
     columns["noise"][0] = 1e3
     found = asked(columns, Signal("noise", window=1))
-    said = "noise: cannot tell whether high noise predicts collapse: all runs have the same most alarming value; give a"
+    said = (
+        "noise: cannot tell whether high noise predicts collapse: all runs have the same most alarming value, or none; "
+    )
     assert found.alarms["noise"].word == "cannot tell" and said in str(found) and "missed" not in str(found)
     assert len(sim.plot(found).axes[0].lines) == 1
     # A shorter watch, or the other direction, sees past it.
     for changes in ({"watch": 20}, {"signal": Signal("noise", low=True, window=1)}):
         assert asked(columns, **{"signal": Signal("noise", window=1), **changes}).alarms["noise"].why == ""
     missing = str(asked({**columns, "noise": np.full((LENGTH, 1200), np.nan)}))
-    assert "no scored run has a finite number of it" in missing
+    assert "the same most alarming value, or none" in missing
     ended = str(asked(columns, Signal("noise", low=True, window=1), cut="end"))
-    assert "collapse: healthy runs are watched to their end" in ended and "area by lead" in ended
+    assert "collapse (no healthy run is cut at the time of a collapse; scored" in ended and "area by lead" in ended
     assert "nan" not in missing + ended and "inf" not in (missing + ended).replace("finite", "")
 
 
