@@ -127,10 +127,11 @@ class Advice:
         """The smallest limit within `share` of the fastest, for each number of machines and kind of rollouts."""
         return [self._least(0, *curve) for curve in dict.fromkeys((s.machines, s.partial) for s in self.settings)]
 
-    def others(self) -> list[Setting]:
-        """The knee's limit with other machines, or partial rollouts the other way."""
-        knee = self.knee
-        return [each for each in self.settings if each.limit == knee.limit and each is not knee]
+    def _with(self, other: Setting) -> str:
+        """What another setting has that today's has not, in words."""
+        more = f"{other.machines} machines" * (other.machines != self.knee.machines)
+        way = f"partial rollouts {'on' if other.partial else 'off'}" * (other.partial != self.knee.partial)
+        return " and ".join(filter(None, (more, way)))
 
     @property
     def sentence(self) -> str:
@@ -158,24 +159,20 @@ class Advice:
         return f"Of each update {' and '.join(words)} on average{own}. {slower}."
 
     def gains(self) -> list[str]:
-        """What other machines and partial rollouts bring at the knee's limit, in seconds and slot-hours, paired."""
-        knee, lines, knees = self.knee, [], {(each.machines, each.partial): each for each in self.knees()}
-        for other in self.others():
-            name = f"{other.machines} machines" if other.machines != knee.machines else ""
-            if other.partial != knee.partial:
-                name = f"{name} and " * bool(name) + f"partial rollouts {'on' if other.partial else 'off'}"
-            seconds = _signed(mean_interval(other.numbers["seconds"] - knee.numbers["seconds"]), "s an update")
-            hours = _signed(mean_interval(other.slot_hours - knee.slot_hours), "slot-hours")
-            own = knees[other.machines, other.partial]
-            moved = f"; its own knee is at {own.limit:g}: {own.mean('seconds'):.4g} s" * (own.limit != knee.limit)
-            lines.append(f"With {name} at the same limit: {seconds}; {hours} per 1,000 updates{moved}.")
+        """What other machines and partial rollouts bring at their own knee over today's, in seconds and slot-hours."""
+        knee, lines = self.knee, []
+        for own in self.knees()[1:]:
+            seconds = _signed(mean_interval(own.numbers["seconds"] - knee.numbers["seconds"]), "s an update")
+            hours = _signed(mean_interval(own.slot_hours - knee.slot_hours), "slot-hours")
+            name = f"{self._with(own)}, at its knee of {own.limit:g} against today's"
+            lines.append(f"With {name}: {seconds}; {hours} per 1,000 updates.")
         return lines
 
     def __str__(self) -> str:
         """One screen: the recommendation, a row a setting, what other settings bring, what is not known."""
         cells = [["limit", "mach.", "partial", "s/update", "tok/s", "wait", "idle", "stale", "p99", "slot-h"]]
         knee, knees = self.knee, self.knees()
-        for each in sorted({*self.curve(), *self.others(), *knees}, key=self.settings.index):
+        for each in (s for s in self.settings if s.limit == knee.limit or s in (*self.curve(), *knees)):
             mean, low, high = mean_interval(each.numbers["seconds"])
             reach = f" +-{max(mean - low, high - mean):.1g}" if high > low else ""
             row = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
@@ -191,8 +188,9 @@ class Advice:
         if knee.mean("dropped") >= RARE:
             longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
             short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
-        if knee.limit == self.curve()[-1].limit:
-            short.append("The knee is at the largest limit tried: larger ones may be faster still.")
+        ends = [self._with(each) or "today" for each in knees if each.limit == self.curve()[-1].limit]
+        where = f" ({', '.join(ends)})" * (len(knees) > 1)
+        short += [f"The knee is at the largest limit tried{where}: larger ones may be faster still."] * bool(ends)
         parts = [self.about, "", *table, "", _KEY, "", self.sentence, self.standstill, *self.gains(), *short, ""]
         knobs = ", ".join(f"{name}={value}" for name, value in knee.knobs.items())
         parts += [f"The trainer's knobs of that setting: {knobs}. {knee.defaults}".rstrip(), "", BLIND]

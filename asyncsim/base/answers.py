@@ -528,11 +528,13 @@ class Alarm:
 
     `area`: by lead, the probability that a run about to collapse has the higher score. `roc`: shares of false alarms
     and of detections at every level, `[K, 2]`, at the smallest lead. `level`: what the share `rate` of healthy runs of
-    one half exceeds. At this level, each within `band`: `false_alarms` of the other half, `detections` of collapses,
-    `precision` at the shares of collapses among the runs. `lead_time`: by lead, the share of collapses whose first
-    alarm came so early. `fair`: the area at the smallest lead of collapses among healthy runs that were cut at the same
-    time, and how far off it can be with probability 0.05, whatever the law of scores. `word` is what it shows: "better
-    than chance", "worse than chance", "no better than chance" (below 0.6) or "cannot tell".
+    one half exceeds; an alarm is a score of the `Signal` above it, so of "ess" a mean of log ESS below -`level`. There,
+    each within `band`: `false_alarms` of the other half, `detections` of collapses, `precision` at the shares of
+    collapses among the runs; `missed`, the other collapses, with an exact interval. `lead_time`: by lead, the share of
+    collapses whose first alarm came earlier; `ahead`, the median of recorded updates by which it came (NaN: none did).
+    `fair`: the area at the smallest lead of collapses among healthy runs that were cut at the same time, and how far
+    off it can be with probability 0.05, whatever the law of scores. `word` is what it shows: "better than chance",
+    "worse than chance", "no better than chance" (below 0.6) or "cannot tell"; `why`: all scores are alike.
     """
 
     signal: Any
@@ -546,13 +548,18 @@ class Alarm:
     band: float
     word: str
     fair: tuple[float, float]
+    missed: tuple[float, float, float]
+    ahead: float
+    why: str
 
     def __str__(self) -> str:
         """The word with its direction."""
         side = f"{'low' if self.signal.low else 'high'} {self.signal.metric}"
         survival = f" ({side} goes with survival)" * self.word.startswith("worse")
         told = f"{side} predicts collapse {self.word}{survival}"
-        return f"{UNTOLD} whether {side} predicts collapse" if self.word == UNTOLD else told
+        return (
+            f"{UNTOLD} whether {side} predicts collapse{self.why and ': '}{self.why}" if self.word == UNTOLD else told
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -560,14 +567,15 @@ class Prediction:
     """What became of the runs, and what each signal said before.
 
     `course` has the times of each run; `runs` counts "collapsed", "recovered", "healthy" and "never learned", `scored`
-    those of them that areas rest on; `others`: why not all. `alarms` by the signals' names; empty where there is a
-    `reason`.
+    those of them that areas rest on; `others`: why not all; `stretch`: the part of the history that is scored.
+    `alarms` by the signals' names; empty where there is a `reason`.
     """
 
     course: Any
     runs: dict[str, int]
     scored: dict[str, int]
     others: str
+    stretch: str
     alarms: dict[str, Alarm]
     reason: str = ""
 
@@ -579,8 +587,11 @@ class Prediction:
         for name, alarm in self.alarms.items():
             half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.area.items()}
             areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
-            fair = f"area {alarm.fair[0]:.2f} ± {alarm.fair[1]:.2f} at equal times"
-            lines.append(f"{name}: {alarm} ({fair}, wrong with probability 0.05 at most)")
-            rates = f"precision {alarm.precision.value:.2f} at {alarm.false_alarms.value:.2f} false alarms"
-            lines.append(f"  area by lead ± 95 % interval: {', '.join(areas)}; {rates}")
+            fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability 0.05 at most; ".format(*alarm.fair)
+            fair = "no healthy run is cut at the time of a collapse; " if math.isnan(alarm.fair[0]) else fair
+            lines.append(f"{name}: {alarm} ({fair * (not alarm.why)}scored: {self.stretch})")
+            missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
+            ahead = f"; else the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
+            told = f"  {missed}, at {alarm.false_alarms.value:.2f} false alarms{ahead}"
+            lines += [told, f"  area by lead ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
         return "\n".join([*lines, *([self.reason] if self.reason else [])])

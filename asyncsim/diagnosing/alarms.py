@@ -3,7 +3,6 @@
 Axes: `U` recorded updates, `R` replicates, `n` runs that collapse, `m` others, whose times may be drawn several times.
 """
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,13 +95,8 @@ class Signal:
         return np.where(np.isnan(score), -np.inf, score)
 
 
-COMMON = {
-    "ess": functools.partial(Signal, "ess", low=True, log=True),
-    "gradient_norm": functools.partial(Signal, "gradient_norm", log=True, over="largest"),
-    "mean_weight": functools.partial(Signal, "mean_weight", low=True),
-    **{name: functools.partial(Signal, name, low=True) for name in ("trained_return", "batch_return", "exact_return")},
-}
-"""How metrics are read that are named only; all others by their mean, large being alarming."""
+LOW = "entropy exact_cosine log_ratio_mean log_ratio_min mean_weight token_ratio_mean applied_mean tail_index"
+"""Metrics that are feared low where they are named only, as returns and, by their logarithm, sizes of ESS are."""
 
 
 def signal_of(given: Any, window: int = WINDOW) -> Signal:
@@ -110,7 +104,11 @@ def signal_of(given: Any, window: int = WINDOW) -> Signal:
     if isinstance(given, Signal):
         return given
     checks.require(isinstance(given, str), "signal", given, "a metric's name or a Signal", "name a metric of the trace")
-    return COMMON.get(given, functools.partial(Signal, given))(window=window)
+    remedy = f"Signal({given[1:]!r}, low=True) fears small values, Signal({given[1:]!r}) large ones"
+    checks.require(given[:1] != "-", "signal", given, "a metric's name without a sign", remedy)
+    ess, norm = given.partition("_")[0] == "ess", given.endswith("gradient_norm")
+    low = ess or given.endswith("_return") or given in LOW.split()
+    return Signal(given, low, ess or norm, "largest" if norm else "mean", window)
 
 
 class Course(NamedTuple):

@@ -1,10 +1,12 @@
 """`predict`: whether a signal told before collapse which runs would collapse, from traces or logs."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from asyncsim.base import calls, checks, files, uncertainty
 from asyncsim.base.answers import CHANCE, UNTOLD, Alarm, Prediction
@@ -16,6 +18,7 @@ from asyncsim.schedules import _log_files, _log_places
 
 LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
+ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
 REMEDY = "give a trace, columns by name, the path of a log, or a list of these"
 
 
@@ -45,18 +48,19 @@ def predict(
     error between runs.
 
     Arguments: `runs`, a `Trace` with replicates, columns by name (`[U]` or `[U, R]`), the path of a log with a row for
-    each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name, a `Signal`, or a list of them.
-    `returns`, the metric that collapses (None: "trained_return" where runs have it at every update, else
-    "batch_return", the behavior policy's, which falls later by its staleness). `start`, return of the initial
-    policy (None: the mean of the first ones), and `best`, the largest there is (None: the largest trailing mean of
-    all runs). `lead`, `watch`, `window` and `confirm` in recorded updates: times before the collapse at which
-    scores end; how many count (None: all); the mean; how many must follow a collapse (None: `window`). `rate`,
-    healthy runs that an alarm may wake, in (0, 1). `cut`: "matched", or "end" for healthy runs watched to their
-    end, to see what time alone would predict. `seed` of the draws.
-    Returns a `Prediction`; with fewer than eight scored runs of either kind it has a reason and no alarm. Its words
-    compare runs at equal times and assume no law of scores: each is wrong with probability 0.05 at most. A run without
-    returns from some update on (it diverged) has fallen there. Raises `InputError` for other values, missing metrics
-    or runs of different lengths. Assumes independent runs of one setting, and metrics known at their update.
+    each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name (ESS, entropy, mean ratios and
+    returns are feared low, most others high), a `Signal`, or a list of them. `returns`, the metric that collapses
+    (None: "trained_return" where runs have it at every update, else "batch_return", the behavior policy's, which falls
+    later by its staleness). `start`, return of the initial policy (None: the mean of the first ones), and `best`, the
+    largest there is (None: the largest trailing mean of all runs). `lead`, `watch`, `window` and `confirm` in recorded
+    updates: times before the collapse at which scores end; how many count (None: all); the mean; how many must follow a
+    collapse (None: `window`). `rate`, healthy runs that an alarm may wake, in (0, 1). `cut`: "matched", or "end" for
+    healthy runs watched to their end, to see what time alone would predict. `seed` of the draws.
+    Returns a `Prediction`: it prints the share of collapses without an alarm, and by how many recorded updates the
+    first alarm of the others came ahead (median); with fewer than eight scored runs of either kind it has a reason and
+    no alarm. Its words compare runs at equal times and assume no law of scores: each is wrong with probability 0.05 at
+    most. A run without returns from some update on (it diverged) has fallen there. Raises `InputError` for other
+    values, missing metrics or runs of different lengths. Assumes independent runs, and metrics known at their update.
     Source: areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
 
     >>> random = np.random.default_rng(0)
@@ -102,13 +106,14 @@ def predict(
         pairs = pairs._replace(controls=whole, control_times=np.full((1, len(whole)), len(earned)))
     counts = {name: int(is_.sum()) for name, is_ in kinds.items()}
     scored = {"collapsed": len(pairs.cases), "healthy": len(pairs.controls)}
+    over = "the whole history before" if watch is None else f"the last {watch} updates before"
     late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"
     if min(scored.values()) < LEAST:
         few = f"at least {LEAST} of each must be scored; take more replicates, more updates or smaller leads"
-        return Prediction(found, counts, scored, late, {}, few)
+        return Prediction(found, counts, scored, late, over, {}, few)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
     found_by = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}
-    return Prediction(found, counts, scored, late, found_by)
+    return Prediction(found, counts, scored, late, over, found_by)
 
 
 def _named(signal: Any, window: int) -> dict[str, Signal]:
@@ -151,13 +156,17 @@ def _alarm(
     curve = {lead: float((first > lead).mean()) for lead in leads}
     right = alarms.precision(hits, false, share)
     fair, reach = alarms.at_equal_times(cases, controls, pairs)
-    word = UNTOLD
-    if abs(fair - 0.5) > reach:
+    word, why, every = UNTOLD, "", np.append(cases, controls)
+    if np.allclose(every, every[0], rtol=1e-9, atol=0.0):
+        why = ALIKE
+    elif abs(fair - 0.5) > reach:
         word = f"{'better' if fair > 0.5 else 'worse'} than chance"
     elif fair + reach < 0.5 + CHANCE:
         word = "no better than chance"
     curves = alarms.roc(cases, controls), level, false, hits, right, curve, alarms.band(len(first))
-    return Alarm(signal, area, *curves, word, (fair, reach))
+    late = stats.binomtest(int((first <= min(leads)).sum()), len(first))
+    ahead = float(np.median(first[first > min(leads)])) if hits.value else math.nan
+    return Alarm(signal, area, *curves, word, (fair, reach), (late.statistic, *late.proportion_ci()), ahead, why)
 
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 COLORS = ("measured", "contrast", "tuned", "partial")
 MOST = len(COLORS)
+RING = {"markersize": 11, "fillstyle": "none", "color": _style.INK}
 
 
 def draw_advice(advice: Advice) -> Figure:
@@ -29,27 +30,29 @@ def draw_advice(advice: Advice) -> Figure:
         words = [f"{machines} machines ({rows[0].slots} slots)"]
         words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
         _line(left, rows, limits, "seconds", _style.COLORS[name], ", ".join(words))
-    own = advice.curve()
     for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
-        _line(right, own, limits, name, _style.COLORS["measured"], label, marker=mark)
-    knee, at = advice.knee, limits.index(advice.knee.limit)
+        _line(right, advice.curve(), limits, name, _style.COLORS["measured"], label, marker=mark)
+    knee, knees = advice.knee, advice.knees()[:MOST]
+    left.plot([limits.index(k.limit) for k in knees], [k.mean("seconds") for k in knees], "o", **RING)
     low, high = (limits.index(each) for each in advice.between)
-    for ax, value in ((left, knee.mean("seconds")), (right, knee.mean("staleness"))):
+    right.plot([limits.index(knee.limit)], [knee.mean("staleness")], "o", **RING)
+    for ax in (left, right):
         ax.axvspan(low - 0.12, high + 0.12, color=_style.COLORS["effect"], zorder=0)
-        ax.plot([at], [value], "o", markersize=11, fillstyle="none", color=_style.INK)
         ax.set_xticks(range(len(limits)), [f"{each:g}" for each in limits])
         ax.set_ylim(0.0)
-        ax.set_xlabel(f"{advice.knob}  (shaded: 95 % interval of the knee)")
-    right.legend(loc="upper left")
+        ax.set_xlabel(f"{advice.knob}\n(circles: knees; shaded: 95 % interval of today's)")
+    whose = f"today: {left.get_legend_handles_labels()[1][0]}"
+    right.legend(loc="upper left", title=whose.replace(", ", ",\n"), alignment="left")
     # Above the curves, which fall.
     left.set_ylim(top=left.get_ylim()[1] * (1.08 + 0.09 * len(curves)))
     left.legend(loc="upper right")
     left.set(ylabel="seconds an update", title=f"a  {knee.mean('seconds'):.4g} s an update at the knee")
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
-    right.set(ylabel="staleness of trained tokens (versions)", title=f"b  mean {stale} at the knee")
+    right.set(ylabel="staleness of tokens (versions)", title=f"b  mean {stale} at the knee")
+    trainer, slots = (knee.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
     figure.suptitle(
         f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
-        f"seconds", ha="left", x=0.02,
+        f"seconds;\nthere the trainer waits {trainer:.3g} s an update, a slot idles {slots:.3g} s", ha="left", x=0.02,
     )  # fmt: skip
     _style.key(figure)
     return figure

@@ -250,10 +250,13 @@ def draw_prediction(prediction: Prediction) -> Figure:
     ax.plot([0, 1], [0, 1], label="chance", **_style.REFERENCE)
     for number, (name, alarm) in enumerate(prediction.alarms.items()):
         area = f"{name}: area {alarm.area[min(alarm.area)].value:.2f}"
-        ax.plot(*alarm.roc.T, drawstyle="steps-post", color=color(number), label=area)
+        if not alarm.why:
+            ax.plot(*alarm.roc.T, drawstyle="steps-post", color=color(number), label=area)
+            ax.scatter(alarm.false_alarms.value, alarm.detections.value, color=color(number), zorder=3)
     lead, used = min(alarm.area), prediction.scored
     runs = f"{used['collapsed']} collapses and {used['healthy']} healthy runs, lead of {lead} updates"
-    figure.suptitle("\n".join([*map(str, prediction.alarms.values()), runs]), ha="left", x=0.02)
+    title = [*map(str, prediction.alarms.values()), runs, f"scored: {prediction.stretch}; dots: at the alarm's level"]
+    figure.suptitle("\n".join(textwrap.fill(line, 80) for line in title), ha="left", x=0.02)
     ax.set(xlabel="share of healthy runs with an alarm", ylabel="share of collapses with an alarm", aspect="equal")
     ax.legend(loc="lower right")
     return figure

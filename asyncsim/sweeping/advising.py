@@ -20,6 +20,7 @@ TOKENS = 16
 """Tokens of a response whose versions are read, equally spaced."""
 SAMPLES = 1 << 19
 """Samples behind the 99th percentile of one setting, at most."""
+_UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as the limit"}
 _FEWER = " Here the slots say how much is in generation at once; less leaves them idle: give yours as prompts_at_once."
 
 
@@ -292,8 +293,10 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
     try:
         made = make(**knobs, **times, length=given["response_lengths"], model=model)
         usual = {n: make.knobs[n] for n in knobs if owners[n] in given["unsaid"] and n != trainer.limit}
-        words = {n: f"{n} {k.usual} ({k.words})" for n, k in usual.items() if k.usual != made.knobs[n]}
-        differs = f"Unless you set them, the trainer has {'; '.join(words.values())}." if words else ""
+        words = {n: f"{n} {_UNSET.get(k.usual, k.usual)}" for n, k in usual.items() if k.usual != made.knobs[n]}
+        words = {n: f"{w} (your {owners[n]}{', in samples' * (trainer.running == f'{n}*')})" for n, w in words.items()}
+        differs = f"`asyncsim list systems {trainer.preset}` says what each one is."
+        differs += f" Unless you set them, the trainer has {'; '.join(words.values())}." * bool(words)
         differs += _FEWER * (trainer.running.removesuffix("*") in words)
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import asyncsim as sim
-from asyncsim.base import checks
+from asyncsim.base import checks, plugins
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing import Signal, alarms, predicting
 from tests.core import runs as small
@@ -62,6 +62,61 @@ def test_a_signal_that_rises_twenty_updates_ahead_is_seen_there_and_not_before()
     assert alarm.detections.value == 1.0 and abs(alarm.false_alarms.value - 0.1) < ERRORS * alarm.false_alarms.error
     expected = 0.5 / (0.5 + 0.5 * alarm.false_alarms.value)
     assert alarm.precision.value == pytest.approx(expected)
+
+
+def test_misses_and_updates_ahead_are_printed_as_they_were_planted():
+    """Of 20 collapses 15 are told, five each 10, 20 and 30 updates before the fall, which is noticed two later.
+
+    Clopper and Pearson's ends solve P(K >= 5) = 0.025 and P(K <= 5) = 0.025 for K of 20. Planted: misses among the
+    median, and the standard error's interval, which passes for exact where few are missed.
+    """
+    columns, falls = made(runs=40)
+    ahead = np.resize([10, 20, 30, 0], 40)
+    columns["noise"] += 100.0 * ((np.arange(LENGTH)[:, None] >= falls - ahead) & (falls < LENGTH) & (ahead > 0))
+    found = asked(columns, Signal("noise", window=1), lead=(0,))
+    alarm = found.alarms["noise"]
+    share, low, high = alarm.missed
+    # The level is that of noise, which now and then exceeds it earlier.
+    quiet = asked(columns, Signal("noise", window=1), lead=(0,), rate=1e-9).alarms["noise"]
+    assert (quiet.missed[0], quiet.ahead) == (0.25, 22.0) and share == 1.0 - alarm.detections.value
+    few = stats.binom(20, np.array(quiet.missed[1:]))
+    assert few.sf(4)[0] == pytest.approx(0.025) and few.cdf(5)[1] == pytest.approx(0.025)
+    line = (
+        f"  missed: {share:.2f} [{low:.2f}, {high:.2f}] of collapses, at {alarm.false_alarms.value:.2f} false alarms; "
+    )
+    assert f"{line}else the first alarm comes {alarm.ahead:g} updates ahead (median)\n" in str(found)
+    none = asked({**columns, "noise": np.arange(LENGTH)[:, None] % 2 + 0.0 * falls}, Signal("noise", window=1))
+    assert math.isnan(none.alarms["noise"].ahead) and "nan" not in str(none)
+
+
+@pytest.mark.parametrize(("watch", "said"), [(None, "the whole history before"), (30, "the last 30 updates before")])
+def test_the_history_that_is_scored_is_named(watch, said):
+    """One bump in all collapses, 40 updates ahead: a word for the whole history, none for the last 30 updates."""
+    columns, falls = made()
+    columns["noise"] += 100.0 * (np.arange(LENGTH)[:, None] == np.where(falls < LENGTH, falls - 35, -1))
+    found = asked(columns, Signal("noise", window=1), watch=watch)
+    assert (found.alarms["noise"].word == "better than chance") == (watch is None)
+    assert f"; scored: {said})" in str(found) and f"scored: {said};" in sim.plot(found).get_suptitle()
+
+
+def test_scores_that_cannot_differ_tell_nothing_and_say_why():
+    """All runs begin with the largest number there is, as entropy does. Planted: an area of 0.5 +- 0.001."""
+    columns, _ = made(runs=1200)
+    columns["noise"][0] = 1e3
+    found = asked(columns, Signal("noise", window=1))
+    said = (
+        "noise: cannot tell whether high noise predicts collapse: all runs have the same most alarming value, or none; "
+    )
+    assert found.alarms["noise"].word == "cannot tell" and said in str(found) and "missed" not in str(found)
+    assert len(sim.plot(found).axes[0].lines) == 1
+    # A shorter watch, or the other direction, sees past it.
+    for changes in ({"watch": 20}, {"signal": Signal("noise", low=True, window=1)}):
+        assert asked(columns, **{"signal": Signal("noise", window=1), **changes}).alarms["noise"].why == ""
+    missing = str(asked({**columns, "noise": np.full((LENGTH, 1200), np.nan)}))
+    assert "the same most alarming value, or none" in missing
+    ended = str(asked(columns, Signal("noise", low=True, window=1), cut="end"))
+    assert "collapse (no healthy run is cut at the time of a collapse; scored" in ended and "area by lead" in ended
+    assert "nan" not in missing + ended and "inf" not in (missing + ended).replace("finite", "")
 
 
 def test_time_alone_moves_an_area_and_not_the_one_at_equal_times():
@@ -178,6 +233,20 @@ def test_a_signal_of_k_in_a_row_is_their_smallest_and_a_change_forgets_the_level
     np.testing.assert_allclose(change({metric: values + 7.0})[6:], change(columns)[6:], atol=1e-12)
 
 
+def test_what_is_feared_low_is_a_metric_that_falls_where_a_policy_collapses():
+    """Planted: the wrong side for a policy that falls onto one answer, as its entropy and its ESS do."""
+    assert set(alarms.LOW.split()) <= set(plugins.listed("asyncsim.diagnostics"))
+    sides = {"ess": (True, True), "ess_token": (True, True), "exact_return": (True, False), "entropy": (True, False)}
+    for name, side in {**sides, "kl": (False, False), "gradient_norm": (False, True)}.items():
+        read = alarms.signal_of(name)
+        assert (read.low, read.log) == side
+    columns, falls = made()
+    columns["entropy"] = np.where(np.arange(LENGTH)[:, None] >= falls - 20, 0.1, 1.0) + 0.01 * columns["noise"]
+    found = asked(columns, ["entropy", Signal("entropy")])
+    assert [each.word for each in found.alarms.values()] == ["better than chance", "cannot tell"]
+    assert "low entropy predicts collapse better than chance" in str(found)
+
+
 def test_missing_numbers_raise_no_alarm():
     gap = {"x": np.array([[1.0], [np.nan], [3.0], [np.nan]])}
     assert Signal("x", window=1)(gap)[:, 0].tolist() == [1.0, -np.inf, 3.0, -np.inf]
@@ -228,6 +297,7 @@ def test_a_trace_and_two_of_its_kind():
         ({"signal": "nois"}, "metric = 'nois'"),
         ({"signal": 3}, "signal = 3"),
         ({"signal": []}, "signal = []"),
+        ({"signal": "-noise"}, "a metric's name without a sign; Signal('noise', low=True) fears small values"),
         ({"returns": "income"}, "metric = 'income'"),
         ({"lead": (-1,)}, "lead = -1"),
         ({"lead": ()}, "lead = []"),

@@ -1,5 +1,6 @@
 """Advice on a staleness limit: closed forms of seconds, the knee, speeds that are shared, and what is refused."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.app import timelines
+from asyncsim.base import plugins
 from asyncsim.base.advice import mean_interval
 from asyncsim.base.checks import InputError, RunWarning
 from asyncsim.sweeping.advising import FIELDS, TRAINERS, advise, pooled
@@ -62,14 +64,16 @@ def test_more_machines_and_a_slower_sync_bring_what_arithmetic_says():
     # Generators pause for the second of a sync; between the ends of 30 batches, and the last install, are 31 syncs.
     assert (now.mean("seconds"), more.mean("seconds")) == pytest.approx((11.0 + 1 / 30, 9.0 + 1 / 30))
     advice = advise(system, updates=40, realizations=2)
-    gains = "8 machines at the same limit: -2 s an update [-2, -2]"
-    assert (now.slots, more.slots) == (4, 8) and gains in str(advice)
+    gains = "With 8 machines, at its knee of 4 against today's: -2 s an update [-2, -2]; +7.81 slot-hours ["
+    assert f"{(8 * (9 + 1 / 30) - 4 * (11 + 1 / 30)) / 3.6:.3g}" in gains
+    assert (now.slots, more.slots) == (4, 8) and advice.gains()[0].startswith(gains)
     # The slots stand still for the sync alone, and the trainer for 2 s besides; it says who is slower.
     assert advice.standstill.endswith("of which the sync takes 1 s. The bottleneck is the generator side.")
     assert now.mean("generator_idle_seconds") == pytest.approx(1 + 1 / 30) and now.mean("sync_seconds") == 1
 
 
-def test_partial_rollouts_are_compared_at_the_same_limit():
+def test_partial_rollouts_are_compared_at_their_knees():
+    """Planted: the limit of today's knee in place of each one's own."""
     system = {**SYSTEM, "trainer": "verl", "response_lengths": "lognormal:300:0.8", "partial_rollouts": [True, False]}
     advice = advise(system, updates=40, realizations=3)
     drained = advice.curve(partial=False)
@@ -79,9 +83,35 @@ def test_partial_rollouts_are_compared_at_the_same_limit():
     assert drained[-1].mean("seconds") > advice.curve()[-1].mean("seconds")
     (line,) = advice.gains()
     own = next(each for each in advice.knees() if not each.partial)
-    assert line.startswith("With partial rollouts off at the same limit: +")
-    assert line.endswith(f"; its own knee is at {own.limit:g}: {own.mean('seconds'):.4g} s.")
+    assert own.limit < advice.knee.limit and line.endswith("] per 1,000 updates.")
+    assert line.startswith(f"With partial rollouts off, at its knee of {own.limit:g} against today's: +")
+    for each, unit in (
+        (own.numbers["seconds"] - advice.knee.numbers["seconds"], "s an update"),
+        (own.slot_hours - advice.knee.slot_hours, "slot-hours"),
+    ):
+        mean, low, high = mean_interval(each)
+        assert f"{mean:+.3g} {unit} [{low:+.3g}, {high:+.3g}]" in line and low < mean < high
     assert {"limit", "low", "high"} == advice.row()["knee"].keys() and len(advice.row()["settings"]) == 8
+
+
+def test_every_knee_at_the_end_of_the_limits_is_named_and_drawn():
+    """Two slots are busy at once, so that further permits buy nothing; sixteen use them all."""
+    system = {**SYSTEM, "machines": [1, 8], "slots_per_machine": 2, "train_seconds": 1, "staleness_limit": [0, 1, 2]}
+    advice = advise(system, updates=40, realizations=2)
+    few, many = advice.knees()
+    assert few.limit < many.limit == 2
+    text = " ".join(str(advice).split())
+    assert "The knee is at the largest limit tried (8 machines): larger ones may be faster still." in text
+    both = " ".join(str(advise(system | {"staleness_limit": [1]}, updates=40, realizations=2)).split())
+    assert "largest limit tried (today, 8 machines)" in both
+    figure = sim.plot(advice)
+    left, right = figure.axes
+    (rings,) = (line.get_xydata().tolist() for line in left.lines if line.get_fillstyle() == "none")
+    assert rings == [[few.limit, few.mean("seconds")], [many.limit, many.mean("seconds")]]
+    assert right.get_legend().get_title().get_text() == "today: 1 machines (2 slots)"
+    idle = [few.mean(f"{side}_idle_seconds") for side in ("trainer", "generator")]
+    said = "the trainer waits {:.3g} s an update, a slot idles {:.3g} s".format(*idle)
+    assert said in figure.get_suptitle()
 
 
 @given(st.integers(1, 5), st.integers(1, 6))
@@ -125,6 +155,10 @@ def test_every_trainer_takes_a_description(trainer):
     assert "Set " in text and f" {TRAINERS[trainer].limit}=" in text
     # What is assumed of prompts at once is said beside the trainer's own, and not where the owner says it.
     own = TRAINERS[trainer].running.removesuffix("*")
+    # Each knob is explained where it is declared, and by the field that sets it: no letters of a formula.
+    preset = TRAINERS[trainer].preset
+    assert f"`asyncsim list systems {preset}` says" in text and preset in plugins.listed("asyncsim.systems")
+    assert not re.search(r"\b[A-Z]\b", text.partition("The trainer's knobs")[2].replace("TRL", "")), text
     assert bool(own) == (f"the trainer has {own} " in text) == ("yours as prompts_at_once" in text)
     if own:
         said = advise(SYSTEM | more | {"prompts_at_once": 4, "publish_every": 1}, updates=12, realizations=2).knee
