@@ -157,6 +157,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"
         value = _value_of(parameter.opts[0], arguments)
         several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
+        several = "give one; --replicates takes their number" if parameter.name == "seed" else several
         return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"

@@ -77,6 +77,7 @@ def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
         fits = name and equals and listed and not re.fullmatch(r"[\d.]+:[\d.]+", listed)
         checks.require(bool(fits), option, text, "of the form NAME=V1,V2", FORM)
         checks.require(name not in values, option, text, f"the only values of {name}", "give each name once")
+        listed = re.sub(r"^\[([^\[]*)\]$", r"\1", listed)
         each = _range(option, listed) or [word.strip() for word in re.split(r",(?![^(\[]*[)\]])", listed)]
         labelled: dict[Any, Any] = {}
         for word in each:

@@ -27,6 +27,7 @@ FORM = "write for example task.arms=5"
 _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""
 LISTS = ("link", *_ADDED)
+_OWN = "write --policy module --set policy.make={} --set policy.observation=D --set policy.actions=A"
 _KINDS = {"link": "updates", "method": "methods", "task": "tasks", "system": "systems", "policy": "policies", **_ADDED}
 
 
@@ -86,7 +87,9 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     """
     _refuse_valued(kind, name, prefix)
     make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
-    checks.require(callable(make), plugins.PARTS[kind], name, "a function that makes one", "name such a function")
+    made = not (inspect.isroutine(make) or isinstance(make, (type, partial)))
+    remedy = _OWN.format(name) if kind == "policies" else "name such a function"
+    checks.require(not made, plugins.PARTS[kind], name, "a function that makes one", remedy)
     signature = inspect.signature(make)
     anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for key in arguments if not anything else ():
@@ -181,10 +184,9 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         policy = build("policies", parts["policy"], grouped.get("policy", {}), "policy.")
     elif grouped.get("policy") and inspect.signature(task.policy).parameters:
         policy = task.policy(**grouped["policy"])
-    own = parts["policy"]
-    remedy = f"write --policy module --set policy.make={own} --set policy.observation=D --set policy.actions=A"
     bound = "a policy, not a module of torch alone"
-    checks.require(policy is None or hasattr(policy, "together"), "policy", parts["policy"], bound, remedy)
+    fits = policy is None or hasattr(policy, "together")
+    checks.require(fits, "policy", parts["policy"], bound, _OWN.format(parts["policy"]))
     made = policy or task.policy()
     # The name of an advantage, as behind --advantage.
     chosen = grouped.get("method", {}).get("advantage")
@@ -233,7 +235,8 @@ def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str,
 def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
     """What to write for a word without a part: an option, a part to be added, or an argument of a part of this run."""
     named = {name: [words[name]] if isinstance(words.get(name), str) else words.get(name) or [] for name in _KINDS}
-    named["link"] = named["link"] or list(_TABLES[0])
+    network = words.get("task") == "gym" or words.get("policy")
+    named["link"] = named["link"] or list((_NETWORKS if network else _TABLES)[0])
     # A name of a link, penalty or factor is no argument that is spelled alike.
     kind = next(iter(plugins.kinds_of(key)), None)
     added = kind in (_KINDS["link"], *_ADDED.values())
@@ -317,7 +320,9 @@ def _check_parts(
         option = {"model": "system"}.get(part, part)
         remedy = f"add --{option} NAME" if option in parts else ""
         for added in (each for kind in plugins.kinds_of(part) if (each := plugins.PARTS[kind]) in LISTS):
-            before = (f"--link {name} " for name in links if _called(name) in plugins.summaries("asyncsim.updates"))
+            known = [name for name in links if _called(name) in plugins.summaries("asyncsim.updates")]
+            # One optimizer takes another's place.
+            before = (f"--link {name} " for name in known if added != "link" or not (_steps(name) and _steps(part)))
             remedy = f"write {''.join(before) * (added == 'link')}--{added} {part}"
         # Of these the option stands in front, not the name.
         chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
@@ -325,6 +330,11 @@ def _check_parts(
         checks.require(part in used or not remedy, "--set part", part, f"one of {', '.join(used)}", remedy)
         checks.one_of("--set part", part, used, "name a part of the run")
     return by_part
+
+
+def _steps(link: str) -> bool:
+    """Whether a link has a learning rate."""
+    return "lr" in inspect.signature(plugins.load("asyncsim.updates", link, "link")).parameters
 
 
 def _called(name: str) -> str:

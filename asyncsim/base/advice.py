@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.base import calls
 from asyncsim.base.answers import aligned
 from asyncsim.base.quantiles import Tail, critical
 from asyncsim.base.records import plain
@@ -81,7 +82,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(calls.Told):
     """The answer of `advise`: all `settings`, those of today's machines first, in the order of their limits.
 
     `knob` is the trainer's name of the limit; `about` the system in words; `share` the loss in seconds that is allowed;

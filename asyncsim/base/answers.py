@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import notation, uncertainty
+from asyncsim.base import calls, notation, uncertainty
 from asyncsim.base import store as storing
 from asyncsim.base.records import Estimate, plain
 
@@ -224,7 +224,7 @@ class OnTask:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(calls.Told):
     """The answer to `compare`: one `OnTask` for each task.
 
     Each word of a task is wrong with probability at most `error`, whatever the number of looks, as long as events that
@@ -358,7 +358,7 @@ PRINTED = 40
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(calls.Told):
     """The answer of a sweep.
 
     `id`, its name in the store; `store`, where that is; `names` of what was varied, with their `values`; `metrics`, the
@@ -484,7 +484,7 @@ def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any
 
 
 @dataclass(frozen=True)
-class Boundary:
+class Boundary(calls.Told):
     """Brackets of a boundary.
 
     `knob`; `names` of the structures; `rows`, a mapping for each structure: its setting, low, high, narrow (whether the
@@ -563,7 +563,7 @@ class Alarm:
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(calls.Told):
     """What became of the runs, and what each signal said before.
 
     `course` has the times of each run; `runs` counts "collapsed", "recovered", "healthy" and "never learned", `scored`

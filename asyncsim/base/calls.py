@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from asyncsim.base import checks
 
@@ -21,7 +21,16 @@ class Made(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-ELSEWHERE = {"Spec seed": "write sim.run(spec, seed=1)", "Spec staleness": "write system=sim.schedules.fixed(4)"}
+ELSEWHERE = {
+    "Spec seed": "write sim.run(spec, seed=1)",
+    "Spec staleness": "write system=sim.schedules.fixed(4)",
+    **dict.fromkeys(("Trace df", "Trace history", "Trace to_pandas"), "write trace.table(), or trace['ess'] for one"),
+    "Spec run": "write sim.run(spec)",
+    "run seeds": "write Spec(replicates=3), and one seed",
+    "run log": "write callback=sim.callbacks.wandb(project='NAME')",
+    "plot ax": "take the figure that it returns: sim.plot(value).axes",
+    "check_loss adapter": "write check_loss(sim.conformance.adapters.verl(fn))",
+}
 """Where people put an argument that belongs to another call."""
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
@@ -40,6 +49,9 @@ def bound(
         if each not in known:
             remedy = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, takes, 0.65)
             raise checks.CallError(field, each, "one that it takes", remedy)
+    spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
+    if spread:
+        raise checks.CallError(field, spread, "given by place", f"write {name}(a, b), without {spread}=")
     place = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     most = len(place) - (len(signature.parameters) - len(known))
     given = {*place[: len(arguments)], *settings}
@@ -71,6 +83,19 @@ def named(function: Called) -> Called:
         raise refused
 
     return call  # type: ignore[return-value]
+
+
+class Told:
+    """Base of what people get: a name that it lacks is answered by those that it has."""
+
+    if not TYPE_CHECKING:  # checkers of types go by what is declared
+
+        def __getattr__(self, name):
+            if name.startswith("_"):  # what copies and pickles ask for
+                raise AttributeError(name)
+            kind, own = type(self).__name__, sorted(n for n in {*dir(type(self)), *vars(self)} if n[0] != "_")
+            remedy = ELSEWHERE.get(f"{kind} {name}") or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
+            raise AttributeError(f"{kind} has no {name!r}; {remedy}")
 
 
 def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:

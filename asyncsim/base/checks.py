@@ -226,8 +226,9 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
 
 def hint(word: str, names: Iterable[str], otherwise: str = "", cutoff: float = 0.6) -> str:
     """The nearest of some names as a question, or other advice where none is near."""
-    close = near(word, names, 1, cutoff)
-    return f"did you mean {close[0]}?" if close else otherwise
+    close = near(word, names, 2, cutoff)
+    both = {*close} == {"low", "high"}
+    return f"did you mean {' and '.join(close) if both else close[0]}?" if close else otherwise
 
 
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:

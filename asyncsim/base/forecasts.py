@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from asyncsim.base import calls
 from asyncsim.base.answers import aligned
 from asyncsim.base.pages import page
 
@@ -58,7 +59,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Forecast(calls.Told):
     """Lines of all quantities; `settings`: today's first, as words; `notes`, what is extrapolated or assumed."""
 
     about: str

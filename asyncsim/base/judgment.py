@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.base import calls
 from asyncsim.base.pages import page
 from asyncsim.base.records import plain
 
@@ -32,7 +33,7 @@ class RunsOfArm:
 
 
 @dataclass(frozen=True)
-class Judgment:
+class Judgment(calls.Told):
     """Whether setting B is better than setting A on fresh seeds: `word` is better, worse, equal or cannot tell.
 
     `difference`: mean of B less mean of A, of the numbers of their runs. `half`: half of its interval at the level

@@ -295,7 +295,7 @@ def as_law(field: str, value: Any) -> Law:
     if isinstance(value, (list, tuple, dict, np.ndarray)):
         remedy = "write empirical:3:5:8 (sim.empirical(numbers) in Python), or @lengths.csv:column for those of a file"
         raise checks.InputError(field, value, "a positive number or a distribution", remedy)
-    return constant(checks.real(field, value, "give a distribution or a positive number", 0.0, open_low=True))
+    return constant(checks.real(field, value, "give sim.lognormal(2.0, 0.8), or a positive number", 0.0, open_low=True))
 
 
 def from_file(field: str, place: str) -> Law:

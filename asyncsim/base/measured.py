@@ -57,6 +57,7 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
         choose = alone if path.endswith(".txt") else f"choose a column of numbers of {path}"
         checks.one_of(f"{field} column", named, known, choose)
     several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
+    remedy = f"write {path}:{numeric[-1]}" if numeric else remedy
     checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
     name = named or numeric[0]
     # A product beyond the largest number is refused as a row.

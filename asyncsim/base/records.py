@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, columns, files, notation, showing
+from asyncsim.base import calls, checks, columns, files, notation, showing
 
 Point = Mapping[str, Any]
 """The parameters at which a claim is tested, by name."""
@@ -46,6 +46,9 @@ class Estimate(NamedTuple):
     tolerance: float = 0.0
     samples: int = 1
     independent: bool = True
+
+    def __float__(self) -> float:
+        return float(self.value)
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: the 95 percent interval, and how many independent units stand behind it."""
@@ -191,7 +194,7 @@ class Tightness:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(calls.Told):
     """The judgment of one claim: its comparisons, and the one that decides in the scalar fields.
 
     That is the comparison with the least margin; of a bound that is not tight, the one that tests its loosest part

@@ -32,7 +32,7 @@ ENDS = 24
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace:
+class Trace(calls.Told):
     """What a run leaves behind.
 
     `metrics`: name to float64 `[U/every, R]`, NaN where missing. `updates`: int `[U/every]`. `accumulated`: name to
@@ -173,13 +173,6 @@ class Trace:
         """A metric `[U/every, R]` by name."""
         checks.one_of("metric", name, self.metrics, "record it with Spec(diagnostics=[...])")
         return self.metrics[name]
-
-    if not TYPE_CHECKING:  # checkers of types go by what is declared
-
-        def __getattr__(self, name):
-            # Only what copies and pickles ask for has two underscores.
-            own = "trace['ess'] is a metric [U, R], trace.metrics has all, trace.table() has rows"
-            raise AttributeError(name if name.startswith("__") else f"a Trace has no {name!r}; {own}")
 
     def estimate(self, values: np.ndarray) -> records.Estimate:
         """Mean of one number per replicate `[R]`, all settings together, with its error between realizations.

@@ -45,7 +45,7 @@ ORDER = ("differs", "as predicted", "cannot tell")
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(calls.Told):
     """Findings of one run. `columns`: quantity to (column, what it is averaged over).
 
     `unknown`: columns that were not understood, to known names that are spelled alike; `refused`: columns that are

@@ -199,7 +199,7 @@ def _columns(
     field_name: str, source: Any, mapping: Mapping[str, str], run: str | None, system: bool = False
 ) -> tuple[dict[str, Any], Header, int]:
     """Columns by quantity as lists of cells, None where one is empty, what the header says, and the number of rows."""
-    if isinstance(source, Mapping):
+    if isinstance(source, Mapping) or hasattr(source, "columns"):  # a table of pandas has items too
         given = {str(name): _listed(str(name), column) for name, column in source.items()}
         checks.require(len(given) > 0, field_name, source, "at least one column", REMEDY)
         rows = max(len(column) for column in given.values())

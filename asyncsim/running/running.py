@@ -86,7 +86,7 @@ def run(
     """
     if resume is None:
         checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
-    checks.integer("seed", 0 if seed is None else seed, 0, "give a non-negative integer seed", 2**63 - 1)
+    checks.integer("seed", 0 if seed is None else seed, 0, "give one seed; Spec(replicates=3) has three", 2**63 - 1)
     callbacks = tuple(callback) if isinstance(callback, Sequence) else (callback,)
     for each in callbacks:
         checks.require(callable(each), "callback", each, "a function of one record", "write callback=f")

@@ -69,7 +69,7 @@ REQUIRED: dict[str, Any] = {
 @calls.named
 @dataclass(frozen=True)
 @fields_of
-class Spec:
+class Spec(calls.Told):
     """What to run: task, system, method, update chain, sizes.
 
     Arguments:

@@ -70,7 +70,9 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
         remedy = f"write {id.replace('.py:', ':')}" if ".py:" in id else _missing(error)
         raise checks.InputError("id", id, "an environment that can be imported", remedy) from error
     except gymnasium.error.Error as error:
-        remedy = f"{' '.join(str(error).split())} One of your own is module:{id}, the module that registers it in front"
+        own = f"module:{id}, the module that registers it in front"
+        own = f"registered: call gymnasium.register('{id.rpartition(':')[2]}-v0', CLASS) there" if ":" in id else own
+        remedy = f"{' '.join(str(error).split())} One of your own is {own}"
         raise checks.InputError("id", id, "a registered environment", remedy) from None
     except (TypeError, ValueError, LookupError, AssertionError, AttributeError) as error:
         remedy = f"mend them ({type(error).__name__}: {' '.join(str(error).split())})"

@@ -113,6 +113,8 @@ def chain(*links: Link) -> Chain:
     >>> chain().describe()
     ['no links: the gradient itself is added, learning rate 1']
     """
+    listed = len(links) == 1 and isinstance(links[0], (list, tuple))
+    checks.require(not listed, "links", "a list", "given one by one", "write chain(a, b), or chain(*links)")
     for link in links:
         fits = hasattr(link, "init") and hasattr(link, "apply")
         checks.require(fits, "link", link, "an update link", "write sim.updates.NAME(...)")

@@ -1,5 +1,6 @@
 """Mistakes that people made while they worked: each message names the field, the value, the bound and what to do."""
 
+import copy
 import json
 import pickle
 import re
@@ -126,6 +127,19 @@ TYPED = {
         "must be a line break, not its name",
         "give stop=",
     ),
+    "seeds": ("run --seed 0,1,2", "--seed = '0,1,2'", "give one; --replicates takes their number"),
+    "a rate of a network": ("run --task gym --lr 0.1", "option = '--lr'", "write --set adam.lr=VALUE"),
+    "a rate of another optimizer": ("run --set adam.lr=0.1", "part = 'adam'", "write --link adam"),
+    "a network as a policy": (
+        "run --task gym --policy own.py:net",
+        "policy = 'own.py:net'",
+        "--set policy.make=own.py:net",
+    ),
+    "a class of environments": (
+        "run --task gym --set task.id=own:Mine",
+        "id = 'own:Mine'",
+        "gymnasium.register('Mine-v0'",
+    ),
     "eta": (f"{AREAL} --set eta=4", "argument = 'eta'", "did you mean max_head_offpolicyness?"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
@@ -168,6 +182,12 @@ WRITTEN = {
     "parameters of a claim": (lambda: sim.claims.Claim(limit=4), "point = 'limit=4'", r"write Claim\({'limit': 4}\)"),
     "ends of a claim's parameter": (lambda: sim.claims.Integer(5, 1), "high = 1", "swap the ends"),
     "ends of a real one": (lambda: sim.claims.Real(5.0, 1.0), "high = 1.0", "swap the ends"),
+    "seeds of one run": (lambda: sim.run(SPEC, seed=[0, 1]), "seed", r"Spec\(replicates=3\)"),
+    "seeds by another name": (lambda: sim.run(SPEC, seeds=[0, 1]), "'seeds'", r"Spec\(replicates=3\)"),
+    "a clip of two sides": (lambda: sim.methods.grpo(clip_range=0.1), "'clip_range'", "did you mean low and high"),
+    "arms by a keyword": (lambda: sim.compare(arms=[SPEC], smallest=1.0), "compare argument = 'arms'", "without arms="),
+    "links in a list": (lambda: sim.chain([sim.updates.sgd(0.1)]), "links", r"write chain\(a, b\)"),
+    "another library's law": (lambda: sim.systems.areal(4, 8, length=SPEC, load=1), "length", "sim.lognormal"),
     "a part twice": (lambda: sim.Spec(BANDIT, task=BANDIT), "Spec argument", "write Spec"),
     "a word twice": (lambda: sim.updates.sgd(0.1, lr=0.2), "sgd argument = 'lr': must be given once", "leave it out"),
     "a setting to bound": (lambda: sim.boundary(SPEC, "stale", low=0, high=9), "knob = 'stale'", "mean staleness?"),
@@ -183,7 +203,9 @@ WRITTEN = {
 @pytest.mark.parametrize("name", TYPED)
 def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.py").write_text("class Mine:\n    pass\n")
+    (tmp_path / "own.py").write_text(
+        "import torch\n\nclass Mine:\n    pass\n\nnet = torch.nn.Sequential(torch.nn.Linear(4, 2))\n"
+    )
     (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]
     with pytest.raises(SystemExit, match="2"):
@@ -231,12 +253,21 @@ def test_a_call_says_what_to_write(name):
     assert re.search(remedy, str(refused(field, call)))
 
 
-def test_what_a_trace_lacks_is_answered_by_what_it_has():
+def test_what_an_answer_lacks_is_answered_by_what_it_has():
+    """Copies and pickles ask for names of their own."""
     trace = sim.run(SPEC.replace(updates=1, replicates=1), progress=False)
-    for name in ("history", "df"):
-        with pytest.raises(AttributeError, match=rf"no '{name}'; trace\['ess'\] is a metric .* trace.table"):
-            getattr(trace, name)
-    assert pickle.loads(pickle.dumps(trace)).updates.tolist() == [0] and not hasattr(trace, "_x")
+    verdict = sim.verify("ess/limit")
+    for subject, name, remedy in (
+        (trace, "df", r"write trace.table\(\)"),
+        (trace, "final_", "did you mean final"),
+        (SPEC, "run", r"write sim.run\(spec\)"),
+        (verdict, "passed", "it has .*reason, .*verdict"),
+        (sim.diagnose({"kl_k3": [0.1] * 50}), "to_html", "it has .*findings, json"),
+    ):
+        with pytest.raises(AttributeError, match=f"{type(subject).__name__} has no '{name}'; {remedy}"):
+            getattr(subject, name)
+        assert type(copy.deepcopy(subject)) is type(pickle.loads(pickle.dumps(subject))) is type(subject)
+    assert float(trace.final("batch_return")) == trace.final("batch_return").value
 
 
 ENVIRONMENT = """
