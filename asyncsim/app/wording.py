@@ -383,6 +383,9 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
             for word in inherited:
                 several = isinstance(error.value, tuple) and value(word.partition("=")[2]) == error.value
                 checks.require(not several, "--set", word, "of one value", f"write --along {word}")
+            if name == text and len(words) == 1 and "." in words[0].partition("=")[0]:
+                remedy = f"quote the words of one arm, as 'method=NAME {text}'"
+                raise checks.InputError(error.field, error.value, error.bound, remedy) from None
             raise
     if any(_words(text)[0] for text in arms):
         return specs

@@ -174,6 +174,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     # Steps with nothing but columns of other quantities are telemetry: why each is not used is an answer.
     if not set(first) - {"step"} and not (first and refused):
         remedy = "is this the right file? rename one, as to ess or kl_k3, or say what it is: --columns kl_k3=THEIRS"
+        remedy += " (of tokens: sampler_log_prob=THEIRS,trainer_log_prob=THEIRS)"
         raise checks.InputError("columns", names, "at least one that is known", remedy)
     return head
 

@@ -115,7 +115,7 @@ MADE_WITH = ("asyncsim", "numpy", "numba", "torch", "gymnasium", "transformers")
 """Packages on whose versions the last bits of a run depend."""
 LARGE = 10_000
 """Initial parameters from which a spec is told by their digest."""
-_REMEDY = "begin the run again"
+_REMEDY = "give the file of run --checkpoint, or begin the run again"
 
 
 def interval(every: Any) -> tuple[float | None, int | None]:

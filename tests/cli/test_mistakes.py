@@ -127,6 +127,12 @@ TYPED = {
         "must be a line break, not its name",
         "give stop=",
     ),
+    "words of an arm without quotes": (
+        f"{TWO} method.epsilon=0.1 --smallest 1",
+        "argument = 'epsilon'",
+        "quote the words of one arm, as 'method=NAME method.epsilon=0.1'",
+    ),
+    "a table of a timeline": (f"{AREAL} --set length=3 --save t.csv", "--save = 't.csv'", "a path ending in .npz"),
     "seeds": ("run --seed 0,1,2", "--seed = '0,1,2'", "give one; --replicates takes their number"),
     "a rate of a network": ("run --task gym --lr 0.1", "option = '--lr'", "write --set adam.lr=VALUE"),
     "a rate of another optimizer": ("run --set adam.lr=0.1", "part = 'adam'", "write --link adam"),
