@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from asyncsim.base.checks import RunWarning
 from tests.fuzz import __main__ as fuzz
 
 FILES, TEXTS = 20_000, 1_000_000
@@ -29,7 +30,8 @@ def test_damaged_files_are_read_or_refused_by_name(tmp_path, monkeypatch, alarm)
 
 def test_short_texts_are_read_or_refused_by_name(alarm, recwarn):
     found = fuzz.texts(range(10_000))
-    assert not recwarn.list
+    # What a text may mean is told (`RunWarning`); nothing is warned of by libraries.
+    assert [str(each.message) for each in recwarn if each.category is not RunWarning] == []
     assert not failures(found)
     assert found["refused"] > 3000 and found["read"] > 2000
 
