@@ -1,7 +1,7 @@
 """The page of questions is what its commands say, and its answers are made of their numbers.
 
 Every command's result is stored. Here text and pictures are held to stored results, and commands that
-take a tenth of a second are run; `make test-long` runs all of them (`python -m docs --check`).
+take a tenth of a second are run in CI; `make test-long` runs all of them (`python -m docs --check`).
 """
 
 import ast
@@ -29,6 +29,7 @@ def test_text_and_pictures_are_those_of_the_stored_results():
     assert command.faults(STORED) == []
 
 
+@pytest.mark.rows  # as on an older processor, which asks more: `make test-older` runs it
 def test_stored_results_are_what_cheap_commands_say():
     assert len(CHEAP) >= 12
     for each in CHEAP:

@@ -80,6 +80,7 @@ def test_rows_do_not_depend_on_who_does_the_units(whole, tmp_path):
     assert found.summary == whole[0].summary and found.id == whole[0].id and found.made == 8
 
 
+@pytest.mark.rows
 def test_ray_gives_the_same_rows(whole, tmp_path):
     pytest.importorskip("ray")
     sim.sweep(bandit(), GRID, replicates=100, store=str(tmp_path), workers=2, backend="ray")
