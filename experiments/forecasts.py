@@ -3,8 +3,8 @@
 `source` of a run: "live", actors that are processes, with real clocks and a token bandit that really learns; a response
 takes its imposed tokens over the speed, in real seconds, so what is unknown is what processes, clocks and learning add.
 "characters", the character model on sums, and "tables", the token bandit, under the event model of AReaL: what is
-unknown is how the policy drifts. `learns`: "coin" rewards teach nothing; "task" rewards do. The clocks of live runs are
-slow beside computing, so that other processes on the machine matter little.
+unknown is how the policy drifts. `learns`: "coin" rewards teach nothing; "task" rewards do. A `second` of
+live runs is slow beside computing, so that other processes on the machine matter little.
 
 A run of `updates` is calibrated on its first third, from a log of samples (live) and of steps. Where: "rest", its other
 two thirds; "one" and "two", as many updates at another setting, of one or two fields, begun afresh and without the
@@ -60,7 +60,7 @@ KINDS: list[tuple[str, str, float, dict[str, Any]]] = [
 """Live runs: every seed has one kind, so that no two runs share their lengths; seeds below 12 served to mend."""
 SETTINGS: list[dict[str, Any]] = [
     *({"source": "live", "learns": learns, "trainer": trainer, "system": {**LIVE, **more}, "changes": CHANGES,
-       "updates": 300, "replicates": 1, "step": step, "seed": seed}
+       "updates": 300, "replicates": 1, "step": step, "seed": seed, "second": 1.0}
       for seed in range(12, 27) for learns, trainer, step, more in [KINDS[seed % 3]]),
     *({"source": "tables", "learns": learns, "trainer": "areal", "system": STEADY, "changes": SLOTS, "updates": updates,
        "replicates": 24, "step": step, "seed": 0}
@@ -71,9 +71,9 @@ SETTINGS: list[dict[str, Any]] = [
 ]  # fmt: skip
 _TINY = {"width": 32, "layers": 2, "steps": 0}
 QUICK = [
-    {**next(s for s in SETTINGS if s["source"] == "live"), "updates": 90, "changes": CHANGES[:2]},
-    {**next(s for s in SETTINGS if s["source"] == "tables"), "replicates": 2, "changes": SLOTS[:2]},
-    {**next(s for s in SETTINGS if s["source"] == "characters"), "replicates": 1, "updates": 60, "changes": SLOTS[:2],
+    {**next(s for s in SETTINGS if s["source"] == "live"), "updates": 120, "changes": CHANGES[:1], "second": 0.2},
+    {**next(s for s in SETTINGS if s["source"] == "tables"), "replicates": 2, "updates": 66, "changes": SLOTS[:2]},
+    {**next(s for s in SETTINGS if s["source"] == "characters"), "replicates": 1, "updates": 66, "changes": SLOTS[:1],
      "recipe": _TINY},
 ]  # fmt: skip
 NAMES = {
@@ -273,7 +273,7 @@ def lived(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[
 
     system = described(setting, change).replace(slots=None)
     seed = 1000 * (setting["seed"] + 1) + number
-    ran = sim.live.run(spec(setting, system, 1), seed=seed, second=1.0)
+    ran = sim.live.run(spec(setting, system, 1), seed=seed, second=setting["second"])
     lines = [json.loads(line) for line in ran.log.read_text().splitlines()]
     ran.log.unlink()
     ran.log.parent.rmdir()
@@ -284,7 +284,10 @@ def lived(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[
             tokens, written = int(work[line["sample_id"]]), line["tokens"]
             line["tokens"] = tokens
             if "versions" in line:
-                line["versions"] = [[at * tokens // written, version] for at, version in line["versions"]]
+                places = [at * tokens // written for at, _ in line["versions"]]
+                # Every version wrote a token at least.
+                places = np.maximum.accumulate(np.array(places) - np.arange(len(places))) + np.arange(len(places))
+                line["versions"] = [[int(at), v] for at, (_, v) in zip(places, line["versions"], strict=True)]
     trained = sorted((line for line in lines if "batch" in line), key=lambda line: line["batch"])
     weight = np.array([line["tokens"] for line in trained], dtype=float).reshape(ran.schedule.log.grid.shape)
     found = {name.removeprefix("ratios_"): each[..., 0] for name, each in ran.trace.accumulated.items()}
