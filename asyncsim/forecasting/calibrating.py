@@ -27,7 +27,7 @@ REALIZATIONS, ROUNDS = 4, 5
 """Realizations of the event model whose staleness stands in for what a log lacks; rounds that fit lengths to it."""
 TABLE = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
 LOGGED = TABLE["lacking"]
-"""Fields that a description needs, and what to log for them."""
+"""Fields that a description needs: what they mean, and what to log for them."""
 CUT = 0.05
 """Spread of the longest response of a step, relative, below which a limit cuts lengths: a log-normal's is wider."""
 CUTS = ("response_length/clip_ratio", "completions/clipped_ratio", "response_clip_ratio")
@@ -144,8 +144,8 @@ def calibrate(
     read = _read(several, columns, run, stack)
     fields = _fields(preset, read, given)
     lacking = [name for name in LOGGED if fields.get(name) is None]
-    remedy = "; ".join(f"{name}: {LOGGED[name]}, or --set {name}=VALUE" for name in lacking)
-    checks.require(not lacking, "log", ", ".join(lacking), "known", remedy)
+    remedy = "; ".join(f"--set {name}=VALUE: {LOGGED[name]}" for name in lacking)
+    checks.require({*lacking} <= {"machines"}, "log", ", ".join(lacking), "known", remedy)
     fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"
     checks.require(not isinstance(limit, (list, tuple)), "staleness_limit", limit, "one number", remedy)
@@ -185,10 +185,23 @@ def calibrate(
         notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
     fields |= _rates(measured, known, {*taken, "response_lengths"})
     kept = tuple(name for name in given if name in fields)
-    made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, kept)
+    made = Calibration(fields, measured, drift, lengths, (*assumed(known), *read.notes, *notes), steps, warm, kept)
     if out is not None:
         made.save(out)
     return made
+
+
+def assumed(known: Mapping[str, Any]) -> list[str]:
+    """What nobody gave and the trainer's preset has, in a sentence; empty where all is given."""
+    trainer, machines = advising.TRAINERS[known["trainer"]], known["machines"][0]
+    knob, samples, _ = trainer.running.partition("*")
+    made, _ = advising.system_of(known, known["staleness_limit"][0], machines, known["partial_rollouts"][0])
+    whole = knob and made.knobs[knob] == machines * known["slots_per_machine"]
+    at_once = knob and f"{made.knobs[knob]}{' responses' if samples else ''}{', as many as slots' if whole else ''}"
+    usual = {"prompts_at_once": at_once, "machines": "1", "publish_every": "1" if trainer.publish else ""}
+    usual |= {"sync_seconds": "0", "partial_rollouts": "true" if isinstance(trainer.partial, str) else ""}
+    words = "; ".join(f"{name} {value}" for name, value in usual.items() if value and name in known["unsaid"])
+    return [TABLE["assumed"].format(words)] * bool(words)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from asyncsim.base import calls, checks, feeds, files, laws, plugins
 from asyncsim.base.forecasts import Band, Forecast, Line
 from asyncsim.base.quantiles import critical
 from asyncsim.forecasting import drifts
-from asyncsim.forecasting.calibrating import SCOPES, TABLE, Calibration, sigma_of
+from asyncsim.forecasting.calibrating import SCOPES, TABLE, Calibration, assumed, sigma_of
 from asyncsim.forecasting.drifts import Drift
 from asyncsim.sweeping import advising
 
@@ -94,6 +94,7 @@ def forecast(
         notes.append("No number of the log is compared with the simulation.")
     words = ["now", *(", ".join(f"{_short(k, trainer)} {v}" for k, v in each.items()) for each in changes[1:])]
     now = known[0]
+    notes = [*assumed(now), *notes]
     about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
     about += f"{now['machines'][0]} machines of {now['slots_per_machine']} slots."
     return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates)

@@ -190,9 +190,9 @@ def changed(columns, **more):
     ("change", "fields", "words"),
     [
         (lambda c: part(c, slice(0, 12)), {}, "steps of the log = 12: must be 18 or more"),
-        (lambda c: c, {"slots_per_machine": None}, "slots_per_machine: no log has it, or --set"),
-        (lambda c: changed(c, seconds_step=None, seconds_wait=None), {}, "train_seconds: log seconds of a step"),
-        (lambda c: changed(c, length_max=None), {}, "response_lengths: log mean and maximum"),
+        (lambda c: c, {"slots_per_machine": None}, "slots_per_machine=VALUE: responses that a machine"),
+        (lambda c: changed(c, seconds_step=None, seconds_wait=None), {}, "train_seconds=VALUE: seconds of"),
+        (lambda c: changed(c, length_max=None), {}, "lognormal:2000:0.8; or log mean and maximum"),
         (lambda c: changed(c, length_max=np.full(100, 4096.0)), {}, "share that the limit cuts"),
         (lambda c: changed(c, seconds_wait=2 * c["seconds_step"]), {}, "the parts of a step exceed the step"),
         (lambda c: changed(c, clock=-c["step"]), {}, "cut the log where the run was resumed"),
@@ -206,6 +206,37 @@ def test_a_log_that_does_not_do_is_refused(columns, change, fields, words):
     with pytest.raises(InputError) as caught:
         sim.calibrate(change(columns), "areal", **fields)
     assert words in str(caught.value)
+
+
+def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
+    with pytest.raises(InputError) as caught:
+        sim.calibrate(columns, "areal")
+    for name in ("tokens_per_second", "prompts_per_batch", "samples_per_prompt", "slots_per_machine", "machines"):
+        assert f"--set {name}=VALUE: " in str(caught.value)
+
+
+ASSUMED = [
+    ("areal", ["machines", "sync_seconds"], "prompts_at_once 8, as many as slots; machines 1; sync_seconds 0"),
+    ("verl", [], "prompts_at_once 32, as many as slots; publish_every 1; partial_rollouts true"),
+    ("prime_rl", [], "prompts_at_once 32 responses, as many as slots"),
+    ("open_instruct", [], "partial_rollouts true"),
+]
+
+
+@pytest.mark.parametrize(("trainer", "without", "words"), ASSUMED)
+def test_what_nobody_gave_is_told(trainer, without, words):
+    """By calibration and forecast; nothing where all is given."""
+    fields = {name: value for name, value in SMALL.items() if name not in without} | {"trainer": trainer}
+    (note,) = calibrating.assumed(advising.read(fields, Path()))
+    assert note.startswith(f"Assumed: {words}. The log does not tell") and "--set NAME=VALUE" in note
+    said = fields | {n: SMALL.get(n, 1) for n in without} | {"prompts_at_once": 32, "partial_rollouts": True}
+    said |= {"publish_every": 1}
+    assert calibrating.assumed(advising.read(said, Path())) == []
+
+
+def test_pages_of_calibration_and_forecast_have_what_is_assumed(made):
+    for text in (str(made), str(sim.forecast(made))):
+        assert "Assumed: prompts_at_once 32, as many as slots. The log does not tell" in " ".join(text.split())
 
 
 def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
