@@ -416,7 +416,7 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     add("response_tokens", series.get("length_mean"), "length_mean")
     add("longest_response", series.get("length_max"), "length_max")
     for name in ("staleness_mean", "ess", "kl_k3", "kl_k1", "chi_square",
-                 "log_ratio_abs", "chi_square_sequence", "geometric_abs", "clip_fraction"):  # fmt: skip
+                 "log_ratio_abs", "chi_square_sequence", "geometric_abs", "clip_fraction", "reward"):  # fmt: skip
         add(name, series.get(name), name)
     return found
 

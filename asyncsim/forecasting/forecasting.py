@@ -94,7 +94,7 @@ def forecast(
         notes.append("No number of the log is compared with the simulation.")
     words = ["now", *(", ".join(f"{_short(k, trainer)} {v}" for k, v in each.items()) for each in changes[1:])]
     now = known[0]
-    notes = [*assumed(now), *notes]
+    notes = [*assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
     about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
     about += f"{now['machines'][0]} machines of {now['slots_per_machine']} slots."
     return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates)

@@ -239,6 +239,18 @@ def test_pages_of_calibration_and_forecast_have_what_is_assumed(made):
         assert "Assumed: prompts_at_once 32, as many as slots. The log does not tell" in " ".join(text.split())
 
 
+def test_a_forecast_from_a_log_without_reward_says_how_often_its_bands_held(columns, made):
+    """The counts are those of the page; a log with a reward is silent."""
+    row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if "learns slowly |" in line)
+    held = row.split("|")[3].strip()
+    text = " ".join(str(sim.forecast(made)).split())
+    assert "assume a policy that learns slowly" in text and f"{held} bands of ESS and k3 held" in text
+    reward = np.random.default_rng(3).normal(0.5, 0.1, 100)
+    steady = sim.calibrate({**columns, "reward": reward}, "areal", **given(SYSTEM))
+    assert steady.measured["reward"].value == pytest.approx(0.5, abs=0.1)
+    assert "learns slowly" not in str(sim.forecast(steady))
+
+
 def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
     rows = simulated.sample_rows(SYSTEM, 40).splitlines()
     cells = [row.split(",") for row in rows]
