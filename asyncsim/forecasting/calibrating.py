@@ -182,7 +182,8 @@ def calibrate(
     if "staleness_mean" not in read.series and drift:
         notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
     if not drift:
-        notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
+        notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step (verl: rollout_corr/k3_kl), and "
+                     "staleness_mean.")  # fmt: skip
     fields |= _rates(measured, known, {*taken, "response_lengths"})
     kept = tuple(name for name in given if name in fields)
     made = Calibration(fields, measured, drift, lengths, (*assumed(known), *read.notes, *notes), steps, warm, kept)
@@ -480,7 +481,8 @@ def _drifts(
     if np.isfinite(reward).sum() >= FEWEST:
         learns = drifts.learning(reward[np.isfinite(reward)], prompts)
     else:
-        notes.append("The log has no reward, so bands of ratios assume a policy that learns slowly. Log it.")
+        notes.append("The log has no reward, so bands of ratios assume a policy that learns slowly. "
+                     "Log it (verl: critic/rewards/mean).")  # fmt: skip
     (first, second), stale = moments.T, read.series.get("staleness_mean")
     if stale is not None:
         shares = np.sum([np.pad(each.cells, (0, 4096))[:4096] for each in found], axis=0)

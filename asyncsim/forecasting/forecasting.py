@@ -248,8 +248,8 @@ def _ratios(
         seen = drift[chosen].seen
         far = sum(np.mean([d.numbers["staleness"] for d in each]) > FAR * seen for each in found)
         if far:
-            notes.append(f"Mean staleness exceeds {FAR:g} times the {seen:.2g} versions of the log in {far} of "
-                         f"{len(found)} settings: there v(s) is an extrapolation.")  # fmt: skip
+            notes.append(f"Mean staleness exceeds {FAR:g} times {seen:.2g} versions, the mean of the log's stalest "
+                         f"step, in {far} of {len(found)} settings: there v(s) is an extrapolation.")  # fmt: skip
     if method is not None:
         made = plugins.load("asyncsim.methods", method, "method")()
         clip, kind = made.weight.describe(), "token" if made.weight.level == "token" else "sequence"

@@ -164,7 +164,12 @@ def test_rows_of_samples_say_the_same_as_rows_of_steps(tmp_path):
         assert found.measured[name].value == pytest.approx(steps.measured[name].value, rel=0.02), name
     assert (tmp_path / "system.lengths.txt").read_text().count("\n") == len(found.lengths) == 3200
     assert "Drift cannot be told" in str(found)
-    assert sim.forecast(tmp_path / "system.yaml").line("token ESS").forecasts[0].why == "no mismatch is logged"
+    assert (
+        sim.forecast(tmp_path / "system.yaml")
+        .line("token ESS")
+        .forecasts[0]
+        .why.startswith("no mismatch is logged (verl")
+    )
 
 
 def test_rows_of_tokens_tell_growth_by_staleness(columns):
@@ -249,6 +254,15 @@ def test_a_forecast_from_a_log_without_reward_says_how_often_its_bands_held(colu
     steady = sim.calibrate({**columns, "reward": reward}, "areal", **given(SYSTEM))
     assert steady.measured["reward"].value == pytest.approx(0.5, abs=0.1)
     assert "learns slowly" not in str(sim.forecast(steady))
+
+
+def test_what_should_be_logged_has_verl_s_name(made):
+    """And that name is read. An extrapolation is told beside the staleness that it counts from."""
+    found = sim.forecast(made, staleness_limit=8)
+    (why,) = {band.why for band in found.line("sequence ESS").forecasts}
+    assert "rollout_corr/chi2_seq" in why and aliases.steps()["rollout_corr/chi2_seq"][0] == "chi_square_sequence"
+    seen = made.drift["ess"].seen
+    assert f"{seen:.2g} versions, the mean of the log's stalest step" in " ".join(str(found).split())
 
 
 def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
