@@ -237,9 +237,7 @@ class Filled:
         told = {"title": about.get("title", title), "formula": formula, "source": about.get("source", source)}
         told |= {"symbols": self.symbols(formula), "constants": constants}
         if self.method.name in plugins.summaries("asyncsim.methods"):
-            usual = made(self.method.name)
-            usual = settings_of(usual) | {"level": usual.weight.level}
-            told["differs"] = {key: value for key, value in own.items() if usual.get(key) != value}
+            told |= {"own": own, "usual": (plain := made(self.method.name)).weight.describe() | settings_of(plain)}
         policies = [line for policy in self.reads for line in lines[policy].strip().splitlines()]
         weight = textwrap.indent(self.code, " " * 8)
         return _filled(self.trainer, name, label, command, f=self, weight=weight, policies=policies, **told)

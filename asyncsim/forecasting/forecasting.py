@@ -97,7 +97,9 @@ def forecast(
     notes = [*assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
     about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
     about += f"{now['machines'][0]} machines of {now['slots_per_machine']} slots."
-    return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates)
+    at = {_short(n, trainer): [v[0] if isinstance(v := each[n], list) else v for each in known] for n in lists}
+    at = at if all(checks.is_number(value) for row in at.values() for value in row) else {}
+    return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates, at)
 
 
 def _short(name: str, trainer: advising.Trainer) -> str:

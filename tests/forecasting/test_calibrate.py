@@ -221,9 +221,9 @@ def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
 
 
 ASSUMED = [
-    ("areal", ["machines", "sync_seconds"], "prompts_at_once 8, as many as slots; machines 1; sync_seconds 0"),
-    ("verl", [], "prompts_at_once 32, as many as slots; publish_every 1; partial_rollouts true"),
-    ("prime_rl", [], "prompts_at_once 32 responses, as many as slots"),
+    ("areal", ["machines", "sync_seconds"], "prompts_at_once 8, from the number of slots; machines 1; sync_seconds 0"),
+    ("verl", [], "prompts_at_once 32, from the number of slots; publish_every 1; partial_rollouts true"),
+    ("prime_rl", [], "prompts_at_once 32 responses, from the number of slots"),
     ("open_instruct", [], "partial_rollouts true"),
 ]
 
@@ -241,7 +241,7 @@ def test_what_nobody_gave_is_told(trainer, without, words):
 
 def test_pages_of_calibration_and_forecast_have_what_is_assumed(made):
     for text in (str(made), str(sim.forecast(made))):
-        assert "Assumed: prompts_at_once 32, as many as slots. The log does not tell" in " ".join(text.split())
+        assert "Assumed: prompts_at_once 32, from the number of slots. The log does not tell" in " ".join(text.split())
 
 
 def test_a_forecast_from_a_log_without_reward_says_how_often_its_bands_held(columns, made):
@@ -263,6 +263,24 @@ def test_what_should_be_logged_has_verl_s_name(made):
     assert "rollout_corr/chi2_seq" in why and aliases.steps()["rollout_corr/chi2_seq"][0] == "chi_square_sequence"
     seen = made.drift["ess"].seen
     assert f"{seen:.2g} versions, the mean of the log's stalest step" in " ".join(str(found).split())
+
+
+def lines_of(found):
+    """Texts of the first panel's legend, and the places that its bands stand at."""
+    ax = sim.plot(found).axes[0]
+    handles, labels = ax.get_legend_handles_labels()
+    return {label: handle.lines[0].get_xdata().tolist() for handle, label in zip(handles, labels, strict=True)}
+
+
+def test_a_number_that_varies_is_an_axis_with_a_line_for_each_number_of_machines(made):
+    """Sorted, today's first; settings that differ in more, or in no number, stand side by side."""
+    drawn = lines_of(sim.forecast(made, staleness_limit=[8, 4], machines=[8, 4]))
+    assert drawn.pop("the log, 95 % interval")[0] < 2.0
+    assert drawn == {"forecast, 95 % band, 4 machines": [2, 4, 8], "forecast, 95 % band, 8 machines": [4, 8]}
+    for more in ({"staleness_limit": [4, 8], "slots_per_machine": 4}, {"train_seconds": ["gamma:20:9", "gamma:40:9"]}):
+        found = sim.forecast(made, **more)
+        assert lines_of(found)["forecast, 95 % band"] == [0, 1, 2]
+        assert [each.get_text() for each in sim.plot(found).axes[0].get_xticklabels()] == list(found.settings)
 
 
 def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
