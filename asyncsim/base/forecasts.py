@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from asyncsim.base import calls
@@ -60,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Forecast(calls.Told):
-    """Lines of all quantities; `settings`: today's first, as words; `notes`, what is extrapolated or assumed."""
+    """Lines of all quantities; `settings`, today's first, in words; `at`, numbers by field; `notes`: assumptions."""
 
     about: str
     settings: tuple[str, ...]
@@ -68,6 +68,7 @@ class Forecast(calls.Told):
     notes: tuple[str, ...]
     draws: int
     updates: int
+    at: dict[str, list[float]] = field(default_factory=dict)
 
     def line(self, name: str) -> Line:
         """The line of a quantity."""

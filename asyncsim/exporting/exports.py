@@ -236,6 +236,8 @@ class Filled:
         label = Match(self.method.name, settings_of(self.method), 0.0, 0.0).label
         told = {"title": about.get("title", title), "formula": formula, "source": about.get("source", source)}
         told |= {"symbols": self.symbols(formula), "constants": constants}
+        if self.method.name in plugins.summaries("asyncsim.methods"):
+            told |= {"own": own, "usual": (plain := made(self.method.name)).weight.describe() | settings_of(plain)}
         policies = [line for policy in self.reads for line in lines[policy].strip().splitlines()]
         weight = textwrap.indent(self.code, " " * 8)
         return _filled(self.trainer, name, label, command, f=self, weight=weight, policies=policies, **told)

@@ -26,8 +26,6 @@ FEWEST = 16
 REALIZATIONS, ROUNDS = 4, 5
 """Realizations of the event model whose staleness stands in for what a log lacks; rounds that fit lengths to it."""
 TABLE = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
-LOGGED = TABLE["lacking"]
-"""Fields that a description needs, and what to log for them."""
 CUT = 0.05
 """Spread of the longest response of a step, relative, below which a limit cuts lengths: a log-normal's is wider."""
 CUTS = ("response_length/clip_ratio", "completions/clipped_ratio", "response_clip_ratio")
@@ -143,9 +141,9 @@ def calibrate(
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
     read = _read(several, columns, run, stack)
     fields = _fields(preset, read, given)
-    lacking = [name for name in LOGGED if fields.get(name) is None]
-    remedy = "; ".join(f"{name}: {LOGGED[name]}, or --set {name}=VALUE" for name in lacking)
-    checks.require(not lacking, "log", ", ".join(lacking), "known", remedy)
+    lacking = {name: words for name, words in TABLE["lacking"].items() if fields.get(name) is None}
+    remedy = "; ".join(f"--set {name}=VALUE: {words}" for name, words in lacking.items())
+    checks.require({*lacking} <= {"machines"}, "log", ", ".join(lacking), "known", remedy)
     fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"
     checks.require(not isinstance(limit, (list, tuple)), "staleness_limit", limit, "one number", remedy)
@@ -182,13 +180,25 @@ def calibrate(
     if "staleness_mean" not in read.series and drift:
         notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
     if not drift:
-        notes.append("Drift cannot be told: log kl_k3, ess or chi_square of each step, and staleness_mean.")
+        notes.append(TABLE["no_drift"])
     fields |= _rates(measured, known, {*taken, "response_lengths"})
     kept = tuple(name for name in given if name in fields)
-    made = Calibration(fields, measured, drift, lengths, (*read.notes, *notes), steps, warm, kept)
+    made = Calibration(fields, measured, drift, lengths, (*assumed(known), *read.notes, *notes), steps, warm, kept)
     if out is not None:
         made.save(out)
     return made
+
+
+def assumed(known: Mapping[str, Any]) -> list[str]:
+    """What nobody gave and the trainer's preset has, in a sentence; empty where all is given."""
+    trainer, machines = advising.TRAINERS[known["trainer"]], known["machines"][0]
+    knob, samples, _ = trainer.running.partition("*")
+    made, _ = advising.system_of(known, known["staleness_limit"][0], machines, known["partial_rollouts"][0])
+    at_once = knob and f"{made.knobs[knob]}{' responses' if samples else ''}, from the number of slots"
+    usual = {"prompts_at_once": at_once, "machines": "1", "publish_every": "1" if trainer.publish else ""}
+    usual |= {"sync_seconds": "0", "partial_rollouts": "true" if isinstance(trainer.partial, str) else ""}
+    words = "; ".join(f"{name} {value}" for name, value in usual.items() if value and name in known["unsaid"])
+    return [TABLE["assumed"].format(words)] * bool(words)
 
 
 @dataclass
@@ -403,7 +413,7 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     add("response_tokens", series.get("length_mean"), "length_mean")
     add("longest_response", series.get("length_max"), "length_max")
     for name in ("staleness_mean", "ess", "kl_k3", "kl_k1", "chi_square",
-                 "log_ratio_abs", "chi_square_sequence", "geometric_abs", "clip_fraction"):  # fmt: skip
+                 "log_ratio_abs", "chi_square_sequence", "geometric_abs", "clip_fraction", "reward"):  # fmt: skip
         add(name, series.get(name), name)
     return found
 
@@ -467,7 +477,7 @@ def _drifts(
     if np.isfinite(reward).sum() >= FEWEST:
         learns = drifts.learning(reward[np.isfinite(reward)], prompts)
     else:
-        notes.append("The log has no reward, so bands of ratios assume a policy that learns slowly. Log it.")
+        notes.append(TABLE["no_reward"])
     (first, second), stale = moments.T, read.series.get("staleness_mean")
     if stale is not None:
         shares = np.sum([np.pad(each.cells, (0, 4096))[:4096] for each in found], axis=0)

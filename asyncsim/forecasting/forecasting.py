@@ -18,7 +18,7 @@ from asyncsim.base import calls, checks, feeds, files, laws, plugins
 from asyncsim.base.forecasts import Band, Forecast, Line
 from asyncsim.base.quantiles import critical
 from asyncsim.forecasting import drifts
-from asyncsim.forecasting.calibrating import SCOPES, TABLE, Calibration, sigma_of
+from asyncsim.forecasting.calibrating import SCOPES, TABLE, Calibration, assumed, sigma_of
 from asyncsim.forecasting.drifts import Drift
 from asyncsim.sweeping import advising
 
@@ -94,9 +94,12 @@ def forecast(
         notes.append("No number of the log is compared with the simulation.")
     words = ["now", *(", ".join(f"{_short(k, trainer)} {v}" for k, v in each.items()) for each in changes[1:])]
     now = known[0]
+    notes = [*assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
     about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
     about += f"{now['machines'][0]} machines of {now['slots_per_machine']} slots."
-    return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates)
+    at = {_short(n, trainer): [v[0] if isinstance(v := each[n], list) else v for each in known] for n in lists}
+    at = at if all(checks.is_number(value) for row in at.values() for value in row) else {}
+    return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates, at)
 
 
 def _short(name: str, trainer: advising.Trainer) -> str:
@@ -247,8 +250,8 @@ def _ratios(
         seen = drift[chosen].seen
         far = sum(np.mean([d.numbers["staleness"] for d in each]) > FAR * seen for each in found)
         if far:
-            notes.append(f"Mean staleness exceeds {FAR:g} times the {seen:.2g} versions of the log in {far} of "
-                         f"{len(found)} settings: there v(s) is an extrapolation.")  # fmt: skip
+            notes.append(f"Mean staleness exceeds {FAR:g} times {seen:.2g} versions, the mean of the log's stalest "
+                         f"step, in {far} of {len(found)} settings: there v(s) is an extrapolation.")  # fmt: skip
     if method is not None:
         made = plugins.load("asyncsim.methods", method, "method")()
         clip, kind = made.weight.describe(), "token" if made.weight.level == "token" else "sequence"

@@ -2,56 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asyncsim.plotting import _style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from asyncsim.base.forecasts import Band, Forecast
+    from asyncsim.base.forecasts import Forecast
 
 PANELS = (
-    ("seconds an update", "seconds an update"),
-    ("staleness", "staleness of tokens (versions)"),
-    ("token ESS", "token ESS / N"),
+    ("seconds an update", "seconds an update", "s"),
+    ("staleness", "mean staleness of tokens", "versions"),
+    ("token ESS", "token ESS", "share of N"),
 )
-LONG = 60
-"""Letters of all settings from which on their names are turned."""
+COLORS = ("predicted", "contrast", "controlled", "tuned", "held")
 
 
 def draw_forecast(found: Forecast) -> Figure:
-    """Seconds, staleness and ESS by setting: points of the log with intervals, and forecasts with 95 % bands."""
-    figure = _style.picture(2 * _style.COLUMN, 2.9)
-    places = range(len(found.settings))
-    for letter, ax, (name, label) in zip("abc", figure.subplots(1, len(PANELS)), PANELS, strict=True):
-        line = found.line(name)
-        measured = line.measured
-        if measured is None and name.startswith("staleness") and (first := found.line("head staleness")).measured:
-            line, measured, label = first, first.measured, "head staleness (versions)"
-        known = [k for k in places if line.forecasts[k].value is not None]
-        for k in known:
-            _mark(ax, k, line.forecasts[k], "predicted", "s", "forecast, 95 % band" if k == known[0] else "")
-        if measured is not None:
-            _mark(ax, -0.22, measured, "measured", "o", "the log, 95 % interval")
-        long = max(map(len, found.settings)) * len(found.settings) > LONG
-        ax.set_xticks(list(places), found.settings, rotation=30 * long, ha="right" if long else "center")
-        ax.set_xlim(-0.6, max(places) + 0.5)
-        ax.set(ylabel=label, title=letter)
-        if name != "token ESS":
-            ax.set_ylim(0.0)
-        if letter == "a":
-            handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-    said = [
-        f"{found.line(n).forecasts[-1]} {unit}"
-        for n, unit in (("seconds an update", "s an update"), ("token ESS", "of N as ESS"))
-    ]
-    figure.suptitle(f"{found.about.partition(' ')[0]}, {found.settings[-1]}: {' and '.join(said)}", ha="left", x=0.02)
+    """Seconds, staleness and ESS by setting, or over the number that varies: points of the log, and 95 % bands."""
+    figure, count = _style.picture(2 * _style.COLUMN, 2.9), len(found.settings)
+    one = [0.0] * count
+    name, *more = [each for each in found.at if each != "machines"] or ["machines"]
+    machines = one if name == "machines" else found.at.get("machines", one)
+    number = not more and len({*found.at.get(name, one)}) > 2 and len({*machines}) <= len(COLORS)
+    at, machines = (found.at[name], machines) if number else (range(count), one)
+    for ax, (quantity, title, unit) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
+        line = found.line(quantity)
+        if line.measured is None and quantity == "staleness" and (first := found.line("head staleness")).measured:
+            line, title = first, "head staleness"
+        for color, many in zip(COLORS, dict.fromkeys(machines), strict=False):
+            drawn = [k for k in range(count) if machines[k] == many and line.forecasts[k].value is not None]
+            rows = [(at[k], line.forecasts[k]) for k in sorted(drawn, key=at.__getitem__)]
+            words = "forecast, 95 % band" + f", {many:g} machines" * (len({*machines}) > 1)
+            _mark(ax, rows, color, "s-" if number else "s", words)
+        if line.measured is not None:
+            beside = at[0] - 0.04 * (max(at) - min(at)) if number else -0.22
+            _mark(ax, [(beside, line.measured)], "measured", "o", "the log, 95 % interval")
+        if not number:
+            long = max(map(len, found.settings)) * count > 60  # letters that fit below a panel
+            ax.set_xticks(at, found.settings, rotation=30 * long, ha="right" if long else "center")
+            ax.set_xlim(-0.6, count - 0.5)
+        ax.set(xlabel=name if number else "", ylabel=unit, title=title)
+        ax.set_ylim(None if quantity == "token ESS" else 0.0)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    seconds, ess = (found.line(PANELS[k][0]).forecasts[-1] for k in (0, -1))
+    said = f"{found.about.partition(' ')[0]}, {found.settings[-1]}: {seconds} s an update and {ess} of N as ESS"
+    figure.suptitle(said, ha="left", x=0.02)
     return figure
 
 
-def _mark(ax: object, at: float, band: Band, color: str, marker: str, label: str) -> None:
-    reach = [[band.value - band.low], [band.high - band.value]]  # type: ignore[operator]
-    marks = {**_style.MEASURED, "marker": marker}
-    ax.errorbar([at], [band.value], yerr=reach, color=_style.COLORS[color], label=label or None, **marks)  # type: ignore[attr-defined]
+def _mark(ax: Any, rows: list[Any], color: str, form: str, label: str) -> None:
+    at, bands = zip(*rows, strict=True) if rows else ((), ())
+    reach = [[b.value - b.low for b in bands], [b.high - b.value for b in bands]]
+    marks = {**_style.MEASURED, "marker": form[0], "linestyle": form[1:] or "none", "linewidth": 1.0}
+    ax.errorbar(at, [b.value for b in bands], yerr=reach, color=_style.COLORS[color], label=label, **marks)

@@ -22,7 +22,8 @@ def draw_judgment(judgment: Judgment) -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for arm, name in zip(judgment.arms, COLORS, strict=True):
         color, count, mean = _style.COLORS[name], len(arm.curves), arm.curves.mean(0)
-        left.plot(arm.places, mean, color=color, label=f"{arm.letter}: {count} run{'s' * (count > 1)}")
+        stems = ", ".join(each.removesuffix(".csv") for each in arm.names[:2]) + f" and {count - 2} more" * (count > 2)
+        left.plot(arm.places, mean, color=color, label=f"{arm.letter}: {stems}")
         if count > 1:
             half = critical(0.05, count - 1.0) * arm.curves.std(0, ddof=1) / math.sqrt(count)
             left.fill_between(arm.places, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
@@ -39,8 +40,8 @@ def draw_judgment(judgment: Judgment) -> Figure:
         right.axhspan(-judgment.within, judgment.within, color=_style.COLORS["effect"], zorder=0)
         right.set_xlabel("shaded: too small to matter")
     right.axhline(0.0, **_style.REFERENCE)
-    level = f"{1.0 - judgment.error:.4g} interval"
-    rows = [("fresh seeds", level, judgment.half), ("these two runs", "0.95 interval", judgment.inside)]
+    level = f"{100.0 * (1.0 - judgment.error):.4g} % interval"
+    rows = [("fresh seeds", level, judgment.half), ("these two runs", "95 % interval", judgment.inside)]
     rows = [row for row in rows if row[2] is not None]
     labels = [f"{name}:\n{level if math.isfinite(half or 0.0) else 'cannot tell'}" for name, level, half in rows]
     half = [each for *_, each in rows]

@@ -224,6 +224,46 @@ def trl_config(kind):
     return GRPOConfig(output_dir="unused", report_to="none", bf16=False, use_cpu=True, loss_type=kind)
 
 
+LINES = [("gspo", "verl", {}), ("dr_grpo", "verl", {}), ("decoupled_ppo", "verl", {"cap": 1.2}), ("tis", "areal", {}),
+         ("ppo_clip", "areal", {"high": 0.3, "anchor": "proximal"}), ("gspo", "trl", {}), ("gspo", "skyrl", {}),
+         ("tis", "prime_rl", {})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "trainer", "settings"), LINES)
+def test_the_docstring_has_the_line_that_checks_the_file(name, trainer, settings, tmp_path, capsys):
+    """It conforms as it is written; planted: with another sign it does not."""
+    import re
+
+    from typer.testing import CliRunner
+
+    from asyncsim.app.cli import app
+
+    made_by = export_loss(made(name, **settings), trainer, name=name)
+    for text, right in ((made_by.text, True), (made_by.text.replace("-weight *", "weight *"), False)):
+        words = re.search(r"\n +asyncsim (conformance FILE.*)", text.replace("\\\n", ""))
+        if words is None:
+            (lines,) = re.findall(r"\n( +from asyncsim import methods\n.*?)\n    \"\"\"", text, re.DOTALL)
+            scope = {f"{name}_loss": checking.function(text, f"{name}_loss")}
+            run = lambda lines=lines, scope=scope: exec("\n".join(x.strip() for x in lines.splitlines()), scope)  # noqa: E731
+            if right:
+                run()
+                assert "is " + made(name).name in capsys.readouterr().out
+            else:
+                with pytest.raises(ConformanceError):
+                    run()
+            continue
+        (tmp_path / "FILE.py").write_text(text)
+        done = CliRunner().invoke(app, words[1].replace("FILE", str(tmp_path / "FILE")).split())
+        assert done.exit_code == int(not right) and done.output.startswith("conforms like" if right else "deviates")
+
+
+def test_an_export_of_gspo_s_narrow_clip_says_what_a_floor_of_engines_does():
+    says = "asyncsim forecast SYSTEM --method gspo"
+    narrow, wide, recomputed = (export_loss(made("gspo", **s), "verl", name="gspo").text
+                                for s in ({}, {"low": 0.1, "high": 0.1}, {"anchor": "proximal"}))  # fmt: skip
+    assert says in " ".join(narrow.split()) and says not in wide and says not in recomputed
+
+
 GUARDS = {
     "verl": ("loss_agg_mode", lambda fn, b: fn(b, b, b, b, loss_agg_mode="seq-mean-token-sum")),
     "trl": ("beta", lambda fn, b: fn(SimpleNamespace(beta=0.1), None, {})),

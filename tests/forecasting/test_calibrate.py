@@ -164,7 +164,12 @@ def test_rows_of_samples_say_the_same_as_rows_of_steps(tmp_path):
         assert found.measured[name].value == pytest.approx(steps.measured[name].value, rel=0.02), name
     assert (tmp_path / "system.lengths.txt").read_text().count("\n") == len(found.lengths) == 3200
     assert "Drift cannot be told" in str(found)
-    assert sim.forecast(tmp_path / "system.yaml").line("token ESS").forecasts[0].why == "no mismatch is logged"
+    assert (
+        sim.forecast(tmp_path / "system.yaml")
+        .line("token ESS")
+        .forecasts[0]
+        .why.startswith("no mismatch is logged (verl")
+    )
 
 
 def test_rows_of_tokens_tell_growth_by_staleness(columns):
@@ -190,9 +195,9 @@ def changed(columns, **more):
     ("change", "fields", "words"),
     [
         (lambda c: part(c, slice(0, 12)), {}, "steps of the log = 12: must be 18 or more"),
-        (lambda c: c, {"slots_per_machine": None}, "slots_per_machine: no log has it, or --set"),
-        (lambda c: changed(c, seconds_step=None, seconds_wait=None), {}, "train_seconds: log seconds of a step"),
-        (lambda c: changed(c, length_max=None), {}, "response_lengths: log mean and maximum"),
+        (lambda c: c, {"slots_per_machine": None}, "slots_per_machine=VALUE: responses that a machine"),
+        (lambda c: changed(c, seconds_step=None, seconds_wait=None), {}, "train_seconds=VALUE: seconds of"),
+        (lambda c: changed(c, length_max=None), {}, "lognormal:2000:0.8; or log mean and maximum"),
         (lambda c: changed(c, length_max=np.full(100, 4096.0)), {}, "share that the limit cuts"),
         (lambda c: changed(c, seconds_wait=2 * c["seconds_step"]), {}, "the parts of a step exceed the step"),
         (lambda c: changed(c, clock=-c["step"]), {}, "cut the log where the run was resumed"),
@@ -206,6 +211,76 @@ def test_a_log_that_does_not_do_is_refused(columns, change, fields, words):
     with pytest.raises(InputError) as caught:
         sim.calibrate(change(columns), "areal", **fields)
     assert words in str(caught.value)
+
+
+def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
+    with pytest.raises(InputError) as caught:
+        sim.calibrate(columns, "areal")
+    for name in ("tokens_per_second", "prompts_per_batch", "samples_per_prompt", "slots_per_machine", "machines"):
+        assert f"--set {name}=VALUE: " in str(caught.value)
+
+
+ASSUMED = [
+    ("areal", ["machines", "sync_seconds"], "prompts_at_once 8, from the number of slots; machines 1; sync_seconds 0"),
+    ("verl", [], "prompts_at_once 32, from the number of slots; publish_every 1; partial_rollouts true"),
+    ("prime_rl", [], "prompts_at_once 32 responses, from the number of slots"),
+    ("open_instruct", [], "partial_rollouts true"),
+]
+
+
+@pytest.mark.parametrize(("trainer", "without", "words"), ASSUMED)
+def test_what_nobody_gave_is_told(trainer, without, words):
+    """By calibration and forecast; nothing where all is given."""
+    fields = {name: value for name, value in SMALL.items() if name not in without} | {"trainer": trainer}
+    (note,) = calibrating.assumed(advising.read(fields, Path()))
+    assert note.startswith(f"Assumed: {words}. The log does not tell") and "--set NAME=VALUE" in note
+    said = fields | {n: SMALL.get(n, 1) for n in without} | {"prompts_at_once": 32, "partial_rollouts": True}
+    said |= {"publish_every": 1}
+    assert calibrating.assumed(advising.read(said, Path())) == []
+
+
+def test_pages_of_calibration_and_forecast_have_what_is_assumed(made):
+    for text in (str(made), str(sim.forecast(made))):
+        assert "Assumed: prompts_at_once 32, from the number of slots. The log does not tell" in " ".join(text.split())
+
+
+def test_a_forecast_from_a_log_without_reward_says_how_often_its_bands_held(columns, made):
+    """The counts are those of the page; a log with a reward is silent."""
+    row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if "learns slowly |" in line)
+    held = row.split("|")[3].strip()
+    text = " ".join(str(sim.forecast(made)).split())
+    assert "assume a policy that learns slowly" in text and f"{held} bands of ESS and k3 held" in text
+    reward = np.random.default_rng(3).normal(0.5, 0.1, 100)
+    steady = sim.calibrate({**columns, "reward": reward}, "areal", **given(SYSTEM))
+    assert steady.measured["reward"].value == pytest.approx(0.5, abs=0.1)
+    assert "learns slowly" not in str(sim.forecast(steady))
+
+
+def test_what_should_be_logged_has_verl_s_name(made):
+    """And that name is read. An extrapolation is told beside the staleness that it counts from."""
+    found = sim.forecast(made, staleness_limit=8)
+    (why,) = {band.why for band in found.line("sequence ESS").forecasts}
+    assert "rollout_corr/chi2_seq" in why and aliases.steps()["rollout_corr/chi2_seq"][0] == "chi_square_sequence"
+    seen = made.drift["ess"].seen
+    assert f"{seen:.2g} versions, the mean of the log's stalest step" in " ".join(str(found).split())
+
+
+def lines_of(found):
+    """Texts of the first panel's legend, and the places that its bands stand at."""
+    ax = sim.plot(found).axes[0]
+    handles, labels = ax.get_legend_handles_labels()
+    return {label: handle.lines[0].get_xdata().tolist() for handle, label in zip(handles, labels, strict=True)}
+
+
+def test_a_number_that_varies_is_an_axis_with_a_line_for_each_number_of_machines(made):
+    """Sorted, today's first; settings that differ in more, or in no number, stand side by side."""
+    drawn = lines_of(sim.forecast(made, staleness_limit=[8, 4], machines=[8, 4]))
+    assert drawn.pop("the log, 95 % interval")[0] < 2.0
+    assert drawn == {"forecast, 95 % band, 4 machines": [2, 4, 8], "forecast, 95 % band, 8 machines": [4, 8]}
+    for more in ({"staleness_limit": [4, 8], "slots_per_machine": 4}, {"train_seconds": ["gamma:20:9", "gamma:40:9"]}):
+        found = sim.forecast(made, **more)
+        assert lines_of(found)["forecast, 95 % band"] == [0, 1, 2]
+        assert [each.get_text() for each in sim.plot(found).axes[0].get_xticklabels()] == list(found.settings)
 
 
 def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
