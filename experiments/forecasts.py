@@ -284,9 +284,10 @@ def lived(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[
             tokens, written = int(work[line["sample_id"]]), line["tokens"]
             line["tokens"] = tokens
             if "versions" in line:
-                places = [at * tokens // written for at, _ in line["versions"]]
                 # Every version wrote a token at least.
-                places = np.maximum.accumulate(np.array(places) - np.arange(len(places))) + np.arange(len(places))
+                order = np.arange(len(line["versions"]))
+                places = np.array([at * tokens // written for at, _ in line["versions"]])
+                places = np.maximum.accumulate(places - order) + order
                 line["versions"] = [[int(at), v] for at, (_, v) in zip(places, line["versions"], strict=True)]
     trained = sorted((line for line in lines if "batch" in line), key=lambda line: line["batch"])
     weight = np.array([line["tokens"] for line in trained], dtype=float).reshape(ran.schedule.log.grid.shape)
