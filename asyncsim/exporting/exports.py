@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from asyncsim.base import checks, pages, plugins
+from asyncsim.base import calls, checks, pages, plugins
 from asyncsim.conformance._loss_methods import bare, reason, settings_of, unreadable
 from asyncsim.conformance.reports import LossReport, Match
 from asyncsim.exporting import checking
@@ -33,7 +33,7 @@ _PARTS = ("token_mask", "sequence_mask", "geometric_mask", "k1", "k2", "k3")
 
 
 @dataclass(frozen=True)
-class Export:
+class Export(calls.Told):
     """Code as the `text` of a file with the function `name`, and what was checked before it was given.
 
     `deviation`: the largest difference from the method or link on random tensors, of a token's gradient relative to it,

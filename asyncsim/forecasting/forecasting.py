@@ -65,12 +65,17 @@ def forecast(
     or a list; all combinations are forecast. Returns a `Forecast`. Raises `InputError`. Assumes that lengths, seconds
     and drift per update stay as they were. Source: this package; each line names its law.
     """
+    called = method is None or isinstance(method, str)
+    checks.require(called, "method", method, "the name of a method", "name other settings, as staleness_limit=4")
     checks.integer("draws", draws, DRAWS, "a band needs so many", 4096)
     folder = Path()
     if isinstance(system, Calibration):
         rows = system.row() | ({} if system.lengths is None else {"response_lengths": laws.empirical(system.lengths)})
     else:
         if isinstance(system, (str, os.PathLike)):
+            make = f"make one: asyncsim calibrate {system} --preset NAME --out system.yaml"
+            log = bool(laws.FILE.search(str(system)))
+            checks.require(not log, "system", str(system), "the file of a system, not a log", make)
             folder, system = Path(system).parent, files.read_mapping(system, "system")
         rows = dict(system)
     measured, remedy = rows.get("measured") or {}, "make the file with `asyncsim calibrate LOG --preset NAME`"

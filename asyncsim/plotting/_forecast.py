@@ -16,7 +16,7 @@ PANELS = (
     ("staleness", "mean staleness of tokens", "versions"),
     ("token ESS", "token ESS", "share of N"),
 )
-COLORS = ("predicted", "contrast", "controlled", "tuned", "held")
+COLORS = ("predicted", "contrast", "held", "tuned", "partial")
 
 
 def draw_forecast(found: Forecast) -> Figure:

@@ -84,6 +84,7 @@ def evaluate(
     >>> found.rewards.shape, found.low < found.mean < found.high
     ((2, 1, 50), True)
     """
+    checks.require(hasattr(task, "policy"), "task", task, "a task", "write sim.tasks.NAME(...), as text('test.jsonl')")
     checks.integer("samples", samples, 1, "give samples per prompt")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     if not isinstance(trained, Trace):

@@ -98,8 +98,8 @@ def test_a_swept_system_prints_its_knee(tmp_path):
     text, _ = told(tmp_path, "timeline areal", *common, "--sweep", "max_head_offpolicyness=1,2,8", *more)
     assert "knee: max_head_offpolicyness=" in text and "from load 1.5 at max_head_offpolicyness=1" in text
     assert (tmp_path / "k.png").exists()
-    for option in ("--save", "--trace"):
-        refused = call("timeline", "areal", *common, "--sweep", "max_head_offpolicyness=1", option, "x.json")
+    for option, path in (("--save", "x.npz"), ("--trace", "x.json")):
+        refused = call("timeline", "areal", *common, "--sweep", "max_head_offpolicyness=1", option, path)
         assert refused.exit_code == 2 and "left out beside --sweep" in refused.stderr
 
 

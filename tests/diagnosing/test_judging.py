@@ -225,6 +225,9 @@ def test_a_picture_shades_what_was_read_and_ends_intervals_where_the_answer_does
     ends = [path.vertices[:, 1] for path in bars.lines[2][0].get_paths() if len(path.vertices)]
     shown = [each for each in ends if np.isfinite(each).all()]
     assert sorted(shown[-1]) == pytest.approx([found.difference - half, found.difference + half])
+    texts = [each.get_text() for each in (*left.get_legend().get_texts(), *right.get_xticklabels())]
+    assert all(f"{arm.letter}: {arm.names[0]}" in text for arm, text in zip(found.arms, texts, strict=False))
+    assert all("95 % interval" in text or "cannot tell" in text for text in texts[2:]) and "95 %" in texts[-1]
 
 
 PAGE = _finished.HERE.with_suffix(".md")
