@@ -318,7 +318,7 @@ def _check_parts(
     for part in by_part:
         # Settings of the event model belong to a system; a link that is named replaces the usual ones.
         option = {"model": "system"}.get(part, part)
-        remedy = f"name one: --{option} NAME, or --set {option}=NAME for arms and grids" if option in parts else ""
+        remedy = f"add --{option} NAME (of arms and grids --set {option}=NAME)" if option in parts else ""
         for added in (each for kind in plugins.kinds_of(part) if (each := plugins.PARTS[kind]) in LISTS):
             known = [name for name in links if _called(name) in plugins.summaries("asyncsim.updates")]
             # One optimizer takes another's place.
