@@ -194,9 +194,11 @@ def _wrong_side(case: Case) -> Finding | str | None:
 @bug("sign turned around", "return minus the objective: a loss is descended")
 def _down(case: Case) -> str | None:
     """The weights of a method times a negative number: an objective that was handed over as a loss."""
-    if not case.target.exact(case.tolerance) or case.target.scale >= 0:
-        return None
-    return f"-dL/d log pi is {case.target.scale:.3g} times the weights of the method: a step lowers the objective"
+    # Of the method that was named, or else of the one that it is.
+    for fit, name in ((case.target, "the method"), (case.best, "what it is")):
+        if fit.exact(case.tolerance) and fit.scale < 0:
+            return f"-dL/d log pi is {fit.scale:.3g} times the weights of {name}: a step lowers the objective"
+    return None
 
 
 @bug("KL as a k1 loss", "its expected gradient is 0: use k2, or put the log ratio into the reward")

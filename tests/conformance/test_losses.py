@@ -486,3 +486,17 @@ def test_the_package_has_its_names_alone():
     assert "check_loss" in dir(sim.conformance)
     with pytest.raises(AttributeError, match="no_such"):
         sim.conformance.no_such  # noqa: B018
+
+
+def test_a_sign_is_named_where_the_loss_is_another_method_than_was_said():
+    """A token-level loss that is compared with weights of sequences; of the right sign nothing is said."""
+
+    def signed(log_prob, old_log_prob, advantages, mask):
+        ratio = (log_prob - old_log_prob).exp()
+        return (ratio * advantages * mask).sum() / mask.sum()
+
+    def right(log_prob, old_log_prob, advantages, mask):
+        return -signed(log_prob, old_log_prob, advantages, mask)
+
+    for fn, bugs in ((signed, ["sign turned around"]), (right, [])):
+        assert list(check_loss(fn, like=sim.methods.full_is()).bugs) == bugs
