@@ -156,7 +156,8 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
         solved = _solutions(x / scale * weight[:, None], v * weight)
         if not solved:
             return None
-        best = min(solved, key=lambda terms: _misfit(solved[terms], x / scale, v, weight))
+        # Terms that explain alike differ in last digits only, which processors do not share: the fewest first.
+        best = min(solved, key=lambda terms: (float(f"{_misfit(solved[terms], x / scale, v, weight):.6g}"), terms))
         weight = 1.0 / np.maximum(x / scale @ solved[best], LEAST * top)
     residual = (v - x / scale @ solved[best]) * weight
     freedom = max(len(v) - len(best), 2)
@@ -169,7 +170,7 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
     trend = _trend(np.log(np.maximum(1.0 + means, LEAST)), size)
     least = _misfit(solved[best], x / scale, v, weight)
     fits = []
-    for terms, values in sorted(solved.items(), key=lambda each: _misfit(each[1], x / scale, v, weight)):
+    for terms, values in sorted(solved.items(), key=lambda t: float(f"{_misfit(t[1], x / scale, v, weight):.6g}")):
         excess = _misfit(values, x / scale, v, weight) - least
         if excess <= ALLOWED * variance * inflation + 1e-9 * least:
             part = (x / scale * weight[:, None])[:, list(terms)]
