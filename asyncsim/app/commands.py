@@ -175,13 +175,12 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
         from asyncsim.plotting import _style
 
         _style.kind_of(plot)
-    for name, path in {"plot": plot, **paths}.items():
-        page = name not in ("html", "report") or path is None or path.suffix.lower() in (".html", ".htm", ".md", "")
+    for name, path in ((name, path) for name, path in {"plot": plot, **paths}.items() if path is not None):
+        page = name not in ("html", "report") or path.suffix.lower() in (".html", ".htm", ".md", "")
         checks.require(page, f"--{name}", str(path), "a path ending in .html or .md", "choose one of them")
-        own = name != "save" or path is None or path.suffix.lower() in (".npz", "")
+        own = name != "save" or path.suffix.lower() in (".npz", "")
         checks.require(own, f"--{name}", str(path), "a path ending in .npz", "--json writes numbers as text")
-        if path is not None:
-            files.writable(f"--{name}", path)
+        files.writable(f"--{name}", path)
 
 
 def run(spec: Spec, o: Options) -> int:

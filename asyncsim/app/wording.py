@@ -28,6 +28,7 @@ _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""
 LISTS = ("link", *_ADDED)
 _OWN = "write --policy module --set policy.make={} --set policy.observation=D --set policy.actions=A"
+"""How a network of one's own is named as a policy."""
 _KINDS = {"link": "updates", "method": "methods", "task": "tasks", "system": "systems", "policy": "policies", **_ADDED}
 
 
@@ -154,10 +155,10 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
     load = partial(plugins.load, "asyncsim.systems", preset, plugins.PARTS["systems"])
     if not changes or "model" in inspect.signature(load()).parameters:
         made: System = build("systems", preset, knobs | ({"model": changes} if changes else {}), prefix)
-    else:
-        # A system of a user's file has its own arguments only.
-        made = build("systems", preset, knobs, prefix).modeled(changes, option)
-    return made
+        return made
+    # A system of a user's file has its own arguments only.
+    other: System = build("systems", preset, knobs, prefix)
+    return other.modeled(changes, option)
 
 
 def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:

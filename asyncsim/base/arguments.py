@@ -231,5 +231,5 @@ def refuse(fn: Any) -> None:
     style = next((one for one, known in begins.items() if names[: len(known)] == known), None)
     name = getattr(fn, "__name__", type(fn).__name__)
     bound = f"wrapped, for its arguments are those of losses of {style}"
-    remedy = f"write adapters.{style}({name}) of asyncsim.conformance ; asyncsim conformance: add --adapter {style}"
+    remedy = f"write adapters.{style}({name}) of asyncsim.conformance; asyncsim conformance: add --adapter {style}"
     checks.require(style is None, "loss", name, bound, remedy)

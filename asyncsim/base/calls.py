@@ -36,7 +36,7 @@ ELSEWHERE = {
     "plot ax": "take the figure that it returns: sim.plot(value).axes",
     "check_loss adapter": "write check_loss(sim.conformance.adapters.verl(fn))",
 }
-"""Where people put an argument that belongs to another call."""
+"""What to write for arguments and attributes that people look for at a call or object that has none of that name."""
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
@@ -56,7 +56,7 @@ def bound(
             raise checks.CallError(field, each, "one that it takes", remedy)
     spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
     if spread:
-        raise checks.CallError(field, spread, "given by place", f"write {name}(a, b), without {spread}=")
+        raise checks.CallError(field, spread, "given by position", f"write {name}(a, b), without {spread}=")
     place = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     most = len(place) - (len(signature.parameters) - len(known))
     given = {*place[: len(arguments)], *settings}
