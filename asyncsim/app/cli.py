@@ -560,11 +560,12 @@ def diagnose(o: Options) -> int:
 
 @command(
     app,
-    "arms a b metric over last at error within better run seed_spread pilot plot json",
+    "arms a b metric columns over last at error within better run seed_spread pilot plot json",
     arms=argument(list[str], None, "A and B: a log each, or a quoted pattern of logs."),
     a=Row(list[str], None, "A log of another seed of A. Repeat.", "LOG"),
     b=Row(list[str], None, "A log of another seed of B. Repeat.", "LOG"),
     metric=Row(str, "reward", "A column, or a name such as reward or ess."),
+    columns=Row(str, None, "What columns are: reward=my/score."),
     over=Row(str, "steps", "steps, seconds, or a column that never falls."),
     last=Row(float, 0.2, "Share of the common range that is read; 1: all."),
     at=Row(float, None, "End of the stretch (default: of the shortest run)."),
@@ -585,7 +586,7 @@ def judge(o: Options) -> int:
 
     a, b = [*o.arms[:1], *o.a], [*o.arms[1:], *o.b]
     checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote the patterns, or repeat --a and --b")
-    names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot")
+    names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]
     found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
     text = found.text(min(commands.console().width, 100))

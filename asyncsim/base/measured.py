@@ -77,9 +77,12 @@ def _columns(path: str) -> dict[str, np.ndarray]:
 
         files.Budget(path).fit(TEXT * os.path.getsize(path))
         # Given a path, the reader would unpack a compressed file of any length.
-        data = BufferReader(Path(path).read_bytes())
-        reader, kind = (json.read_json, json) if path.endswith(LINES) else (csv.read_csv, csv)
-        table = reader(data, kind.ReadOptions(use_threads=False))
+        data = Path(path).read_bytes()
+        if path.endswith(LINES):
+            table = json.read_json(BufferReader(data), json.ReadOptions(use_threads=False))
+        else:
+            parse = csv.ParseOptions(delimiter=files.delimiter(data))
+            table = csv.read_csv(BufferReader(data), csv.ReadOptions(use_threads=False), parse)
         return {name: table[name].to_numpy() for name in table.column_names}
     import pyarrow
     from pyarrow import parquet

@@ -23,8 +23,8 @@ from asyncsim.base.quantiles import critical
 from asyncsim.comparing import intervals
 from asyncsim.comparing.judging import BOUNDS, between_runs, inside_runs
 from asyncsim.diagnosing import aliases
-from asyncsim.diagnosing.telemetry import BOARD, Setup, Telemetry, read
-from asyncsim.schedules import _log_files, _log_places
+from asyncsim.diagnosing.telemetry import BOARD, Setup, Telemetry, declarable, read
+from asyncsim.schedules import _log_files, _log_places, _log_stacks
 from asyncsim.validation.judging import missed_rate
 
 COUNTERS = ("Step", "_step")
@@ -89,6 +89,7 @@ def judge_runs(
     run: Any = None,
     seed_spread: float | None = None,
     pilot: Any = (),
+    columns: Any = None,
 ) -> Judgment:
     """Say whether setting B is better than setting A on fresh seeds, from logs of finished runs of each.
 
@@ -104,7 +105,8 @@ def judge_runs(
     > 0: differences that do not matter, in units of the metric, without which no arm is equal. `run`: the run, or a
     pattern of runs, where a W&B file has several; two of them are for A and for B, which may then be the same file.
     `seed_spread` > 0: known standard deviation between seeds of this number. `pilot`: runs of one setting, two or more,
-    that tell it. Returns a `Judgment`. Raises `InputError` for another metric or unit of steps in one of the runs, a
+    that tell it. `columns`: what a column is in runs that do not say so, ours to theirs, as "reward=my/score".
+    Returns a `Judgment`. Raises `InputError` for another metric or unit of steps in one of the runs, a
     run that is given twice, a step or clock that goes back, or a constant column. Assumes independent seeds, numbers of
     runs near normal, and with a spread that is given the same spread in both arms. Source: this package.
 
@@ -125,12 +127,13 @@ def judge_runs(
     checks.require(len(patterns) == 2, "run", run, "one pattern, or two", "give one for A and one for B")
     checks.require(b is not None or patterns[0] != patterns[1], "b", None, "the runs of B", "give files of both arms")
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
-    groups = [_curves(*each, metric, over) for each in given]
+    mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
+    groups = [_curves(*each, metric, over, mapping) for each in given]
     for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):
         fits = len(group) >= least or (name == "pilot" and not group)
         checks.require(fits, name, runs, f"{least} runs or more", "give more logs")
     checks.require(not (seed_spread and groups[2]), "seed_spread", seed_spread, "left out beside pilot", "give one")
-    notes = _refuse_mixed(groups, over, at)
+    notes = _refuse_mixed(groups, metric, over, at)
     start, stop, points = _stretch(groups, over, last, at, notes)
     count = max((w for w in BOUNDS if 2 * w <= points), default=min(BOUNDS))
     windows = [[curve.windows(start, stop, count) for curve in group] for group in groups]
@@ -270,7 +273,9 @@ def _drawn(group: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([c.windows(first, end, len(edges) - 1) for c in group]), (edges[1:] + edges[:-1]) / 2.0
 
 
-def _curves(field: str, given: Any, pattern: str | None, metric: str, over: str) -> list[Curve]:
+def _curves(
+    field: str, given: Any, pattern: str | None, metric: str, over: str, mapping: Mapping[str, str]
+) -> list[Curve]:
     """The runs of an arm: each file of a pattern, and each run of a W&B file that fits."""
     found = list[Curve]()
     for source in list(given) if isinstance(given, (list, tuple)) else [given]:
@@ -289,7 +294,7 @@ def _curves(field: str, given: Any, pattern: str | None, metric: str, over: str)
                 checks.require(one, "run", pattern, f"of {', '.join(runs) or 'a W&B chart'}", remedy)
             label = f"{field}[{len(found)}]" if isinstance(path, Mapping) else Path(path).name
             labels = {each: f"{label}: {each}" if len(runs) > 1 else label for each in fits or [""]}
-            found += [_curve(text, path, names, each, metric, over) for each, text in labels.items()]
+            found += [_curve(text, path, names, each, metric, over, mapping) for each, text in labels.items()]
     return found
 
 
@@ -300,14 +305,20 @@ def _names(source: Any) -> list[str]:
     return [name for name in names if name != _log_files.NUMBERED]
 
 
-def _curve(label: str, source: Any, names: Sequence[str], run: str, metric: str, over: str) -> Curve:
+def _curve(
+    label: str, source: Any, names: Sequence[str], run: str, metric: str, over: str, mapping: Mapping[str, str]
+) -> Curve:
     """One run, its metric at steps, and where these are on the axis."""
     own = [name.removeprefix(f"{run} - ") for name in names if name.startswith(f"{run} - ") or " - " not in name]
-    known = any(aliases.steps().get(aliases.plain(name), ("",))[0] == metric for name in own) or set(own) >= BOARD
+    table = aliases.steps(system=True)
+    has = {table.get(aliases.plain(name), ("",))[0] for name in own}
+    mapped = {ours: theirs for ours, theirs in mapping.items() if theirs in own or ours not in has}
+    known = metric in mapped or metric in has or set(own) >= BOARD
 
     def log(ours: str, name: str) -> Telemetry:
         """The log, where a column is what we call so."""
-        full = {ours: f"{run} - {name}" if f"{run} - {name}" in names else name} if name else None
+        given = mapped | ({ours: name} if name else {})
+        full = {key: f"{run} - {one}" if f"{run} - {one}" in names else one for key, one in given.items()}
         try:
             return read(source, None, Setup(), full, run or None, system=True)
         except checks.InputError as error:
@@ -329,7 +340,8 @@ def _curve(label: str, source: Any, names: Sequence[str], run: str, metric: str,
         return np.asarray(np.interp(step, at, values - values[0] * (found.names[quantity] == "_timestamp")))
 
     if not known:
-        checks.one_of(f"metric of {label}", metric, own, "give a column, or a quantity of docs/diagnose.md")
+        remedy = "give a column that all runs have, or --metric reward and what it is: --columns reward=THEIRS"
+        checks.one_of(f"metric of {label}", metric, own, remedy)
     found, quantity = log("reward", "" if known else metric), metric if known else "reward"
     step, y = series(found, quantity)
     where, remedy = f"column {found.names[quantity]} of {label}", "give a metric that moves"
@@ -351,7 +363,7 @@ def _curve(label: str, source: Any, names: Sequence[str], run: str, metric: str,
     return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds)
 
 
-def _refuse_mixed(groups: list[list[Curve]], over: str, at: float | None) -> list[str]:
+def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float | None) -> list[str]:
     """Refuse runs that are no independent runs of one metric on one axis; notes on what may be another thing."""
     arms, notes = [*groups[0], *groups[1]], dict[str, None]()
     base = arms[0]
@@ -366,7 +378,8 @@ def _refuse_mixed(groups: list[list[Curve]], over: str, at: float | None) -> lis
     for each in (*arms[1:], *groups[2]):
         bound = f"{base.column} ({base.scope}), as in {base.name}"
         own = f"{each.column} ({each.scope})"
-        checks.require(each.scope == base.scope, f"metric of {each.name}", own, bound, "name one column as metric")
+        remedy = f"name one column as metric, or, if they mean the same, --columns {metric}={each.column}"
+        checks.require(each.scope == base.scope, f"metric of {each.name}", own, bound, remedy)
         if each.column != base.column:
             notes[f"the metric is {base.column} in {base.name} and {each.column} in {each.name}"] = None
         strides = [float(np.median(np.diff(c.step))) for c in (base, each)]

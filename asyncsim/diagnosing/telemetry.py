@@ -104,7 +104,7 @@ def read(
 
     Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
     """
-    mapping = _log_stacks.mapping_of(columns, _ours(system), "write columns='kl_k3=THEIRS,staleness_mean=THEIRS'")
+    mapping = _log_stacks.mapping_of(columns, declarable(system), "write columns='kl_k3=THEIRS,staleness_mean=THEIRS'")
     cells, head, rows = _columns("telemetry", source, mapping, run, system)
     names = head.names()
     if head.tokens:
@@ -133,7 +133,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
         checks.one_of("run", run, several, "name the run of which the columns are")
     bare = {name: name.removeprefix(f"{runs[name]} - ") if name in runs else name for name in names}
     bare = {name: metric for name, metric in bare.items() if runs.get(name, run) == run or run is None}
-    given = {theirs: _ours(system)[ours] for ours, theirs in mapping.items()}
+    given = {theirs: declarable(system)[ours] for ours, theirs in mapping.items()}
     table = aliases.tokens()
     known = [given[name][0] if name in given else table.get(aliases.plain(bare[name]), ("", ""))[0] for name in bare]
     of_tokens = bool({"sampler", "trainer"} & set(known))
@@ -187,7 +187,7 @@ CHOSEN = ("step", "reward", "clock", "seconds_step")
 """Quantities of which a table may have several columns; the first in the table of names is taken."""
 
 
-def _ours(system: bool) -> dict[str, tuple[str, str]]:
+def declarable(system: bool) -> dict[str, tuple[str, str]]:
     """What a user may say that a column is: our own names, and quantities."""
     known = [*aliases.STEPS, *aliases.TOKENS, *(aliases.SYSTEM if system else ())]
     own = [alias for alias in known if alias.quantity not in ("-", "share")]
@@ -271,7 +271,9 @@ def _refuse_words(path: Path, cells: Mapping[str, Any], head: Header) -> None:
     mask = next((name for name, (quantity, _) in head.used.items() if quantity == "mask"), "")
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, mode="rt", newline="", encoding="utf-8") as file:
-        for number, row in enumerate(csv.DictReader(file), 1):
+        comma = files.delimiter(file.readline().encode())
+        file.seek(0)
+        for number, row in enumerate(csv.DictReader(file, delimiter=comma), 1):
             for name in empty:
                 if not (head.used[name][0] in SCORES and row.get(mask, "1") in ("0", "0.0", "False", "false")):
                     _refuse_cell(name, number, row.get(name) or None)
@@ -285,7 +287,7 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
         finite = np.isfinite(float(cell))
     except (TypeError, ValueError):
         finite = False
-    remedy = "write the number, or leave the cell empty where the step has none"
+    remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
     checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
 
 

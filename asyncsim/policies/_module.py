@@ -216,7 +216,8 @@ def module(
         raise checks.InputError("make", text, "a function of no arguments", "write lambda: nn.Linear(...)") from error
     checks.require(isinstance(first, nn.Module), "make", first, "a function of a module", "give lambda: nn.Linear(...)")
     policy = Module(make, observation, actions, critic, checked(sampler))
-    remedy = f"let it map [n, {observation}] to [n, {actions}]" + (" and values [n]" if critic else "")
+    returns = "logits and values [n]" if critic else "logits alone (logits and values: critic=True)"
+    remedy = f"let it map [n, {observation}] to [n, {actions}], {returns}, or correct observation= and actions="
     frozen = [name for name, each in policy.template.named_parameters() if not each.requires_grad]
     checks.require(not frozen, "frozen parameters", ", ".join(frozen), "none", "register them as buffers")
     checks.require(policy.size > 0, "parameters of the module", 0, "at least one", "give it something to learn")
@@ -225,6 +226,6 @@ def module(
     except Exception as error:
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise checks.InputError("module", text, f"callable on [n, {observation}] by vmap", remedy) from error
-    shape = tuple(getattr(raw, "shape", ("several outputs",))[1:])
+    shape = tuple(raw.shape[1:]) if isinstance(raw, Tensor) else f"a {type(raw).__name__}"
     checks.require(shape == (_TRIAL, actions), "logits of the module", shape, f"[n, {actions}]", remedy)
     return policy

@@ -218,13 +218,14 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     remedy = "copy the log again: it is truncated (or end its last line)"
     checks.require(data.endswith((b"\n", b"\r")), "path", str(path), "ended by the end of a line", remedy)
     lines, first = max(data.count(b"\n"), data.count(b"\r")), re.search(rb"[\r\n]", data)
-    across = data.count(b",", 0, first.start() if first else 0) + 1
+    comma = files.delimiter(bytes(data[:PIECE]))
+    across = data.count(comma.encode(), 0, first.start() if first else 0) + 1
     budget.take(9 * min(lines * min(across, len(wanted)), len(data)))
-    source, parse = pa.py_buffer(data), arrow.ParseOptions(newlines_in_values=True)
+    source, parse = pa.py_buffer(data), arrow.ParseOptions(newlines_in_values=True, delimiter=comma)
     # Names in the first record; a reader of all columns would take 10 kB for each.
     ends = (match.end() for match in re.finditer(rb"\r\n|\r|\n", data))
     texts = (data[start:end].decode("utf-8-sig") for start, end in pairwise(chain((0,), ends)))
-    names = _different(next((names for names in csv.reader(texts, strict=True) if names), []))
+    names = _different(next((names for names in csv.reader(texts, strict=True, delimiter=comma) if names), []))
     chosen = [name for name in names if name in wanted]
     asked = chosen or names[:1]
     convert = arrow.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=asked)

@@ -16,6 +16,11 @@ from asyncsim.base import checks, outside
 from asyncsim.step.batch import Draws
 
 PHYSICS = "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv"
+FORMS = {
+    "reset": ("self, *, seed=None, options=None", "observation, {}", 2),
+    "step": ("self, action", "observation, reward, terminated, truncated, {}", 5),
+}
+"""What a method of an environment takes, what it returns, and how many values that are."""
 
 
 class Surface(NamedTuple):
@@ -276,7 +281,7 @@ class Loop:
         observation = self._nothing(len(where))
         with np.errstate(over="ignore"):
             for row in np.flatnonzero(where):
-                observation[row] = self._flat(environments[row].reset(seed=int(seeds[row]))[0])
+                observation[row] = self._flat(self._answer("reset", environments[row], seed=int(seeds[row]))[0])
                 if inner.pool.past is not None:
                     inner.pool.past[row] = Episode(int(seeds[row]))
         return self._advanced(inner), observation
@@ -290,7 +295,8 @@ class Loop:
         commands = self._commands(action)
         with np.errstate(over="ignore"):
             for row in np.flatnonzero(where):
-                value, reward[row], terminated[row], truncated[row], _ = environments[row].step(commands[row])
+                moved = self._answer("step", environments[row], commands[row])
+                value, reward[row], terminated[row], truncated[row], _ = moved
                 observation[row] = self._flat(value)
                 if inner.pool.past is not None:
                     inner.pool.past[row].actions.append(action[row])
@@ -324,6 +330,20 @@ class Loop:
             if inner.pool.past is not None:
                 inner.pool.past[row] = Episode(int(tree["seeds"][row]), list(actions))
         return inner
+
+    def _answer(self, name: str, environment: Any, *given: Any, **seed: int) -> Any:
+        """What a call of an environment returns; raises `InputError` for one in the form of the former gym."""
+        takes, gives, count = FORMS[name]
+        bound, remedy = "as gymnasium has it", f"write def {name}({takes}), and end it by return {gives}"
+        try:
+            answer = getattr(environment, name)(*given, **seed)
+        except (TypeError, ValueError) as error:
+            if not re.search(r"expected 5\b|non-iterable NoneType|argument 'seed'", str(error)):
+                raise
+            raise checks.InputError(f"{name} of {self.id}", str(error), bound, remedy) from error
+        fits = isinstance(answer, tuple) and len(answer) == count
+        checks.require(fits, f"{name} of {self.id}", answer, bound, remedy)
+        return answer
 
     def _nothing(self, number: int) -> np.ndarray:
         return np.zeros((number, self.surface.observation), dtype=self.surface.precision)

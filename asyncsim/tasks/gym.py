@@ -66,7 +66,8 @@ class Gym(Task):
         for name in ("observation", "head", "actions"):
             value, wanted = getattr(policy, name, None), getattr(self.surface, name)
             bound = f"{wanted!r}, as {self.id} has it"
-            checks.require(value == wanted, f"policy {name}", value, bound, "leave policy out for the task's own")
+            remedy = f"write {name}={wanted!r} in the policy, or leave policy out for the task's own"
+            checks.require(value == wanted, f"policy {name}", value, bound, remedy)
 
     def begin(self, prompt: Tensor, draws: Draws, carried: World | None = None) -> World:
         """Environments at the start of an episode, keyed by trajectory; segments go on from the world `carried`."""

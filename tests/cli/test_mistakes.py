@@ -7,10 +7,14 @@ import re
 import shlex
 import sys
 
+import gymnasium
+import numpy as np
 import pytest
+import torch
 
 import asyncsim as sim
 from asyncsim.app.cli import main
+from asyncsim.base.laws import as_law
 from tests.refusals import refused
 
 BANDIT = sim.tasks.softmax_bandit()
@@ -149,6 +153,9 @@ TYPED = {
         "gymnasium.register('Mine-v0'",
     ),
     "eta": (f"{AREAL} --set eta=4", "argument = 'eta'", "did you mean max_head_offpolicyness?"),
+    "names that differ": ("judge a.csv b.csv", "metric of b.csv = 'reward'", "what it is: --columns reward=THEIRS"),
+    "names of other scopes": ("judge a.csv c.csv", "metric of c.csv", "--columns reward=critic/score/mean"),
+    "a comma in a number": ("diagnose d.csv", "row 1 = '0,4'", "with a point as 0.5"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -209,6 +216,23 @@ WRITTEN = {
         "high = 0.2",
         "in which trained_return collapses > 0.5; give a larger value, .* over='reached'",
     ),
+    "sizes the wrong way round": (
+        lambda: sim.policies.module(lambda: torch.nn.Linear(4, 2), 2, 4),
+        "module",
+        "or correct observation= and actions=",
+    ),
+    "a module of several": (
+        lambda: sim.policies.module(
+            lambda: type("Two", (torch.nn.Linear,), {"forward": lambda self, x: (x, x)})(4, 2), 4, 2
+        ),
+        "logits of the module = 'a tuple'",
+        "logits alone",
+    ),
+    "sizes of another environment": (
+        lambda: sim.tasks.gym().check(sim.policies.mlp(2, 4)),
+        "policy observation = 2",
+        "write observation=4 in the policy",
+    ),
     "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
 }
 
@@ -219,6 +243,16 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
     (tmp_path / "own.py").write_text(
         "import torch\n\nclass Mine:\n    pass\n\nnet = torch.nn.Sequential(torch.nn.Linear(4, 2))\n"
     )
+    for log, comma, column in (
+        ("a", ",", "reward"),
+        ("b", ",", "mine"),
+        ("c", ",", "critic/score/mean"),
+        ("d", ";", "ess"),
+    ):
+        rows = (
+            f"{step}{comma}{0.4 + step * len(column) / 1000}".replace(".", ".,"[comma == ";"]) for step in range(50)
+        )
+        (tmp_path / f"{log}.csv").write_text("\n".join([f"step{comma}{column}", *rows, ""]))
     (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]
     with pytest.raises(SystemExit, match="2"):
@@ -258,6 +292,56 @@ def test_a_column_that_a_file_lacks_is_answered_by_those_it_has(words, remedy, m
     with pytest.raises(SystemExit, match="2"):
         main(shlex.split(words))
     assert remedy in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("comma", [";", "\t"])
+def test_a_table_is_read_whatever_stands_between_its_cells(comma, tmp_path, monkeypatch):
+    """As spreadsheets write it; each reader of tables, beside the same with commas."""
+    monkeypatch.chdir(tmp_path)
+    rows = ["step,reward,ess", *(f"{step},{0.4 + step % 7 / 100},{0.9 - step % 5 / 100}" for step in range(50)), ""]
+    for name, between in (("plain", ","), ("other", comma)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows).replace(",", between))
+    (tmp_path / "gaps.csv").write_text("\n".join(rows).replace("0.4,", "nan,").replace(",", comma))
+    plain, other = (sim.diagnose(f"{name}.csv") for name in ("plain", "other"))
+    assert plain.json() == other.json() and set(plain.columns) == {"step", "reward", "ess"}
+    laws = [as_law("length", f"@{name}.csv:ess") for name in ("plain", "other")]
+    assert laws[0] == laws[1]
+    refused("column reward, row 1", sim.diagnose, "gaps.csv")
+
+
+def test_runs_whose_columns_have_other_names_are_judged(tmp_path, monkeypatch):
+    """A column that one of the runs has is that one's alone."""
+    rows = {name: {"step": list(range(50)), name: [k % 7 for k in range(50)]} for name in ("reward", "mine")}
+    rows["mine"]["mine"] = [value + 1.0 for value in rows["mine"]["mine"]]
+    found = sim.judge_runs(rows["reward"], rows["mine"], columns="reward=mine")
+    assert found.difference == pytest.approx(1.0)
+    refused("metric of b", sim.judge_runs, rows["reward"], rows["mine"])
+    refused(r"columns\[reward\] of b", sim.judge_runs, rows["reward"], rows["mine"], columns="reward=min")
+
+
+@pytest.mark.parametrize(
+    ("name", "reset", "step", "remedy"),
+    [
+        ("Four", "zeros, {}", "zeros, 0.0, True, {}", "return observation, reward, terminated, truncated, {}"),
+        ("None", "zeros, {}", "None", "return observation, reward, terminated, truncated, {}"),
+        ("Bare", "zeros", "zeros, 0.0, True, False, {}", "return observation, {}"),
+        ("Unseeded", "", "zeros, 0.0, True, False, {}", "write def reset(self, *, seed=None, options=None)"),
+    ],
+)
+def test_an_environment_of_the_former_gym_is_told_the_new_form(name, reset, step, remedy, own_environments):
+    spaces, zeros = gymnasium.spaces, np.zeros(3, np.float32)
+
+    class Former(gymnasium.Env):
+        observation_space, action_space = spaces.Box(-1, 1, (3,)), spaces.Discrete(2)
+
+        def step(self, action):
+            return eval(step, {"zeros": zeros})
+
+    seeded = lambda self, *, seed=None, options=None: eval(reset, {"zeros": zeros})  # noqa: E731
+    Former.reset = seeded if reset else lambda self: (zeros, {})
+    gymnasium.register(f"{name}-v0", Former, max_episode_steps=4)
+    spec = SPEC.replace(task=sim.tasks.gym(f"{name}-v0"), updates=1, replicates=1)
+    assert remedy in refused(f"(step|reset) of {name}-v0", sim.run, spec).remedy
 
 
 @pytest.mark.parametrize("name", WRITTEN)
