@@ -31,6 +31,7 @@ from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping,
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
 from asyncsim.app.parsing import command
 from asyncsim.base import checks, plugins, records, stopping
+from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
 app = typer.Typer(
@@ -241,6 +242,8 @@ def results_show(o: Options) -> int:
     """The table of one sweep, as far as it is done."""
     from asyncsim.sweeping import plans
 
+    path = bool(o.name) and "/" in o.name
+    checks.require(not path, "name", o.name, "the beginning of a sweep's id", f"write --store {o.name}")
     store = opened(o.store, make=False)
     return sweeping.show(plans.answered(store, plans.chosen(store, o.name), 0, 0.0), o.files)
 
@@ -264,7 +267,7 @@ def results_verify(o: Options) -> int:
     for fault in faults:
         print(f"{fault.name}: {fault.what}")
     done = f", {again} of them done again" if o.again else ""
-    print(f"{count} units read{done}: {len(faults) or 'none'} not as written")
+    print(f"{plural(count, 'unit')} read{done}: {len(faults) or 'none'} not as written")
     if faults:
         print("remove these files; the sweep that needs them makes them again")
     return o.files.status(sweeping.FAILED if faults else 0)
@@ -284,7 +287,7 @@ def results_gc(o: Options) -> int:
         size = sum(store.size(name) for name in spare)
         folder = store.set_aside(spare) if spare and not o.dry_run else TRASH
     would = "would be " if o.dry_run else ""
-    moved = f"{len(spare)} files, {size / 1024:.1f} KiB, {would}moved to {o.store}/{folder}"
+    moved = f"{plural(len(spare), 'file')}, {size / 1024:.1f} KiB, {would}moved to {o.store}/{folder}"
     print(moved + ("; remove that folder to free them" if spare and not o.dry_run else ""))
     return 0
 

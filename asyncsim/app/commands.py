@@ -270,8 +270,8 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
     """Where the metrics ended, with a heading for each setting."""
     updates = trace.header["spec"]["updates"] if trace.partial is None else trace.partial["updates"]
     for name, part in list(trace.split().items())[:SETTINGS]:
-        of = f"{part.replicates} replicate{'s' * (part.replicates != 1)}" + f" of {name}" * bool(name)
-        print(f"\nlast tenth of {updates} updates, mean and 95 percent interval over {of}:")
+        of = notation.plural(part.replicates, "replicate") + f" of {name}" * bool(name)
+        print(f"\nlast tenth of {notation.plural(updates, 'update')}, mean and 95 percent interval over {of}:")
         width = max([24, *(len(notation.whose(metric)) for metric in ends[name])])
         for metric, end in ends[name].items():
             if end["value"] is not None:

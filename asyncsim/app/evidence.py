@@ -12,6 +12,7 @@ from typing import Any
 from asyncsim import claims, validation
 from asyncsim.base import checks, digests, files
 from asyncsim.base.manifest import version_of
+from asyncsim.base.notation import plural
 from asyncsim.claims._trial import FALSE_FAIL
 
 KIND, FORMAT = "asyncsim evidence", 2
@@ -83,7 +84,7 @@ class Evidence:
         >>> print(Evidence("0.1.0", "ab", (Run(3, 0.5, 0.9),), 114))
         1 run at fresh seeds: e = 0.9, at most 0.9 so far (limits 1000 alone, 11400 over all claims): none against it
         """
-        count = f"{len(self.runs)} run{'s' * (len(self.runs) != 1)} at fresh seeds"
+        count = f"{plural(len(self.runs), 'run')} at fresh seeds"
         limits = f"limits {self.own_limit:.6g} alone, {self.limit:.6g} over all claims"
         return f"{count}: e = {self.e:.3g}, at most {self.greatest:.3g} so far ({limits}): {self.word}"
 

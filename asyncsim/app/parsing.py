@@ -6,7 +6,7 @@ import inspect
 import itertools
 import re
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -41,7 +41,7 @@ def command(
                 files = streams.Files(paths)
                 status = function(Options(**{**options, **lists}, given=_given(context), files=files))
             except (checks.InputError, checks.RunError) as error:
-                lines = str(error), *getattr(error, "__notes__", ())
+                lines = str(_several(error, options, rows)), *getattr(error, "__notes__", ())
                 streams.complain("\n  ".join(_typed(line, rows) for line in lines))
                 status = 2
             except KeyboardInterrupt as error:
@@ -59,6 +59,16 @@ def command(
         return function
 
     return add
+
+
+def _several(error: Exception, options: Mapping[str, Any], known: Container[str]) -> Exception:
+    """The complaint itself, or that a setting got several values, and what takes them."""
+    for pair in options.get("set") or ():
+        value = getattr(error, "value", None)
+        if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
+            option = "--sweep" if "sweep" in known else "asyncsim sweep --grid"
+            return checks.InputError("--set", pair, f"of another value ({error})", f"several values: {option} {pair}")
+    return error
 
 
 def _typed(message: str, known: Container[str]) -> str:
@@ -150,12 +160,26 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"
         write = f"add --{name} VALUE" if option else f"write {context.command_path} {name.upper()}"
+        word = next((word for word in arguments if "=" in word and not word.startswith("-")), "")
+        write = f"{write.removesuffix('VALUE')}{word}" if name == "grid" and word else write
+        file = next((word for word in arguments if re.search(r"\.(ya?ml|json|toml)$", word)), "")
+        write = (
+            f"{write} (a sweep takes words: --set task=NAME; a file of one run: asyncsim run {file})" if file else write
+        )
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see
         return checks.InputError(name, None, "given", remedy)
     if kind == "BadParameter":
         wanted = re.search(r"valid (\w+)", text)
         bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"
         value = _value_of(parameter.opts[0], arguments)
+        digits = re.fullmatch(r"([\d.]+(?:e\d+)?)(%?)", str(value))
+        if digits and wanted and checks.is_number(wording.value(digits[1])):
+            number = float(digits[1]) / (100 if digits[2] else 1)
+            see = (
+                f"write {parameter.opts[0]} {number:.0f}"
+                if wanted[1] == "integer"
+                else f"write {parameter.opts[0]} {number:g}"
+            )
         several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
         several = "give one; --replicates takes their number" if parameter.name == "seed" else several
         return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
@@ -174,6 +198,13 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
+    takes = {each.name for each in context.command.params} if context else set()
+    option = next((name for name in ("grid", "set", "store") if name in takes), None)
+    option = "sweep" if "sweep" in takes and "," in value else option
+    if option and "--" not in value and ("=" in value or option == "store"):
+        see = f"write --{option} {value}"
+    elif option == "grid" and "," in value:
+        see = f"write --grid NAME={value}, without a space"
     return checks.InputError("arguments", value, "a command and no more than it takes", see)
 
 

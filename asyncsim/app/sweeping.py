@@ -11,6 +11,7 @@ import numpy as np
 from asyncsim.app import streams, wording
 from asyncsim.app.options import Options
 from asyncsim.base import checks
+from asyncsim.base.notation import plural
 
 if TYPE_CHECKING:
     from asyncsim.base.answers import Sweep
@@ -35,7 +36,8 @@ def sweep(o: Options) -> int:
     lines = plans.lines(chosen, o.claim, at) if o.claim else ()
     if o.dry_run:
         plan, settings = plans.planned(question), chosen.size
-        print(f"{settings} settings, {sum(plan.blocks)} replicates each, in {len(plan.keys)} units; sweep {plan.id}")
+        many = f"{plural(settings, 'setting')}, {plural(sum(plan.blocks), 'replicate')} each"
+        print(f"{many}, in {plural(len(plan.keys), 'unit')}; sweep {plan.id}")
         o.files.json({"id": plan.id, "settings": settings, "units": len(plan.keys)})
         return o.files.status(0)
     with streams.announced():
@@ -74,7 +76,7 @@ def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
     for text in grid:
         name, equals, listed = text.partition("=")
         name = name.strip().replace("-", "_")
-        fits = name and equals and listed and not re.fullmatch(r"[-+\d.e]+:[-+\d.e]+(:log)?", listed)
+        fits = name and equals and listed and not re.fullmatch(r"[-+\d.e]+(:|\.\.)[-+\d.e]+(:log)?", listed)
         checks.require(bool(fits), option, text, "of the form NAME=V1,V2", FORM)
         checks.require(name not in values, option, text, f"the only values of {name}", "give each name once")
         listed = re.sub(r"^\[([^\[]*)\]$", r"\1", listed)

@@ -293,6 +293,10 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     """The spec of a file, which may name trusted places; options that describe another one are refused."""
     from asyncsim.running.spec import Spec
 
+    key, equals, word = str(path).partition("=")
+    write = f"write --set {path}" if key and word else "write NAME=VALUE without spaces"
+    write = f"write --{key} {word}" if key in DESCRIBES else write
+    checks.require(path.exists() or not equals, "file", str(path), "an existing file, or left out", write)
     described = [name for name in given if name in DESCRIBES]
     remedy = "separate several names by commas, without spaces"
     checks.require(path.exists() or not described, "file", str(path), "an existing file, or left out", remedy)

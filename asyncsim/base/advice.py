@@ -10,6 +10,7 @@ import numpy as np
 
 from asyncsim.base import calls
 from asyncsim.base.answers import aligned
+from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import Tail, critical
 from asyncsim.base.records import plain
 from asyncsim.base.uncertainty import between
@@ -130,7 +131,7 @@ class Advice(calls.Told):
 
     def _with(self, other: Setting) -> str:
         """What another setting has that today's has not, in words."""
-        more = f"{other.machines} machines" * (other.machines != self.knee.machines)
+        more = plural(other.machines, "machine") * (other.machines != self.knee.machines)
         way = f"partial rollouts {'on' if other.partial else 'off'}" * (other.partial != self.knee.partial)
         return " and ".join(filter(None, (more, way)))
 

@@ -1,12 +1,14 @@
 """How a part was made: its function and the arguments, so that it can be written to a file and made again."""
 
 import copy
+import dataclasses
 import functools
 import inspect
 import os
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from asyncsim.base import checks
@@ -21,22 +23,14 @@ class Made(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+_LINES = Path(__file__).with_name("elsewhere.txt").read_text(encoding="utf-8").splitlines()
 ELSEWHERE = {
-    "Spec seed": "write sim.run(spec, seed=1)",
-    "Spec staleness": "write system=sim.schedules.fixed(4)",
-    **dict.fromkeys(("Trace df", "Trace history", "Trace to_pandas"), "write trace.table(), or trace['ess'] for one"),
-    "Spec run": "write sim.run(spec)",
-    **dict.fromkeys(("run steps", "run updates"), "write Spec(updates=100)"),
-    **dict.fromkeys(("advise limits", "advise staleness"), "write staleness_limit into the system's file or mapping"),
-    "Spec schedule": "write system=sim.schedules.NAME(...)",
-    "Trace plot": "write sim.plot(trace)",
-    "Export save": "write Path('loss.py').write_text(export.text)",
-    "run seeds": "write Spec(replicates=3), and one seed",
-    "run log": "write callback=sim.callbacks.wandb(project='NAME')",
-    "plot ax": "take the figure that it returns: sim.plot(value).axes",
-    "check_loss adapter": "write check_loss(sim.conformance.adapters.verl(fn))",
+    words: advice for names, _, advice in (line.partition(": ") for line in _LINES) for words in names.split(", ")
 }
-"""What to write for arguments and attributes that people look for at a call or object that has none of that name."""
+"""What to write for arguments and attributes that people look for at a call or object that has none of that name.
+
+By the call and the name, by the call() where its arguments do not fit, or by a name that no call knows.
+"""
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
@@ -52,7 +46,8 @@ def bound(
     field, takes = f"{name} argument", f"it takes {', '.join(known) or 'nothing'}"
     for each in settings:
         if each not in known:
-            remedy = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, takes, 0.65)
+            near = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, "", 0.65)
+            remedy = near or ELSEWHERE.get(f"{name}()") or ELSEWHERE.get(each, takes)
             raise checks.CallError(field, each, "one that it takes", remedy)
     spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
     if spread:
@@ -63,20 +58,25 @@ def bound(
     lacks = [n for n, p in known.items() if p.default is p.empty and n not in given and p.kind <= p.KEYWORD_ONLY]
     lacks = [n for n in lacks if known[n].kind is not inspect.Parameter.VAR_POSITIONAL]
     if lacks:
-        remedy = f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
+        remedy = ELSEWHERE.get(f"{name}()") or f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
         raise checks.CallError(field, ", ".join(lacks), "given", remedy)
     twice = next((n for n in place[: len(arguments)] if n in settings), None)
     if twice is not None:
         raise checks.CallError(field, twice, "given once", "leave it out, or name all arguments")
-    raise checks.CallError(f"{name} arguments", arguments[-1], f"named behind the first {most}", takes)
+    raise checks.CallError(
+        f"{name} arguments", arguments[-1], f"named behind the first {most}", ELSEWHERE.get(f"{name}()", takes)
+    )
 
 
 def named(function: Called) -> Called:
     """The same function, or class, whose calls with other arguments end in a `CallError` with near names."""
     if isinstance(function, type):
         function.__init__ = named(function.__init__)  # type: ignore[misc]
+        if hasattr(function, "replace"):
+            function.__setattr__ = _fixed  # type: ignore[assignment]
         return function
-    name, signature = function.__qualname__.removesuffix(".__init__"), inspect.signature(function)
+    owner, _, name = function.__qualname__.removesuffix(".__init__").rpartition(".")
+    name, signature = f"{owner.lower()}.{name}" if owner else name, inspect.signature(function)
 
     @functools.wraps(function)
     def call(*arguments: Any, **settings: Any) -> Any:
@@ -90,15 +90,32 @@ def named(function: Called) -> Called:
     return call  # type: ignore[return-value]
 
 
+def _fixed(self: Any, name: str, value: Any) -> None:
+    kind = type(self).__name__
+    write = f"write {kind.lower()} = {kind.lower()}.replace({name}=...)"
+    raise dataclasses.FrozenInstanceError(f"{kind}.{name} cannot be changed; {write}")
+
+
 class Told:
-    """Base of what people get: a name that it lacks is answered by those that it has."""
+    """Base of what people get: a name that it lacks is answered by those that it has, a wrong call by the right one."""
 
     if not TYPE_CHECKING:  # checkers of types go by what is declared
+        __iter__ = None  # what has `__getitem__` alone would be taken for a sequence
+
+        def __init_subclass__(cls, **settings):
+            super().__init_subclass__(**settings)
+            for name, own in {**vars(cls)}.items():
+                if inspect.isfunction(own) and not name.startswith("_"):
+                    setattr(cls, name, named(own))
+
+        def __getitem__(self, name):
+            getattr(self, str(name))
+            raise TypeError(f"{type(self).__name__} is no mapping; write .{name}")
 
         def __getattr__(self, name):
             if name.startswith("_"):  # what copies and pickles ask for
                 raise AttributeError(name)
-            kind, own = type(self).__name__, sorted(n for n in {*dir(type(self)), *vars(self)} if n[0] != "_")
+            kind, own = type(self).__name__, [n for n in dir(self) if n[0] != "_"]
             remedy = ELSEWHERE.get(f"{kind} {name}") or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
             raise AttributeError(f"{kind} has no {name!r}; {remedy}")
 

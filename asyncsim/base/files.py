@@ -321,7 +321,7 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
     """
     import yaml
 
-    remedy = "write it as JSON, or as YAML in a file that ends in .yaml"
+    remedy = "write it as JSON, or as YAML, indented by spaces, in a file that ends in .yaml"
 
     class Plain(yaml.SafeLoader):
         """Plain values; an alias could name more than fits."""

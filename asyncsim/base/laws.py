@@ -29,7 +29,7 @@ Parameters = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Law:
+class Law(calls.Told):
     """A law of non-negative numbers: constant, exponential, lognormal, pareto, gamma, empirical or recorded.
 
     >>> str(lognormal(1.0, 0.8)), Law.parse("lognormal:1.0:0.8") == lognormal(1.0, 0.8)
@@ -216,7 +216,9 @@ def empirical(values: object) -> Law:
     >>> empirical([1.0, 2.0, 6.0]).mean()
     3.0
     """
-    array = checks.finite_array("values", values, (None,), "give the observed lengths")
+    array = checks.finite_array(
+        "values", values, (None,), "give the observed lengths; of a file write length='@lengths.csv:column'"
+    )
     checks.require(bool((array > 0).all()), "values", float(array.min()), "positive", "drop lengths of zero")
     remedy = "draw so many of them at random"
     checks.require(len(array) <= MANY, "values", f"{len(array)} numbers", f"at most {MANY} numbers", remedy)
@@ -292,10 +294,14 @@ def as_law(field: str, value: Any) -> Law:
     if isinstance(value, str) and not measured.is_number(value):
         remedy = "write a distribution as lognormal:1.0:0.8, or @lengths.csv:column for the numbers of a file"
         raise checks.InputError(field, value, "a positive number or the text of a distribution", remedy)
-    if isinstance(value, (list, tuple, dict, np.ndarray)):
+    if isinstance(value, (list, tuple, dict)) or getattr(value, "ndim", 0) > 0:
         remedy = "write empirical:3:5:8 (sim.empirical(numbers) in Python), or @lengths.csv:column for those of a file"
         raise checks.InputError(field, value, "a positive number or a distribution", remedy)
-    return constant(checks.real(field, value, "give sim.lognormal(2.0, 0.8), or a positive number", 0.0, open_low=True))
+    return constant(
+        checks.real(
+            field, value, "give sim.lognormal(2.0, 0.8), sim.empirical(draws) or a positive number", 0.0, open_low=True
+        )
+    )
 
 
 def from_file(field: str, place: str) -> Law:

@@ -78,6 +78,15 @@ def measurement(value: float, half: float, predicted: float) -> str:
     return f"{round(value, digits):.{max(0, digits)}f} ± {interval}".replace("-", "−")
 
 
+def plural(count: float, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "machine"), plural(2, "machine")
+    ('1 machine', '2 machines')
+    """
+    return f"{count:{'' if isinstance(count, int) else 'g'}} {noun}{'s' * (count != 1)}"
+
+
 def unmarked(text: str) -> str:
     """A text without the backticks that mark its formulas, for where none are rendered.
 

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,9 @@ class Estimate(NamedTuple):
     tolerance: float = 0.0
     samples: int = 1
     independent: bool = True
+
+    if not TYPE_CHECKING:
+        __getattr__ = calls.Told.__getattr__
 
     def __float__(self) -> float:
         return float(self.value)

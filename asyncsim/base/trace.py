@@ -75,7 +75,7 @@ class Trace(calls.Told):
         words = [f"{key}={spec[key]}" for key in ("task", "method") if key in spec]
         words.append(f"{len(self.updates)} recorded updates")
         different = ", ".join(self.settings)
-        words.append(f"{self.replicates} replicates" + f" of different {different}" * bool(different))
+        words.append(notation.plural(self.replicates, "replicate") + f" of different {different}" * bool(different))
         if self.partial is not None:
             words.append(f"partial, {self.partial['updates']} of {self.partial['of']} updates")
         names = ", ".join(list(self.metrics)[:NAMED]) + ", ..." * (len(self.metrics) > NAMED)
@@ -89,7 +89,7 @@ class Trace(calls.Told):
         rows: list[Sequence[Any]] = [("setting", "metric", "last tenth, mean and 95 %")]
         rows += [(name or "all replicates", metric, part._describe_end(metric)) for name, part, metric in cells[:ENDS]]
         words = [f"{key} {head[key]}" for key in ("task", "method") if key in head]
-        words += [f"{len(self.updates)} recorded updates", f"{self.replicates} replicates"]
+        words += [notation.plural(len(self.updates), "recorded update"), notation.plural(self.replicates, "replicate")]
         if self.partial is not None:
             words.append(f"stopped after {self.partial['updates']} of {self.partial['of']} updates")
         if len(cells) > ENDS:
@@ -161,6 +161,8 @@ class Trace(calls.Told):
 
     def interval(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
         """The 95 percent interval of an estimate of a metric, inside the metric's range; NaN where there is none."""
+        remedy = calls.ELSEWHERE["trace.interval()"]
+        checks.require(isinstance(estimate, records.Estimate), "estimate", estimate, "an Estimate", remedy)
         if not (math.isfinite(estimate.error) and estimate.independent):
             return math.nan, math.nan
         half = uncertainty.critical(0.05, estimate.freedom) * estimate.error
@@ -179,6 +181,8 @@ class Trace(calls.Told):
 
         The error stands between replicates where schedules are not random.
         """
+        bound, remedy = f"a number for each of {self.replicates} replicates", calls.ELSEWHERE["trace.estimate()"]
+        checks.require(np.shape(values) == (self.replicates,), "values", values, bound, remedy)
         return uncertainty.between(values, self.realization, self.schedule.random)
 
     def final(self, name: str, last: float = 0.1) -> records.Estimate:
@@ -348,7 +352,7 @@ class Trace(calls.Told):
         """
         rows = self.header.get("policy")
         if given is None:
-            remedy = "hand over the policy of the run: policy=spec.trained_policy"
+            remedy = "hand over the policy of the run: policy=spec.trained_policy (a table's weights: trace.parameters)"
             checks.require(rows is not None, "trace.header policy", None, "the call that made it", remedy)
             with outside.trusting(trust):
                 given = calls.read("policy", rows, plugins.function)

@@ -101,6 +101,7 @@ def known(id: str) -> str:
         own = outside.defined(word)[:5] or ["my.py:MyClaim"] * (word.endswith(".py") or word[:1].isupper())
         hint = checks.hint(key, claims(), "see `asyncsim list claims`", 0.4)
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
+        hint = f"write --at {id}" if "=" in str(id) else hint
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
     return key
 

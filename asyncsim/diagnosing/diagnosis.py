@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.base import calls, checks
+from asyncsim.base.notation import plural
 from asyncsim.diagnosing import ages, aliases, gradients, mismatch, returns, sizes
 from asyncsim.diagnosing.findings import HARMLESS, LEVEL, VERDICTS, Draft, Finding, missing, settle
 from asyncsim.diagnosing.telemetry import Setup, Telemetry, read
@@ -93,7 +94,7 @@ class Diagnosis(calls.Told):
 
     def text(self, width: int = 100, verbose: bool = False) -> str:
         """The findings, the most important first, then the columns; open questions in one line unless `verbose`."""
-        lines = [f"{self.steps} steps: {', '.join(f'{self.counts[name]} {name}' for name in ORDER)}"]
+        lines = [f"{plural(self.steps, 'step')}: {', '.join(f'{self.counts[name]} {name}' for name in ORDER)}"]
 
         def add(text: str, depth: int = 0) -> None:
             wrapped = textwrap.wrap(text, width - 2 * depth - 2, break_long_words=False, break_on_hyphens=False)
@@ -207,7 +208,14 @@ def expected_law(value: Any) -> str | None:
     digits = number or (name if name.isdigit() else "0")
     known = name in ("constant", "sawtooth", "uniform", "geometric", "capped") or name.isdigit()
     bound = "a number of versions, or constant, sawtooth, uniform, geometric or capped, with :mean"
-    checks.require(known and digits.replace(".", "", 1).isdigit(), "staleness", value, bound, "write constant:4")
+    known = known and not (name.isdigit() and number)
+    checks.require(
+        known and digits.replace(".", "", 1).isdigit(),
+        "staleness",
+        value,
+        bound,
+        "write constant:4, or uniform:4 of mean 4",
+    )
     return str(value)
 
 

@@ -125,7 +125,9 @@ def judge_runs(
             checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)
     patterns = list(run) if isinstance(run, (list, tuple)) else [run, run]
     checks.require(len(patterns) == 2, "run", run, "one pattern, or two", "give one for A and one for B")
-    checks.require(b is not None or patterns[0] != patterns[1], "b", None, "the runs of B", "give files of both arms")
+    checks.require(
+        b is not None or patterns[0] != patterns[1], "b", None, "the runs of B", "give both arms: judge A.csv B.csv"
+    )
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
     mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
     groups = [_curves(*each, metric, over, mapping) for each in given]
@@ -278,9 +280,16 @@ def _curves(
 ) -> list[Curve]:
     """The runs of an arm: each file of a pattern, and each run of a W&B file that fits."""
     found = list[Curve]()
-    for source in list(given) if isinstance(given, (list, tuple)) else [given]:
+    for one in list(given) if isinstance(given, (list, tuple)) else [given]:
+        source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        checks.require(known, field, source, "columns or a path", "give the log of a run")
+        checks.require(
+            known,
+            field,
+            source,
+            "columns or a path",
+            "give the log of a run, or {'step': [0, 1], 'reward': [0.1, 0.2]}",
+        )
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
         checks.require(bool(paths), field, str(source), "a pattern that some file fits", "correct the pattern")

@@ -18,7 +18,7 @@ from asyncsim.base import checks, files
 from asyncsim.diagnosing import aliases
 from asyncsim.schedules import _log_cells, _log_files, _log_places, _log_stacks
 
-REMEDY = "give columns by name, or the path of a .csv, .jsonl or .parquet file"
+REMEDY = "give columns by name, {'step': [0, 1], 'ess': [0.9, 0.8]}, or the path of a .csv, .jsonl or .parquet file"
 
 
 @dataclass(frozen=True)

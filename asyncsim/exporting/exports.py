@@ -49,6 +49,7 @@ class Export(calls.Told):
         return self.text
 
 
+@calls.named
 def export_loss(method: str | Method, trainer: str, *, name: str | None = None, command: str = "") -> Export:
     """A method as the policy loss of a trainer: one function of torch in the signature of the trainer's hook.
 
@@ -78,6 +79,7 @@ def export_loss(method: str | Method, trainer: str, *, name: str | None = None, 
     return Export(text, function.__name__, deviation, report)
 
 
+@calls.named
 def export_link(link: Any, *, name: str | None = None, command: str = "") -> Export:
     """An update link as a function that is called in place of the step of any optimizer of torch.
 

@@ -16,6 +16,7 @@ from scipy.stats import normaltest
 
 from asyncsim.base import calls, checks, feeds, files, laws, plugins
 from asyncsim.base.forecasts import Band, Forecast, Line
+from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import critical
 from asyncsim.forecasting import drifts
 from asyncsim.forecasting.calibrating import SCOPES, TABLE, Calibration, assumed, sigma_of
@@ -101,7 +102,7 @@ def forecast(
     now = known[0]
     notes = [*assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
     about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
-    about += f"{now['machines'][0]} machines of {now['slots_per_machine']} slots."
+    about += f"{plural(now['machines'][0], 'machine')} of {plural(now['slots_per_machine'], 'slot')}."
     at = {_short(n, trainer): [v[0] if isinstance(v := each[n], list) else v for each in known] for n in lists}
     at = at if all(checks.is_number(value) for row in at.values() for value in row) else {}
     return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates, at)

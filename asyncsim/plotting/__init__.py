@@ -84,9 +84,12 @@ def plot(
         drawings[type(value)] = lambda _: _metrics.draw_traces(_metrics.named(given), over)
     else:
         checks.require(over == "updates", "over", over, "updates for what is no trace", "leave it out")
-    names = ", ".join(drawn.__name__ for drawn in drawings) + ", or several traces; print what is none"
+    names = ", ".join(drawn.__name__ for drawn in drawings) + ", or several traces"
     checks.one_of(
-        "type of value", type(value).__name__, [t.__name__ for t in drawings], f"plot draws a {names}; print the others"
+        "type of value",
+        type(value).__name__,
+        [t.__name__ for t in drawings],
+        f"plot draws a {names}; numbers of your own: sim.points(x, y)",
     )
     with _style.applied():
         figure = drawings[type(value)](value)

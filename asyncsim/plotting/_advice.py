@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asyncsim.base.notation import plural
 from asyncsim.plotting import _style
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def draw_advice(advice: Advice) -> Figure:
     curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
     for name, (machines, partial) in zip(COLORS, curves, strict=False):
         rows = advice.curve(machines, partial)
-        words = [f"{machines} machines ({rows[0].slots} slots)"]
+        words = [f"{plural(machines, 'machine')} ({plural(rows[0].slots, 'slot')})"]
         words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
         _line(left, rows, limits, "seconds", _style.COLORS[name], ", ".join(words))
     for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from asyncsim.base.notation import plural
 from asyncsim.plotting import _style
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def draw_forecast(found: Forecast) -> Figure:
         for color, many in zip(COLORS, dict.fromkeys(machines), strict=False):
             drawn = [k for k in range(count) if machines[k] == many and line.forecasts[k].value is not None]
             rows = [(at[k], line.forecasts[k]) for k in sorted(drawn, key=at.__getitem__)]
-            words = "forecast, 95 % band" + f", {many:g} machines" * (len({*machines}) > 1)
+            words = "forecast, 95 % band" + f", {plural(many, 'machine')}" * (len({*machines}) > 1)
             _mark(ax, rows, color, "s-" if number else "s", words)
         if line.measured is not None:
             beside = at[0] - 0.04 * (max(at) - min(at)) if number else -0.22

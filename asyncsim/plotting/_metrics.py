@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from asyncsim.base import calls, checks, uncertainty
-from asyncsim.base.notation import TRAINED
+from asyncsim.base.notation import TRAINED, plural
 from asyncsim.base.records import Estimate, Schedule
 from asyncsim.base.trace import Trace
 from asyncsim.plotting import _style
@@ -136,11 +136,6 @@ def setting(trace: Trace) -> str:
     if np.isfinite(heads).any():
         parts.append(f"mean staleness {np.nanmean(heads):.3g} versions")
     return ", ".join(parts)
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun."""
-    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def draw_schedule(schedule: Schedule) -> Figure:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, files
+from asyncsim.base import calls, checks, files
 from asyncsim.base.notation import TRAINED
 from asyncsim.running.evaluating import Evaluated, measured
 
@@ -24,7 +24,7 @@ SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(calls.Told):
     """One recorded update of one block of replicates.
 
     `update`: its number, from 0, as in `trace.updates`; `updates`: how many the run makes on every block. `block`: the
@@ -41,6 +41,11 @@ class Recorded:
     metrics: dict[str, np.ndarray]
     parameters: Any = field(default=None, repr=False)
     policy: Any = field(default=None, repr=False)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A metric `[R]` by name."""
+        checks.one_of("metric", name, self.metrics, "record it with Spec(diagnostics=[...]); others as recorded.update")
+        return self.metrics[name]
 
     def summary(self) -> dict[str, float]:
         """Mean and quartiles over replicates: "ess/mean", "ess/lower", "ess/upper".

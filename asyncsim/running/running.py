@@ -85,11 +85,14 @@ def run(
     (3, 4)
     """
     if resume is None:
-        checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", "write sim.Spec(task, system, method, update)")
+        remedy = "write sim.Spec(task, system, method, update), or sim.Spec.load('spec.yaml') of a file"
+        checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", remedy)
     checks.integer("seed", 0 if seed is None else seed, 0, "give one seed; Spec(replicates=3) has three", 2**63 - 1)
-    callbacks = tuple(callback) if isinstance(callback, Sequence) else (callback,)
+    callbacks = tuple(callback) if isinstance(callback, (list, tuple)) else (callback,)
     for each in callbacks:
-        checks.require(callable(each), "callback", each, "a function of one record", "write callback=f")
+        checks.require(
+            callable(each), "callback", each, "a function of one record", "write callback=f, or sim.callbacks.NAME(...)"
+        )
     with Site(workers) as site:
         spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume, trust, other_code)
         assert spec is not None

@@ -60,8 +60,10 @@ def _of_type(kind: type, bound: str, remedy: str, usual: Any = ...) -> Any:
 REQUIRED: dict[str, Any] = {
     "task": _part("outcomes", "write sim.tasks.NAME(...)"),
     "system": _part("batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
-    "method": _part("aggregator", "write sim.methods.NAME(...)"),
-    "update": _of_type(Chain, "a chain of links", "write sim.chain(link, ...)"),
+    "method": _part(
+        "aggregator", "write sim.methods.NAME(...), or sim.methods.from_loss(FUNCTION) of a loss of your own"
+    ),
+    "update": _of_type(Chain, "a chain of links", "write sim.chain(sim.updates.adam(lr=0.001)), or other links"),
 }
 """What checks fields without a usual value."""
 
@@ -103,7 +105,9 @@ class Spec(calls.Told):
     method: Method
     update: Chain
     policy: Policy | None = _part(
-        "score_norm", "write sim.policies.NAME(...), or leave it out for the task's own", usual=None
+        "score_norm",
+        "write sim.policies.NAME(...), of a network sim.policies.module(network, D, A), or leave it out",
+        usual=None,
     )
     samples_per_group: int = _count(16)
     updates: int = _count(100)
@@ -204,7 +208,10 @@ class Spec(calls.Told):
         for link in self.update.links:
             require_outputs(policy, getattr(link, "outputs", ()), "update", link)
         for length in (length for part in (method, self.update) for length in sorted(knobs.lengths(part))):
-            bound, remedy = f"{length}, as a knob has one number for each", "give a single number or one per replicate"
+            bound, remedy = (
+                f"{length}, as a knob has one number for each",
+                "give one number (several settings: a sweep)",
+            )
             yield length == self.replicates, "replicates", self.replicates, bound, remedy
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:

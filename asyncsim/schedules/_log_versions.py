@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import checks, files
+from asyncsim.base.notation import plural
 from asyncsim.schedules._log_cells import MISSING, Cells, absent, empty, listed, narrow, whole
 from asyncsim.schedules._log_stacks import FATES
 
@@ -319,7 +320,7 @@ class Log:
         report = self.report()
         first, last = report["trained_versions"]
         lines = [
-            f"log {self.source} ({self.stack or 'own names'}; {self.rows} rows; versions in {self.unit})",
+            f"log {self.source} ({self.stack or 'own names'}; {plural(self.rows, 'row')}; versions in {self.unit})",
             f"{report['batches']} batches of {report['groups_per_batch']} groups of {report['samples_per_group']} "
             f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
             f"staleness in publishes of the samples trained, warm-up included, by the stamp at {self.reference}:",

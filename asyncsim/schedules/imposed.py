@@ -191,7 +191,7 @@ def delays(
     >>> delays([0, 1, 2, 3], start="first").schedule(6, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 3.0, 0.0, 1.0]
     """
-    checks.one_of("unit", unit, ("versions", "batches", "seconds"), "say what the numbers count")
+    checks.one_of("unit", unit, ("versions", "batches", "seconds"), "say what they count; a column is FILE.csv:COLUMN")
     checks.one_of("per", per, _PER, "say what has a number of its own")
     checks.one_of("start", start, ("random", "first"), "say where a realization starts")
     source, numbers = _read(record)

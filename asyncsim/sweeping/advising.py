@@ -14,6 +14,7 @@ import numpy as np
 from asyncsim.base import calls, checks, feeds, files, plugins
 from asyncsim.base.advice import Advice, Setting
 from asyncsim.base.laws import FILE, as_law, from_file
+from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import Tail
 
 TOKENS = 16
@@ -311,8 +312,8 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     length, train = given["response_lengths"].mean(), given["train_seconds"].mean()
     sync, every = given["sync_seconds"], given["publish_every"]
     return (
-        f"{given['trainer']} ({trainer.preset}): {slots} slots on {given['machines'][0]} machines, {speed} tokens a "
-        f"second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
+        f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
+        f"tokens a second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
         f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync after every "
         f"{f'{every} steps' if every > 1 else 'step'}. The limit is {trainer.limit}."
     )

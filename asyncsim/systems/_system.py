@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, memory, records
+from asyncsim.base import calls, checks, memory, records
 from asyncsim.systems import _state
 from asyncsim.systems._settings import PLACES as PLACES
 from asyncsim.systems._settings import Settings
@@ -18,7 +18,7 @@ class StalledError(checks.RunError):
     """No event is left, or events go on without a batch; the message names who waits for what."""
 
 
-class System(Settings):
+class System(Settings, calls.Told):
     """Who generates, who trains and when weights move: one point of the event model.
 
     `MODEL.md` beside this file defines every setting. Numbers in place of laws are constants, infinity in place of a

@@ -207,6 +207,10 @@ def text(
 
 def _marker(reward: Any, known: list[str]) -> Callable[..., Any]:
     """The function of a reward; refuses one that asks for what the data does not have."""
+    place = not isinstance(reward, str) or ":" in reward
+    checks.require(
+        place, "reward", reward, "exact, or a function of yours", "write reward='exact', or 'my.py:function'"
+    )
     function = outside.loaded(reward, "reward") if isinstance(reward, str) else reward
     bound, remedy = "'exact', a function, or its place as my.py:name", "write def f(completions, **columns)"
     checks.require(callable(function), "reward", reward, bound, remedy)

@@ -160,6 +160,8 @@ def judge(
     >>> print(judge(Estimate(1.02, 0.02), None))
     outside: predicted —, measured 1.020 ± 0.066 (no formula: no prediction was given)
     """
+    remedy = "write judge(trace.final(NAME), predicted); of logs of two settings sim.judge_runs(a, b)"
+    checks.require(isinstance(estimate, Estimate), "estimate", estimate, "an Estimate", remedy)
     reason = getattr(predicted, "reason", "") or "no prediction was given"
     predicted = predicted.mean if hasattr(predicted, "reason") else predicted
     if predicted is None:

@@ -1,6 +1,7 @@
 """Mistakes that people made while they worked: each message names the field, the value, the bound and what to do."""
 
 import copy
+import dataclasses
 import json
 import pickle
 import re
@@ -9,6 +10,7 @@ import sys
 
 import gymnasium
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -19,6 +21,8 @@ from tests.refusals import refused
 
 BANDIT = sim.tasks.softmax_bandit()
 SPEC = sim.Spec(BANDIT, sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)))
+TRACE = sim.run(SPEC.replace(updates=1, replicates=2), progress=False)
+RECORDED = sim.callbacks.Recorded(0, 1, 0, 1, np.arange(2), {"ess": np.ones(2)})
 TWO = "compare method=grpo method=ppo-clip"
 AREAL = "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set load=1.5"
 
@@ -156,6 +160,33 @@ TYPED = {
     "names that differ": ("judge a.csv b.csv", "metric of b.csv = 'reward'", "what it is: --columns reward=THEIRS"),
     "names of other scopes": ("judge a.csv c.csv", "metric of c.csv", "--columns reward=critic/score/mean"),
     "a comma in a number": ("diagnose d.csv", "row 1 = '0,4'", "with a point as 0.5"),
+    "a file as a grid": ("sweep conf.yaml", "grid = None", "a file of one run: asyncsim run conf.yaml"),
+    "a grid alone": ("sweep staleness=0,4", "grid = None", "add --grid staleness=0,4"),
+    "a grid with a space": ("sweep --grid staleness 0,4", "'0,4'", "write --grid NAME=0,4, without a space"),
+    "a grid of dots": ("sweep --grid staleness=0..4", "'staleness=0..4'", "write NAME=V1,V2"),
+    "several limits": (
+        f"{AREAL.replace('=4', '=0,2', 1)} --set length=3",
+        "ness=0,2'",
+        "--sweep max_head_offpolicyness=0,2",
+    ),
+    "limits alone": ("timeline areal load=1,2", "arguments = 'load=1,2'", "write --sweep load=1,2"),
+    "a limit alone": ("timeline areal load=1", "arguments = 'load=1'", "write --set load=1"),
+    "a word as a file": ("run staleness=4", "file = 'staleness=4'", "write --staleness 4"),
+    "an argument as a file": ("run task.arms=4", "file = 'task.arms=4'", "write --set task.arms=4"),
+    "a space in a setting": ("run --set task.arms =4", "'=4'", "write NAME=VALUE without spaces"),
+    "a store as a sweep": ("results show w/s9", "name = 'w/s9'", "write --store w/s9"),
+    "a store as an argument": ("results ls w/s9", "arguments = 'w/s9'", "write --store w/s9"),
+    "a store of nowhere": ("results ls --store w/s9", "store = 'w/s9'", "name it: --store FOLDER"),
+    "a law of two numbers": ("diagnose a.csv --staleness 4:8", "staleness = '4:8'", "write constant:4, or uniform:4"),
+    "a point of a claim": ("verify ess/limit staleness=4", "claim = 'staleness=4'", "write --at staleness=4"),
+    "a count in powers": ("run --updates 1e3", "--updates = '1e3'", "write --updates 1000"),
+    "a share in percent": (f"{TWO} --smallest 5%", "--smallest = '5%'", "write --smallest 0.05"),
+    "a reward of nowhere": (
+        "run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact_match",
+        "reward = 'exact_match'",
+        "write reward='exact', or 'my.py:function'",
+    ),
+    "a tab in a file": ("run tab.yaml", "path = 'tab.yaml'", "indented by spaces"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -233,6 +264,77 @@ WRITTEN = {
         "policy observation = 2",
         "write observation=4 in the policy",
     ),
+    "an interval of a share": (lambda: TRACE.interval("ess", 0.95), "estimate = 0.95", r"trace.final\('ess'\)"),
+    "an estimate of a name": (lambda: TRACE.estimate("ess"), "values = 'ess'", r"write trace.final\('ess'\)"),
+    "an estimate over": (
+        lambda: TRACE.estimate(over="ess"),
+        "trace.estimate argument = 'over'",
+        r"write trace.final\(",
+    ),
+    "a sample of a law": (lambda: sim.exponential(1.0).sample(9), "law.sample", r"write law.sample\(Stream\(0"),
+    "the deviation of a law": (lambda: sim.lognormal(9, std=3), "'std'", "of log X"),
+    "a scale of a law": (lambda: sim.gamma(shape=2, scale=3), "'scale'", r"mean=shape \* scale"),
+    "too much to export": (lambda: sim.export_loss("grpo", "verl", "x"), "export_loss", "and name= for another name"),
+    "nothing to export": (lambda: sim.export_link(), "'link': must be given", r"sim.updates.align\(\)"),
+    "a metric of no record": (lambda: RECORDED["esss"], "metric = 'esss'", "did you mean ess.* as recorded.update"),
+    "logs as estimates": (lambda: sim.judge("a.csv", "b.csv"), "estimate = 'a.csv'", r"sim.judge_runs\(a, b\)"),
+    "a function as a method": (lambda: SPEC.replace(method=len), "method", r"sim.methods.from_loss\(FUNCTION\)"),
+    "a number as a rate": (lambda: SPEC.replace(update=0.1), "update = 0.1", r"sim.chain\(sim.updates.adam\("),
+    "a network as a policy": (
+        lambda: SPEC.replace(policy=torch.nn.Linear(4, 2)),
+        "policy",
+        r"sim.policies.module\(network, D, A\)",
+    ),
+    "a column as a unit": (lambda: sim.schedules.delays("a.csv", "ms"), "unit = 'ms'", "a column is FILE.csv:COLUMN"),
+    "a table as a model": (lambda: TRACE.export("model"), "policy", "a table's weights: trace.parameters"),
+    "an array as length": (lambda: sim.systems.areal(4, 8, length=np.ones(3), load=1), "length", r"sim.empirical\("),
+    "a series as length": (
+        lambda: sim.systems.areal(4, 8, length=pandas.Series([1.0, 2.0]), load=1),
+        "length",
+        r"sim.empirical\(",
+    ),
+    "a tensor as length": (lambda: sim.systems.areal(4, 8, length=torch.ones(3), load=1), "length", r"sim.empirical\("),
+    "a file of lengths": (
+        lambda: sim.empirical("lengths.csv"),
+        "values = 'lengths.csv'",
+        "length='@lengths.csv:column'",
+    ),
+    "samples of a method": (
+        lambda: sim.methods.grpo(num_generations=8),
+        "'num_gen",
+        r"write Spec\(samples_per_group=8\)",
+    ),
+    "epochs of a method": (lambda: sim.methods.grpo(num_iterations=2), "'num_iter", r"write Spec\(epochs=2\)"),
+    "a rate of a method": (lambda: sim.methods.grpo(lr=0.1), "'lr'", r"update=sim.chain\(sim.updates.adam\("),
+    "a decay of weights": (lambda: sim.updates.adam(weight_decay=0.1), "'weight_decay'", "sim.updates.adamw"),
+    "a norm of gradients": (
+        lambda: sim.updates.adam(max_grad_norm=1),
+        "'max_grad_norm'",
+        r"sim.updates.clip_norm\(0.5\)",
+    ),
+    "a discount of a method": (lambda: sim.methods.grpo(gamma=1.0), "'gamma'", r"sim.advantages.gae\(discount="),
+    "an entropy of another": (lambda: sim.methods.grpo(ent_coef=0.1), "'ent_coef'", "did you mean entropy"),
+    "a penalty of a spec": (lambda: SPEC.replace(beta=0.1), "'beta'", r"sim.penalties.k3\(0.1\)"),
+    "a temperature of a spec": (
+        lambda: SPEC.replace(temperature=0.1),
+        "'temperature'",
+        r"causal_lm\(temperature=0.7\)",
+    ),
+    "a device of a run": (lambda: sim.run(SPEC, device="cuda"), "'device'", r"write Spec\(device='cuda'\)"),
+    "a file as a run": (lambda: sim.run("spec.yaml"), "spec = 'spec.yaml'", r"sim.Spec.load\('spec.yaml'\)"),
+    "a logger by its name": (lambda: sim.run(SPEC, callback="wandb"), "callback = 'wandb'", "sim.callbacks.NAME"),
+    "a label of a plot": (lambda: sim.plot(TRACE, label="x"), "'label'", r"sim.plot\({'NAME': trace"),
+    "labels of arms": (lambda: sim.compare(SPEC, SPEC, smallest=1.0, labels=["x"]), "'labels'", r"sim.compare\({'A'"),
+    "a metric of a plot": (lambda: sim.plot(TRACE, metric="ess"), "'metric'", r"write Spec\(diagnostics=\['ess'\]\)"),
+    "an array as a plot": (lambda: sim.plot(np.ones(3)), "value = 'ndarray'", r"sim.points\(x, y\)"),
+    "a knob of a sweep": (lambda: sim.sweep(SPEC, staleness=[0, 4]), "'staleness'", r"write sim.sweep\(spec, {"),
+    "a trace alone": (lambda: sim.evaluate(TRACE), "'task': must be given", r"write sim.evaluate\(trace, spec.task\)"),
+    "rows as columns": (lambda: sim.diagnose([{"step": 1, "ess": 0.9}]), "telemetry", r"columns by name, {'step': \[0"),
+    "a timeline of no length": (
+        lambda: sim.systems.areal(4, 8, length=3, load=1).timeline(),
+        "system.timeline",
+        r"write system.timeline\(batches=100\)",
+    ),
     "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
 }
 
@@ -253,6 +355,7 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
             f"{step}{comma}{0.4 + step * len(column) / 1000}".replace(".", ".,"[comma == ";"]) for step in range(50)
         )
         (tmp_path / f"{log}.csv").write_text("\n".join([f"step{comma}{column}", *rows, ""]))
+    (tmp_path / "tab.yaml").write_text("task:\n\tsoftmax_bandit: {}\n")
     (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]
     with pytest.raises(SystemExit, match="2"):
@@ -353,17 +456,30 @@ def test_a_call_says_what_to_write(name):
 def test_what_an_answer_lacks_is_answered_by_what_it_has():
     """Copies and pickles ask for names of their own."""
     trace = sim.run(SPEC.replace(updates=1, replicates=1), progress=False)
+    system, estimate = sim.systems.areal(4, 8, length=3, load=1), trace.final("batch_return")
     verdict = sim.verify("ess/limit")
     for subject, name, remedy in (
         (trace, "df", r"write trace.table\(\)"),
         (trace, "final_", "did you mean final"),
         (SPEC, "run", r"write sim.run\(spec\)"),
+        (system, "run", r"write system.timeline\(batches=100\), or Spec\(system=system\)"),
+        (estimate, "mean", "write estimate.value"),
+        (RECORDED, "ess", "it has .*metrics"),
         (verdict, "passed", "it has .*reason, .*verdict"),
         (sim.diagnose({"kl_k3": [0.1] * 50}), "to_html", "it has .*findings, json"),
     ):
         with pytest.raises(AttributeError, match=f"{type(subject).__name__} has no '{name}'; {remedy}"):
             getattr(subject, name)
         assert type(copy.deepcopy(subject)) is type(pickle.loads(pickle.dumps(subject))) is type(subject)
+    with pytest.raises(TypeError, match=r"Spec is no mapping; write \.task"):
+        SPEC["task"]
+    with pytest.raises(dataclasses.FrozenInstanceError, match=r"write spec = spec.replace\(method=...\)"):
+        SPEC.method = SPEC.method
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(SPEC)
+    assert (
+        RECORDED["ess"] is RECORDED.metrics["ess"] and "2 replicates" in repr(TRACE) and "1 replicate;" in repr(trace)
+    )
     assert float(trace.final("batch_return")) == trace.final("batch_return").value
 
 

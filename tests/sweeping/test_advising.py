@@ -108,7 +108,7 @@ def test_every_knee_at_the_end_of_the_limits_is_named_and_drawn():
     left, right = figure.axes
     (rings,) = (line.get_xydata().tolist() for line in left.lines if line.get_fillstyle() == "none")
     assert rings == [[few.limit, few.mean("seconds")], [many.limit, many.mean("seconds")]]
-    assert right.get_legend().get_title().get_text() == "today: 1 machines (2 slots)"
+    assert right.get_legend().get_title().get_text() == "today: 1 machine (2 slots)"
     idle = [few.mean(f"{side}_idle_seconds") for side in ("trainer", "generator")]
     said = "the trainer waits {:.3g} s an update, a slot idles {:.3g} s".format(*idle)
     assert said in figure.get_suptitle()
