@@ -163,9 +163,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         word = next((word for word in arguments if "=" in word and not word.startswith("-")), "")
         write = f"{write.removesuffix('VALUE')}{word}" if name == "grid" and word else write
         file = next((word for word in arguments if re.search(r"\.(ya?ml|json|toml)$", word)), "")
-        write = (
-            f"{write} (a sweep takes words: --set task=NAME; a file of one run: asyncsim run {file})" if file else write
-        )
+        write += f" (a sweep takes words, --set task=NAME; a file of one run: asyncsim run {file})" * bool(file)
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see
         return checks.InputError(name, None, "given", remedy)
     if kind == "BadParameter":
@@ -175,11 +173,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         digits = re.fullmatch(r"([\d.]+(?:e\d+)?)(%?)", str(value))
         if digits and wanted and checks.is_number(wording.value(digits[1])):
             number = float(digits[1]) / (100 if digits[2] else 1)
-            see = (
-                f"write {parameter.opts[0]} {number:.0f}"
-                if wanted[1] == "integer"
-                else f"write {parameter.opts[0]} {number:g}"
-            )
+            see = f"write {parameter.opts[0]} {number:{'.0f' if wanted[1] == 'integer' else 'g'}}"
         several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
         several = "give one; --replicates takes their number" if parameter.name == "seed" else several
         return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
@@ -198,9 +192,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
-    takes = {each.name for each in context.command.params} if context else set()
-    option = next((name for name in ("grid", "set", "store") if name in takes), None)
-    option = "sweep" if "sweep" in takes and "," in value else option
+    known = [each.name for each in context.command.params] if context else []
+    names = ("sweep",) * ("," in value) + ("grid", "set", "store")
+    option = next((name for name in names if name in known), None)
     if option and "--" not in value and ("=" in value or option == "store"):
         see = f"write --{option} {value}"
     elif option == "grid" and "," in value:

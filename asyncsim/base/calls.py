@@ -63,9 +63,8 @@ def bound(
     twice = next((n for n in place[: len(arguments)] if n in settings), None)
     if twice is not None:
         raise checks.CallError(field, twice, "given once", "leave it out, or name all arguments")
-    raise checks.CallError(
-        f"{name} arguments", arguments[-1], f"named behind the first {most}", ELSEWHERE.get(f"{name}()", takes)
-    )
+    takes = ELSEWHERE.get(f"{name}()", takes)
+    raise checks.CallError(f"{name} arguments", arguments[-1], f"named behind the first {most}", takes)
 
 
 def named(function: Called) -> Called:

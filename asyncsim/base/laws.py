@@ -216,9 +216,7 @@ def empirical(values: object) -> Law:
     >>> empirical([1.0, 2.0, 6.0]).mean()
     3.0
     """
-    array = checks.finite_array(
-        "values", values, (None,), "give the observed lengths; of a file write length='@lengths.csv:column'"
-    )
+    array = checks.finite_array("values", values, (None,), "give numbers; of a file length='@lengths.csv:column'")
     checks.require(bool((array > 0).all()), "values", float(array.min()), "positive", "drop lengths of zero")
     remedy = "draw so many of them at random"
     checks.require(len(array) <= MANY, "values", f"{len(array)} numbers", f"at most {MANY} numbers", remedy)
@@ -297,11 +295,7 @@ def as_law(field: str, value: Any) -> Law:
     if isinstance(value, (list, tuple, dict)) or getattr(value, "ndim", 0) > 0:
         remedy = "write empirical:3:5:8 (sim.empirical(numbers) in Python), or @lengths.csv:column for those of a file"
         raise checks.InputError(field, value, "a positive number or a distribution", remedy)
-    return constant(
-        checks.real(
-            field, value, "give sim.lognormal(2.0, 0.8), sim.empirical(draws) or a positive number", 0.0, open_low=True
-        )
-    )
+    return constant(checks.real(field, value, "give sim.lognormal(2.0, 0.8) or a positive number", 0.0, open_low=True))
 
 
 def from_file(field: str, place: str) -> Law:

@@ -79,11 +79,7 @@ def measurement(value: float, half: float, predicted: float) -> str:
 
 
 def plural(count: float, noun: str) -> str:
-    """A count with its noun.
-
-    >>> plural(1, "machine"), plural(2, "machine")
-    ('1 machine', '2 machines')
-    """
+    """A count with its noun."""
     return f"{count:{'' if isinstance(count, int) else 'g'}} {noun}{'s' * (count != 1)}"
 
 

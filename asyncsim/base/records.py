@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,9 +47,6 @@ class Estimate(NamedTuple):
     samples: int = 1
     independent: bool = True
 
-    if not TYPE_CHECKING:
-        __getattr__ = calls.Told.__getattr__
-
     def __float__(self) -> float:
         return float(self.value)
 
@@ -63,6 +60,9 @@ class Estimate(NamedTuple):
         value = notation.measurement(self.value, half, self.value) if known else notation.number(self.value)
         rows = [("value", value), ("samples", self.samples)]
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
+
+
+setattr(Estimate, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - a tuple has no other base
 
 
 class Unmeasured(NamedTuple):

@@ -206,16 +206,10 @@ def expected_law(value: Any) -> str | None:
         return None
     name, _, number = str(value).partition(":")
     digits = number or (name if name.isdigit() else "0")
-    known = name in ("constant", "sawtooth", "uniform", "geometric", "capped") or name.isdigit()
+    known = name in ("constant", "sawtooth", "uniform", "geometric", "capped") or str(value).isdigit()
     bound = "a number of versions, or constant, sawtooth, uniform, geometric or capped, with :mean"
-    known = known and not (name.isdigit() and number)
-    checks.require(
-        known and digits.replace(".", "", 1).isdigit(),
-        "staleness",
-        value,
-        bound,
-        "write constant:4, or uniform:4 of mean 4",
-    )
+    known, remedy = known and digits.replace(".", "", 1).isdigit(), "write constant:4, or uniform:4 of mean 4"
+    checks.require(known, "staleness", value, bound, remedy)
     return str(value)
 
 

@@ -125,9 +125,8 @@ def judge_runs(
             checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)
     patterns = list(run) if isinstance(run, (list, tuple)) else [run, run]
     checks.require(len(patterns) == 2, "run", run, "one pattern, or two", "give one for A and one for B")
-    checks.require(
-        b is not None or patterns[0] != patterns[1], "b", None, "the runs of B", "give both arms: judge A.csv B.csv"
-    )
+    both = b is not None or patterns[0] != patterns[1]
+    checks.require(both, "b", None, "the runs of B", "give both arms: judge A.csv B.csv")
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
     mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
     groups = [_curves(*each, metric, over, mapping) for each in given]
@@ -275,21 +274,13 @@ def _drawn(group: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([c.windows(first, end, len(edges) - 1) for c in group]), (edges[1:] + edges[:-1]) / 2.0
 
 
-def _curves(
-    field: str, given: Any, pattern: str | None, metric: str, over: str, mapping: Mapping[str, str]
-) -> list[Curve]:
+def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Curve]:
     """The runs of an arm: each file of a pattern, and each run of a W&B file that fits."""
     found = list[Curve]()
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        checks.require(
-            known,
-            field,
-            source,
-            "columns or a path",
-            "give the log of a run, or {'step': [0, 1], 'reward': [0.1, 0.2]}",
-        )
+        checks.require(known, field, source, "columns or a path", "give the log of a run")
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
         checks.require(bool(paths), field, str(source), "a pattern that some file fits", "correct the pattern")
@@ -303,7 +294,7 @@ def _curves(
                 checks.require(one, "run", pattern, f"of {', '.join(runs) or 'a W&B chart'}", remedy)
             label = f"{field}[{len(found)}]" if isinstance(path, Mapping) else Path(path).name
             labels = {each: f"{label}: {each}" if len(runs) > 1 else label for each in fits or [""]}
-            found += [_curve(text, path, names, each, metric, over, mapping) for each, text in labels.items()]
+            found += [_curve(text, path, names, each, *asked) for each, text in labels.items()]
     return found
 
 

@@ -89,7 +89,7 @@ def plot(
         "type of value",
         type(value).__name__,
         [t.__name__ for t in drawings],
-        f"plot draws a {names}; numbers of your own: sim.points(x, y)",
+        f"plot draws a {names}; else sim.points(x, y)",
     )
     with _style.applied():
         figure = drawings[type(value)](value)

@@ -60,9 +60,7 @@ def _of_type(kind: type, bound: str, remedy: str, usual: Any = ...) -> Any:
 REQUIRED: dict[str, Any] = {
     "task": _part("outcomes", "write sim.tasks.NAME(...)"),
     "system": _part("batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
-    "method": _part(
-        "aggregator", "write sim.methods.NAME(...), or sim.methods.from_loss(FUNCTION) of a loss of your own"
-    ),
+    "method": _part("aggregator", "write sim.methods.NAME(...), of your own loss sim.methods.from_loss(FUNCTION)"),
     "update": _of_type(Chain, "a chain of links", "write sim.chain(sim.updates.adam(lr=0.001)), or other links"),
 }
 """What checks fields without a usual value."""
@@ -105,9 +103,7 @@ class Spec(calls.Told):
     method: Method
     update: Chain
     policy: Policy | None = _part(
-        "score_norm",
-        "write sim.policies.NAME(...), of a network sim.policies.module(network, D, A), or leave it out",
-        usual=None,
+        "score_norm", "leave it out, or write sim.policies.NAME(...), as sim.policies.module(network, D, A)", usual=None
     )
     samples_per_group: int = _count(16)
     updates: int = _count(100)
@@ -208,10 +204,7 @@ class Spec(calls.Told):
         for link in self.update.links:
             require_outputs(policy, getattr(link, "outputs", ()), "update", link)
         for length in (length for part in (method, self.update) for length in sorted(knobs.lengths(part))):
-            bound, remedy = (
-                f"{length}, as a knob has one number for each",
-                "give one number (several settings: a sweep)",
-            )
+            bound, remedy = f"{length}, as a knob has one number for each", "give one number, or sweep over several"
             yield length == self.replicates, "replicates", self.replicates, bound, remedy
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
