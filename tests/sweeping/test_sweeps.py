@@ -251,7 +251,7 @@ def test_a_store_of_another_version_and_a_foreign_folder_are_refused(tmp_path):
         with pytest.raises(InputError, match=reason):
             sim.sweep(bandit(), {"staleness": [0]}, store=str(tmp_path / folder), workers=1)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["foreign", "old", "store.json", "thesis.tex"]
-    with pytest.raises(InputError, match="check the path"):
+    with pytest.raises(InputError, match="name it: --store FOLDER"):
         opened(str(tmp_path / "none"), make=False)
 
 
