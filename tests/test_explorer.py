@@ -38,7 +38,8 @@ addEventListener("load", () => {
   document.querySelector("#ess-n").value = "8"; document.querySelector("#ess-n").dispatchEvent(new Event("input"));
   const link = location.hash;
   document.querySelector("#reset").click();
-  if (kept !== "#learn-s=4" || link !== "#learn-s=4&ess-n=8" || location.hash) faults.push(`the address: ${[kept, link, location.hash]}`);
+  const wrong = kept !== "#learn-s=4" || link !== "#learn-s=4&ess-n=8" || location.hash;
+  if (wrong) faults.push(`the address: ${[kept, link, location.hash]}`);
   const wide = document.documentElement.scrollWidth > innerWidth;
   document.title = JSON.stringify({faults, changed, wide});
 });
@@ -96,7 +97,7 @@ def simulated(call: str, change: str = "") -> list:
 
 
 SLIDERS = """[4, 16, 48].flatMap(K => [2, 4, 8].flatMap(P => [0.3, 1, 4].flatMap(load => [0, 0.8, 1.5].map(spread =>
-  K < P ? 0 : Math.abs(simulations.system(K, P, load, spread, BATCHES).mean - (K / P - 1)) / Math.max(0.5, K / P - 1)))))"""
+  K < P ? 0 : Math.abs(simulations.system(K, P, load, spread, BATCHES).mean / (K / P - 1 || 1) - Math.sign(K - P))))))"""
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node")
