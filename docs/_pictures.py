@@ -59,7 +59,7 @@ def in_flight(found: Results) -> Figure:
     ax.axvline(edge - 8, color=COLORS["muted"], linestyle=":", linewidth=0.9)
     say(ax, edge - 20, 60, "largest staleness\n× batch = 512", "muted", ha="right")
     ax.set(xlabel="rollouts in flight", ylabel="tokens wasted (%)", ylim=(-4, 100), xticks=range(0, 769, 128))
-    ax.set_title("Rollouts are thrown away only beyond a threshold")
+    ax.set_title("Rollouts are discarded only beyond a threshold")
     return figure
 
 

@@ -71,11 +71,26 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     for source, place in places().items():
-        if not source.startswith("docs/"):
+        book = (ROOT / source).with_suffix(".ipynb")
+        if book.exists():
+            text, pictures = shown(book)
+            files.append(File.generated(config, place, content=text))
+            for name, data in pictures.items():
+                files.append(File.generated(config, f"{posixpath.dirname(place)}/{name}", content=data))
+        elif not source.startswith("docs/"):
             files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
     for place, text in reference():
         files.append(File.generated(config, place, content=text))
     return files
+
+
+def shown(book: Path) -> tuple[str, dict[str, bytes]]:
+    """A notebook with its outputs, as Markdown, and the pictures that it shows."""
+    from nbconvert import MarkdownExporter
+
+    text, found = MarkdownExporter().from_filename(str(book))
+    text = re.sub(r"!\[\w+\]\((output_\d+_\d+\.\w+)\)", rf"![What the code above draws]({book.stem}_\1)", text)
+    return text, {f"{book.stem}_{name}": data for name, data in found["outputs"].items()}
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
@@ -106,7 +121,8 @@ def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
         place = posixpath.relpath("reference/claims.md", here or ".")
         return f"{mark}[{words}]({place}#{claim[1]}{claim[2].replace('_', '-')})"
     if target not in where:
-        return words
+        # What a notebook draws stands beside its page.
+        return found[0] if mark else words
     return f"{mark}[{words}]({posixpath.relpath(where[target], here or '.')}{hash_}{anchor})"
 
 
@@ -178,3 +194,21 @@ def _text(line: str) -> str:
     """Words in which nothing but code between backticks has a meaning of its own."""
     parts = re.split(r"(`[^`]*`)", html.escape(line, quote=False))
     return "".join(html.unescape(p) if k % 2 else re.sub(r"([*_\[\]])", r"\\\1", p) for k, p in enumerate(parts))
+
+
+DIALOG = 'data-md-component="search" role="dialog"'
+FRAMES = ("https://unpkg.com/iframe-worker/shim", "site.js")
+"""The one script that would come from elsewhere, and what does the same here."""
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """The page with nothing from elsewhere, and with a name for its search."""
+    output = output.replace(DIALOG, f'{DIALOG} aria-label="Search"')
+    return output.replace(FRAMES[0], posixpath.relpath(FRAMES[1], posixpath.dirname(page.url) or "."))
+
+
+def on_post_build(config: Any) -> None:
+    """Lead the explorer's links to pages of the site, and take from the page of errors what comes from elsewhere."""
+    for name, old, new in ((EXPLORER.name, '.md"', '.html"'), ("404.html", *FRAMES)):
+        path = Path(config["site_dir"]) / name
+        path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")

@@ -161,7 +161,7 @@ def first(found: Results) -> str:
     return (
         f"No group waits for its longest responses: with {knob(some, 'group_size_redundancy')} more samples "
         f"{some['throughput'] / usual['throughput']:.2g} times as many groups are trained. But "
-        f"{share(some['wasted_token_fraction'])} of tokens are thrown away. Kept responses are "
+        f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are "
         f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones: {short}. "
         f"{early}: {gain[2]:.2g} times as many groups with {extra[2]:.0f}."
     )

@@ -24,9 +24,9 @@ MOVE = """<script>
 addEventListener("load", () => {
   const changed = {};
   const shown = () => [...document.querySelectorAll("svg")].map(e => e.innerHTML).join("");
-  for (const input of document.querySelectorAll("input[type=range]")) {
+  for (const input of document.querySelectorAll("input, select")) {
     const before = shown(), value = input.value;
-    for (const end of [input.min, input.max]) {
+    for (const end of input.options ? [...input.options].map(o => o.value) : [input.min, input.max]) {
       input.value = end; input.dispatchEvent(new Event("input"));
       if (/NaN|Infinity|undefined/.test(shown())) faults.push(`${input.id} at ${end} draws what is no number`);
       changed[input.id] = changed[input.id] || shown() !== before;
@@ -34,6 +34,12 @@ addEventListener("load", () => {
     input.value = value; input.dispatchEvent(new Event("input"));
     if (shown() !== before) faults.push(`${input.id} back at ${value} draws something else`);
   }
+  const kept = location.hash;
+  document.querySelector("#ess-n").value = "8"; document.querySelector("#ess-n").dispatchEvent(new Event("input"));
+  const link = location.hash;
+  document.querySelector("#reset").click();
+  const wrong = kept !== "#learn-s=4" || link !== "#learn-s=4&ess-n=8" || location.hash;
+  if (wrong) faults.push(`the address: ${[kept, link, location.hash]}`);
   const wide = document.documentElement.scrollWidth > innerWidth;
   document.title = JSON.stringify({faults, changed, wide});
 });
@@ -77,6 +83,54 @@ def test_the_formulas_of_the_page_are_those_of_theory():
     assert "correlations" in checked(text.replace("h[k - s - 1] : 0)) /", "h[k - s] : 0)) /"))
 
 
+def simulated(call: str, change: str = "") -> list:
+    """What a simulation of the page gives, as node finds it; `change` is one to the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    for old, new in [change.split(" => ", 1)] if change else []:
+        assert old in text
+        text = text.replace(old, new)
+    drawn = re.search(r"^function random.*?^function normal[^\n]*$", text, re.M | re.S)[0]
+    found = re.search(r"^const simulations = \{.*?^\};", text, re.M | re.S)[0]
+    program = f"{drawn}\n{found}\nconsole.log(JSON.stringify({call}));"
+    done = subprocess.run([NODE, "-e", program], capture_output=True, text=True, check=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+FAR = """[4, 16, 48].flatMap(K => [2, 4, 8].flatMap(P => [0.3, 1, 4].flatMap(load => [0, 0.8, 1.5].map(spread =>
+  K < P ? 0 : Math.abs(simulations.system(K, P, load, spread, BATCHES).mean / (K / P - 1 || 1) - (K > P))))))"""
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node")
+def test_staleness_agrees_with_the_prediction_on_all_sliders_and_not_right_after_the_start():
+    assert max(simulated(FAR.replace("BATCHES", "4000, 400"))) < 0.05
+    assert max(simulated(FAR.replace("BATCHES", "120, 20"))) > 0.1
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node")
+def test_policies_of_the_page_collapse_as_often_as_those_of_the_package():
+    """Mean return at the end within 4 standard errors: one false alarm in 16,000; half of the staleness is 6 away."""
+    import numpy as np
+
+    import asyncsim as sim
+
+    def ends(staleness, rate, link, replicates=512):
+        task, update = sim.tasks.token_bandit(actions=8, horizon=16), sim.chain(*link, sim.updates.sgd(rate))
+        spec = sim.Spec(task, sim.schedules.fixed(staleness), sim.methods.full_is(), update, updates=200)
+        return sim.run(spec.replace(replicates=replicates), seed=3, progress=False)["trained_return"][-1]
+
+    def apart(own, page):
+        spread = np.sqrt(own.var() / len(own) + page.var() / len(page))
+        return abs(own.mean() - page.mean()) / spread
+
+    page = "simulations.learning(STALE, 4, 'full', 'STABILIZER', 128, 200, 5).map(r => r[199])"
+    for stabilizer, link in (("none", ()), ("clip", (sim.updates.clip_norm(0.5),))):
+        own = ends(16, 4.0, link)
+        call = page.replace("STABILIZER", stabilizer).replace("STALE", "16")
+        assert apart(own, np.array(simulated(call))) < 4.0
+    planted = "t - staleness => t - staleness / 8 | 0"
+    assert apart(own, np.array(simulated(call, planted))) > 4.0
+
+
 @pytest.mark.skipif(BROWSER is None, reason="there is no browser")
 @pytest.mark.parametrize("size", ["390,844", "1280,900"])
 def test_every_slider_moves_its_picture_without_an_error(tmp_path, size):
@@ -93,8 +147,8 @@ def test_every_slider_moves_its_picture_without_an_error(tmp_path, size):
     ]
     words += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={size}", "--virtual-time-budget=20000"]
     done = subprocess.run(
-        [*words, "--dump-dom", page.as_uri()], capture_output=True, text=True, check=True, timeout=120
+        [*words, "--dump-dom", f"{page.as_uri()}#learn-s=4"], capture_output=True, text=True, check=True, timeout=120
     )
     found = json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1])
     assert found["faults"] == [] and not found["wide"]
-    assert len(found["changed"]) == 11 and all(found["changed"].values())
+    assert len(found["changed"]) == 15 and all(found["changed"].values())

@@ -9,12 +9,14 @@ Each has --help, --json PATH and an exit status that a script can use:
     3    nothing is violated, but a claim or a comparison is undecided, or the point of a claim is outside
     4    an output could not be written; the others are
     5    all well, but stdout was closed or full
+    141  all well, but who read stdout went away, such as head; nothing is said
     130  stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP; what was reached until then is written
 
 Files are written before anything is printed about the result, so that a closed pipe loses none of them.
 """
 
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -51,8 +53,9 @@ app.add_typer(results, name="results")
 
 def _lines(rows: Sequence[dict[str, str]]) -> str:
     width = max(len(row["name"]) for row in rows) + 2
-    # Lines of a pipe stay whole.
-    columns, indent = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000, " " * width
+    # Lines of a pipe stay whole, unless COLUMNS says otherwise.
+    wide = sys.stdout.isatty() or "COLUMNS" in os.environ
+    columns, indent = shutil.get_terminal_size().columns if wide else 1000, " " * width
     lines = (f"{row['name']:{width}}{row['summary']}" for row in rows)
     return "\n".join(textwrap.fill(each, max(columns, 2 * width), subsequent_indent=indent) for each in lines)
 
@@ -111,7 +114,7 @@ def list_names(o: Options) -> int:
 @command(
     app,
     f"file {' '.join(DESCRIBES)} seed plot save checkpoint checkpoint_every resume trust other_code workers log "
-    "print_spec dry_run json",
+    "print_spec dry_run verbose json",
     file=argument(Path, None, "A spec as JSON or YAML, in place of its options."),
     set="Argument of a part: task.arms=5, adam.lr=0.01. Repeat.",
 )
@@ -294,7 +297,7 @@ def results_gc(o: Options) -> int:
 
 @command(
     app,
-    "claims size defects at seed report evidence workers json",
+    "claims size defects at seed report evidence workers verbose json",
     claims=argument(list[str], None, "Claims (default: all); see `asyncsim list claims`.", "claims"),
     size=Row(str, "quick", "quick, full or long."),
     defects=Row(bool, False, "Plant defects too: each must flip its claim's verdict."),
@@ -302,6 +305,7 @@ def results_gc(o: Options) -> int:
     report=writes("HTML with figures, or Markdown for a path in .md."),
     evidence=writes("Runs of --size long (default: build/evidence.json)."),
     workers="Processes (default: one a core for many claims).",
+    verbose="Print each claim also where they are many.",
 )
 def verify(o: Options) -> int:
     """Measure claims of the theory beside their predictions.
@@ -316,12 +320,12 @@ def verify(o: Options) -> int:
     point = {key: wording.understood(value, None) for key, value in parameters.items()} if o.at else None
     checks.require(point is None or len(o.claims) == 1, "--at", o.at, "used with one claim", "name the claim")
     request = verdicts.Request(o.claims, o.size, o.defects, o.seed, point, o.evidence, o.workers)
-    return verdicts.verify(request, o.report, o.json)[1]
+    return verdicts.verify(request, o.report, o.json, o.verbose)[1]
 
 
 @command(
     app,
-    "preset set model updates samples sweep realizations seed plot trace save json",
+    "preset set model updates samples sweep realizations seed plot trace save verbose json",
     preset=argument(str, ..., "A system; see `asyncsim list systems`.", "systems"),
     model=Row(list[str], None, "Setting of the event model: rate=30. Repeat for more.", "KEY=VALUE"),
     samples=Row(int, 1, "Samples per group."),
@@ -353,8 +357,9 @@ def timeline(o: Options) -> int:
         o.files.json(result)
         if record is not None:
             timelines.write(record, o.files)
-    commands.print_header(timelines.header(system, o.samples, o.seed))
-    print("\n".join(["", *timelines.lines(result)]))
+    commands.print_header(timelines.header(system, o.samples, o.seed), o.verbose, changes)
+    print()
+    commands.print_wrapped(timelines.lines(result, o.verbose), "    ")
     o.files.say("timeline: {}", "save")
     o.files.say("plot: {}", "plot")
     o.files.say("trace: {} (open it at ui.perfetto.dev)", "trace")
@@ -622,7 +627,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     with streams.guarded() as out, stopping.terminable():
         status = _status(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
-        if out.failure is not None:
+        if isinstance(out.failure, BrokenPipeError):
+            # As of any program whose reader has seen enough, such as `head`.
+            status = status or streams.READ
+        elif out.failure is not None:
             reason = getattr(out.failure, "strerror", None) or out.failure
             remedy = "files are written; send the page elsewhere" if status == 0 else "send the page elsewhere"
             streams.complain(str(checks.InputError("stdout", str(reason), "open and with room to the end", remedy)))

@@ -6,8 +6,11 @@ import ast
 import inspect
 import json
 import math
+import os
 import re
 import sys
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
 WIDE = 150
 """Columns of a table that is not shown on a terminal."""
+BRIEF = ("task", "policy", "method", "advantage", "update", "samples_per_group", "updates", "replicates", "seed",
+         "epochs", "minibatches", "cut")  # fmt: skip
+TIMES = ("length", "rates", "train_time", "load")
+"""What a header shows of a run and of a system, beside the knobs that were named, unless it is to show all."""
 SETTINGS = 10
 """Settings of a run whose last numbers are printed."""
 
@@ -194,7 +201,7 @@ def run(spec: Spec, o: Options) -> int:
     arguments = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
     arguments |= {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
     arguments |= {"other_code": True} if o.other_code else {}
-    _introduce(spec)
+    _introduce(spec, o.verbose, (word.partition("=")[0].rpartition(".")[2] for word in o.set or ()))
     if o.dry_run:
         return 0
     stopped: running.Interrupted | None = None
@@ -237,10 +244,12 @@ def run(spec: Spec, o: Options) -> int:
     return o.files.status(128 + received[0] if received else 0)
 
 
-def _introduce(spec: Spec) -> None:
+def _introduce(spec: Spec, verbose: bool, given: Iterable[str]) -> None:
     """The header of a run, and what a comparison of two runs needs."""
     header = spec.describe()
-    print_header(header)
+    print_header(header, verbose, given)
+    if not verbose:
+        return
     print(
         f"note: methods differ in their aggregator (here {header.get('aggregator')}), so that one learning rate is "
         "another step size: tune it for each\n"
@@ -296,19 +305,35 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
 
 
 def console() -> Console:
-    """Where tables are printed: as wide as the terminal, or as `WIDE` where there is none."""
+    """Where tables are printed: as wide as the terminal or COLUMNS says, or as `WIDE` where there is neither."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else WIDE)
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
 
-def print_header(header: dict[str, Any]) -> None:
-    """Everything that the result depends on, nested parts on lines of their own."""
+def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = ()) -> None:
+    """Everything that the result depends on, nested parts on lines of their own; or the main settings and the given."""
+    if not verbose:
+        given = set(given)
+        # The header of a timeline is that of its system.
+        system, own = header.get("system", header), given if "system" in header else ()
+        main = {k: v for k, v in system.items() if k in {*TIMES, *given}}
+        named = {"name": system["name"], **system["knobs"], **main}
+        header = {k: v for k, v in header.items() if k in {*BRIEF, *own} and (k, v) != ("epochs", 1)}
+        header |= {"system": named}
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
-    print("  ".join(f"{k}={_word(v)}" for k, v in flat.items()))
+    lines = ["  ".join(f"{k}={_word(v)}" for k, v in flat.items())]
     for name, part in header.items():
         if isinstance(part, dict) and part:
-            print(f"{name}: " + "  ".join(f"{k}={_word(v)}" for k, v in part.items() if v is not None))
+            lines.append(f"{name}: " + "  ".join(f"{k}={_word(v)}" for k, v in part.items() if v is not None))
+    print_wrapped(lines if verbose else [*lines, "-v prints all settings"], "  ")
+
+
+def print_wrapped(lines: Iterable[str], indent: str) -> None:
+    """Print lines as wide as the terminal; no word is broken in two, since somebody may copy it."""
+    whole: Any = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+    for line in lines:
+        print("\n".join(textwrap.wrap(line, console().width, replace_whitespace=False, **whole)))
 
 
 def _word(value: Any) -> str:

@@ -34,6 +34,8 @@ The third is that of a user's claim without defects that its measurement has cau
 HELD, VIOLATED, INCONCLUSIVE = 0, 1, 3
 NAMED = 5
 """Claims that the advice names, at most."""
+MANY = 20
+"""More claims than that are a row a family."""
 PAGE = "docs/verdicts.md"
 """Where error rates and verdicts are explained."""
 
@@ -231,7 +233,20 @@ def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidenc
     return grid
 
 
-def lines(page: Page, defects: bool) -> list[str]:
+def overview(verdicts: Sequence[Verdict]) -> Any:
+    """How many claims of each family held, and those that did not, whose families come first."""
+    from rich.table import Table
+
+    grid = Table(box=None, pad_edge=False)
+    for name in ("family", "claims", "held", "the others"):
+        grid.add_column(name, justify="right" if name in ("claims", "held") else "left", overflow="fold")
+    for name, members in sorted(families(verdicts), key=lambda each: all(v.verdict == "held" for v in each[1])):
+        others = [f"{v.id.partition('/')[2]} {v.verdict}" for v in members if v.verdict != "held"]
+        grid.add_row(name, str(len(members)), str(len(members) - len(others)), "; ".join(others))
+    return grid
+
+
+def lines(page: Page, defects: bool, brief: bool = False) -> list[str]:
     """How many claims have which verdict, what they cost, and the error rates of one and of all together."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
@@ -243,6 +258,9 @@ def lines(page: Page, defects: bool) -> list[str]:
     if defects or any(v.defects for v in verdicts):
         caught = sum(d["verdict"] == "violated" for v in verdicts for d in v.defects)
         line += f"; {caught} of {sum(len(v.defects) for v in verdicts)} planted defects turned their claim to violated"
+    if brief:
+        took = f"measured in {page.summary['seconds']:.0f} s over all claims; -v prints each claim"
+        return ["", line, together(page), took]
     loosest = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED)]
     return [line, *loosest, f"measured in {cost(page.summary)}", together(page)]
 

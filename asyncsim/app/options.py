@@ -102,6 +102,7 @@ OPTIONS = {
     "target": Row(float, None, "Value to reach, for --over time, reached, seconds."),
     "better": Row(str, "higher", "higher or lower values of the metric."),
     "store": Row(str, STORE, "Folder or address of the store."),
+    "verbose": Row(bool, False, "Print everything.", short="v"),
     "at": Row(list[str], None, "Measure one claim at another point; repeat for more.", "KEY=VALUE"),
 }
 """Every option that several commands have, or that describes a run."""

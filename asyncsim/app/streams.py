@@ -19,6 +19,8 @@ LOST = 4
 """Exit status where an output that was asked for could not be written."""
 UNREAD = 5
 """Exit status where everything went well, but stdout was closed or full."""
+READ = 128 + 13
+"""Exit status where everything went well, but who read stdout went away: a shell's word for SIGPIPE."""
 KERNEL = "asyncsim.systems._kernel"
 LINE = "compiling the event kernel, once after an installation (about ten seconds)"
 

@@ -60,8 +60,11 @@ def timeline(
     return result, record
 
 
-def lines(result: Mapping[str, Any]) -> list[str]:
-    """The printed page: what is measured beside what is predicted, then what it costs."""
+def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
+    """The printed page: what is measured beside what is predicted, then what it costs.
+
+    Unless it is `verbose`, the distribution of the staleness is printed where a formula predicts it, and no identities.
+    """
     law, stale = result["predicted"], result["staleness"]
     if not result["steady"]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
@@ -74,11 +77,13 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     rows.append(("99th percentile", str(tail), f"{_p99(law['pmf'])}" if law["pmf"] else ""))
     least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
     support = law["support"]
-    rows.append(("least, largest", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
+    rows.append(("min, max", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
     if result["update_staleness"] != stale["mean"]:
         rows.append(("in updates", f"{result['update_staleness']:.4g}", ""))
     for k, p in enumerate(stale["pmf"]):
         known = law["pmf"] is not None and k < len(law["pmf"])
+        if not verbose and law["pmf"] is None:
+            break
         if p >= 5e-4 or (known and law["pmf"][k] >= 5e-4):
             rows.append((f"P(s = {k})", f"{p:.4f}", f"{law['pmf'][k]:.4f}" if known else ""))
         if len(rows) > 24:
@@ -86,7 +91,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             break
     for k, p in (law["tail"] or {}).items():
         rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k) :]):.4f}", f"{p:.4f}"))
-    page = [f"staleness in versions, of groups trained after the first {result['warm_up_batches']} batches"]
+    page = [f"staleness in versions, of the groups trained after batch {result['warm_up_batches']}"]
     page.append(f"  {'':16}{'measured':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
     name = law["law"] or "no formula"
@@ -102,7 +107,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     if tail.low < tail.high or not tail.stands:
         longer = "" if tail.stands else "; longer ones may give another: raise --updates"
         many = f"{REALIZATIONS} realizations of {tail.batches} batches{longer}"
-        page.append(f"  99th percentile: with its 95 % interval, of groups in the second halves of {many}")
+        page.append(f"  99th percentile with its 95 % interval: groups in the second halves of {many}")
     # The mean by counting: groups outstanding at an install over groups trained between two.
     r, settings = result, result["system"]
     trained = settings["groups_per_batch"] * settings["batches_per_publish"]
@@ -114,25 +119,28 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     used = (1.0 - r["rejected_fraction"]) * (1.0 - r["dropped_fraction"])
     filtered = f"; {1.0 / used:.4g} groups generated for each one trained" if settings["accept"] < 1.0 else ""
     # At one unit a second the unit of lengths is as well a second.
-    rates, unit = settings["rates"], " units of work (tokens, or seconds: each sample is written at 1 a second)"
+    rates, unit = settings["rates"], " units of work (tokens, or seconds: each sample writes 1 per second)"
     if rates != 1.0:
         speed = f"{min(rates):g} to {max(rates):g}" if isinstance(rates, list) else f"{rates:g}"
-        unit = f" tokens, each sample written at {speed} a second"
+        unit = f" tokens, each sample writes {speed} per second"
     # How many of the named slots are used, and the busy share of all of them.
     groups, samples = r["group_slots"], r["sample_slots"]
     slots = [("", samples)] if groups in (None, samples) else [(" by groups", groups), (" by samples", samples)]
     kind = "sample permits" if groups is None and settings["slots"] is None else "slots"
     busy = (f"{each['used']} of {each['named']} {kind} used{by}, busy {each['busy']:.1%}" for by, each in slots)
+    counting = [
+        f"  identity: {counted}{less}",
+        f"parts of the mean: {r['in_flight']:.4g} in flight, {r['in_queue']:.4g} in the queue; mean staleness of "
+        f"tokens {r['token_staleness']:.4g}, of last tokens {r['newest']:.4g}",
+    ]
     return [
         *page,
-        f"  identity: {counted}{less}",
-        f"parts: in flight {r['in_flight']:.4g}, in queue {r['in_queue']:.4g}; of tokens {r['token_staleness']:.4g}, "
-        f"of last tokens {r['newest']:.4g}",
-        f"lost: {r['dropped_fraction']:.2%} of groups dropped, {r['rejected_fraction']:.2%} rejected, "
+        *counting * verbose,
+        f"discarded: {r['dropped_fraction']:.2%} of groups as too old, {r['rejected_fraction']:.2%} filtered out; "
         f"{r['wasted_token_fraction']:.2%} of tokens wasted{filtered}",
-        f"lengths: generated {r['mean_length_generated']:.4g}, trained on {r['mean_length_trained']:.4g}{unit}"
+        f"mean length: {r['mean_length_generated']:.4g} generated, {r['mean_length_trained']:.4g} trained,{unit}"
         f"{shortest}",
-        f"speed: {r['throughput']:.4g} groups a second, {r['seconds_per_update']:.4g} s an update; trainer busy "
+        f"speed: {r['throughput']:.4g} groups per second, {r['seconds_per_update']:.4g} s per update; trainer busy "
         f"{r['trainer_utilization']:.1%}",
         f"generators: {'; '.join(busy)}",
     ]

@@ -43,8 +43,13 @@ def announced(*arguments: Any) -> records.Verdict:
         return verifying.verify_one(*arguments)
 
 
-def verify(request: Request, report: Path | None, json_path: Path | None = None) -> tuple[dict[str, Any], int]:
-    """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status."""
+def verify(
+    request: Request, report: Path | None, json_path: Path | None = None, verbose: bool = False
+) -> tuple[dict[str, Any], int]:
+    """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status.
+
+    Many claims are a row a family, unless the page is `verbose`.
+    """
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
     ids = list(dict.fromkeys(map(_registry.taken, request.claims))) or verifying.every_claim()
     ledger = None
@@ -79,8 +84,14 @@ def verify(request: Request, report: Path | None, json_path: Path | None = None)
         )
     kept = [] if ledger is None else [*judgments.begun(ledger.begun), f"evidence: {ledger.path} (seed {seed})"]
     console, advice = commands.console(), judgments.advice(whole)
-    console.print(judgments.table(verdicts, request.defects, bets))
-    lines = [*judgments.lines(whole, request.defects), *judgments.bets(whole), *kept, *[f"report: {report}"] * written]
+    brief = len(verdicts) > judgments.MANY and not verbose
+    console.print(judgments.overview(verdicts) if brief else judgments.table(verdicts, request.defects, bets))
+    lines = [
+        *judgments.lines(whole, request.defects, brief),
+        *judgments.bets(whole),
+        *kept,
+        *[f"report: {report}"] * written,
+    ]
     for line in [*lines, *["", *advice] * bool(advice)]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if stopped is not None:

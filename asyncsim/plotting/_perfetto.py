@@ -57,7 +57,7 @@ def _samples(timeline: Timeline, size: int) -> list[dict[str, Any]]:
         track = int(samples["place"][n]) * size + n % size
         args = {name: samples[name][n].item() for name in columns}
         # The name decides the color.
-        name = "not trained" if args["fate"] == "unfinished" else "thrown away"
+        name = "not trained" if args["fate"] == "unfinished" else "discarded"
         name = f"staleness {stale[n]}" if stale[n] >= 0 else name
         events.append(_slice(_GENERATORS, track, start, stop, name, args))
         for left, right, version in pieces(timeline, n, stop):

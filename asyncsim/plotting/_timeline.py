@@ -20,7 +20,7 @@ ROWS = 16
 LEVELS = 6
 """Colors of staleness; where there are more values, neighbors share one."""
 LOOKS: dict[str, dict[str, Any]] = {
-    "thrown away": {"facecolor": "#e9ecef", "hatch": "//////", "edgecolor": _style.COLORS["muted"]},
+    "discarded": {"facecolor": "#e9ecef", "hatch": "//////", "edgecolor": _style.COLORS["muted"]},
     "not trained yet": {"facecolor": "white", "linestyle": ":", "edgecolor": _style.INK},
 }
 """Boxes of samples that were not trained."""
@@ -142,19 +142,19 @@ class Page:
         if self.ages[n] >= 0:
             return "trained", {"facecolor": self.color(self.level(self.ages[n])), "edgecolor": _style.INK}
         fate = str(self.timeline.samples["fate"][n])
-        name = "not trained yet" if fate == "unfinished" else "thrown away"
+        name = "not trained yet" if fate == "unfinished" else "discarded"
         return name, LOOKS[name]
 
     def finding(self) -> str:
-        """The title: how old data are on average, and what is thrown away, behind the start."""
+        """The title: how old data are on average, and what is discarded, behind the start."""
         name = self.timeline.header.get("name", "system")
         groups, late = self.timeline.groups, self.timeline.uses["batch"] >= self.shown.start
         if not late.any():
             return f"{name}: nothing is trained"
         over = (groups["t_left"] >= self.begin) & (groups["fate"] != "unfinished")
         lost = float(np.mean(groups["fate"][over] != "trained")) if over.any() else 0.0
-        text = f"{name}: trained on data {self.stale[late].mean():.2g} versions old"
-        return text + (f", after throwing away {lost:.0%} of groups" if lost > 0.0 else "")
+        text = f"{name}: trained data is {self.stale[late].mean():.1f} versions old on average"
+        return text + (f", and {lost:.0%} of groups are discarded" if lost > 0.0 else "")
 
 
 def generation(ax: Axes, page: Page) -> None:

@@ -219,7 +219,7 @@ class Report(NamedTuple):
         else:
             many = f"as many as {self.independent:.4g} independent ones"
             lines.append(f"correlation time: {_shown(self.order.time, True)} delays; {many}")
-        lines.append("drawing them independently throws away (correlated by 99 shuffles, false alarms 1 %):")
+        lines.append("drawing them independently loses (correlated by 99 shuffles, false alarms 1 %):")
         for each in self.order.windows:
             lines.append(f"  mean of {each.size}: {_shown(each.ratio, True)} times the variance of independent ones")
             lines.append(

@@ -43,7 +43,7 @@ def colocated(
     K = int((1 + ahead) P) tickets back at the publish, first done first trained: mean staleness K / P - 1, soft.
 
     Law `systems/cap-binds`, unless groups end at the same instant. Where nothing runs ahead the batch waits for its
-    longest sample, as in `synchronous`. Without partial rollouts running samples are thrown away, and begin again
+    longest sample, as in `synchronous`. Without partial rollouts running samples are discarded, and begin again
     under the new weights. A sample that goes on reads again what it has: give `prompt` and `prefill_speedup` for
     the cost.
 

@@ -411,5 +411,6 @@ def test_a_negative_seed_is_refused(command: list[str], tmp_path: Path, monkeypa
 
 
 def test_the_header_says_what_a_comparison_needs() -> None:
-    text = call("run", *SMALL, "--method", "grpo").output
+    assert "note: " not in call("run", *SMALL, "--method", "grpo").output
+    text = call("run", *SMALL, "--method", "grpo", "--verbose").output
     assert text.count("note: ") == 2 and "(here sequence_mean)" in text and "runs of one --seed share schedules" in text

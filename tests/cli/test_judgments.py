@@ -56,6 +56,17 @@ def test_the_line_of_counts_holds_loose_bounds_apart() -> None:
     assert "without being tight" not in judgments.lines(whole(of("held")), False)[0]
 
 
+def test_many_claims_are_a_row_a_family_with_the_exceptions_first(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"family/{k}" for k in range(20)] + ["zeta/a", "zeta/b"]
+    many = [dataclasses.replace(verdict(), id=name) for name in names]
+    many[-1] = dataclasses.replace(of("violated")[0], id="zeta/b")
+    commands.console().print(judgments.overview(many))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [["zeta", "2", "1", "b", "violated"], ["family", "20", "20"]]
+    brief, full = (judgments.lines(whole(many), False, brief) for brief in (True, False))
+    assert not any("slowest" in line for line in brief) and any("slowest" in line for line in full)
+
+
 def test_the_chance_of_any_false_alarm_is_said_in_the_terminal_and_in_json(tmp_path: Path) -> None:
     text, found = told(tmp_path, "verify ess/clamp-floor ess/limit --report", tmp_path / "r.html")
     chance = found["summary"]["false_fail_of_all"]

@@ -49,8 +49,7 @@ def said(text: str) -> list[str]:
 def test_a_pipe_that_nobody_reads_loses_no_verdict(tmp_path: Path) -> None:
     words, (table, report) = outputs(tmp_path, json="json", report="html")
     status, text = unread(["verify", "ess/clamp-floor", *words])
-    (line,) = said(text)
-    assert status == streams.UNREAD and line.startswith("asyncsim: stdout = 'Broken pipe': must be ")
+    assert status == streams.READ and said(text) == []
     assert json.loads(table.read_text())["claims"][0]["verdict"] == "held"
     assert "ess/clamp-floor" in report.read_text()
 
@@ -59,7 +58,7 @@ def test_a_pipe_that_nobody_reads_loses_no_verdict(tmp_path: Path) -> None:
 def test_training_goes_on_where_the_header_finds_no_reader(tmp_path: Path) -> None:
     words, (trace, table) = outputs(tmp_path, save="npz", json="json")
     status, text = unread([*SMALL, *words], PYTHONUNBUFFERED="1")
-    assert status == streams.UNREAD and len(said(text)) == 1
+    assert status == streams.READ and said(text) == []
     assert sim.Trace.load(trace).partial is None and json.loads(table.read_text())["final"]["ess"]["value"] == 1.0
 
 
@@ -71,8 +70,7 @@ def test_training_goes_on_behind_a_line_that_nobody_reads(
     monkeypatch.setattr(sys, "stdout", Broken(BrokenPipeError(32, "Broken pipe"), after=lines))
     with pytest.raises(SystemExit) as end:
         cli.main([*SMALL, *words])
-    (line,) = said(capsys.readouterr().err)
-    assert end.value.code == streams.UNREAD and "Broken pipe" in line
+    assert end.value.code == streams.READ and said(capsys.readouterr().err) == []
     assert sim.Trace.load(trace).partial is None and json.loads(table.read_text())["final"]["ess"]["value"] == 1.0
 
 
@@ -280,7 +278,7 @@ def test_a_terminal_without_the_signs_of_a_page_gets_others() -> None:
 
 
 def test_a_verdict_outranks_a_reader_that_went_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    for status, expected in ((0, streams.UNREAD), (1, 1), (2, 2), (3, 3), (streams.LOST, streams.LOST)):
+    for status, expected in ((0, streams.READ), (1, 1), (2, 2), (3, 3), (streams.LOST, streams.LOST)):
         monkeypatch.setattr(cli, "_status", lambda arguments, status=status: print("page") or status)
         monkeypatch.setattr(sys, "stdout", Broken(BrokenPipeError(32, "Broken pipe")))
         with pytest.raises(SystemExit) as end:

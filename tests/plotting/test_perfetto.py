@@ -75,4 +75,4 @@ def test_slices_are_named_by_staleness_and_arrows_lead_to_their_batch(record):
         assert (tail["pid"], tail["tid"]) == (whole[number]["pid"], whole[number]["tid"])
         assert head["ts"] == pytest.approx(batches["t_start"][batch] * MICRO) and head["bp"] == "e"
     names = {e["name"] for number, e in whole.items() if number not in arrows["s"]}
-    assert names <= {"thrown away", "not trained"} and names
+    assert names <= {"discarded", "not trained"} and names

@@ -75,7 +75,7 @@ def test_a_box_has_the_color_of_its_staleness_or_says_what_became_of_it():
     assert dropped.get_hatch() and dropped.get_facecolor() == to_rgba("#e9ecef")
     assert [(box.get_x(), box.get_width()) for box in (trained, unfinished, dropped)] == [(1, 1.5), (3, 1.5), (0, 4)]
     words = [text.get_text() for text in upper.get_legend().get_texts()]
-    assert words == ["0 versions old", "1", "thrown away", "not trained yet"]
+    assert words == ["0 versions old", "1", "discarded", "not trained yet"]
 
 
 def test_a_batch_shows_the_ages_in_it_and_installs_are_lines():
@@ -85,7 +85,10 @@ def test_a_batch_shows_the_ages_in_it_and_installs_are_lines():
     assert [text.get_text() for text in lower.texts] == ["1"]
     assert [line.get_xdata()[0] for line in upper.lines] == [2.0]
     assert lower.get_xlim() == (0.0, 4.5) and lower.get_xlabel().startswith("simulated time (s)")
-    assert upper.get_title(loc="left") == "toy: trained on data 1 versions old, after throwing away 50% of groups"
+    assert (
+        upper.get_title(loc="left")
+        == "toy: trained data is 1.0 versions old on average, and 50% of groups are discarded"
+    )
 
 
 @pytest.mark.parametrize("samples", [1, 3])

@@ -247,7 +247,7 @@ def test_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"late": sticky(0, 400, 0.8), "ms": 5.0 + sticky(1, 400, 0.0)}).to_csv("d.csv", index=False)
     result = call("log", "d.csv", "--delays", "late", "--json", "out.json")
-    assert result.exit_code == 0 and "throws away" in result.output
+    assert result.exit_code == 0 and "independently loses" in result.output
     assert json.loads((tmp_path / "out.json").read_text())["order"]["correlated"] is True
     result = call("log", "d.csv", "--delays", "ms*0.001", "--set", "unit=seconds")
     assert result.exit_code == 0 and "cannot tell from none" in result.output

@@ -1,0 +1,22 @@
+// The search of this site runs in a worker, which browsers refuse to pages that are opened from a file. Here a frame stands in for one.
+if (location.protocol === "file:") window.IFrameWorker = window.Worker = class extends EventTarget {
+  constructor(url) {
+    super();
+    const frame = document.createElement("iframe"), script = document.createElement("script");
+    frame.hidden = true;
+    document.body.append(frame);
+    const inner = frame.contentWindow;
+    inner.postMessage = data => this.dispatchEvent(new MessageEvent("message", {data}));
+    this.ready = new Promise(done => { script.onload = done; });
+    this.postMessage = data => this.ready.then(() => inner.dispatchEvent(new inner.MessageEvent("message", {data})));
+    script.src = new URL(url, document.baseURI);
+    inner.document.body.append(script);
+  }
+  terminate() {}
+};
+// Tables that are wider than the page scroll, and a keyboard has to reach them.
+addEventListener("load", () => {
+  const reach = () => document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])").forEach(each => { each.tabIndex = 0; });
+  reach();
+  new MutationObserver(reach).observe(document.body, {childList: true, subtree: true});
+});

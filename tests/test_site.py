@@ -1,0 +1,77 @@
+"""The site in a browser, from files and without a network: no errors, pictures load, search finds, axe is content.
+
+`make browse` builds it and runs this. Without a site, a browser or playwright these tests are left out, with a line.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+SITE = Path(__file__).parents[1] / "build" / "site"
+BROWSER = shutil.which("chromium")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+PAGES = ["index", "compare", "notebooks/1_staleness", "gallery/vcpo", "explorer", "questions", "reference/methods"]
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="playwright is not installed")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="there is no chromium"),
+    pytest.mark.skipif(not (SITE / "index.html").exists(), reason="there is no site: run make docs"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        shown = started.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
+        yield shown
+        shown.close()
+
+
+def opened(browser, path: Path, width: int = 1280):
+    """A page, and the list in which its errors and its requests to a network are kept."""
+    page, faults = browser.new_page(viewport={"width": width, "height": 900}), []
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda asked: faults.append(asked.url) if asked.url.startswith("http") else None)
+    page.goto(path.as_uri())
+    return page, faults
+
+
+def faults(browser, path: Path, width: int = 1280) -> list[str]:
+    """What is wrong with a page: errors, requests, pictures that do not load, its width, what axe calls serious."""
+    page, found = opened(browser, path, width)
+    found = [*found, *page.evaluate("[...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)")]
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        found.append("scrolls sideways")
+    # Reading style sheets again is refused to a page from a file.
+    violations = axe.Axe().run(page, options={"preload": False}).response["violations"]
+    page.close()
+    return [*found, *(v["id"] for v in violations if v["impact"] in ("serious", "critical"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_page_has_no_fault(browser, name, width):
+    assert faults(browser, SITE / f"{name}.html", width) == []
+
+
+def test_faults_are_seen(browser, tmp_path):
+    text = """<html lang="en"><title>x</title><main><h1>x</h1><img src="missing.png" alt="x">
+    <p style="width: 3000px">wide <p style="color: #ddd">pale</p><script src="http://127.0.0.1:9/x.js"></script><script>broken(</script>"""
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    found = " ".join(faults(browser, tmp_path / "page.html"))
+    for part in ("missing.png", "sideways", "color-contrast", "127.0.0.1", "SyntaxError"):
+        assert part in found or (part == "SyntaxError" and "Unexpected" in found)
+
+
+def test_a_notebook_shows_its_pictures_and_the_search_finds(browser):
+    page, found = opened(browser, SITE / "notebooks" / "1_staleness.html")
+    assert page.locator("article img").count() >= 4
+    search, item = page.locator(".md-search__input"), page.locator(".md-search-result__item")
+    search.press_sequentially("staleness")
+    item.first.wait_for(timeout=20_000)
+    search.press_sequentially("nosuchword")
+    item.first.wait_for(timeout=20_000, state="detached")
+    assert found == []
+    page.close()
