@@ -97,7 +97,7 @@ def _draw_lines(sweep: Sweep, name: str) -> Figure:
     for number, (own, label) in enumerate(settings):
         _errorbars(ax, own, name, number, label)
     _scaled(ax, sweep.values[name])
-    ax.set(xlabel=name, ylabel=sweep.metrics[0])
+    ax.set(xlabel=name, ylabel=sweep.metrics[0], title="mean over replicates, 95 % intervals")
     if len(settings) > len(LINES):
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     elif others:
@@ -292,19 +292,19 @@ def _draw_along(answer: Answer) -> Figure:
             if number:
                 looks = [on.pairs[number - 1].last for on in own]
                 table = [{name: at, **vars(k), "mean": k.difference} for at, k in zip(x, looks, strict=True)]
-                _errorbars(right, table, name, number, f"{short(arm.name)} less {short(base)}")
+                _errorbars(right, table, name, number, "")
         right.axhspan(-answer.smallest, answer.smallest, color=_style.COLORS["effect"], zorder=0)
         right.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
         for ax in (left, right):
             ax.set_xlabel(name)
-            ax.legend(loc="best")
             if numbers:
                 _scaled(ax, values)
             else:
                 ax.set_xticks(list(x), [short(str(value)) for value in values])
         tuned = own[0].arms[0].tuned.knob.rpartition(".")[2]
-        left.set(ylabel=answer.unit, title=f"each arm at its best {tuned}; bars: 95 %" if tuned else "bars: 95 %")
-        right.set(ylabel=f"difference in {answer.unit}", title="shaded: too small to matter; bars hold all looks")
+        left.legend(loc="best", **GROUND)
+        left.set(ylabel=answer.unit, title=f"each arm at its best {tuned}, 95 % intervals" if tuned else "95 % intervals")
+        right.set(ylabel=f"arm less {short(base)}", title="shaded: too small to matter; intervals of all looks")
     figure.suptitle(textwrap.fill(answer.reading, 100), x=0.01, ha="left")
     return figure
 
