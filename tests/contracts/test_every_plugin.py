@@ -64,6 +64,8 @@ READING = ("ess", "gradient_norm")
 """What is recorded of other parts than methods, tasks and policies, with each of which all default metrics are."""
 SEEN = {"frozen_lake": 60}
 """Samples of a group where fewer would see no reward."""
+LATE = {"together": 10, "m2po_areal": 10}
+"""Updates of a run where fewer would show less: lags of metrics, and what a knob does."""
 
 
 def spec_of(kind, name, **changes):
@@ -95,7 +97,7 @@ def spec_of(kind, name, **changes):
         task = task_for(read_by(parts["method"]))
     if kind == "diagnostics" and name in OWN:
         parts["method"], task = sim.methods.reinforce(), sim.tasks.softmax_bandit(arms=2)
-    settings = {"samples_per_group": SEEN.get(name, 3), "updates": 10, "replicates": 3, **parts, **changes}
+    settings = {"samples_per_group": SEEN.get(name, 3), "updates": LATE.get(name, 7), "replicates": 3, **parts, **changes}
     return sim.Spec(task, sim.schedules.fixed(2), **{"policy": policy_of(task), **settings})
 
 

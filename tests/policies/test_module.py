@@ -81,7 +81,7 @@ def test_a_users_policy_trains_on_cartpole_at_staleness_16():
         policy=policy,
         samples_per_group=16,
         updates=90,
-        replicates=3,
+        replicates=2,
         diagnostics=("batch_return",),
     )
     returns = sim.run(spec, seed=0)["batch_return"]
