@@ -15,12 +15,7 @@ MARK = {"knob": True}
 """Metadata of a dataclass field that may hold one number per replicate."""
 Number = float | Sequence[float] | np.ndarray
 """What such a knob takes."""
-
-
-@functools.cache
-def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...]:
-    """Fields of a dataclass, none of other types."""
-    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+_fields: Any = functools.cache(dataclasses.fields)
 
 
 def knob(
@@ -44,12 +39,10 @@ def _every(part: Any) -> Iterator[Any]:
     if isinstance(part, tuple):
         for value in part:
             yield from _every(value)
-    for f in _fields(type(part)):
-        value = getattr(part, f.name)
-        if f.metadata.get("knob"):
-            yield value
-        elif isinstance(value, tuple) or _fields(type(value)):
-            yield from _every(value)
+    elif dataclasses.is_dataclass(type(part)):
+        for f in _fields(type(part)):
+            value = getattr(part, f.name)
+            yield from [value] if f.metadata.get("knob") else _every(value)
 
 
 def lengths(part: Any) -> set[int]:

@@ -287,8 +287,7 @@ RARELY = SEARCHING | SETTINGS.keys()
 
 
 @pytest.mark.parametrize(
-    "family",
-    [pytest.param(each, id=each.name, marks=[pytest.mark.rows] * (each.name in RARELY)) for each in FAMILIES],
+    "family", [pytest.param(each, id=each.name, marks=[pytest.mark.rows] * (each.name in RARELY)) for each in FAMILIES]
 )
 def test_the_loss_of_every_method_is_that_method(family):
     method = family.method({})

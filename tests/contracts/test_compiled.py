@@ -180,8 +180,7 @@ def laid_out(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=[pytest.mark.rows] * (each in LARGE and each not in OFTEN)) for each in LAYOUTS],
+    "name", [pytest.param(each, marks=[pytest.mark.rows] * (each in LARGE and each not in OFTEN)) for each in LAYOUTS]
 )
 def test_every_layout_of_a_run(name, programs):
     assert_equal(*both(laid_out(name)))

@@ -97,8 +97,8 @@ def spec_of(kind, name, **changes):
         task = task_for(read_by(parts["method"]))
     if kind == "diagnostics" and name in OWN:
         parts["method"], task = sim.methods.reinforce(), sim.tasks.softmax_bandit(arms=2)
-    settings = {"samples_per_group": SEEN.get(name, 3), "updates": LATE.get(name, 7), "replicates": 3, **parts, **changes}
-    return sim.Spec(task, sim.schedules.fixed(2), **{"policy": policy_of(task), **settings})
+    sizes = {"samples_per_group": SEEN.get(name, 3), "updates": LATE.get(name, 7), "replicates": 3}
+    return sim.Spec(task, sim.schedules.fixed(2), **{"policy": policy_of(task), **sizes, **parts, **changes})
 
 
 @pytest.mark.parametrize(("kind", "name"), [run for run in RUNS if run[0] != "tasks"])

@@ -22,9 +22,8 @@ def test_the_split_does_not_change_the_gradient(name):
     for groups, splits in ((4, (2,)), (3, (2, 3)), (1, (2, 5))):
         trial = trial_of(method, G=groups, N=5, drift=0.5)
         weights = trial.policy.prepare(trial.new)
-        whole, *cut = (
-            evaluate(method, NOTHING, trial.policy, weights, trial.batch, micro_batches=n).gradient for n in (1, *splits)
-        )
+        given = method, NOTHING, trial.policy, weights, trial.batch
+        whole, *cut = (evaluate(*given, micro_batches=n).gradient for n in (1, *splits))
         assert whole.abs().max() > 1e-6
         for parts, gradient in zip(splits, cut, strict=True):
             assert (whole - gradient).abs().max() < 1e-12 * max(1.0, float(whole.abs().max())), (groups, parts)
