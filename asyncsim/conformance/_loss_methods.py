@@ -63,9 +63,9 @@ def _method_of(family: Family, aggregator: str | None, names: Sequence[str], *va
     settings = dict(zip(names, values, strict=True))
     inside = {key: value for key, value in settings.items() if key not in ("anchor", "aggregator")}
     try:
-        method = bare(family.make(**inside))
-        method = method.replace(anchor=settings["anchor"]) if "anchor" in settings else method
-        return method.replace(aggregator=settings.get("aggregator", aggregator or method.aggregator))
+        method = family.make(**inside)
+        anchored = settings.get("anchor", method.anchor)
+        return bare(method, anchor=anchored, aggregator=settings.get("aggregator", aggregator or method.aggregator))
     except (checks.InputError, TypeError, ValueError, AttributeError):
         return None
 
@@ -81,9 +81,9 @@ def settings_of(method: Method) -> dict[str, Any]:
     return settings | {"aggregator": method.aggregator} | ({"anchor": method.anchor} if method.weight.anchored else {})
 
 
-def bare(method: Method) -> Method:
+def bare(method: Method, **changes: Any) -> Method:
     """The method without what a loss of log-probs does not contain: critic, bonuses, dropped groups."""
-    return method.replace(critic=0.0, constants={}, drop_equal=False)
+    return method.replace(critic=0.0, constants={}, drop_equal=False, **changes)
 
 
 def reason(method: Method) -> str | None:

@@ -6,9 +6,9 @@ from benchmarks import events
 
 
 def test_the_kernel_and_the_simpy_program_agree_on_every_version():
-    ours, theirs = events.kernel_versions(3000)[0], events.simpy_versions(3000)[0]
+    ours, theirs = events.kernel_versions(1000)[0], events.simpy_versions(1000)[0]
     assert ours.tolist() == theirs
-    assert len(set(theirs)) > 1000
+    assert len(set(theirs)) > 300
 
 
 def test_the_full_programs_agree_in_law():

@@ -69,6 +69,7 @@ def test_the_programs_of_sequences_learn_the_same(side):
     assert abs(theirs - ours) < 0.004
 
 
+@pytest.mark.rows
 def test_a_language_model_says_the_same_by_both():
     """Where only the likeliest token may be drawn; without that bound both draw several."""
     pytest.importorskip("transformers")
@@ -81,6 +82,7 @@ def test_a_language_model_says_the_same_by_both():
     assert all(len(each.unique()) > 1 for each in said)
 
 
+@pytest.mark.rows
 def test_an_update_of_a_language_model_is_the_plain_loops():
     """Adam's first step has the gradient's signs; those near 0 are rounding. Planted: advantages of another order."""
     pytest.importorskip("transformers")

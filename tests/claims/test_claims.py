@@ -20,8 +20,12 @@ HEAVY = {
     *("live/learning", "live/staleness", "live/throughput", "ess/finite-sample", "optimum/asymre-projection"),
     *("alignment/projection-restores-sync-boundary", "alignment/projection-second-moment"),
     *("alignment/adam-inflation", "alignment/partial-and-skip-control", "alignment/random-delay-cosine"),
+    *("alignment/lag-identity", "alignment/lag1-closed-form", "alignment/sawtooth-cosine"),
+    *("alignment/version-identity", "convergence/last-iterate", "convergence/step-size-law", "predictor/lead-time"),
+    *("optimum/entropy-derivative", "optimum/kl-regression", "predictor/step-under-inflation", "ratio/chain-moments"),
+    *("staleness/critical-damping", "systems/age-cut-length-bias", "systems/open-loop-mean"),
 }
-"""Claims of which a ninth of the samples takes seconds, or processes of their own: `make test-rows` measures all."""
+"""Claims of which a ninth takes more than half a second, or processes of their own: `make test-rows` measures all."""
 
 
 @pytest.mark.parametrize("name", CLAIMS)

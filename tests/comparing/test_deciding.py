@@ -115,7 +115,7 @@ def smallest_of(case, bank):
 def check_words(case, banks, monkeypatch, repetitions, wrong):
     bank = banks[case]
     smallest = smallest_of(case, bank)
-    for multiple in (0.0, 0.5, 1.0, 2.0):
+    for multiple in (0.0, 1.0, 2.0):
         counts = words(case, bank, multiple * smallest, smallest, monkeypatch, repetitions)
         mistaken = counts.get("worse", 0)
         mistaken += counts.get("better", 0) if multiple == 0.0 else 0

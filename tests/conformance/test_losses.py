@@ -271,11 +271,23 @@ UNREAD = {"delight"}
 SEARCHING = {"bapo_code", "bapo_paper", "m2po_areal", "m2po_waterfill", "p3o", "kl_cov"}
 """Methods with a number that is found in the batch, so that each token is asked alone; a method of each kind of search
 is asked in every run (m2po_mask, sat, kpop), these by `make test-rows`."""
+SETTINGS = {
+    "icepop": {"ratio": "h", "low": 0.3, "high": 4.0},
+    "geometric_rs": {"low": 0.9, "high": 1.2},
+    "dppo_tv": {"low": 0.1, "high": 0.3, "cap": 5.0},
+    "gmpo": {"low": 0.3, "high": 0.5},
+    "gipo": {"sigma": 0.7},
+    "vespo": {"k_positive": 1.5},
+    "kimi": {"tau": 0.25},
+    "m2po_mask": {"tau": 0.1},
+    "truncated_is": {"level": "token", "normalize": "tokens"},
+}
+"""Methods that are asked with these settings in every run, and with their defaults by `make test-rows`."""
+RARELY = SEARCHING | SETTINGS.keys()
 
 
 @pytest.mark.parametrize(
-    "family",
-    [pytest.param(each, id=each.name, marks=[pytest.mark.rows] * (each.name in SEARCHING)) for each in FAMILIES],
+    "family", [pytest.param(each, id=each.name, marks=[pytest.mark.rows] * (each.name in RARELY)) for each in FAMILIES]
 )
 def test_the_loss_of_every_method_is_that_method(family):
     method = family.method({})
@@ -293,19 +305,6 @@ def test_methods_that_differ_are_told_apart(pair):
         pytest.skip(f"no {' or '.join(pair)}")
     one, other = (names[name].method({}) for name in pair)
     assert not checked(trainers.loss_of(other), one).conforms
-
-
-SETTINGS = {
-    "icepop": {"ratio": "h", "low": 0.3, "high": 4.0},
-    "geometric_rs": {"low": 0.9, "high": 1.2},
-    "dppo_tv": {"low": 0.1, "high": 0.3, "cap": 5.0},
-    "gmpo": {"low": 0.3, "high": 0.5},
-    "gipo": {"sigma": 0.7},
-    "vespo": {"k_positive": 1.5},
-    "kimi": {"tau": 0.25},
-    "m2po_mask": {"tau": 0.1},
-    "truncated_is": {"level": "token", "normalize": "tokens"},
-}
 
 
 @pytest.mark.parametrize("name", SETTINGS)

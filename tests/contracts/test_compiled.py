@@ -162,6 +162,8 @@ LAYOUTS = {
 
 LARGE = ("chains of 64 tokens", "long chains that end", "long chains with noise", "many samples", "many arms")
 """Layouts whose draws and updates are programs of loops."""
+OFTEN = ("long chains with noise", "many samples", "many arms")
+"""Those of them that every run compiles; `make test-rows` compiles all."""
 
 
 def laid_out(name):
@@ -177,7 +179,9 @@ def laid_out(name):
     return sim.Spec(**(parts | LAYOUTS[name]))
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.rows] * (each in LARGE and each not in OFTEN)) for each in LAYOUTS]
+)
 def test_every_layout_of_a_run(name, programs):
     assert_equal(*both(laid_out(name)))
     made, reasons = programs

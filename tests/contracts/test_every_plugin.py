@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import itertools
 import json
 import math
 from functools import cache
@@ -63,6 +64,8 @@ READING = ("ess", "gradient_norm")
 """What is recorded of other parts than methods, tasks and policies, with each of which all default metrics are."""
 SEEN = {"frozen_lake": 60}
 """Samples of a group where fewer would see no reward."""
+LATE = {"together": 10, "m2po_areal": 10}
+"""Updates of a run where fewer would show less: lags of metrics, and what a knob does."""
 
 
 def spec_of(kind, name, **changes):
@@ -94,8 +97,8 @@ def spec_of(kind, name, **changes):
         task = task_for(read_by(parts["method"]))
     if kind == "diagnostics" and name in OWN:
         parts["method"], task = sim.methods.reinforce(), sim.tasks.softmax_bandit(arms=2)
-    settings = {"samples_per_group": SEEN.get(name, 3), "updates": 10, "replicates": 3, **parts, **changes}
-    return sim.Spec(task, sim.schedules.fixed(2), **{"policy": policy_of(task), **settings})
+    sizes = {"samples_per_group": SEEN.get(name, 3), "updates": LATE.get(name, 7), "replicates": 3}
+    return sim.Spec(task, sim.schedules.fixed(2), **{"policy": policy_of(task), **sizes, **parts, **changes})
 
 
 @pytest.mark.parametrize(("kind", "name"), [run for run in RUNS if run[0] != "tasks"])
@@ -144,13 +147,13 @@ each_method = pytest.mark.parametrize("method", [m for *_, m in METHODS], ids=[f
 
 
 @each_method
-@pytest.mark.parametrize("axis", [1, 2])
-def test_order_of_samples_does_not_matter(method, axis):
+def test_order_of_samples_does_not_matter(method):
     trial = trial_of(method, G=3, N=4)
-    order = torch.tensor([2, 0, 1] if axis == 1 else [3, 1, 0, 2])
-    straight, moved = trial.gradient(method), trial.gradient(method, **permuted(trial.batch, axis, order))
+    straight = trial.gradient(method)
     assert straight.abs().max() > 1e-3
-    assert (straight - moved).abs().max() < 1e-12
+    for axis, order in ((1, [2, 0, 1]), (2, [3, 1, 0, 2])):
+        moved = trial.gradient(method, **permuted(trial.batch, axis, torch.tensor(order)))
+        assert (straight - moved).abs().max() < 1e-12, axis
 
 
 WHOLE = {"kl_cov", "m2po_mask", "m2po_areal"}
@@ -168,32 +171,29 @@ def test_micro_batches_of_a_step_are_one_step(method):
 
 
 @each_method
-@pytest.mark.parametrize("garbage", [float("nan"), float("inf"), float("-inf")])
-def test_masked_tokens_cannot_matter(method, garbage):
+def test_masked_tokens_cannot_matter(method):
     trial = trial_of(method)
-    recorded = {
-        name: torch.where(trial.batch.mask > 0, value, torch.tensor(garbage).double())
-        for name, value in trial.batch.behavior.items()
-    }
     elsewhere = torch.where(trial.batch.mask > 0, trial.batch.action, 2 - trial.batch.action)
     assert (trial.batch.mask == 0).any()
     straight = trial.gradient(method)
-    changed = trial.gradient(method, behavior=recorded, action=elsewhere)
     assert torch.isfinite(straight).all()
-    torch.testing.assert_close(straight, changed, rtol=0, atol=1e-13)
+    for garbage in (math.nan, math.inf, -math.inf):
+        recorded = {k: torch.where(trial.batch.mask > 0, x, garbage) for k, x in trial.batch.behavior.items()}
+        changed = trial.gradient(method, behavior=recorded, action=elsewhere)
+        torch.testing.assert_close(straight, changed, rtol=0, atol=1e-13)
 
 
 @each_method
-@pytest.mark.parametrize("extreme", [800.0, -800.0, float("inf"), float("-inf")])
-def test_extreme_log_ratios_stay_finite(method, extreme):
+def test_extreme_log_ratios_stay_finite(method):
     """One token, or one whole sequence, whose logged probability is absurd; the direction stays a number."""
     trial = trial_of(method, ragged=False)
-    for tokens in (slice(0, 1), slice(None)):
+    straight = trial.gradient(method)
+    for extreme, tokens in itertools.product((800.0, -800.0, math.inf, -math.inf), (slice(0, 1), slice(None))):
         log_prob = trial.batch.behavior["log_prob"].clone()
         log_prob[0, 0, 0, tokens] = -extreme
         gradient = trial.gradient(method, behavior={**trial.batch.behavior, "log_prob": log_prob})
-        assert torch.isfinite(gradient).all()
-        torch.testing.assert_close(gradient[1], trial.gradient(method)[1], rtol=0, atol=0)
+        assert torch.isfinite(gradient).all(), extreme
+        torch.testing.assert_close(gradient[1], straight[1], rtol=0, atol=0)
 
 
 @each_method

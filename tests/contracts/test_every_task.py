@@ -130,10 +130,11 @@ def check_pay(batch, shape):
     assert torch.isfinite(batch.finished[batch.ended]).all()
 
 
-@pytest.mark.parametrize("ratio", [False, True], ids=["reinforce", "ratio"])
 @pytest.mark.parametrize("staleness", [0, 2])
 @each_task
-def test_a_run_is_well_formed(label, staleness, ratio):
+def test_a_run_is_well_formed(label, staleness):
+    """Any two of task, staleness and method meet."""
+    ratio = ([*CASES].index(label) + staleness // 2) % 2 == 1
     well_formed(spec_of(CASES[label](), staleness=staleness, ratio=ratio), staleness)
 
 

@@ -187,15 +187,18 @@ def whole(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", [0.35, 0.8])
-def test_a_killed_run_goes_on_to_the_same_bits(kind, place, tmp_path):
+def test_a_killed_run_goes_on_to_the_same_bits(kind, tmp_path):
+    """Killed early in its first block, and again late in its last one."""
     made, trace = whole(kind)
     last = -(-made.replicates // made.together) - 1
-    update = int(place * made.updates) // made.every * made.every
-    broken(made, tmp_path / "c.npz", update, block=last if place > 0.5 else 0)
-    assert sim.run(made, seed=SEED, resume=tmp_path / "c.npz") == trace
+    early, late = (int(place * made.updates) // made.every * made.every for place in (0.35, 0.8))
+    resumed = {"seed": SEED, "resume": tmp_path / "c.npz"}
+    broken(made, tmp_path / "c.npz", early)
+    with pytest.raises(Killed):
+        sim.run(made, **resumed, checkpoint_every="1 update", callback=killer(late, last))
+    assert sim.run(made, **resumed) == trace
     # What is over is not run again.
-    assert sim.run(made, seed=SEED, resume=tmp_path / "c.npz", callback=killer(update)) == trace
+    assert sim.run(made, **resumed, callback=killer(late)) == trace
 
 
 TWICE = ("coupled, early", "random, blocks", "carts", "links, epochs", "language, kept")

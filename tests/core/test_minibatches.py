@@ -68,7 +68,7 @@ def test_the_program_is_short():
     assert len(loop.read_text().splitlines()) <= 80
 
 
-@pytest.mark.parametrize("epochs", [1, 2, 3])
+@pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_a_plain_loop(name, epochs):
     cut, after = CUTS[:4][(METHODS.index(name) + epochs) % 4]

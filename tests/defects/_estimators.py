@@ -172,8 +172,7 @@ def other_deviation():
 
 @plant(
     33, "micro-batches", "micro-batches averaged by their own denominators", "several",
-    "tests/contracts/test_micro_batches.py::test_the_split_does_not_change_the_gradient", name="reinforce", groups=3,
-    parts=2,
+    "tests/contracts/test_micro_batches.py::test_the_split_does_not_change_the_gradient", name="reinforce",
 )  # fmt: skip
 def local_denominator():
     right = _method._cuts

@@ -150,6 +150,7 @@ def study(folder):
     return sim.Spec(task, system, sim.methods.vcpo(), sim.chain(*update), made, **sizes)
 
 
+@pytest.mark.rows
 def test_vcpo_trains_a_llama_by_versions_of_one_part_in_fifty(llama, tmp_path):
     """Rank 8, staleness 8; a run that is cut short goes on to the bit."""
     spec = study(llama)

@@ -388,6 +388,7 @@ def kept(tmp_path_factory):
     return str(tmp_path_factory.mktemp("kept"))
 
 
+@pytest.mark.rows
 @pytest.mark.parametrize(("price", "least", "most"), [(0.0, 0.85, 1.0), (1.0, 0.0, 0.15)])
 def test_the_model_learns_when_to_call(price, least, most, kept, monkeypatch):
     """Taught some sums, and to call for a fifth of them: free calls become the rule, those at the whole reward rare.

@@ -136,6 +136,7 @@ class Certain(Arithmetic):
         return torch.ones_like(mask[..., 0])
 
 
+@pytest.mark.rows
 @pytest.mark.parametrize(
     ("drawing", "method"),
     [("early", sim.methods.a2c()), ("late", sim.methods.ppo_clip(advantage=sim.advantages.vtrace(1.0), critic=1.0))],

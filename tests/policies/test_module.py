@@ -68,6 +68,7 @@ def test_a_module_starts_every_replicate_alike_and_a_function_does_not():
     assert torch.equal(drawn.initial(3)[2], drawn.initial(np.array([2]))[0])
 
 
+@pytest.mark.rows
 def test_a_users_policy_trains_on_cartpole_at_staleness_16():
     """In 12 lines, as a user writes them: later returns beat early ones in every replicate."""
     policy = sim.policies.module(

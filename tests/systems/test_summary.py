@@ -115,7 +115,7 @@ def test_the_wasted_share_is_a_share_where_much_is_lost(case):
     assert min(shares) > 0.0 and max(shares) < 1.0
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(
     system=systems(exact=False, most=6), batches=st.integers(1, 14), samples=st.integers(1, 3), seed=st.integers(0, 5)
 )

@@ -290,6 +290,7 @@ def test_blocks_do_not_matter_and_early_drawing_is_refused(name):
     refused("drawing", lambda: sim.run(spec.replace(drawing="early"), seed=2))
 
 
+@pytest.mark.rows
 def test_learning_crosses_the_lake():
     """From 2 percent to more than a third of the episodes, by the exact return."""
     task = sim.tasks.frozen_lake(slippery=False, horizon=30)
