@@ -155,7 +155,7 @@ def limits(found: dict[str, Any]) -> str:
         row("operations needed", "billion/s", "arithmetic", needed["operations"]),
         row("exponentials needed", "billion/s", "exponentials", needed["exponentials"]),
     ]
-    calls = f"At {number(rate)} replicate-updates a second, {moved['calls']:.0f} operations of torch an update.\n"
+    calls = f"At {number(rate)} replicate-updates per second, {moved['calls']:.0f} operations of torch an update.\n"
     return table(["count of one update", "the machine", "count", "share of the limit"], rows) + "\n" + calls
 
 

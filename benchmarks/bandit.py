@@ -2,7 +2,7 @@
 
 10 arms, batches of 16, fixed staleness 8, importance weights, 1,024 replicates, float64, diagnostics off. The NumPy
 side is vectorized over replicates (bincount scatter, a loop over arms for the inverse CDF, no one-hot, no loop over
-replicates) and has no mask, mass, freezing or keyed draws. Both count replicate-updates a second.
+replicates) and has no mask, mass, freezing or keyed draws. Both count replicate-updates per second.
 
 `bandit_diagnosed_vs_plain`: the product with its default diagnostics against itself without.
 `bandit_program_vs_tensors`, `chain_program_vs_tensors`: updates as one machine program against the same on tensors,

@@ -45,7 +45,7 @@ class Case(NamedTuple):
         return np.repeat(ids[:, None], self.samples, 1)
 
     def rate(self, begin: float) -> float:
-        """Tokens a second since `begin`."""
+        """Tokens per second since `begin`."""
         return self.prompts * self.samples * self.tokens / (time.perf_counter() - begin)
 
 
@@ -155,7 +155,7 @@ def update() -> tuple[Any, Any, Any]:
 
 
 def updated() -> float:
-    """Updates a second."""
+    """Updates per second."""
     import torch
 
     from asyncsim.running.updating import When

@@ -1,4 +1,4 @@
-"""The event kernel against SimPy and against itself, samples a second; both sides of a pair run the same model.
+"""The event kernel against SimPy and against itself, samples per second; both sides of a pair run the same model.
 
 `events_vs_simpy`, `events_full_vs_simpy`: 64 workers whose samples of lognormal length feed a trainer. Every worker
 starts its next sample at once under the weights of that moment; the trainer takes samples in the order of completion
@@ -8,7 +8,7 @@ sample; in the second both draw the durations, ours keyed, and keep a row for ev
 `slots_vs_simpy`: 512 slots that samples of groups of four wait for, rewards, permits, oldest groups first; both sides
 draw and keep a row for every sample. `summary_vs_record`: the same without a record against with it.
 `workers_two_vs_one`: realizations by two threads against one. `large_run`: 512 places, batches of 512 groups, summary
-only, against a rate of one million samples a second.
+only, against a rate of one million samples per second.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def bare_rate() -> float:
 
 
 def full_rate() -> float:
-    """Samples a second from the seed to the finished timeline."""
+    """Samples per second from the seed to the finished timeline."""
     begin = time.perf_counter()
     for repeat in range(REPEATS):
         SYSTEM.timeline(SAMPLES, seed=repeat)
@@ -215,7 +215,7 @@ def slotted_rows(batches: int) -> list[tuple[float, ...]]:
 
 
 def slotted_rate() -> float:
-    """Samples a second from the seed to the finished timeline."""
+    """Samples per second from the seed to the finished timeline."""
     begin = time.perf_counter()
     for repeat in range(REPEATS):
         SLOTTED.timeline(BATCHES, GROUP, seed=repeat)

@@ -1,4 +1,4 @@
-"""Sampling from a small language model against `generate` of transformers on the same network, tokens a second.
+"""Sampling from a small language model against `generate` of transformers on the same network, tokens per second.
 
 A Llama of 11 million random weights answers 32 equal prompts of 8 tokens with 48 tokens. Ours also records every
 token's log-prob and draws with keys. Where only the likeliest token may be drawn both must say the same.

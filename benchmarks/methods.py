@@ -1,7 +1,7 @@
 """Score weights of every method against plain PPO passes, at one step of 32 x 16 sequences of 1,024 tokens.
 
 A pass is ratio = exp(log pi - log mu); min(ratio A, clip(ratio) A), written in torch on the same float32 numbers. Both
-sides count tokens a second, so 1 / ratio is the number of passes that a method costs. `python -m benchmarks.methods
+sides count tokens per second, so 1 / ratio is the number of passes that a method costs. `python -m benchmarks.methods
 [NAME ...]` counts processor time and adds how many temporaries of the shape are alive at one time.
 
 Elementwise methods should stay within 3 passes, methods that sort or scan (`SORTING`) within 12, and none should hold
@@ -88,7 +88,7 @@ def plain() -> Tensor:
 
 
 def rate(function: Callable[[], Any]) -> float:
-    """Tokens a second, in a process that keeps its memory as a run does."""
+    """Tokens per second, in a process that keeps its memory as a run does."""
     memory.keep()
     with threads(1):
         function()

@@ -102,7 +102,7 @@ def measure_smollm2() -> float:
 
 
 def target_smollm2() -> float:
-    """5 seconds an update."""
+    """5 seconds per update."""
     return 12.0
 
 

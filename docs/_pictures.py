@@ -71,7 +71,7 @@ def discard_or_pace(found: Results) -> Figure:
         swept(right, result, "wasted_tokens", color, mark, 100.0)
     say(left, 4.6, 330, "discard", "contrast")
     say(left, 5.0, 120, "pace", "measured")
-    left.set(ylim=(0, 430), ylabel="groups an hour", xlabel="largest staleness allowed (versions)")
+    left.set(ylim=(0, 430), ylabel="groups per hour", xlabel="largest staleness allowed (versions)")
     right.set(ylim=(-4, 100), ylabel="tokens wasted (%)", xlabel="largest staleness allowed (versions)")
     left.set_title("Pacing wastes nothing and is slower")
     return figure
@@ -112,7 +112,7 @@ def overlap_alone(found: Results) -> Figure:
     say(ax, 420, 320, "partial rollouts", "contrast")
     say(ax, 330, 62, "one step ahead, generators\ndrained (square) or not (triangle)", "measured")
     say(ax, 420, 33, "synchronous", "synchronous")
-    ax.set(xscale="log", yscale="log", ylim=(10, 500), xlabel="training time of a batch (s)", ylabel="groups an hour")
+    ax.set(xscale="log", yscale="log", ylim=(10, 500), xlabel="training time of a batch (s)", ylabel="groups per hour")
     ax.set(yticks=[10, 30, 100, 300], yticklabels=["10", "30", "100", "300"])
     ax.set_xticks([], minor=True)
     ax.set_xticks(times, [f"{time:,.0f}" for time in times])
@@ -134,20 +134,20 @@ def more_generators(found: Results) -> Figure:
         ax.plot(grid, 3600.0 * np.array(most), label="upper bound", **_style.PREDICTED)
     say(ax, 132, 375, "staleness at most 1", "measured")
     say(ax, 192, 690, "staleness at most 4", "contrast")
-    ax.set(ylim=(0, 900), xlabel="generator slots", ylabel="groups an hour", xticks=[64, 128, 192, 256])
+    ax.set(ylim=(0, 900), xlabel="generator slots", ylabel="groups per hour", xticks=[64, 128, 192, 256])
     ax.set_title("At a tight limit more generators bring nothing")
     return figure
 
 
 def first_of_many(found: Results) -> Figure:
-    """Groups an hour and tokens wasted against the samples that a group starts beyond those it keeps."""
+    """Groups per hour and tokens wasted against the samples that a group starts beyond those it keeps."""
     figure, (left, right) = panels(2)
     swept(left, found[2], "groups_per_hour", "measured")
     extra = swept(right, found[2], "wasted_tokens", "contrast", scale=100.0)
     claim, kept = claims.claim("systems/first-k-length-bias"), KEPT
     points_ = [{"length": LENGTH, "started": kept + int(more), "kept": kept} for more in extra]
     right.plot(extra, [100.0 * claim.predict(point)["wasted"] for point in points_], **_style.PREDICTED)
-    left.set(xlabel="redundant samples of a group", ylabel="groups an hour", ylim=(0, None), xticks=extra)
+    left.set(xlabel="redundant samples of a group", ylabel="groups per hour", ylim=(0, None), xticks=extra)
     right.set(xlabel="redundant samples of a group", ylabel="tokens wasted (%)", ylim=(-4, 100), xticks=extra)
     left.set_title("Redundant samples save waiting, and waste tokens")
     return figure
@@ -162,7 +162,7 @@ def kept_cache(found: Results) -> Figure:
         ax.set(xscale="log", xlabel="learning rate of Adam", xticks=rates)
         ax.set_xticks([], minor=True)
         ax.set_xticklabels([f"{rate:g}" for rate in rates])
-    left.set(ylabel="log-prob off by the\nold cache (nats a token)", ylim=(0, None))
+    left.set(ylabel="log-prob off by the\nold cache (nats per token)", ylim=(0, None))
     right.set(ylabel="ESS/N, old against\nnew cache", ylim=(0, 1.05))
     right.axhline(1.0, **_style.REFERENCE)
     left.set_title("Keys and values kept over a weight update change the sampler")
@@ -253,7 +253,7 @@ def verdict_on_three(found: Results) -> Figure:
 
 
 def split(found: Results) -> Figure:
-    """Seconds an update against the GPUs that generate, out of eight."""
+    """Seconds per update against the GPUs that generate, out of eight."""
     figure, (ax,) = panels(1)
     times = [next(each for each in result["summary"] if each["metric"] == "seconds_per_update") for result in found]
     generate = [GPUS - WORK / each["train_time"] for each in times]
@@ -261,13 +261,13 @@ def split(found: Results) -> Figure:
     grid = np.linspace(min(generate), max(generate), 60)
     ax.plot(grid, WORK / (GPUS - grid), **_style.PREDICTED)
     say(ax, 5.1, 76, "training alone", "muted", va="top")
-    ax.set(xlabel=f"GPUs of the server, of {GPUS}", ylabel="seconds an update", ylim=(0, 130), xticks=[2, 3, 4, 5, 6])
+    ax.set(xlabel=f"GPUs of the server, of {GPUS}", ylabel="seconds per update", ylim=(0, 130), xticks=[2, 3, 4, 5, 6])
     ax.set_title("As few servers as keep the trainer busy")
     return figure
 
 
 def apart(found: Results) -> Figure:
-    """Seconds an update against mean staleness, for shared and separate machines."""
+    """Seconds per update against mean staleness, for shared and separate machines."""
     figure, (ax,) = panels(1)
     for result, color, mark in zip(found, ("contrast", "measured"), ("s", "o"), strict=True):
         kept = [each for each in result["settings"] if each["partial"]]
@@ -275,6 +275,6 @@ def apart(found: Results) -> Figure:
         points(ax, [each["staleness"]["mean"] for each in kept], ends, color, mark)
     say(ax, 1.1, 62, "8 shared machines", "contrast", ha="center", va="top")
     say(ax, 1.25, 108, "4 generate, 4 train", "measured")
-    ax.set(xlabel="mean staleness of tokens (versions)", ylabel="seconds an update", ylim=(0, 250))
+    ax.set(xlabel="mean staleness of tokens (versions)", ylabel="seconds per update", ylim=(0, 250))
     ax.set_title("Shared machines keep up, with partial rollouts")
     return figure

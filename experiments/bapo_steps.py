@@ -8,8 +8,8 @@ target 0.4, and `half` to its other target 0.5; `weighed`, the latter with its s
 `none`, the ratio alone. At staleness 0 data are fresh and all ratios 1. A setting is one arm at all rates, at
 `staleness` updates on data that are gone through `epochs` times. Rows, with 95 percent intervals between `samples`
 replicates, are of the policy that is trained:
-course   return, entropy (nats a token) and positive (share of the gradient's weights with an advantage above 0) before
-         update `number`; low, high: the bounds that BAPO finds there
+course   return, entropy (nats per token) and positive (share of the gradient's weights with an advantage above 0)
+         before update `number`; low, high: the bounds that BAPO finds there
 mean, end   return, over all updates and over the last tenth; entropy_mean, entropy_end: of entropy
 Where `part` is "knob", `knob` and `number` say what is varied: `c_high` or `c_low` of a fixed clip whose other bound is
 0.8 or 1.2, or `rho_0` of BAPO, or its `low_cap`, `high_cap` or `high_step` at the target 0.5.

@@ -2,7 +2,7 @@
 
 Three parts, told apart by the column `part`; one row per realization.
 frontier  nine systems on one machine (two servers of 32 slots, which slow down as they fill), 16 groups of 4 samples a
-          batch, 3 s of training: `staleness` (head), `token_staleness`, `largest`, `throughput` in groups a second,
+          batch, 3 s of training: `staleness` (head), `token_staleness`, `largest`, `throughput` in groups per second,
           `trainer` and `generators` (utilization), `length_trained`, `dropped`. `knob` is the system's own limit, and
           `places` the groups in generation at once.
 speed     `step_seconds`, seconds for a batch of 32 samples on 32 slots, against the spread of lengths: `knob` is sigma

@@ -3,7 +3,7 @@
 Two stories, told apart by the column `story`. Works are in units of their mean, one unit a second, groups of one
 sample, 32 groups a batch; numbers are those after a warm-up, one row per independent realization.
 straggler  staleness of five systems whose mean is to be 4, behind heavy tails of length: `mean`, `largest`, `survival`
-           (P(s >= level)), `throughput` (groups a second), `length_trained`, `dropped` (fraction of groups),
+           (P(s >= level)), `throughput` (groups per second), `length_trained`, `dropped` (fraction of groups),
            `wasted` (fraction of tokens). Training takes 1 s, generation of a batch's worth 0.2 s: the trainer is slow.
 cut        what an age limit does to lengths. `kept` is the share of the groups in a bin of length that is trained,
            `generated` and `trained` are a bin's shares of all, `level` the lower edge of the bin in mean lengths;

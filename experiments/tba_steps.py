@@ -8,7 +8,7 @@ and `Proximal RLOO`, with PPO's clip at 0.2, whose rewards lose beta nats when t
 whose penalty is that of the policy that is trained; `Dr. GRPO`, that clip and the penalty k3 at beta. Read is the
 policy that is trained, exactly:
 return    expected reward; objective  return - beta kl
-kl        KL(policy || reference) of a whole answer, nats; entropy  nats a token
+kl        KL(policy || reference) of a whole answer, nats; entropy  nats per token
 distinct  expected number of different good arms among 64 draws of a prompt, of 8 (`arms` only)
 Rows, with 95 percent intervals between `samples` replicates, by `reading`: course, before update `number`; mean, end:
 over all updates, over the last tenth.

@@ -1,7 +1,7 @@
 """Which ratio survives lag, small batches and long horizons on chains of bits: of sequences, of tokens, geometric?
 
 A tabular study of VCPO's first author (2026), in our reading: a policy writes `horizon` bits and is paid if a fraction
-of them is right; data are `lag` versions old, `batch` samples an update; no ratio is truncated unless it says so.
+of them is right; data are `lag` versions old, `batch` samples per update; no ratio is truncated unless it says so.
 Each bit is right at first with chance 0.7, and the fraction lies 1.3 deviations above, so that about a tenth of the
 samples is paid at every horizon. A divergence of one nat a bit from the start policy costs `PRICE` ("penalty"), or
 nothing, from a uniform start ("free"). Adam at one rate for all, behind a norm clip of 1; RLOO baseline.

@@ -1,9 +1,9 @@
 """How long is a training step when responses get longer, synchronous and asynchronous, and what part is generation?
 
 Batches of 2 groups of 8 responses on 16 slots, as in `vcpo_hours`: responses of `length` tokens on average, lognormal
-with spread 1, written at `RATE` tokens a second; training takes `TRAIN` seconds a token of the mean response, a publish
-`PUBLISH` seconds. `staleness` 0 is the synchronous system, else generation runs ahead by so many batches (preset
-`vcpo`). Rows, one `quantity` each, means over `samples` realizations with 95 percent `low` and `high`:
+with spread 1, written at `RATE` tokens per second; training takes `TRAIN` seconds a token of the mean response, a
+publish `PUBLISH` seconds. `staleness` 0 is the synchronous system, else generation runs ahead by so many batches
+(preset `vcpo`). Rows, one `quantity` each, means over `samples` realizations with 95 percent `low` and `high`:
 step        seconds from one update to the next, over the last half of the batches
 training    seconds of an update, with its publish
 generation  the rest of the step: time in which the trainer waits for responses

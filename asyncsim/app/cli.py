@@ -377,8 +377,8 @@ def timeline(o: Options) -> int:
 def advise(o: Options) -> int:
     """Say which staleness limit a system should have.
 
-    The system is what its owner knows: machines, slots, tokens a second, response lengths, seconds. The answer is in
-    seconds an update and slot-hours, with more machines and partial rollouts where the file names them.
+    The system is what its owner knows: machines, slots, tokens per second, response lengths, seconds. The answer is in
+    seconds per update and slot-hours, with more machines and partial rollouts where the file names them.
     """
     from asyncsim.sweeping import advising
 
@@ -611,7 +611,7 @@ def device(o: Options) -> int:
     """Compare a device with the CPU, in a minute.
 
     On a language model: log-probs, gradients, greedy tokens and resumed runs have to agree, else the status is 1. Then
-    the mismatch of samplers in each number format, tokens a second, updates a minute, and the peak of memory.
+    the mismatch of samplers in each number format, tokens per second, updates a minute, and the peak of memory.
     """
     from asyncsim.app import devices
 

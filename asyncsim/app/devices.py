@@ -221,7 +221,7 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"{row['sampler']:12}{row['trainer']:12}{numbers}"
     yield ""
     found = report["speed"]
-    yield f"{found['tokens_a_second']:,.0f} tokens a second, {found['updates_a_minute']:,.1f} updates a minute"
+    yield f"{found['tokens_a_second']:,.0f} tokens per second, {found['updates_a_minute']:,.1f} updates a minute"
     if found["peak_bytes"] is not None:
         share = found["peak_bytes_a_weight"]
         yield f"peak memory {found['peak_bytes'] / (1 << 30):.2f} GiB, {share:.1f} bytes a weight"

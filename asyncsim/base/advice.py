@@ -70,7 +70,7 @@ class Setting:
 
     @property
     def slot_hours(self) -> np.ndarray:
-        """Slot-hours of 1,000 updates, `[M]`: named slots x seconds an update x 1,000 / 3,600."""
+        """Slot-hours of 1,000 updates, `[M]`: named slots x seconds per update x 1,000 / 3,600."""
         return np.asarray(self.numbers["seconds"] * self.slots / 3.6)
 
     def row(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Advice(calls.Told):
 
     @property
     def standstill(self) -> str:
-        """Which side of the recommended setting waits, for how many seconds an update, and which is the slower."""
+        """Which side of the recommended setting waits, for how many seconds per update, and which is the slower."""
         knee, words, busy = self.knee, [], []
         sync, seconds = knee.mean("sync_seconds"), knee.mean("seconds")
         for side, who in (("trainer", "the trainer stands still"), ("generator", "a generator slot")):
@@ -164,7 +164,7 @@ class Advice(calls.Told):
         """What other machines and partial rollouts bring at their own knee over today's, in seconds and slot-hours."""
         knee, lines = self.knee, []
         for own in self.knees()[1:]:
-            seconds = _signed(mean_interval(own.numbers["seconds"] - knee.numbers["seconds"]), "s an update")
+            seconds = _signed(mean_interval(own.numbers["seconds"] - knee.numbers["seconds"]), "s per update")
             hours = _signed(mean_interval(own.slot_hours - knee.slot_hours), "slot-hours")
             name = f"{self._with(own)}, at its knee of {own.limit:g} against today's"
             lines.append(f"With {name}: {seconds}; {hours} per 1,000 updates.")

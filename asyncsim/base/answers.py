@@ -407,7 +407,7 @@ class Sweep(calls.Told):
         return plain({name: value for name, value in vars(self).items() if name not in ("files", "folder")})
 
     def knee(self, share: float = 0.95) -> tuple[str, Any] | None:
-        """The only varied number of a system, and its least value with that share of the most groups an hour.
+        """The only varied number of a system, and its least value with that share of the most groups per hour.
 
         None where something else was varied.
         """
@@ -420,7 +420,7 @@ class Sweep(calls.Told):
     def __str__(self) -> str:
         """A table of means with their intervals, a line about what failed, and one about the work."""
         knee = self.knee()
-        word = [f"knee: {knee[0]}={cell(knee[1])} is the least with 95 % of the most groups an hour"] if knee else []
+        word = [f"knee: {knee[0]}={cell(knee[1])} is the least with 95 % of the most groups per hour"] if knee else []
         settings: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in self.summary:
             settings.setdefault(tuple(row[name] for name in self.names), {})[row["metric"]] = row

@@ -302,7 +302,7 @@ def from_file(field: str, place: str) -> Law:
     """The empirical law of a column of positive numbers: `lengths.csv`, or `lengths.parquet:column` of several.
 
     A factor behind the column changes its unit: `delays.csv:reward_ms*0.001` has seconds of a column of milliseconds.
-    Lengths in tokens go with a speed in tokens a second, the setting `rate` of a system's model; a column of seconds
+    Lengths in tokens go with a speed in tokens per second, the setting `rate` of a system's model; a column of seconds
     goes with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, and a column that
     it lacks. Also for numbers that are missing, not positive or more than `MANY`, and a factor that is not
     positive.

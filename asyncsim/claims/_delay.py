@@ -91,7 +91,7 @@ def stable_share(step: float, curvature: float, tau: int) -> float:
 
 
 def growth(a: float, tau: int) -> float:
-    """Logarithm of the largest root of z^{tau+1} - z^tau + a, in nats an update.
+    """Logarithm of the largest root of z^{tau+1} - z^tau + a, in nats per update.
 
     >>> round(growth(3.0, 0), 12) == round(float(np.log(2.0)), 12)
     True

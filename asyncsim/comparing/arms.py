@@ -77,11 +77,11 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
 
 
 def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, ...]:
-    """What a reader has to know of the arms: samples an update or advantages that differ, seconds not read."""
+    """What a reader has to know of the arms: samples per update or advantages that differ, seconds not read."""
     lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
-        lines.append(f"arms train on different numbers of samples an update: {each}")
+        lines.append(f"arms train on different numbers of samples per update: {each}")
     headers = [spec.describe() for spec in specs.values()]
     advantages = [str(header.get("advantage")) for header in headers]
     if len(set(advantages)) > 1 and len({str(header["method"]) for header in headers}) > 1:
@@ -96,7 +96,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
     paces = [float(c.mean()) / s.updates for c, s in zip(clocks, few, strict=True) if c is not None]
     if len(paces) == len(specs) and max(paces) > UNLIKE * min(paces):
         each = ", ".join(f"{name} {pace:.3g}" for name, pace in zip(specs, paces, strict=True))
-        lines.append(f"{UNCOUNTED}; seconds an update: {each}. over='seconds' may give another word")
+        lines.append(f"{UNCOUNTED}; seconds per update: {each}. over='seconds' may give another word")
     return tuple(lines)
 
 

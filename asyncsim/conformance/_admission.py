@@ -42,7 +42,7 @@ def tickets_of(batch_size: int, max_staleness: float, batches_per_publish: int) 
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of a check: P groups a batch, S batches a publish, (eta + 1) M groups at most, C running at most.
+    """Settings of a check: P groups a batch, S batches per publish, (eta + 1) M groups at most, C running at most.
 
     `oldest`: the trainer drops accepted groups that are more versions old; None: admission alone bounds staleness.
     """

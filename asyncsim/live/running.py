@@ -333,8 +333,8 @@ class Predicted:
     """What the event model and a replay of the log say of a live run.
 
     `system`: the model with measured latencies; `warm`: batches left out; `pmf` `[S]`: predicted distribution of
-    staleness; `meetings`: mean staleness, total variation to `pmf`, throughput in groups a second, and the mean return
-    of the second half, each with its band; `curve` `[U, 3]`: predicted return of each update, and its band.
+    staleness; `meetings`: mean staleness, total variation to `pmf`, throughput in groups per second, and the mean
+    return of the second half, each with its band; `curve` `[U, 3]`: predicted return of each update, and its band.
     """
 
     system: System

@@ -21,7 +21,7 @@ RING = {"markersize": 11, "fillstyle": "none", "color": _style.INK}
 
 
 def draw_advice(advice: Advice) -> Figure:
-    """Seconds an update (left) and staleness of trained tokens (right) against the limit; the knee is marked."""
+    """Seconds per update (left) and staleness of trained tokens (right) against the limit; the knee is marked."""
     figure = _style.picture(2 * _style.COLUMN, 3.0)
     left, right = figure.subplots(1, 2)
     limits = sorted({each.limit for each in advice.settings})
@@ -47,13 +47,13 @@ def draw_advice(advice: Advice) -> Figure:
     # Above the curves, which fall.
     left.set_ylim(top=left.get_ylim()[1] * (1.08 + 0.09 * len(curves)))
     left.legend(loc="upper right")
-    left.set(ylabel="seconds an update", title=f"a  {knee.mean('seconds'):.4g} s an update at the knee")
+    left.set(ylabel="seconds per update", title=f"a  {knee.mean('seconds'):.4g} s per update at the knee")
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
     right.set(ylabel="staleness of tokens (versions)", title=f"b  mean {stale} at the knee")
     trainer, slots = (knee.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
     figure.suptitle(
         f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
-        f"seconds;\nthere the trainer waits {trainer:.3g} s an update, a slot idles {slots:.3g} s", ha="left", x=0.02,
+        f"seconds;\nthere the trainer waits {trainer:.3g} s per update, a slot idles {slots:.3g} s", ha="left", x=0.02,
     )  # fmt: skip
     _style.key(figure)
     return figure

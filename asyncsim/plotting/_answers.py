@@ -44,8 +44,8 @@ WIDE = 30.0
 """Ratio of the largest to the least value from which an axis is logarithmic."""
 COSTS = (
     (("staleness", "staleness_p99"), "staleness (versions)"),
-    ((PACE,), "groups an hour"),
-    (("seconds_per_update",), "seconds an update"),
+    ((PACE,), "groups per hour"),
+    (("seconds_per_update",), "seconds per update"),
     (("trainer_idle", "generator_idle"), "share of time idle"),
 )
 """Panels of a system's sweep: what is drawn in each, and its axis."""
@@ -83,7 +83,7 @@ def _draw_costs(sweep: Sweep) -> Figure:
         ax.set_ylim(0.0, 1.0 if "share" in label else None)
     knee = sweep.knee()
     if knee is not None:
-        text = f"{name} = {cell(knee[1])} is the least with 95 % of the most groups an hour"
+        text = f"{name} = {cell(knee[1])} is the least with 95 % of the most groups per hour"
         figure.suptitle(text, ha="left", x=0.02)
     return figure
 
@@ -303,7 +303,9 @@ def _draw_along(answer: Answer) -> Figure:
                 ax.set_xticks(list(x), [short(str(value)) for value in values])
         tuned = own[0].arms[0].tuned.knob.rpartition(".")[2]
         left.legend(loc="best", **GROUND)
-        left.set(ylabel=answer.unit, title=f"each arm at its best {tuned}, 95 % intervals" if tuned else "95 % intervals")
+        left.set(
+            ylabel=answer.unit, title=f"each arm at its best {tuned}, 95 % intervals" if tuned else "95 % intervals"
+        )
         right.set(ylabel=f"arm less {short(base)}", title="shaded: too small to matter; intervals of all looks")
     figure.suptitle(textwrap.fill(answer.reading, 100), x=0.01, ha="left")
     return figure

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from asyncsim.base.forecasts import Forecast
 
 PANELS = (
-    ("seconds an update", "seconds an update", "s"),
+    ("seconds per update", "seconds per update", "s"),
     ("staleness", "mean staleness of tokens", "versions"),
     ("token ESS", "token ESS", "share of N"),
 )
@@ -48,7 +48,7 @@ def draw_forecast(found: Forecast) -> Figure:
         ax.set_ylim(None if quantity == "token ESS" else 0.0)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     seconds, ess = (found.line(PANELS[k][0]).forecasts[-1] for k in (0, -1))
-    said = f"{found.about.partition(' ')[0]}, {found.settings[-1]}: {seconds} s an update and {ess} of N as ESS"
+    said = f"{found.about.partition(' ')[0]}, {found.settings[-1]}: {seconds} s per update and {ess} of N as ESS"
     figure.suptitle(said, ha="left", x=0.02)
     return figure
 

@@ -20,7 +20,7 @@ def coupled(system: System) -> Coupled:
 
     Whenever samples start, the learning loop is asked for their numbers of tokens, given the version of each token as
     far as known. In mode keep (and restart) it is asked again for samples in flight when weights are installed. Works
-    are then in tokens and rates in tokens a second. Its record, replayed as a schedule, gives the same trace.
+    are then in tokens and rates in tokens per second. Its record, replayed as a schedule, gives the same trace.
 
     Arguments: `system`, an event system. Returns an object with the interface of a system whose only schedule is the
     record of a run. Raises `InputError`, also for a load, which would refer to the law that is not used. Source: this

@@ -53,7 +53,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "trainer": (..., f"one of {', '.join(TRAINERS)}"),
     "machines": (1, "generator machines, today's first"),
     "slots_per_machine": (..., "responses that a machine writes at once"),
-    "tokens_per_second": (..., "of one response; or a table {responses at once on a machine: tokens a second}"),
+    "tokens_per_second": (..., "of one response; or a table {responses at once on a machine: tokens per second}"),
     "response_lengths": (..., "in tokens: a file, FILE:COLUMN, or a distribution such as lognormal:2000:0.8"),
     "prompts_per_batch": (..., "prompts that a training step takes"),
     "samples_per_prompt": (..., "responses to a prompt"),
@@ -313,7 +313,7 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     sync, every = given["sync_seconds"], given["publish_every"]
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
-        f"tokens a second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
+        f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
         f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync after every "
         f"{f'{every} steps' if every > 1 else 'step'}. The limit is {trainer.limit}."
     )

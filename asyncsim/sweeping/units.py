@@ -38,7 +38,7 @@ COSTS: dict[str, Any] = {
     "wasted_tokens": lambda s: s["wasted_token_fraction"],
 }
 """What a sweep over a system records of each realization: staleness in versions (of groups trained), its 99th
-percentile, seconds an update, groups trained an hour, shares of time that the trainer and the named slots for samples
+percentile, seconds per update, groups trained an hour, shares of time that the trainer and the named slots for samples
 are idle, and the share of generated tokens that nobody trains on. Further decimals of an idle share are rounding, on
 either side of 0."""
 

@@ -217,7 +217,7 @@ class Settings(Source):
         return len(self.rates) * started if self.permits is None else self.permits
 
     def mean_train_time(self, samples_per_group: int) -> float:
-        """Mean seconds of training on a batch, t_T; from a load, load P / (generated groups a second)."""
+        """Mean seconds of training on a batch, t_T; from a load, load P / (generated groups per second)."""
         if self.load is not None:
             return self.load * self.groups_per_batch / self.generation_rate(samples_per_group)
         time = self.train_time.mean() if isinstance(self.train_time, Law) else float(self.train_time or 0.0)
@@ -245,7 +245,7 @@ class Settings(Source):
         return last * (1.0 if self.difficulty is None else self.difficulty.mean())
 
     def generation_rate(self, samples_per_group: int) -> float:
-        """Groups a second when no place and no slot ever waits, at full concurrency.
+        """Groups per second when no place and no slot ever waits, at full concurrency.
 
         Places: the sum over them of 1 / (E[max of N works] / speed + seconds of environment and, if it holds the place,
         of reward); slots and permits: as many x mean speed / (N E[work]), the smallest of all. With fewer tickets than

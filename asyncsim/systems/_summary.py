@@ -76,7 +76,7 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     trained, `rejected_fraction` of all that left; `wasted_token_fraction` in [0, 1], work thrown away over work thrown
     away or trained for the first time. Work counts when it is thrown away or trained after the warm-up, whenever it was
     written. `mean_length_generated` is of admitted samples, since finished ones would leave out what is cut in flight;
-    beside it `mean_length_trained`. `throughput` is in trained groups a second, `seconds_per_update` with the
+    beside it `mean_length_trained`. `throughput` is in trained groups per second, `seconds_per_update` with the
     recommended epochs. `group_slots` and `sample_slots` count the slots that the settings name, see `_slots`.
     `trainer_utilization` and `generator_utilization` are shares of time, that of generators over all named slots for
     samples. `outstanding` counts groups at an install, `publish_lag` versions when batches start to train. `steady`:

@@ -167,7 +167,7 @@ def test_arms_on_a_clock_may_make_different_numbers_of_updates():
 
 def test_samples_of_an_update_that_differ_are_said():
     arms = {"a": arm(), "b": arm(samples_per_group=64)}
-    assert compared(arms).notes == ("arms train on different numbers of samples an update: a 32, b 256",)
+    assert compared(arms).notes == ("arms train on different numbers of samples per update: a 32, b 256",)
 
 
 def test_advantages_that_differ_beside_the_method_are_said():

@@ -62,7 +62,7 @@ def test_staleness_one_is_not_synchronous():
 SCHEDULES = {
     "fixed": lambda: sim.schedules.fixed(3, groups_per_batch=2),
     "random per trajectory": lambda: sim.schedules.random([0.2] * 5, per="trajectory", groups_per_batch=2),
-    "random per group, two batches a publish": lambda: sim.schedules.random(
+    "random per group, two batches per publish": lambda: sim.schedules.random(
         [0.25] * 4, per="group", groups_per_batch=2, batches_per_publish=2
     ),
     "frozen": lambda: sim.schedules.frozen(groups_per_batch=2),
@@ -188,7 +188,7 @@ def test_single_precision_stays_single_with_knobs_per_replicate(link, value):
 
 
 @pytest.mark.parametrize("rewards", ["bernoulli", "fixed"])
-@pytest.mark.parametrize("system", ["fixed", "random per group, two batches a publish"])
+@pytest.mark.parametrize("system", ["fixed", "random per group, two batches per publish"])
 @pytest.mark.parametrize("method", ["truncated_is", "grpo", "full_is"])
 def test_counts_equal_samples(rewards, system, method):
     """The same samples, sorted into cells: equal but for the order of summation."""

@@ -65,7 +65,7 @@ slip(167, "publishing", "transfer in milliseconds", f"{S}._build:_settings",
      '"room": room', '"room": room, "sync_time": s.sync_time / 1000.0',
      killer="systems/test_kernel.py"
      "::test_the_comparison_of_histories_sees_every_setting[generator_pauses]")  # fmt: skip
-slip(168, "publishing", "several batches a publish: the trainer publishes each", f"{S}._build:_settings",
+slip(168, "publishing", "several batches per publish: the trainer publishes each", f"{S}._build:_settings",
      '"room": room', '"room": room, "batches_per_publish": 1',
      killer="systems/test_contract.py::test_a_preset_follows_its_law[tba-generators]")  # fmt: skip
 slip(169, "systems", "load: training time of one group", f"{S}._settings:Settings.mean_train_time",

@@ -1,4 +1,4 @@
-"""How five trainers call a policy loss, in few lines: their arguments, shapes and dtypes, two micro-batches an update.
+"""How five trainers call a policy loss, in few lines: their arguments, shapes and dtypes, two micro-batches per update.
 
 Each takes the function and a batch `[B, T]`, and leaves the gradient of the whole update in the log-probs. What a
 trainer does around the call is done here too: verl's counts of the global batch, TRL's accumulation, AReaL's packing

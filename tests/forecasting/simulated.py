@@ -74,7 +74,7 @@ def simulated(system, updates=300, seed=11, drift=DRIFT, noise=0.08, persists=0.
     whole = wait + (end - start) + sync + np.where(np.arange(count) == 0, 60.0, 0.0)
     truth = {
         "staleness": mean(stale),
-        "seconds an update": wait + (end - start) + sync,
+        "seconds per update": wait + (end - start) + sync,
         "k3": mean(v) / 2,
         "token ESS": 1 / mean(np.exp(v)),
     }

@@ -148,7 +148,7 @@ def test_a_description_that_is_wrong_is_told_in_the_first_line(columns):
     """Machines that write at a fourth of the speed that is given."""
     wrong = {**given(SYSTEM), "tokens_per_second": 8}
     text = str(sim.forecast(sim.calibrate(columns, "areal", **wrong)))
-    assert text.startswith("The forecast of today's setting misses the log in") and "seconds an update" in text[:200]
+    assert text.startswith("The forecast of today's setting misses the log in") and "seconds per update" in text[:200]
 
 
 def test_rows_of_samples_say_the_same_as_rows_of_steps(tmp_path):
@@ -368,7 +368,7 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     assert (ROOT / "docs/pictures/your-run.png").exists()
     # What the page says that the made-up system does there.
     truth = {n: x[60:].mean() for n, x in simulated.verl(160, 77, machines=24, staleness_limit=4)[1].items()}
-    said = (f"{truth['seconds an update']:.1f} s", f"ESS of {truth['token ESS']:.2f}", f"k3 of {truth['k3']:.3f}")
+    said = (f"{truth['seconds per update']:.1f} s", f"ESS of {truth['token ESS']:.2f}", f"k3 of {truth['k3']:.3f}")
     assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.3f}"))
 
 

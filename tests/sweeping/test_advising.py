@@ -18,7 +18,7 @@ from asyncsim.sweeping.advising import FIELDS, TRAINERS, advise, pooled
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "which-limit.md"
-# Four prompts of 300 tokens at 30 a second take 10 s, a batch trains for 8 s; eight slots.
+# Four prompts of 300 tokens at 30 per second take 10 s, a batch trains for 8 s; eight slots.
 SYSTEM = {
     "trainer": "areal",
     "slots_per_machine": 8,
@@ -64,7 +64,7 @@ def test_more_machines_and_a_slower_sync_bring_what_arithmetic_says():
     # Generators pause for the second of a sync; between the ends of 30 batches, and the last install, are 31 syncs.
     assert (now.mean("seconds"), more.mean("seconds")) == pytest.approx((11.0 + 1 / 30, 9.0 + 1 / 30))
     advice = advise(system, updates=40, realizations=2)
-    gains = "With 8 machines, at its knee of 4 against today's: -2 s an update [-2, -2]; +7.81 slot-hours ["
+    gains = "With 8 machines, at its knee of 4 against today's: -2 s per update [-2, -2]; +7.81 slot-hours ["
     assert f"{(8 * (9 + 1 / 30) - 4 * (11 + 1 / 30)) / 3.6:.3g}" in gains
     assert (now.slots, more.slots) == (4, 8) and advice.gains()[0].startswith(gains)
     # The slots stand still for the sync alone, and the trainer for 2 s besides; it says who is slower.
@@ -86,7 +86,7 @@ def test_partial_rollouts_are_compared_at_their_knees():
     assert own.limit < advice.knee.limit and line.endswith("] per 1,000 updates.")
     assert line.startswith(f"With partial rollouts off, at its knee of {own.limit:g} against today's: +")
     for each, unit in (
-        (own.numbers["seconds"] - advice.knee.numbers["seconds"], "s an update"),
+        (own.numbers["seconds"] - advice.knee.numbers["seconds"], "s per update"),
         (own.slot_hours - advice.knee.slot_hours, "slot-hours"),
     ):
         mean, low, high = mean_interval(each)
@@ -110,7 +110,7 @@ def test_every_knee_at_the_end_of_the_limits_is_named_and_drawn():
     assert rings == [[few.limit, few.mean("seconds")], [many.limit, many.mean("seconds")]]
     assert right.get_legend().get_title().get_text() == "today: 1 machine (2 slots)"
     idle = [few.mean(f"{side}_idle_seconds") for side in ("trainer", "generator")]
-    said = "the trainer waits {:.3g} s an update, a slot idles {:.3g} s".format(*idle)
+    said = "the trainer waits {:.3g} s per update, a slot idles {:.3g} s".format(*idle)
     assert said in figure.get_suptitle()
 
 
@@ -141,7 +141,7 @@ def test_two_responses_beside_each_other_by_hand():
 
 
 def test_full_slots_write_at_the_speed_of_the_table():
-    """Eight slots always busy: 20 tokens a second each, 8 x 20 / 300 responses a second, a batch of 4 in 7.5 s."""
+    """Eight slots always busy: 20 tokens per second each, 8 x 20 / 300 responses a second, a batch of 4 in 7.5 s."""
     system = {**SYSTEM, "tokens_per_second": {1: 60, 8: 20}, "train_seconds": 1, "staleness_limit": [8]}
     advice = advise(system, updates=60, realizations=2)
     assert advice.knee.mean("seconds") == pytest.approx(7.5, rel=1e-6)

@@ -50,7 +50,7 @@ BY_HAND = [
     # C = min(places, tickets) groups of 2 s, 8 of them a batch: 1.5 x 8 / (8 / 2).
     (presets.areal(0, 8, 64, length=2.0, load=1.5), 1, 3.0),
     (presets.areal(7, 8, 16, length=2.0, load=1.5), 1, 1.5),
-    # 6 slots for 4 groups of 3 samples: 6 / (3 x 2) groups a second.
+    # 6 slots for 4 groups of 3 samples: 6 / (3 x 2) groups per second.
     (presets.areal(0, 4, length=2.0, load=1.0).replace(slots=6), 3, 4.0),
     # The slowest of the places that 4 tickets use is not the mean of all.
     (presets.areal(0, 4, 8, length=2.0, load=1.0).replace(rates=(2.0,) * 4 + (50.0,) * 4), 1, 1.0),

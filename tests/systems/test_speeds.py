@@ -1,4 +1,4 @@
-"""Lengths in tokens and speeds in tokens a second: what `rate` does to seconds, loads and staleness, by hand."""
+"""Lengths in tokens and speeds in tokens per second: what `rate` does to seconds, loads and staleness, by hand."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ def areal(rate=30, length=300.0, **more):
 
 
 def test_a_train_time_in_seconds_meets_lengths_in_tokens():
-    """300 tokens at 30 a second take 10 s. Groups 0, 1, 2 are written by 10, 20, 30 under version 0 and train from 10,
-    35, 60; each publish, at 35, 60, 85, ..., admits one group, which is written long before its turn."""
+    """300 tokens at 30 per second take 10 s. Groups 0, 1, 2 are written by 10, 20, 30 under version 0 and train from
+    10, 35, 60; each publish, at 35, 60, 85, ..., admits one group, which is written long before its turn."""
     system = areal()
     record = system.timeline(6, 1)
     assert record.batches["t_start"].tolist() == [10.0, 35.0, 60.0, 85.0, 110.0, 135.0]
@@ -30,8 +30,8 @@ def test_a_train_time_in_seconds_meets_lengths_in_tokens():
 
 @pytest.mark.parametrize(
     ("rate", "staleness"),
-    # Forgotten: 300 s a sample. Inverted: 9,000 s. At 15 a second it takes 20 s and the cap still binds; at 10 a second
-    # (30 s) the slot is the slower side: group 1 trains at 60, when version 1 stands since 55.
+    # Forgotten: 300 s a sample. Inverted: 9,000 s. At 15 per second it takes 20 s and the cap still binds; at 10 per
+    # second (30 s) the slot is the slower side: group 1 trains at 60, when version 1 stands since 55.
     [(1, [0, 1, 1, 1, 1, 1]), (1 / 30, [0, 1, 1, 1, 1, 1]), (15, [0, 1, 2, 2, 2, 2]), (10, [0, 1, 1, 1, 1, 1])],
 )
 def test_wrong_speeds_have_another_staleness(rate, staleness):
@@ -51,7 +51,7 @@ def test_training_by_the_token_adds_to_the_time_of_a_batch():
 
 
 def test_a_load_where_places_differ_adds_what_each_place_makes():
-    """300 tokens in 10 s and in 5 s, and an environment step of 5 s: 1/15 + 1/10 groups a second, so 1.5 x 3 / (1/6)
+    """300 tokens in 10 s and in 5 s, and an environment step of 5 s: 1/15 + 1/10 groups per second, so 1.5 x 3 / (1/6)
     = 27 s. A place of the mean speed would wait as if there were two of it: 2 / (300/45 + 5) groups, 26.25 s."""
     system = sim.systems.areal(2, 3, 2, length=300.0, load=1.5)
     unlike = system.replace(rates=(30.0, 60.0), turns=2, environment=5.0)

@@ -6,7 +6,7 @@ x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry
 noise^2. Projection applies whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a =
 step curvature: `step` = 2 / curvature is the largest at which |x| does not grow. The first tau + 1 updates take |x| by
 the `factor` |1 - a|, and for a > 1 every further tau + 1 do. For a < 1 x never changes sign, and from there on x^2 has
-a `fall` of 2 a n^2 / curvature^2 an update. Against the previous `applied` direction instead, `step` is that of half
+a `fall` of 2 a n^2 / curvature^2 per update. Against the previous `applied` direction instead, `step` is that of half
 the staleness, a_c(floor(tau / 2)) / curvature, about twice the uncontrolled one.
 
 Derivation: while signs agree, the remaining gradient along x is curvature x (|xi'|^2 - xi xi') / |g'|^2, of mean n^2 /
@@ -97,7 +97,7 @@ class ProjectionRestoresSyncBoundary(Claim):
                 return float(np.abs(np.linalg.eigvals(both)).max()) - 1.0
 
             neutral = brentq(excess, 0.5 / (tau + 1), 4.0, xtol=1e-15, rtol=1e-14)
-        # Fall of x^2 an update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2.
+        # Fall of x^2 per update at curvature |x| = 1e7 n: the remaining gradient, integrated over |xi'|^2.
         signal, law = 1e14 * s.others, chi2(s.others)
         top = float(law.isf(1e-16))
         share = quad(lambda q: law.pdf(q) * signal * q / (signal + q), 0.0, top, epsabs=0.0, epsrel=1e-13, limit=400)[0]

@@ -43,7 +43,7 @@ class Throughput(Permits):
         last = np.append(returned, end)[np.minimum(batch.astype(int), len(returned))]
         trained = int((last <= end).sum())
         held = float(np.clip(np.minimum(last, end) - np.minimum(first, end), 0.0, None).sum())
-        # Groups a second times the mean seconds of one.
+        # Groups per second times the mean seconds of one.
         value = trained / (end - begin) * (held / trained)
         # Which takes a share of 0.1 percent of a permit's time, measured also with two processes to a core.
         return {"held": Estimate(value, tolerance=0.004 * point["tickets"], samples=trained)}

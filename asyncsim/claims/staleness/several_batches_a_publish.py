@@ -4,7 +4,7 @@ with `n` updates between two publishes, in all batches, epochs and minibatches, 
 runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature` times the one `m`
 versions before
 
-With k batches a publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M
+With k batches per publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M
 updates lie between two publishes. Update j of a version is m n + j updates stale, j = 0, ..., n - 1: on average m n +
 (n - 1)/2. All of them read one published iterate, so iterates at publishes obey X_{v+1} = X_v - n a X_{max(v-m, 0)}.
 Here a = step * curvature. Derivation: counting; a linear gradient of old weights is the same in every epoch and

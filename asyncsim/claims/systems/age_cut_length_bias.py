@@ -6,10 +6,10 @@ Open loop, C places, P groups a batch, one sample a group, training takes no tim
 it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at
 the cut is floor(L/tau + phi) with phi uniform (`systems/in-flight`). Hence kappa(L) = P(age <= m) = clip(m + 1 - x, 0,
 1), x = L/tau. Kept fraction E kappa, mean length of the trained E[L kappa]/E[kappa]; if all waited q publishes, m - q
-would stand for m. The period is realized, not set: C places deliver C/E[L] samples a second, of which E kappa are kept.
-So tau = P E[L]/(C E[kappa(tau)]), whose right side falls in tau: one solution. Exact as P grows, when P kept deliveries
-are a clock; the mean length is off by about 1/(3 P) of itself. Domain: lengths with a density, P >= 16, C >= P. Without
-the cut, and under tickets without drops, lengths are unbiased. Second route: quadrature over the density.
+would stand for m. The period is realized, not set: C places deliver C/E[L] samples per second, of which E kappa are
+kept. So tau = P E[L]/(C E[kappa(tau)]), whose right side falls in tau: one solution. Exact as P grows, when P kept
+deliveries are a clock; the mean length is off by about 1/(3 P) of itself. Domain: lengths with a density, P >= 16, C >=
+P. Without the cut, and under tickets without drops, lengths are unbiased. Second route: quadrature over the density.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-r"""N workers, P deliveries an update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
+r"""N workers, P deliveries per update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
 
-with `P` deliveries an update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`
+with `P` deliveries per update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`
 
 Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r

@@ -2,9 +2,9 @@ r"""Time averages of groups in generation and outstanding are throughput times m
 
 groups in generation and outstanding are, in the time average, throughput times mean seconds
 
-in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups a second. outstanding = (time
-average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of its
-training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted. Any
+in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups per second. outstanding =
+(time average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of
+its training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted. Any
 consistent bookkeeping satisfies both, so in a closed loop two numbers come with them. The loop has single groups, K
 tickets that return at the publish, a place for each, and exponential training of mean t_T. There X = (1 - p0)/t_T, p0
 as in `systems/closed-loop`; X T groups are in generation, T = E[max of N works]; the mean delay is K/X - t_T seconds.
@@ -48,7 +48,7 @@ def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
 
 
 def _ratio(integral: float, seconds: float, record: Timeline, samples: int, until: str) -> Estimate:
-    """Time average of a count over groups a second times mean seconds, of the groups that were trained."""
+    """Time average of a count over groups per second times mean seconds, of the groups that were trained."""
     begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
     durations = np.minimum(np.nan_to_num(record.groups[until], nan=np.inf), record.header["seconds"]) - begin
     trained = record.groups["fate"] == "trained"
@@ -108,7 +108,7 @@ class Little(_engines.Engines):
         generation = s.group_by_quantiles
         return ratios | s.levels(_events.busy_by_balance(s.tickets, generation, s.training), generation)
 
-    wrong = {"samples a second for groups a second": lambda s: dict.fromkeys(_RATIOS, 1.0 / s.samples_per_group)}
+    wrong = {"samples per second for groups per second": lambda s: dict.fromkeys(_RATIOS, 1.0 / s.samples_per_group)}
 
     points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
     more = (_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},)

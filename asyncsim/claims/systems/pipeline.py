@@ -1,7 +1,7 @@
 r"""Servers that write without a break and a trainer that is faster: a run in which nothing is left to chance.
 
-`C` places that a faster trainer follows write samples `C/S` versions old at the head, `S` batches a publish, and `C (t
-+ y)/(S L) + (C - 1)/(2 S)` on average over their tokens
+`C` places that a faster trainer follows write samples `C/S` versions old at the head, `S` batches per publish, and `C
+(t + y)/(S L) + (C - 1)/(2 S)` on average over their tokens
 
 C places write samples of L seconds, staggered by L/C; each is trained at once, in t seconds, S batches of it make a
 publish, installed y seconds later, t + y < L/C. The sample that begins as number i ends is trained as number i + C. So
