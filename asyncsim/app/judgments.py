@@ -199,8 +199,9 @@ def status(verdicts: Sequence[Verdict], bets: Mapping[str, evidence.Evidence] | 
 
 
 def missed(verdicts: Sequence[Verdict]) -> list[str]:
-    """Planted defects that did not turn the verdict of their claim, as "claim: defect"."""
-    return [f"{v.id}: {d['name']}" for v in verdicts for d in v.defects if d["verdict"] != "violated"]
+    """Defects that did not turn the verdict of their claim, as "claim: defect"; none of a claim without a verdict."""
+    told = [v for v in verdicts if v.verdict != "inconclusive"]
+    return [f"{v.id}: {d['name']}" for v in told for d in v.defects if d["verdict"] != "violated"]
 
 
 def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidence.Evidence] | None = None) -> Any:

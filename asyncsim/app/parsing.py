@@ -17,6 +17,18 @@ from asyncsim.base import checks, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
+LISTED = 24
+"""Options of a command that are all named where an unknown one is like none of them."""
+MEANT = {
+    **dict.fromkeys(("out", "output", "o", "outfile", "export"), "out csv json plot save html report"),
+    **dict.fromkeys(("trainer", "format", "stack", "framework", "target", "to"), "preset for_"),
+    **dict.fromkeys(("against", "reference", "baseline", "vs", "type"), "like"),
+    **dict.fromkeys(("metrics", "column", "y", "key"), "metric columns"),
+    **dict.fromkeys(("steps", "num_steps", "n_steps", "iterations"), "updates"),
+    **dict.fromkeys(("seeds", "n_seeds", "num_seeds", "repeats"), "replicates max_replicates realizations"),
+    **dict.fromkeys(("jobs", "n_jobs", "j", "parallel", "num_workers"), "workers"),
+}
+"""Options by other words for them."""
 
 
 def command(
@@ -92,7 +104,7 @@ def _parameter(name: str, row: Row) -> inspect.Parameter:
     if row.of is not None:
         more["autocompletion"] = _named(row.of)
     # A keyword of Python has a trailing underscore here.
-    names = (f"--{name.rstrip('_').replace('_', '-')}", *(f"-{letter}" for letter in row.short))
+    names = (_dashed(name), *(f"-{letter}" for letter in row.short))
     make = typer.Argument if row.positional else functools.partial(typer.Option, *names)
     default = inspect.Parameter.empty if row.default is ... else row.default
     named = "NAME" if row.of is not None and not row.positional else None
@@ -118,6 +130,11 @@ def _named(kind: str) -> Callable[[Any, str], list[tuple[str, str]]]:
         return [each for each in begins if each[0].replace("-", "_").startswith(incomplete.replace("-", "_"))]
 
     return complete
+
+
+def _dashed(name: str) -> str:
+    """An option as it is written."""
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> checks.InputError:
@@ -154,7 +171,13 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
                 written = wording.placed(name, words, "--" if described else "")
             # Elsewhere words of a spec stand behind --set.
             written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
-        remedy = written or (f"did you mean --{near[0].replace('_', '-')}?" if near else see)
+        meant = [_dashed(each) for each in MEANT.get(name, "").split() if each in takes]
+        near = [f"did you mean {_dashed(near[0])}?"] if near else []
+        own = [_dashed(each) for each in takes if takes[each] == "option"]
+        near = [f"write {' or '.join(f'{each} VALUE' for each in meant)}"] if meant else near
+        see = f"it has {', '.join(own)}" if own and len(own) <= LISTED else see
+        see = "in Python write sim.run(spec, callback=f)" if "callback" in name or "early" in name else see
+        remedy = written or (near[0] if near else see)
         return checks.InputError("option", error.option_name, "an option of the command", remedy)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)

@@ -1,5 +1,6 @@
 """What `asyncsim verify` does: measure claims, keep evidence, write the report, say what to do next."""
 
+import fnmatch
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -51,7 +52,11 @@ def verify(
     Many claims are a row a family, unless the page is `verbose`.
     """
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
-    ids = list(dict.fromkeys(map(_registry.taken, request.claims))) or verifying.every_claim()
+    # A family stands for its claims, and so does a pattern.
+    named = [(word, fnmatch.filter(verifying.every_claim(), word if "*" in word else f"{word}/*"))
+             for word in request.claims]  # fmt: skip
+    ids = list(dict.fromkeys(id for word, own in named for id in own or [_registry.taken(word)]))
+    ids = ids or verifying.every_claim()
     ledger = None
     if request.size == LONG:
         # It asks at the trials' own points only.

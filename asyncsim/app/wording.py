@@ -328,7 +328,7 @@ def _check_parts(
             known = [name for name in links if _called(name) in plugins.summaries("asyncsim.updates")]
             # One optimizer takes another's place.
             before = (f"--link {name} " for name in known if added != "link" or not (_steps(name) and _steps(part)))
-            remedy = f"write {''.join(before) * (added == 'link')}--{added} {part}"
+            remedy = f"write {''.join(before) * (added == 'link')}--{added} {part} (in arms and grids {added}={part})"
         # Of these the option stands in front, not the name.
         chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
         remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy

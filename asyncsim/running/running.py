@@ -1,5 +1,6 @@
 """`run`: from a spec and a seed to a trace, in blocks of replicates, each trained by this process or by a worker."""
 
+import inspect
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -68,8 +69,10 @@ def run(
     for them where bits do not depend on blocks (tables). Asked for beside `checkpoint`, the file holds finished blocks.
     A worker that dies has its block trained again, once.
 
-    `callback`: called with a `Recorded` behind each recorded update, one or several; see `sim.callbacks`. What it
-    raises ends the run. A resumed run calls it for the updates that are made again and later ones.
+    `callback`: called with a `Recorded` behind each recorded update, one or several; see `sim.callbacks`. Where one
+    returns False, the run ends behind that batch, and the trace has what was recorded: `callback=lambda recorded:
+    recorded["ess"].mean() > 0.5`. What it raises ends the run without a trace. A resumed run calls it for the updates
+    that are made again and later ones.
 
     Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt. Its
     `trace` has all updates so far, and a checkpoint is written. A second Ctrl-C ends the run at once.
@@ -93,6 +96,7 @@ def run(
         checks.require(
             callable(each), "callback", each, "a function of one record", "write callback=f, or sim.callbacks.NAME(...)"
         )
+        _callable_with_one(each)
     with Site(workers) as site:
         spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume, trust, other_code)
         assert spec is not None
@@ -137,6 +141,18 @@ def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
     return [trace for trace in traces if trace is not None]
 
 
+def _callable_with_one(callback: Callback) -> None:
+    """Refuse, before the run, a callback that does not take one argument."""
+    try:
+        inspect.signature(callback).bind(None)
+    except TypeError:
+        found = f"{getattr(callback, '__name__', callback)}{inspect.signature(callback)}"
+        remedy = "write def f(recorded), which has recorded['ess'] and recorded.update"
+        raise checks.InputError("callback", found, "a function of one record", remedy) from None
+    except ValueError:
+        pass  # a function without a signature, such as one of C
+
+
 def _job(spec: Spec, seed: int) -> Source:
     source = Source(spec, seed)
     if spec.trained_policy.precision == "float32" or fused.pays(spec):
@@ -151,7 +167,7 @@ def _job(spec: Spec, seed: int) -> Source:
 def _trace(training: "Training", number: int, received: list[int]) -> Trace | None:
     """The trace of one of the runs; None where nothing of it was trained."""
     job, parts = training.jobs[number], training.table.of(number)
-    by = stopping.NAMES[received[0]] if received else None
+    by = stopping.NAMES[received[0]] if received else "a callback" if training.halted else None
     return trace_of(job.spec, job.seed, job, parts, by) if parts else None
 
 
@@ -170,7 +186,7 @@ class Training:
     """The blocks of some runs; `table` has what each that was begun has left behind.
 
     `received`: signals so far; whoever trains stops behind its batch when there is one. `bar`, `keeper` and `callbacks`
-    are of a single run.
+    are of a single run. `halted`: whether a callback has ended it.
     """
 
     def __init__(
@@ -183,7 +199,7 @@ class Training:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.jobs, self.site, self.bar, self.keeper, self.callbacks = jobs, site, bar, keeper, callbacks
-        self.table, self.watch = Table(received), Watch(site)
+        self.table, self.watch, self.halted = Table(received), Watch(site), False
         self.helpers: Helpers | None = None
         self.pieces: list[Piece] = []
         self.made = self.due = 0
@@ -248,7 +264,7 @@ class Training:
             made = at.batch * shared.spec.passes
             self._note(piece, made)
             if keeper is not None and at.batch < shared.batches:
-                keeper.behind(shared.spec.passes, lambda: block.packed(at), bool(self.table.received))
+                keeper.behind(shared.spec.passes, lambda: block.packed(at), self.halted or bool(self.table.received))
             given_up = not self.watch.over and self._spread(piece, made)
             return given_up or self.table.stopped
 
@@ -283,7 +299,7 @@ class Training:
             if part.updates < self.jobs[0].shared.spec.updates:
                 return
             last = len(self.keeper.parts) + 1 == len(self.places)
-            self.keeper.finished(part, last or bool(self.table.received))
+            self.keeper.finished(part, last or self.halted or bool(self.table.received))
 
     def _heard_by(self, piece: Piece) -> Hear | None:
         """What the recorder of a block calls: the listener with a record of this block."""
@@ -297,7 +313,12 @@ class Training:
         def hear(update: int, metrics: dict[str, np.ndarray], parameters: Any) -> None:
             recorded = Recorded(update, spec.updates, block, of, numbers, metrics, parameters, spec.trained_policy)
             for callback in self.callbacks:
-                callback(recorded)
+                go_on = callback(recorded)
+                whole = go_on is None or isinstance(go_on, (bool, np.bool_))
+                remedy = "return nothing, or False to end the run"
+                checks.require(whole, "what the callback returns", go_on, "None, True or False", remedy)
+                if not (go_on is None or go_on):
+                    self.halted = self.table.over = True
 
         return hear
 

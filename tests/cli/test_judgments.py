@@ -48,12 +48,28 @@ def test_a_defect_that_turns_nothing_is_status_one(outcome: str, status: int) ->
     made = dataclasses.replace(verdict(), defects=({"name": "off by one", "verdict": outcome},))
     assert judgments.status([made]) == status
     assert ("not caught: family/claim: off by one" in " ".join(judgments.advice(whole([made])))) == (status == 1)
+    # What could not be measured has caught nothing, and contradicts nothing.
+    assert judgments.status([dataclasses.replace(made, verdict="inconclusive")]) == 3
 
 
 def test_the_line_of_counts_holds_loose_bounds_apart() -> None:
     held, *_ = judgments.lines(whole(of("held", "held", LOOSE)), False)
     assert held.startswith("2 of 3 claims held, 1 hold without being tight (false fail <= 0.001 each")
     assert "without being tight" not in judgments.lines(whole(of("held")), False)[0]
+
+
+@pytest.mark.parametrize("word", ["ess", "ess/*"])
+def test_a_family_stands_for_its_claims(word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def stop(ids: list[str], *more: Any) -> Any:
+        asked.extend(ids)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verdicts, "_measured", stop)
+    with pytest.raises(KeyboardInterrupt):
+        verdicts.verify(verdicts.Request([word, "ess/limit"]), tmp_path / "r.md")
+    assert asked == [id for id in verifying.every_claim() if id.startswith("ess/")] and len(asked) > 3
 
 
 def test_many_claims_are_a_row_a_family_with_the_exceptions_first(capsys: pytest.CaptureFixture[str]) -> None:

@@ -162,3 +162,18 @@ def test_elsewhere_it_is_a_line_now_and_then(capsys):
 @pytest.mark.parametrize("text", ["nowhere", "wandb", "tensorboard:", ""])
 def test_words_that_name_no_place_are_refused(text):
     refused("--log", callbacks.named, text)
+
+
+def test_a_callback_that_returns_false_ends_the_run_and_keeps_it(tmp_path):
+    whole, path = sim.run(spec(), progress=False), tmp_path / "c.ckpt"
+    cut = sim.run(spec(), progress=False, callback=lambda recorded: np.bool_(recorded.update < 3), checkpoint=path)
+    assert cut.partial["by"] == "a callback" and cut.partial["updates"] == 4 < whole.header["spec"]["updates"]
+    np.testing.assert_array_equal(cut["ess"], whole["ess"][:4])
+    np.testing.assert_array_equal(sim.run(resume=path, progress=False)["ess"], whole["ess"])
+    assert sim.run(spec(), progress=False, callback=lambda recorded: True).partial is None
+
+
+@pytest.mark.parametrize("callback", [lambda recorded, step: None, lambda: None, lambda recorded: "stop"])
+def test_a_callback_of_another_form_is_refused_with_the_form_that_it_has(callback):
+    with pytest.raises(sim.InputError, match=r"callback.*(def f\(recorded\)|return nothing, or False)"):
+        sim.run(spec(), progress=False, callback=callback)
