@@ -146,9 +146,9 @@ def rate(side: Callable[..., tuple[Any, float]], name: str) -> float:
 
 
 _WORDS = {
-    "tokens_64": "sequences of 64 tokens, 16 a batch",
-    "tokens_512": "sequences of 512 tokens, 16 a batch",
-    "batch_512": "sequences of 16 tokens, 512 a batch",
+    "tokens_64": "sequences of 64 tokens, 16 per batch",
+    "tokens_512": "sequences of 512 tokens, 16 per batch",
+    "batch_512": "sequences of 16 tokens, 512 per batch",
 }
 BENCHMARKS = {
     f"{name}_vs_{peer}": Benchmark(

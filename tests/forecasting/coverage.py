@@ -75,7 +75,7 @@ if __name__ == "__main__":
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     named = [name for name in sys.argv[2:] if name != "--samples"]
     table = counted(named or PRESETS, range(seeds), samples="--samples" in sys.argv)
-    print("| where | number | bands that hold the truth | width of a band over the truth |\n|---|---|---|---|")
+    print("| where | number | bands that contain the truth | width of a band divided by the truth |\n|---|---|---|---|")
     for (where, name), rows in table.items():
         good = sum(held for held, *_ in rows)
         width = np.median([width for _, width, *_ in rows])
