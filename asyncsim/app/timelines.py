@@ -69,7 +69,8 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     if not result["steady"]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
         law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
-    about = f" +-{law['approximate']:.2g}" if law["approximate"] else ""
+    # Less than a digit of the mean is no uncertainty that anybody sees.
+    about = f" +-{law['approximate']:.2g}" if law["approximate"] > 5e-4 * (law["mean"] or 1.0) else ""
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
     rows = [("mean", f"{stale['mean']:.4g}", expected if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))

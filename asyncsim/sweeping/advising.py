@@ -310,10 +310,13 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     slots, (_, speeds) = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
     speed = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[-1]:g} to {speeds[0]:g}"
     length, train = given["response_lengths"].mean(), given["train_seconds"].mean()
-    sync, every = given["sync_seconds"], given["publish_every"]
+    sync, every, note = given["sync_seconds"], given["publish_every"], ""
+    if trainer.publish and "publish_every" in given["unsaid"]:
+        usual = plugins.load("asyncsim.systems", trainer.preset, "system").knobs[trainer.publish].usual
+        note = f" (as assumed; the trainer's default is every {usual}: publish_every)" * (usual not in (None, every))
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
         f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync after every "
-        f"{f'{every} steps' if every > 1 else 'step'}. The limit is {trainer.limit}."
+        f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}."
     )

@@ -18,7 +18,7 @@ def warm_up(system: Settings, batches: int, samples: int) -> int:
 
 
 def ramp(system: Settings, samples: int) -> int:
-    """2 ceil(K / M) batches, K the tickets; where there are none places, capacity and packed groups.
+    """2 ceil(K / P) batches of P groups, K the tickets; where there are none places, capacity and packed groups.
 
     The groups admitted on version 0, or while those are trained, are trained by then. A buffer that generators fill
     slowly takes longer: twice its groups over those that a batch leaves there.
@@ -32,7 +32,7 @@ def ramp(system: Settings, samples: int) -> int:
         used = 0.0 if system.max_uses is None else 1.0 / system.max_uses
         excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
         fill = room / (max(excess, 2.0 / room) * size) if room and excess > -2.0 / room else 0.0
-    return max(2 * math.ceil(out / (size * system.batches_per_publish)), math.ceil(2.0 * fill))
+    return max(2 * math.ceil(out / size), math.ceil(2.0 * fill))
 
 
 def tail(
