@@ -65,7 +65,7 @@ def spread(found: Any) -> tuple[float, ...]:
 
 
 def throughput(rows: Any, sigma: float, train: float, staleness: int) -> tuple[float, ...] | None:
-    """Ratio of seconds an update, synchronous over asynchronous, with its interval."""
+    """Ratio of seconds per update, synchronous over asynchronous, with its interval."""
     base = pick(rows, "step_seconds", staleness=0, **machine(sigma, train))
     own = pick(rows, "step_seconds", staleness=staleness, **machine(sigma, train))
     if base.empty or own.empty:

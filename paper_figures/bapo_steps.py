@@ -16,7 +16,7 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("bapo_steps",)
 SHOWN = ("long", "noisy")
-QUANTITIES = {"entropy": "entropy (nats a token)", "return": "return of the trained policy"}
+QUANTITIES = {"entropy": "entropy (nats per token)", "return": "return of the trained policy"}
 
 
 def oldest(rows: Any) -> int:

@@ -62,7 +62,7 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
         xlim=(-0.3, 8.3),
         ylim=(0, 5.6),
         xlabel="mean staleness, measured (versions); a point for each limit",
-        ylabel="groups a second",
+        ylabel="groups per second",
     )
     stale, speed = (points(line(rows, "areal"), quantity)[0] for quantity in ("staleness", "throughput"))
     gains = np.diff(speed[np.argsort(stale)])

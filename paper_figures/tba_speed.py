@@ -71,7 +71,7 @@ def sooner(rows: Any, task: str, arm: str) -> tuple[float, float, float] | None:
 
 
 def draw_speed(ax: Axes, rows: Any) -> None:
-    """Updates a second over synchronous, against how much of a synchronous step is generation."""
+    """Updates per second over synchronous, against how much of a synchronous step is generation."""
     trainings = sorted(_script.pick(rows, part="speed").training.unique())
     x = [burden(rows, training) for training in trainings]
     ax.plot(x, [(longest() + each) / (each * tba_speed.MACHINES) for each in trainings], **_style.PREDICTED)
@@ -83,7 +83,7 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     ax.set_title("by exchange of weights and samples")
     ax.axhline(PAPER, **_style.REFERENCE)
     look.say(ax, 2.4, 1.2 * PAPER, f"paper: {PAPER:g}", look.COLOR["muted"])
-    ax.set(xlabel="generation time / training time", ylabel="times synchronous updates a second")
+    ax.set(xlabel="generation time / training time", ylabel="times synchronous updates per second")
     ax.set(xscale="log", yscale="log", xlim=(0.8 * min(x), 14.0 * max(x)), ylim=(0.4, 40.0))
     look.ticks(ax.yaxis, (0.5, 1, 2, 4, 8, 16, 32))
     look.ticks(ax.xaxis, (3, 10, 30, 100))
@@ -132,7 +132,7 @@ def draw(rows: Any) -> Figure:
         ends = [own for task in TITLES for arm in ARMS if (own := sooner(rows, task, arm)) is not None]
         undecided = ends and any(low <= 1.0 <= high for _, low, high in ends)
         words = f"{factor:.1f} times the updates; whether a target comes sooner is undecided"
-        title = _script.finding(factor > 1.0 and undecided, words, "Updates a second, and time to a target")
+        title = _script.finding(factor > 1.0 and undecided, words, "Updates per second, and time to a target")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

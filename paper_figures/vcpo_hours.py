@@ -47,7 +47,7 @@ def draw_staleness(ax: Axes, rows: Any) -> None:
     near = all(PAPER / 2 <= s <= 2 * PAPER for s in most)
     words = f"The gain in hours is largest near staleness {PAPER}, with or without VCPO"
     ax.set_title(_script.finding(near, words, "Speed-up in updates and in hours, by staleness"))
-    look.say(ax, 5.0, 2.75, "updates an hour", look.COLOR["muted"])
+    look.say(ax, 5.0, 2.75, "updates per hour", look.COLOR["muted"])
     look.say(ax, 1.0, limit + 0.2, "dashed: predicted limit")
     look.say(ax, 5.0, 2.15, "hours to the target, VCPO", look.COLOR["controlled"])
     look.say(ax, 2.4, 1.45, "hours to it, truncated IS", look.COLOR["stale"])
