@@ -29,7 +29,8 @@ ELSEWHERE = {
 }
 """What to write for arguments and attributes that people look for at a call or object that has none of that name.
 
-By the call and the name, by the call() where its arguments do not fit, or by a name that no call knows.
+By the call and the name, by the call() where its arguments do not fit, or by a name that no call knows. Of attributes,
+by the kind and the name, or by something that the kind has and the name; by the kind and [] for what is no mapping.
 """
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
@@ -108,14 +109,20 @@ class Told:
                     setattr(cls, name, named(own))
 
         def __getitem__(self, name):
-            getattr(self, str(name))
-            raise TypeError(f"{type(self).__name__} is no mapping; write .{name}")
+            kind = type(self).__name__
+            if f"{kind}[]" not in ELSEWHERE:
+                getattr(self, str(name))
+            raise TypeError(f"{kind} is no mapping; {ELSEWHERE.get(f'{kind}[]', f'write .{name}')}")
 
         def __getattr__(self, name):
             if name.startswith("_"):  # what copies and pickles ask for
                 raise AttributeError(name)
             kind, own = type(self).__name__, [n for n in dir(self) if n[0] != "_"]
-            remedy = ELSEWHERE.get(f"{kind} {name}") or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
+            keys = [f"{each} {name}" for each in (kind, *own[::-1]) if f"{each} {name}" in ELSEWHERE]
+            known = ELSEWHERE[keys[0]].replace("ANSWER", kind.lower()) if keys else ""
+            if "metrics" in own and isinstance(self.metrics, dict) and name in self.metrics:
+                known = f"write {kind.lower()}[{name!r}]"
+            remedy = known or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
             raise AttributeError(f"{kind} has no {name!r}; {remedy}")
 
 

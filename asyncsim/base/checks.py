@@ -215,7 +215,7 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
     alike = difflib.SequenceMatcher(b=word)
     scores: dict[str, float] = {}
     for name in names:
-        own = name.replace("-", "_")
+        own = name.lower().replace("-", "_")
         alike.set_seq1(own)
         begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
         limits = 0.9 * bool(LIMIT.match(word) and LIMIT.match(own))

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import operator
 import pickle
 import re
 import shlex
@@ -16,6 +17,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.app.cli import main
+from asyncsim.base import answers, calls
 from asyncsim.base.laws import as_law
 from tests.refusals import refused
 
@@ -458,21 +460,33 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
     trace = sim.run(SPEC.replace(updates=1, replicates=1), progress=False)
     system, estimate = sim.systems.areal(4, 8, length=3, load=1), trace.final("batch_return")
     verdict = sim.verify("ess/limit")
+    found = sim.sweep(SPEC.replace(updates=1), {"staleness": [0]}, replicates=2, workers=1, progress=False)
     for subject, name, remedy in (
         (trace, "df", r"write trace.table\(\)"),
         (trace, "final_", "did you mean final"),
         (SPEC, "run", r"write sim.run\(spec\)"),
         (system, "run", r"write system.timeline\(batches=100\), or Spec\(system=system\)"),
         (estimate, "mean", "write estimate.value"),
-        (RECORDED, "ess", "it has .*metrics"),
-        (verdict, "passed", "it has .*reason, .*verdict"),
-        (sim.diagnose({"kl_k3": [0.1] * 50}), "to_html", "it has .*findings, json"),
+        (RECORDED, "ess", r"write recorded\['ess'\]"),
+        (RECORDED, "esss", "it has .*metrics"),
+        (trace, "to_csv", r"write trace.table\(\), a pandas DataFrame"),
+        (trace, "values", r"write trace\['ess'\], an array"),
+        (trace, "batch_return", r"write trace\['batch_return'\]"),
+        (trace, "plot", r"write sim.plot\(trace, 'x.png'\)"),
+        (verdict, "passed", "write verdict.verdict == 'held'"),
+        (verdict, "to_dict", r"write verdict.row\(\)"),
+        (verdict, "pasd", "it has .*reason, .*verdict"),
+        (found, "df", r"write sweep.table\(\), a pandas DataFrame"),
+        (found, "plot", r"write sim.plot\(sweep, 'x.png'\)"),
+        (sim.diagnose({"kl_k3": [0.1] * 50}), "to_html", "write asyncsim diagnose LOG --html page.html"),
     ):
         with pytest.raises(AttributeError, match=f"{type(subject).__name__} has no '{name}'; {remedy}"):
             getattr(subject, name)
         assert type(copy.deepcopy(subject)) is type(pickle.loads(pickle.dumps(subject))) is type(subject)
     with pytest.raises(TypeError, match=r"Spec is no mapping; write \.task"):
         SPEC["task"]
+    with pytest.raises(TypeError, match=r"Sweep is no mapping; write sweep.table\(\)"):
+        found["ess"]
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"write spec = spec.replace\(method=...\)"):
         SPEC.method = SPEC.method
     with pytest.raises(TypeError, match="not iterable"):
@@ -481,6 +495,43 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
         RECORDED["ess"] is RECORDED.metrics["ess"] and "2 replicates" in repr(TRACE) and "1 replicate;" in repr(trace)
     )
     assert float(trace.final("batch_return")) == trace.final("batch_return").value
+
+
+HOMES = {"Trace": sim, "Sweep": answers, "Answer": answers, "Verdict": sim, "Prediction": answers, "Diagnosis": sim}
+
+
+@pytest.mark.parametrize(
+    ("place", "remedy"),
+    [
+        ("load", "write sim.Trace.load('run.npz')"),
+        ("Store", "asyncsim results ls --store FOLDER"),
+        ("results", "asyncsim results ls --store FOLDER"),
+        ("check_loss", "write sim.conformance.check_loss"),
+        ("check_gae", "write sim.conformance.check_advantage"),
+        ("EarlyStopping", "f is a function of one record"),
+        ("callbacks.EarlyStopping", "f is a function of one record"),
+        ("GRPO", "mean sim.methods.grpo?"),
+        ("grpo", "mean sim.methods.grpo?"),
+        ("spec", "mean sim.Spec?"),
+        ("boundry", "mean sim.boundary?"),
+        ("softmax_bandt", "mean sim.tasks.softmax_bandit?"),
+        ("Experiment", "see dir(asyncsim)"),
+    ],
+)
+def test_what_the_package_lacks_is_answered_by_what_it_has(place, remedy):
+    """A guess across all kinds of parts is made only where it is very much alike."""
+    with pytest.raises(AttributeError, match=re.escape(remedy)):
+        operator.attrgetter(place)(sim)
+
+
+def test_advice_about_attributes_names_none_that_is_there():
+    """It would never be read."""
+    classes = {kind: getattr(module, kind) for kind, module in HOMES.items()}
+    for key in calls.ELSEWHERE:
+        kind, _, name = key.partition(" ")
+        assert kind not in classes or not hasattr(classes[kind], name), key
+        if kind == "sim":
+            assert name not in dir(sim), key
 
 
 ENVIRONMENT = """
