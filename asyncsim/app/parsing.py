@@ -7,6 +7,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -195,7 +196,12 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     known = [each.name for each in context.command.params] if context else []
     names = ("sweep",) * ("," in value) + ("grid", "set", "store")
     option = next((name for name in names if name in known), None)
-    if option and "--" not in value and ("=" in value or option == "store"):
+    before = arguments[arguments.index(value) - 1] if value in arguments[1:] else ""
+    if option == "store" and Path(before).is_dir():
+        see = f"write {value} --store {before}"
+    elif before.startswith("--") and "=" not in value:
+        see = f"write {before} --like {value}" if before == "--metric" else f"write {before} alone"
+    elif option and "--" not in value and ("=" in value or option == "store"):
         see = f"write --{option} {value}"
     elif option == "grid" and "," in value:
         see = f"write --grid NAME={value}, without a space"

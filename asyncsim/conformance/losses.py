@@ -121,18 +121,20 @@ _ELSEWHERE = {
 def _refuse_other(fn: Loss) -> None:
     """Raise `InputError` for arguments that are none of a loss; where they are those of another check, it is named."""
     try:
-        arguments.bind(fn)
-    except checks.InputError as error:
-        kinds = []
-        for kind, subject in (("advantage", Advantages), ("metric", Metrics)):
-            with suppress(checks.InputError):
-                subject(fn)
-                kinds.append(kind)
-        if not kinds:
-            return  # refused by name where it is asked
-        check = f"--kind {kinds[0]} (in Python check_{kinds[0]}, in pytest asyncsim_{kinds[0]})"
-        remedy = f"its arguments fit {check}; for a loss {error.remedy}"
-        raise checks.InputError(error.field, error.value, error.bound, remedy) from error
+        if arguments.bind(fn).words:
+            return
+        error = checks.InputError("loss", fn, "one whose arguments' names say what they are", "name them log_prob, ...")
+    except checks.InputError as refused:
+        error = refused
+    for kind, subject in (("advantage", Advantages), ("metric", Metrics)):
+        with suppress(checks.InputError):
+            subject(fn)
+            check = f"--kind {kind} (in Python check_{kind}, in pytest asyncsim_{kind})"
+            error.remedy = f"its arguments fit {check}; for a loss {error.remedy}"
+            break
+    else:
+        return  # refused by name where it is asked
+    raise checks.InputError(error.field, error.value, error.bound, error.remedy) from error
 
 
 def _told(method: Method, settings: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +160,7 @@ def _method_like(like: str | Method | Loss | None, anchor: str | None) -> Method
         method = plugins.load("asyncsim.methods", like, "like")()
     else:
         remedy = "write sim.methods.NAME(...)"
-        known = isinstance(like, Method) or callable(like)
+        known = isinstance(like, Method) or (callable(like) and getattr(like, "__module__", "") != "asyncsim.methods")
         checks.require(known, "like", like, "a name, a method or a loss written by hand", remedy)
         method = like if isinstance(like, Method) else _from_loss.from_loss(like)
     why = reason(bare(method))

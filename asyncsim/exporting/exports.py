@@ -20,6 +20,7 @@ from asyncsim.base import calls, checks, pages, plugins
 from asyncsim.conformance._loss_methods import bare, reason, settings_of, unreadable
 from asyncsim.conformance.reports import LossReport, Match
 from asyncsim.exporting import checking
+from asyncsim.methods._from_loss import Loss
 from asyncsim.methods._method import Method
 
 HERE = Path(__file__).parent
@@ -157,6 +158,8 @@ class Filled:
             checks.require(holds, "method", method.name, bound, remedy)
 
         # What no hook has.
+        own = isinstance(method.weight, Loss)
+        needs(not own, "a method's name, not a loss of yours", "your trainer takes it as it is; asyncsim list exports")
         single = all(checks.is_number(v) or v is None or isinstance(v, (str, bool)) for v in settings.values())
         needs(single, "one with single numbers", "give one number for each setting")
         parted = settings.micro_batches not in (None, 1)

@@ -77,6 +77,8 @@ def forecast(
             make = f"make one: asyncsim calibrate {system} --preset NAME --out system.yaml"
             log = bool(laws.FILE.search(str(system)))
             checks.require(not log, "system", str(system), "the file of a system, not a log", make)
+            make = "make it: asyncsim calibrate LOG --preset NAME --out cal.yaml"
+            checks.require(Path(system).exists(), "system", str(system), "an existing file", make)
             folder, system = Path(system).parent, files.read_mapping(system, "system")
         rows = dict(system)
     measured, remedy = rows.get("measured") or {}, "make the file with `asyncsim calibrate LOG --preset NAME`"

@@ -188,6 +188,34 @@ TYPED = {
         "reward = 'exact_match'",
         "write reward='exact', or 'my.py:function'",
     ),
+    "an advantage as a loss": (
+        "conformance own.py:gae",
+        "loss = ",
+        "its arguments fit --kind advantage (in Python check_advantage",
+    ),
+    "a loss of no trainer": (
+        "conformance own.py:ppo --adapter verl",
+        "adapter verl = 'arguments log_prob, old_log_prob, advantages, mask'",
+        "must be of fn(old_log_prob, log_prob, advantages, response_mask, ...)",
+    ),
+    "a name behind a flag": ("conformance own.py:ess --metric ess", "arguments = 'ess'", "write --metric --like ess"),
+    "a word behind a flag": ("run --verbose yes no", "arguments = 'no'", "see `asyncsim run --help`"),
+    "an ESS by its author": ("conformance own.py:ess --metric --like kish", "like = 'kish'", "did you mean ess?"),
+    "no metric": (
+        "conformance own.py:ess --metric --like foo",
+        "like = 'foo': must be one of 153 names, ess, ess_maximum, ess_perplexity",
+        "see `asyncsim list like`",
+    ),
+    "a loss to export": ("export own.py:ppo --for trl", "method = 'ppo'", "your trainer takes it as it is"),
+    "a system of nowhere": (
+        "forecast cal.yaml",
+        "system = 'cal.yaml': must be an existing file",
+        "make it: asyncsim calibrate LOG --preset NAME --out cal.yaml",
+    ),
+    "a claim as a kind": ("list ess/length-law", "kind = 'ess/length-law'", "asyncsim list claims ess/length-law"),
+    "a paper or an adapter as a kind": ("list roll", "kind = 'roll'", "write asyncsim list"),
+    "a store before a name": ("results show st 5ffcee", "arguments = '5ffcee'", "write 5ffcee --store st"),
+    "a folder as a sweep": ("results show st", "name = 'st'", "write --store st"),
     "a tab in a file": ("run tab.yaml", "path = 'tab.yaml'", "indented by spaces"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
@@ -337,6 +365,28 @@ WRITTEN = {
         "system.timeline",
         r"write system.timeline\(batches=100\)",
     ),
+    "a part that is not called": (
+        lambda: SPEC.replace(method=sim.methods.grpo),
+        "method",
+        r"call it, sim.methods.grpo\(...\)",
+    ),
+    "a method that is not called": (
+        lambda: sim.conformance.check_loss(len, like=sim.methods.gspo),
+        "like",
+        r"call it, sim.methods.gspo\(...\)",
+    ),
+    "a schedule that is not called": (
+        lambda: SPEC.replace(system=sim.schedules.fixed),
+        "system",
+        r"call it, sim.schedules.fixed\(...\)",
+    ),
+    "settings of what a loss is to be": (
+        lambda: sim.conformance.check_loss(len, like="ppo_clip", clip=0.2),
+        "check_loss argument = 'clip'",
+        r"like=sim.methods.ppo_clip\(high=0.2\)",
+    ),
+    "a metric by its author": (lambda: sim.conformance.check_metric(len, like="kish"), "like", "mean ess?"),
+    "a stop of a run": (lambda: sim.run(SPEC, stop=len), "run argument = 'stop'", "write callback=f"),
     "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
 }
 
@@ -346,7 +396,11 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(
         "import torch\n\nclass Mine:\n    pass\n\nnet = torch.nn.Sequential(torch.nn.Linear(4, 2))\n"
+        "def gae(rewards, values, dones, gamma=0.99, lam=0.95):\n    return rewards\n"
+        "def ess(log_prob, old_log_prob, mask):\n    return 1.0\n"
+        "def ppo(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
     )
+    (tmp_path / "st").mkdir()
     for log, comma, column in (
         ("a", ",", "reward"),
         ("b", ",", "mine"),
