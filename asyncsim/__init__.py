@@ -50,9 +50,7 @@ def __getattr__(name: str) -> _Any:
         if name.startswith("_"):
             raise AttributeError(name)
         parts = {each: kind for kind in plugins.PARTS for each in plugins.summaries(f"asyncsim.{kind}")}
-        # Of so many names one is always somewhat alike.
-        near = [name.lower()] if name.lower() in parts else checks.near(name, [*PACKAGES, *NAMES], 1, 0.7)
-        near = near or checks.near(name, parts, 1, 0.8)
+        near = checks.near(name, [*PACKAGES, *NAMES], 1, 0.7) or checks.near(name, parts, 1, 0.8)
         place = ".".join(filter(None, ["sim", parts.get(near[0]), near[0]])) if near else ""
         hint = calls.ELSEWHERE.get(f"sim {name}") or (f"did you mean {place}?" if near else "see dir(asyncsim)")
         raise AttributeError(f"asyncsim has no {name!r}; {hint}")

@@ -89,10 +89,8 @@ def list_names(o: Options) -> int:
     """
     kind = ALSO.get(o.kind or "", o.kind)
     about: Any
-    alike = (kind or "").replace("-", "_")
-    own = [] if kind in (None, *KINDS) else KINDS
-    rows_of = ((each, row["name"].replace("-", "_")) for each in own for row in commands.names(each))
-    named = next((each for each, name in rows_of if name == alike), None)
+    own = ((each, row["name"]) for each in KINDS if kind not in (None, *KINDS) for row in commands.names(each))
+    named = next((each for each, name in own if name.replace("-", "_") == str(kind).replace("-", "_")), None)
     remedy = f"write asyncsim list {named} {kind}" if named else "choose what to list"
     if kind is None:
         about = commands.kinds()

@@ -29,8 +29,7 @@ ELSEWHERE = {
 }
 """What to write for arguments and attributes that people look for at a call or object that has none of that name.
 
-By the call and the name, by the call() where its arguments do not fit, or by a name that no call knows. Of attributes,
-by the kind and the name, or by something that the kind has and the name; by the kind and [] for what is no mapping.
+By call and name, by call() where arguments do not fit, by a name alone, by kind[]; attributes by kind or what it has.
 """
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
@@ -118,11 +117,10 @@ class Told:
             if name.startswith("_"):  # what copies and pickles ask for
                 raise AttributeError(name)
             kind, own = type(self).__name__, [n for n in dir(self) if n[0] != "_"]
-            keys = [f"{each} {name}" for each in (kind, *own[::-1]) if f"{each} {name}" in ELSEWHERE]
-            known = ELSEWHERE[keys[0]].replace("ANSWER", kind.lower()) if keys else ""
+            known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1]))), "")
             if "metrics" in own and isinstance(self.metrics, dict) and name in self.metrics:
                 known = f"write {kind.lower()}[{name!r}]"
-            remedy = known or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
+            remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
             raise AttributeError(f"{kind} has no {name!r}; {remedy}")
 
 

@@ -37,7 +37,6 @@ class InputError(ValueError):
 
     def __init__(self, field: str, value: Any, bound: str, remedy: str) -> None:
         self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
-        # A part that was named and not called.
         if re.fullmatch(r"asyncsim\.\w+", str(getattr(value, "__module__", ""))) and hasattr(value, "__code__"):
             remedy = f"call it, {value.__module__.removeprefix('async')}.{value.__name__}(...); {remedy}"
         # Names that were given may have line breaks in them, wherever they stand.
@@ -222,7 +221,7 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
         alike.set_seq1(own)
         begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
         limits = 0.9 * bool(LIMIT.match(word) and LIMIT.match(own))
-        letters = 2.0 * (sorted(own) == sorted(word))
+        letters = 2.0 * (sorted(own) == sorted(word)) + 2.0 * (own == word)
         scores[name] = max(3.0 * (word in _called().get(own, ())), letters, begins, limits, alike.ratio())
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
 

@@ -165,9 +165,8 @@ def _adapted(name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: flo
     if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         tensors = (*style.tensors, *style.optional)
         lacks = [each for each in list(style.tensors)[style.by_position :] if each not in parameters]
-        form = f"of {globals()[name].__doc__.splitlines()[0].rstrip('.')}"
-        remedy = "rename its arguments, or leave out the adapter"
-        checks.require(not lacks, f"adapter {name}", f"arguments {', '.join(parameters)}", form, remedy)
+        bound = f"those of {(globals()[name].__doc__ or '').partition(' ->')[0]}"
+        checks.require(not lacks, "loss", f"arguments {', '.join(parameters)}", bound, f"it lacks {', '.join(lacks)}")
         others = [each for each in parameters if each not in (*tensors, *own_settings(name))]
         remedy = f"settings of {name} are {', '.join(own_settings(name))}"
         remedy += f"; those of the loss {', '.join(others)}" if others else "; the loss has none"

@@ -121,20 +121,19 @@ _ELSEWHERE = {
 def _refuse_other(fn: Loss) -> None:
     """Raise `InputError` for arguments that are none of a loss; where they are those of another check, it is named."""
     try:
-        if arguments.bind(fn).words:
-            return
-        error = checks.InputError("loss", fn, "one whose arguments' names say what they are", "name them log_prob, ...")
-    except checks.InputError as refused:
-        error = refused
-    for kind, subject in (("advantage", Advantages), ("metric", Metrics)):
-        with suppress(checks.InputError):
-            subject(fn)
-            check = f"--kind {kind} (in Python check_{kind}, in pytest asyncsim_{kind})"
-            error.remedy = f"its arguments fit {check}; for a loss {error.remedy}"
-            break
-    else:
-        return  # refused by name where it is asked
-    raise checks.InputError(error.field, error.value, error.bound, error.remedy) from error
+        known = bool(arguments.bind(fn).words)
+        checks.require(known, "loss", fn, "one whose arguments' names say what they are", "name them log_prob, ...")
+    except checks.InputError as error:
+        kinds = []
+        for kind, subject in (("advantage", Advantages), ("metric", Metrics)):
+            with suppress(checks.InputError):
+                subject(fn)
+                kinds.append(kind)
+        if not kinds:
+            return  # refused by name where it is asked
+        check = f"--kind {kinds[0]} (in Python check_{kinds[0]}, in pytest asyncsim_{kinds[0]})"
+        remedy = f"its arguments fit {check}; for a loss {error.remedy}"
+        raise checks.InputError(error.field, error.value, error.bound, remedy) from error
 
 
 def _told(method: Method, settings: dict[str, Any]) -> dict[str, Any]:

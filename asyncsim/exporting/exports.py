@@ -20,7 +20,6 @@ from asyncsim.base import calls, checks, pages, plugins
 from asyncsim.conformance._loss_methods import bare, reason, settings_of, unreadable
 from asyncsim.conformance.reports import LossReport, Match
 from asyncsim.exporting import checking
-from asyncsim.methods._from_loss import Loss
 from asyncsim.methods._method import Method
 
 HERE = Path(__file__).parent
@@ -158,10 +157,8 @@ class Filled:
             checks.require(holds, "method", method.name, bound, remedy)
 
         # What no hook has.
-        own = isinstance(method.weight, Loss)
-        needs(not own, "a method's name, not a loss of yours", "your trainer takes it as it is; asyncsim list exports")
         single = all(checks.is_number(v) or v is None or isinstance(v, (str, bool)) for v in settings.values())
-        needs(single, "one with single numbers", "give one number for each setting")
+        needs(single, "one with single numbers", "give one number for each setting; see `asyncsim list exports`")
         parted = settings.micro_batches not in (None, 1)
         needs(not parted, "one statistic for each call", "leave micro_batches out: a call is a micro-batch")
         why = "reads rewards" if method.weight.rewarded else reason(plain) or unreadable(plain)

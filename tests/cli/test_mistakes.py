@@ -165,6 +165,7 @@ TYPED = {
     "a file as a grid": ("sweep conf.yaml", "grid = None", "a file of one run: asyncsim run conf.yaml"),
     "a grid alone": ("sweep staleness=0,4", "grid = None", "add --grid staleness=0,4"),
     "a grid with a space": ("sweep --grid staleness 0,4", "'0,4'", "write --grid NAME=0,4, without a space"),
+    "a grid with a dash": ("sweep --grid staleness=1-32", "'staleness=1-32'", "write NAME=V1,V2"),
     "a grid of dots": ("sweep --grid staleness=0..4", "'staleness=0..4'", "write NAME=V1,V2"),
     "several limits": (
         f"{AREAL.replace('=4', '=0,2', 1)} --set length=3",
@@ -195,8 +196,8 @@ TYPED = {
     ),
     "a loss of no trainer": (
         "conformance own.py:ppo --adapter verl",
-        "adapter verl = 'arguments log_prob, old_log_prob, advantages, mask'",
-        "must be of fn(old_log_prob, log_prob, advantages, response_mask, ...)",
+        "loss = 'arguments log_prob, old_log_prob, advantages, mask'",
+        "must be those of fn(old_log_prob, log_prob, advantages, response_mask, ...); it lacks response_mask",
     ),
     "a name behind a flag": ("conformance own.py:ess --metric ess", "arguments = 'ess'", "write --metric --like ess"),
     "a word behind a flag": ("run --verbose yes no", "arguments = 'no'", "see `asyncsim run --help`"),
@@ -204,13 +205,13 @@ TYPED = {
     "no metric": (
         "conformance own.py:ess --metric --like foo",
         "like = 'foo': must be one of 153 names, ess, ess_maximum, ess_perplexity",
-        "see `asyncsim list like`",
+        "a plain name is of sequence ratios",
     ),
-    "a loss to export": ("export own.py:ppo --for trl", "method = 'ppo'", "your trainer takes it as it is"),
+    "a loss to export": ("export own.py:ppo --for trl", "method = 'ppo'", "see `asyncsim list exports`"),
     "a system of nowhere": (
         "forecast cal.yaml",
         "system = 'cal.yaml': must be an existing file",
-        "make it: asyncsim calibrate LOG --preset NAME --out cal.yaml",
+        "make one: asyncsim calibrate LOG --preset NAME --out cal.yaml",
     ),
     "a claim as a kind": ("list ess/length-law", "kind = 'ess/length-law'", "asyncsim list claims ess/length-law"),
     "a paper or an adapter as a kind": ("list roll", "kind = 'roll'", "write asyncsim list"),
@@ -387,6 +388,12 @@ WRITTEN = {
     ),
     "a metric by its author": (lambda: sim.conformance.check_metric(len, like="kish"), "like", "mean ess?"),
     "a stop of a run": (lambda: sim.run(SPEC, stop=len), "run argument = 'stop'", "write callback=f"),
+    "a point of a claim": (
+        lambda: sim.verify("ess/limit", staleness=4),
+        "verify argument = 'staleness'",
+        r"at={'staleness': 4}",
+    ),
+    "a claim as a log": (lambda: sim.predict("ess/limit"), "path = 'ess/limit'", r"sim.claims.claim\(id\).predict"),
     "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
 }
 
@@ -717,13 +724,25 @@ class Far(Right):
     def predict(self):
         return {"mean": 4.0 / (self.x < 2.0)}
 """
+BROKEN = """
+import numpy as np
+from mine import Right
+
+def inverse():
+    return np.linalg.inv(np.ones(3))
+
+class Broken(Right):
+    "The mean is four."
+    def measure(self, point, effect, seed, plant):
+        return {"mean": inverse()}
+"""
 # What is wrong with a claim, and what its message says.
 REFUSED = {
     "Silent": "docstring = None: must be a statement; write what it states into the docstring",
     "Short": "must be a function with the arguments (self, point, effect, seed, plant)",
     "Asked": "must be a function with the arguments (self)",
     "Wrong": "wrong['three'] = 'too many positional arguments': must be a function with the arguments (s)",
-    "Planted": "must be a function with the arguments ()",
+    "Planted": "must be a function with the arguments (); write lambda: lambda spec: spec.replace(updates=2)",
     "Lost": "no attribute 'staleness'); correct it: parameters are s.NAME",
     "Text": "predict mean = 'four': must be a number",
     "Root": "must be computable at {} (ValueError: math domain error)",
@@ -756,6 +775,26 @@ def test_a_claim_of_ones_own_is_sent_to_where_it_helps(tmp_path, monkeypatch, ca
     with pytest.raises(SystemExit, match="2"):
         main(["conformance", "mine.py:Right"])
     assert "write asyncsim verify mine.py:Right" in capsys.readouterr().err
+
+
+def test_a_measurement_that_breaks_off_names_the_users_own_line(tmp_path, monkeypatch):
+    """Not the line of the package or of numpy at which it broke."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine.py").write_text(CLAIMS)
+    (tmp_path / "broken.py").write_text(BROKEN)
+    assert "(broken.py:6)" in str(sim.verify("broken.py:Broken").points[0])
+
+
+def test_a_checkpoint_is_no_trace_and_a_sweep_takes_the_replicates_of_its_spec(tmp_path):
+    """Its 16 were dropped silently for 64."""
+    spec = SPEC.replace(updates=2, replicates=16)
+    sim.run(spec, checkpoint=tmp_path / "c", progress=False)
+    refused(".*write sim.run\\(spec, resume=path\\)", sim.Trace.load, tmp_path / "c")
+    swept = [
+        sim.sweep(spec, {"staleness": [0]}, workers=1, progress=False, **n).replicates for n in ({}, {"replicates": 8})
+    ]
+    assert swept == [16, 8]
 
 
 @pytest.mark.parametrize("word", ["mine.py", "mine", "Silent"])
