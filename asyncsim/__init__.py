@@ -45,14 +45,14 @@ def __getattr__(name: str) -> _Any:
     if name in PACKAGES:
         return _importlib.import_module(f"asyncsim.{name}")
     if name not in NAMES:
-        from asyncsim.base import checks, plugins
+        from asyncsim.base import calls, checks, plugins
 
         if name.startswith("_"):
             raise AttributeError(name)
         parts = {each: kind for kind in plugins.PARTS for each in plugins.summaries(f"asyncsim.{kind}")}
-        near = checks.near(name, [*parts, *PACKAGES, *NAMES])
+        near = checks.near(name, [*PACKAGES, *NAMES], 1, 0.7) or checks.near(name, parts, 1, 0.8)
         place = ".".join(filter(None, ["sim", parts.get(near[0]), near[0]])) if near else ""
-        hint = f"did you mean {place}?" if near else "see dir(asyncsim)"
+        hint = calls.ELSEWHERE.get(f"sim {name}") or (f"did you mean {place}?" if near else "see dir(asyncsim)")
         raise AttributeError(f"asyncsim has no {name!r}; {hint}")
     module = _importlib.import_module(NAMES[name])
     return module if NAMES[name].endswith(f".{name}") else getattr(module, name)

@@ -89,8 +89,9 @@ def list_names(o: Options) -> int:
     """
     kind = ALSO.get(o.kind or "", o.kind)
     about: Any
-    named = plugins.kinds_of((kind or "").replace("-", "_"))
-    remedy = f"write asyncsim list {named[0]} {kind}" if named else "choose what to list"
+    own = ((each, row["name"]) for each in KINDS if kind not in (None, *KINDS) for row in commands.names(each))
+    named = next((each for each, name in own if name.replace("-", "_") == str(kind).replace("-", "_")), None)
+    remedy = f"write asyncsim list {named} {kind}" if named else "choose what to list"
     if kind is None:
         about = commands.kinds()
         page = _lines(about)
@@ -245,7 +246,7 @@ def results_show(o: Options) -> int:
     """The table of one sweep, as far as it is done."""
     from asyncsim.sweeping import plans
 
-    path = bool(o.name) and "/" in o.name
+    path = bool(o.name) and ("/" in o.name or Path(o.name).is_dir())
     checks.require(not path, "name", o.name, "the beginning of a sweep's id", f"write --store {o.name}")
     store = opened(o.store, make=False)
     return sweeping.show(plans.answered(store, plans.chosen(store, o.name), 0, 0.0), o.files)

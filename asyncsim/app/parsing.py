@@ -215,10 +215,14 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
-    known = [each.name for each in context.command.params] if context else []
     names = ("sweep",) * ("," in value) + ("grid", "set", "store")
-    option = next((name for name in names if name in known), None)
-    if option and "--" not in value and ("=" in value or option == "store"):
+    option = next((n for n in names if context and n in [each.name for each in context.command.params]), None)
+    before = arguments[arguments.index(value) - 1] if value in arguments[1:] else ""
+    if option == "store" and before and re.fullmatch("[0-9a-f]{3,}", value):
+        see = f"write {value} --store {before}"
+    elif before.startswith("--") and "=" not in value:
+        see = f"write {before} --like {value}" if before == "--metric" else f"write {before} alone"
+    elif option and "--" not in value and ("=" in value or option == "store"):
         see = f"write --{option} {value}"
     elif option == "grid" and "," in value:
         see = f"write --grid NAME={value}, without a space"

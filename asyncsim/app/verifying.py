@@ -186,7 +186,8 @@ def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant
     except Exception as error:
         if asked and isinstance(error, checks.InputError):
             return Unmeasured(f"refused: {error}")
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        package, frames = str(Path(claims.__file__).parents[1]), traceback.extract_tb(error.__traceback__)
+        frame = ([f for f in frames if package not in f.filename and "site-packages" not in f.filename] or frames)[-1]
         text = f"{BROKEN} {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
         machine = isinstance(error, (checks.RunError, MemoryError, OSError)) and plant is untouched
         return Unmeasured(" ".join(text.split()), "inconclusive" if asked or machine else "violated")

@@ -29,7 +29,7 @@ ELSEWHERE = {
 }
 """What to write for arguments and attributes that people look for at a call or object that has none of that name.
 
-By the call and the name, by the call() where its arguments do not fit, or by a name that no call knows.
+By call and name, by call() where arguments do not fit, by a name alone, by kind[]; attributes by kind or what it has.
 """
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
@@ -108,14 +108,19 @@ class Told:
                     setattr(cls, name, named(own))
 
         def __getitem__(self, name):
-            getattr(self, str(name))
-            raise TypeError(f"{type(self).__name__} is no mapping; write .{name}")
+            kind = type(self).__name__
+            if f"{kind}[]" not in ELSEWHERE:
+                getattr(self, str(name))
+            raise TypeError(f"{kind} is no mapping; {ELSEWHERE.get(f'{kind}[]', f'write .{name}')}")
 
         def __getattr__(self, name):
             if name.startswith("_"):  # what copies and pickles ask for
                 raise AttributeError(name)
             kind, own = type(self).__name__, [n for n in dir(self) if n[0] != "_"]
-            remedy = ELSEWHERE.get(f"{kind} {name}") or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
+            known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1]))), "")
+            if "metrics" in own and isinstance(self.metrics, dict) and name in self.metrics:
+                known = f"write {kind.lower()}[{name!r}]"
+            remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
             raise AttributeError(f"{kind} has no {name!r}; {remedy}")
 
 

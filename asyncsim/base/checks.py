@@ -37,6 +37,8 @@ class InputError(ValueError):
 
     def __init__(self, field: str, value: Any, bound: str, remedy: str) -> None:
         self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
+        if re.fullmatch(r"asyncsim\.\w+", str(getattr(value, "__module__", ""))) and hasattr(value, "__code__"):
+            remedy = f"call it, {value.__module__.removeprefix('async')}.{value.__name__}(...); {remedy}"
         # Names that were given may have line breaks in them, wherever they stand.
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
 
@@ -215,11 +217,11 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
     alike = difflib.SequenceMatcher(b=word)
     scores: dict[str, float] = {}
     for name in names:
-        own = name.replace("-", "_")
+        own = name.lower().replace("-", "_")
         alike.set_seq1(own)
         begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
         limits = 0.9 * bool(LIMIT.match(word) and LIMIT.match(own))
-        letters = 2.0 * (sorted(own) == sorted(word))
+        letters = 2.0 * (sorted(own) == sorted(word)) + 2.0 * (own == word)
         scores[name] = max(3.0 * (word in _called().get(own, ())), letters, begins, limits, alike.ratio())
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
 
@@ -237,7 +239,7 @@ def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
     # An array compares with every name, element by element.
     if getattr(value, "ndim", 0) > 0 or value not in allowed:
         names = [str(name) for name in allowed]
-        some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.3) or names[:6])}, ..."
+        some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.5) or names[:6])}, ..."
         close = near(str(value), names, 1, 0.75)
         remedy = f"did you mean {close[0]}? {remedy}" if close and "did you mean" not in remedy else remedy
         require(False, field, value, "one of " + (", ".join(names) if len(names) <= MANY else some), remedy)

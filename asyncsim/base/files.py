@@ -367,6 +367,7 @@ def load_arrays(path: Where, kind: str, remedy: str | None = None) -> tuple[dict
     with decoding(path, f"{kind} file", remedy):
         header = json.loads(arrays.pop("__header__").tobytes().decode())
         kind_and_format, scalars = (header["kind"], header["format"]), dict(header["scalars"])
+    remedy = "write sim.run(spec, resume=path)" if kind_and_format[0] == "checkpoint" else remedy
     bound = f"a {kind} file of format {FORMAT}, not {kind_and_format[0]} {kind_and_format[1]}"
     checks.require(kind_and_format == (kind, FORMAT), "path", str(path), bound, remedy)
     return arrays, scalars

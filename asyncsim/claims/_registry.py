@@ -63,7 +63,8 @@ def _take(subject: Any, id: str) -> str:
             inspect.signature(function).bind(*re.findall(r"\b(?!self)\w+", takes))
         except TypeError as error:
             bound = f"a function with the arguments ({takes})"
-            raise checks.InputError(f"{id}.{name}", str(error), bound, "give it these arguments") from None
+            remedy = "give it these arguments" if takes else "write lambda: lambda spec: spec.replace(updates=2)"
+            raise checks.InputError(f"{id}.{name}", str(error), bound, remedy) from None
     remedy = "write what it states into the docstring of the class"
     stated = home.__doc__ or "\n\n" in (sys.modules[home.__module__].__doc__ or "")
     checks.require(bool(stated), f"{id} docstring", None, "a statement", remedy)

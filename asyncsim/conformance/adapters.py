@@ -161,9 +161,12 @@ def _adapted(name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: flo
     checks.require(callable(fn), "loss", fn, "a function or module", "hand over the loss itself")
     _choice(old)
     style, parameters = STYLES[name], inspect.signature(getattr(fn, "forward", fn)).parameters
-    # Refuse settings that neither the adapter nor the function has.
+    # Refuse other arguments, and settings that neither the adapter nor the function has.
     if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         tensors = (*style.tensors, *style.optional)
+        lacks = [each for each in list(style.tensors)[style.by_position :] if each not in parameters]
+        bound = f"those of {(globals()[name].__doc__ or '').partition(' ->')[0]}"
+        checks.require(not lacks, "loss", f"arguments {', '.join(parameters)}", bound, f"it lacks {', '.join(lacks)}")
         others = [each for each in parameters if each not in (*tensors, *own_settings(name))]
         remedy = f"settings of {name} are {', '.join(own_settings(name))}"
         remedy += f"; those of the loss {', '.join(others)}" if others else "; the loss has none"

@@ -344,7 +344,8 @@ def check_advantage(
     if layout is not None:
         checks.one_of("layout", layout, LAYOUTS, "say how arrays lie")
     if like is not None:
-        like = checks.one_of("like", str(like).replace("-", "_"), catalogue.WORDS, "name what it is meant to be")
+        like = str(getattr(like, "__name__", like)).replace("-", "_")
+        checks.one_of("like", like, catalogue.WORDS, "name what it is meant to be")
     subject = Subject(fn, gamma, lam, dones)
     cases = subject.cases(seed)
     answers = subject.answers(cases, layout)

@@ -121,7 +121,8 @@ _ELSEWHERE = {
 def _refuse_other(fn: Loss) -> None:
     """Raise `InputError` for arguments that are none of a loss; where they are those of another check, it is named."""
     try:
-        arguments.bind(fn)
+        known = bool(arguments.bind(fn).words)
+        checks.require(known, "loss", fn, "one whose arguments' names say what they are", "name them log_prob, ...")
     except checks.InputError as error:
         kinds = []
         for kind, subject in (("advantage", Advantages), ("metric", Metrics)):
@@ -158,7 +159,7 @@ def _method_like(like: str | Method | Loss | None, anchor: str | None) -> Method
         method = plugins.load("asyncsim.methods", like, "like")()
     else:
         remedy = "write sim.methods.NAME(...)"
-        known = isinstance(like, Method) or callable(like)
+        known = isinstance(like, Method) or (callable(like) and getattr(like, "__module__", "") != "asyncsim.methods")
         checks.require(known, "like", like, "a name, a method or a loss written by hand", remedy)
         method = like if isinstance(like, Method) else _from_loss.from_loss(like)
     why = reason(bare(method))

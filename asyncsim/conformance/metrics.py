@@ -248,14 +248,10 @@ def check_metric(
     if micro_batch is not None:
         checks.integer("micro_batch", micro_batch, 1, "give the rows of a micro-batch")
     if like is not None:
-        like = str(like).replace("-", "_")
-        # Names that people make up: the plain one is of sequences, and kinds of KL begin with kl.
-        bare = like.removesuffix("_sequence").removesuffix("_seq")
-        near = [each for each in (bare, f"kl_{bare}") if each in METRICS]
-        level = "of sequence ratios" if bare != like else "of sequence ratios, with _token of token ratios"
-        remedy = f"{near[0]!r} is {level}" if near else ""
-        checks.require(like in METRICS or not near, "like", like, "the name of a metric", remedy)
-        checks.one_of("like", like, METRICS, "name the metric that it is meant to be")
+        like = str(getattr(like, "name", like)).replace("-", "_")
+        # The plain names first.
+        plain = sorted(METRICS, key=lambda each: each.endswith(tuple(word for word, _ in _OF.values() if word)))
+        checks.one_of("like", like, plain, "a plain name is of sequence ratios, with _token of token ratios")
     subject = Subject(fn, key, micro_batch)
     probes = batches(seed, subject.masked)
     values = [subject.ask(probe) for probe in probes]

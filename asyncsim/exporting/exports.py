@@ -158,7 +158,7 @@ class Filled:
 
         # What no hook has.
         single = all(checks.is_number(v) or v is None or isinstance(v, (str, bool)) for v in settings.values())
-        needs(single, "one with single numbers", "give one number for each setting")
+        needs(single, "one with single numbers", "give one number for each setting; see `asyncsim list exports`")
         parted = settings.micro_batches not in (None, 1)
         needs(not parted, "one statistic for each call", "leave micro_batches out: a call is a micro-batch")
         why = "reads rewards" if method.weight.rewarded else reason(plain) or unreadable(plain)

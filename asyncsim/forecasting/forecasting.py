@@ -74,9 +74,9 @@ def forecast(
         rows = system.row() | ({} if system.lengths is None else {"response_lengths": laws.empirical(system.lengths)})
     else:
         if isinstance(system, (str, os.PathLike)):
-            make = f"make one: asyncsim calibrate {system} --preset NAME --out system.yaml"
-            log = bool(laws.FILE.search(str(system)))
-            checks.require(not log, "system", str(system), "the file of a system, not a log", make)
+            log, there = bool(laws.FILE.search(str(system))), Path(system).exists()
+            make = f"make one: asyncsim calibrate {system if log else 'LOG'} --preset NAME --out cal.yaml"
+            checks.require(there and not log, "system", str(system), "an existing file of a system, not a log", make)
             folder, system = Path(system).parent, files.read_mapping(system, "system")
         rows = dict(system)
     measured, remedy = rows.get("measured") or {}, "make the file with `asyncsim calibrate LOG --preset NAME`"

@@ -70,6 +70,10 @@ Callback = Callable[[Recorded], Any]
 """Called behind each recorded update; one that has a method `close` is closed when the run ends, however it ends."""
 
 
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"callbacks has no {name!r}; {calls.ELSEWHERE['sim callback']}")
+
+
 @dataclass
 class TensorBoard:
     """Scalars in an event file; see `tensorboard`."""

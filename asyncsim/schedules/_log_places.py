@@ -45,7 +45,8 @@ def found(path: Path, pattern: str) -> list[Place]:
         for each in kept:
             _require_kind(each)
         return _ordered([Place(p, p.as_posix()) for p in kept])
-    checks.require(path.is_file(), "path", str(path), "an existing file or folder", "give the log that the run wrote")
+    remedy = "give the log that the run wrote" + "; of a claim: sim.claims.claim(id).predict(point)" * (not path.suffix)
+    checks.require(path.is_file(), "path", str(path), "an existing file or folder", remedy)
     _require_kind(path)
     return [Place(path, path.as_posix())]
 

@@ -22,7 +22,7 @@ from asyncsim.base.store import Store, opened
 from asyncsim.base.workers import Died, cores
 from asyncsim.running.spec import Spec
 from asyncsim.sweeping import grids, plans, units
-from asyncsim.sweeping.plans import BLOCK, Question
+from asyncsim.sweeping.plans import Question
 from asyncsim.sweeping.units import Unit
 
 ATTEMPTS = 3
@@ -77,9 +77,9 @@ def sweep(
     Arguments:
         subject: a `Spec`, or a system that is only simulated. grid: values by name; see `sweeping.grids.grid_of`.
         metric: names in the trace, each a column; of a system they are given (staleness, seconds_per_update, ...).
-        over, target, better: how a curve becomes a number, as in `compare`. replicates: of each setting (default 64, of
-        a system 16 realizations). updates, samples: of a system; a spec has its own. seed: of everything; structures
-        share their draws, and settings that ride in one unit have draws of their own. store: a folder or an address
+        over, target, better: how a curve becomes a number, as in `compare`. replicates: of each setting (default: the
+        spec's, of a system 16 realizations). updates, samples: of a system; a spec has its own. seed: of everything;
+        structures share draws, settings that ride in one unit have draws of their own. store: a folder or an address
         such as s3://bucket/folder (default: nothing is kept). workers: worker processes (default: one a core; 1: in
         this process). backend: "processes" or "ray". address: of a Ray cluster (default: one is started here). claim:
         one that predicts a value of the only knob that rides; a picture gets its line. at: parameters of the claim that
@@ -104,7 +104,7 @@ def sweep(
     checks.require(several, "metric", metric, "a name, or a list of names", "see `asyncsim list metrics`")
     listed = (metric,) if isinstance(metric, str) else tuple(metric)
     reading = None if simulated else plans.reading_of(listed, over, target, better)
-    count = replicates if replicates is not None else REALIZATIONS if simulated else BLOCK
+    count = replicates if replicates is not None else REALIZATIONS if simulated else subject.replicates
     question = Question(grids.grid_of(subject, grid, samples), reading, count, seed, updates, samples)
     lines = plans.lines(question.grid, claim, at or {}) if claim else ()
     return replace(answer(question, Work(store, workers, backend, address, progress, other_code)), lines=lines)

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import operator
 import pickle
 import re
 import shlex
@@ -16,6 +17,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.app.cli import main
+from asyncsim.base import answers, calls
 from asyncsim.base.laws import as_law
 from tests.refusals import refused
 
@@ -163,6 +165,7 @@ TYPED = {
     "a file as a grid": ("sweep conf.yaml", "grid = None", "a file of one run: asyncsim run conf.yaml"),
     "a grid alone": ("sweep staleness=0,4", "grid = None", "add --grid staleness=0,4"),
     "a grid with a space": ("sweep --grid staleness 0,4", "'0,4'", "write --grid NAME=0,4, without a space"),
+    "a grid with a dash": ("sweep --grid staleness=1-32", "'staleness=1-32'", "write NAME=V1,V2"),
     "a grid of dots": ("sweep --grid staleness=0..4", "'staleness=0..4'", "write NAME=V1,V2"),
     "several limits": (
         f"{AREAL.replace('=4', '=0,2', 1)} --set length=3",
@@ -186,6 +189,34 @@ TYPED = {
         "reward = 'exact_match'",
         "write reward='exact', or 'my.py:function'",
     ),
+    "an advantage as a loss": (
+        "conformance own.py:gae",
+        "loss = ",
+        "its arguments fit --kind advantage (in Python check_advantage",
+    ),
+    "a loss of no trainer": (
+        "conformance own.py:ppo --adapter verl",
+        "loss = 'arguments log_prob, old_log_prob, advantages, mask'",
+        "must be those of fn(old_log_prob, log_prob, advantages, response_mask, ...); it lacks response_mask",
+    ),
+    "a name behind a flag": ("conformance own.py:ess --metric ess", "arguments = 'ess'", "write --metric --like ess"),
+    "a word behind a flag": ("run --verbose yes no", "arguments = 'no'", "see `asyncsim run --help`"),
+    "an ESS by its author": ("conformance own.py:ess --metric --like kish", "like = 'kish'", "did you mean ess?"),
+    "no metric": (
+        "conformance own.py:ess --metric --like foo",
+        "like = 'foo': must be one of 153 names, ess, ess_maximum, ess_perplexity",
+        "a plain name is of sequence ratios",
+    ),
+    "a loss to export": ("export own.py:ppo --for trl", "method = 'ppo'", "see `asyncsim list exports`"),
+    "a system of nowhere": (
+        "forecast cal.yaml",
+        "system = 'cal.yaml': must be an existing file",
+        "make one: asyncsim calibrate LOG --preset NAME --out cal.yaml",
+    ),
+    "a claim as a kind": ("list ess/length-law", "kind = 'ess/length-law'", "asyncsim list claims ess/length-law"),
+    "a paper or an adapter as a kind": ("list roll", "kind = 'roll'", "write asyncsim list"),
+    "a store before a name": ("results show st 5ffcee", "arguments = '5ffcee'", "write 5ffcee --store st"),
+    "a folder as a sweep": ("results show st", "name = 'st'", "write --store st"),
     "a tab in a file": ("run tab.yaml", "path = 'tab.yaml'", "indented by spaces"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
@@ -335,6 +366,34 @@ WRITTEN = {
         "system.timeline",
         r"write system.timeline\(batches=100\)",
     ),
+    "a part that is not called": (
+        lambda: SPEC.replace(method=sim.methods.grpo),
+        "method",
+        r"call it, sim.methods.grpo\(...\)",
+    ),
+    "a method that is not called": (
+        lambda: sim.conformance.check_loss(len, like=sim.methods.gspo),
+        "like",
+        r"call it, sim.methods.gspo\(...\)",
+    ),
+    "a schedule that is not called": (
+        lambda: SPEC.replace(system=sim.schedules.fixed),
+        "system",
+        r"call it, sim.schedules.fixed\(...\)",
+    ),
+    "settings of what a loss is to be": (
+        lambda: sim.conformance.check_loss(len, like="ppo_clip", clip=0.2),
+        "check_loss argument = 'clip'",
+        r"like=sim.methods.ppo_clip\(high=0.2\)",
+    ),
+    "a metric by its author": (lambda: sim.conformance.check_metric(len, like="kish"), "like", "mean ess?"),
+    "a stop of a run": (lambda: sim.run(SPEC, stop=len), "run argument = 'stop'", "write callback=f"),
+    "a point of a claim": (
+        lambda: sim.verify("ess/limit", staleness=4),
+        "verify argument = 'staleness'",
+        r"at={'staleness': 4}",
+    ),
+    "a claim as a log": (lambda: sim.predict("ess/limit"), "path = 'ess/limit'", r"sim.claims.claim\(id\).predict"),
     "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
 }
 
@@ -344,7 +403,11 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(
         "import torch\n\nclass Mine:\n    pass\n\nnet = torch.nn.Sequential(torch.nn.Linear(4, 2))\n"
+        "def gae(rewards, values, dones, gamma=0.99, lam=0.95):\n    return rewards\n"
+        "def ess(log_prob, old_log_prob, mask):\n    return 1.0\n"
+        "def ppo(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
     )
+    (tmp_path / "st").mkdir()
     for log, comma, column in (
         ("a", ",", "reward"),
         ("b", ",", "mine"),
@@ -458,21 +521,33 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
     trace = sim.run(SPEC.replace(updates=1, replicates=1), progress=False)
     system, estimate = sim.systems.areal(4, 8, length=3, load=1), trace.final("batch_return")
     verdict = sim.verify("ess/limit")
+    found = sim.sweep(SPEC.replace(updates=1), {"staleness": [0]}, replicates=2, workers=1, progress=False)
     for subject, name, remedy in (
         (trace, "df", r"write trace.table\(\)"),
         (trace, "final_", "did you mean final"),
         (SPEC, "run", r"write sim.run\(spec\)"),
         (system, "run", r"write system.timeline\(batches=100\), or Spec\(system=system\)"),
         (estimate, "mean", "write estimate.value"),
-        (RECORDED, "ess", "it has .*metrics"),
-        (verdict, "passed", "it has .*reason, .*verdict"),
-        (sim.diagnose({"kl_k3": [0.1] * 50}), "to_html", "it has .*findings, json"),
+        (RECORDED, "ess", r"write recorded\['ess'\]"),
+        (RECORDED, "esss", "it has .*metrics"),
+        (trace, "to_csv", r"write trace.table\(\), a pandas DataFrame"),
+        (trace, "values", r"write trace\['ess'\], an array"),
+        (trace, "batch_return", r"write trace\['batch_return'\]"),
+        (trace, "plot", r"write sim.plot\(trace, 'x.png'\)"),
+        (verdict, "passed", "write verdict.verdict == 'held'"),
+        (verdict, "to_dict", r"write verdict.row\(\)"),
+        (verdict, "pasd", "it has .*reason, .*verdict"),
+        (found, "df", r"write sweep.table\(\), a pandas DataFrame"),
+        (found, "plot", r"write sim.plot\(sweep, 'x.png'\)"),
+        (sim.diagnose({"kl_k3": [0.1] * 50}), "to_html", "write asyncsim diagnose LOG --html page.html"),
     ):
         with pytest.raises(AttributeError, match=f"{type(subject).__name__} has no '{name}'; {remedy}"):
             getattr(subject, name)
         assert type(copy.deepcopy(subject)) is type(pickle.loads(pickle.dumps(subject))) is type(subject)
     with pytest.raises(TypeError, match=r"Spec is no mapping; write \.task"):
         SPEC["task"]
+    with pytest.raises(TypeError, match=r"Sweep is no mapping; write sweep.table\(\)"):
+        found["ess"]
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"write spec = spec.replace\(method=...\)"):
         SPEC.method = SPEC.method
     with pytest.raises(TypeError, match="not iterable"):
@@ -481,6 +556,43 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
         RECORDED["ess"] is RECORDED.metrics["ess"] and "2 replicates" in repr(TRACE) and "1 replicate;" in repr(trace)
     )
     assert float(trace.final("batch_return")) == trace.final("batch_return").value
+
+
+HOMES = {"Trace": sim, "Sweep": answers, "Answer": answers, "Verdict": sim, "Prediction": answers, "Diagnosis": sim}
+
+
+@pytest.mark.parametrize(
+    ("place", "remedy"),
+    [
+        ("load", "write sim.Trace.load('run.npz')"),
+        ("Store", "asyncsim results ls --store FOLDER"),
+        ("results", "asyncsim results ls --store FOLDER"),
+        ("check_loss", "write sim.conformance.check_loss"),
+        ("check_gae", "write sim.conformance.check_advantage"),
+        ("EarlyStopping", "f is a function of one record"),
+        ("callbacks.EarlyStopping", "f is a function of one record"),
+        ("GRPO", "mean sim.methods.grpo?"),
+        ("grpo", "mean sim.methods.grpo?"),
+        ("spec", "mean sim.Spec?"),
+        ("boundry", "mean sim.boundary?"),
+        ("softmax_bandt", "mean sim.tasks.softmax_bandit?"),
+        ("Experiment", "see dir(asyncsim)"),
+    ],
+)
+def test_what_the_package_lacks_is_answered_by_what_it_has(place, remedy):
+    """A guess across all kinds of parts is made only where it is very much alike."""
+    with pytest.raises(AttributeError, match=re.escape(remedy)):
+        operator.attrgetter(place)(sim)
+
+
+def test_advice_about_attributes_names_none_that_is_there():
+    """It would never be read."""
+    classes = {kind: getattr(module, kind) for kind, module in HOMES.items()}
+    for key in calls.ELSEWHERE:
+        kind, _, name = key.partition(" ")
+        assert kind not in classes or not hasattr(classes[kind], name), key
+        if kind == "sim":
+            assert name not in dir(sim), key
 
 
 ENVIRONMENT = """
@@ -612,13 +724,25 @@ class Far(Right):
     def predict(self):
         return {"mean": 4.0 / (self.x < 2.0)}
 """
+BROKEN = """
+import numpy as np
+from mine import Right
+
+def inverse():
+    return np.linalg.inv(np.ones(3))
+
+class Broken(Right):
+    "The mean is four."
+    def measure(self, point, effect, seed, plant):
+        return {"mean": inverse()}
+"""
 # What is wrong with a claim, and what its message says.
 REFUSED = {
     "Silent": "docstring = None: must be a statement; write what it states into the docstring",
     "Short": "must be a function with the arguments (self, point, effect, seed, plant)",
     "Asked": "must be a function with the arguments (self)",
     "Wrong": "wrong['three'] = 'too many positional arguments': must be a function with the arguments (s)",
-    "Planted": "must be a function with the arguments ()",
+    "Planted": "must be a function with the arguments (); write lambda: lambda spec: spec.replace(updates=2)",
     "Lost": "no attribute 'staleness'); correct it: parameters are s.NAME",
     "Text": "predict mean = 'four': must be a number",
     "Root": "must be computable at {} (ValueError: math domain error)",
@@ -651,6 +775,26 @@ def test_a_claim_of_ones_own_is_sent_to_where_it_helps(tmp_path, monkeypatch, ca
     with pytest.raises(SystemExit, match="2"):
         main(["conformance", "mine.py:Right"])
     assert "write asyncsim verify mine.py:Right" in capsys.readouterr().err
+
+
+def test_a_measurement_that_breaks_off_names_the_users_own_line(tmp_path, monkeypatch):
+    """Not the line of the package or of numpy at which it broke."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine.py").write_text(CLAIMS)
+    (tmp_path / "broken.py").write_text(BROKEN)
+    assert "(broken.py:6)" in str(sim.verify("broken.py:Broken").points[0])
+
+
+def test_a_checkpoint_is_no_trace_and_a_sweep_takes_the_replicates_of_its_spec(tmp_path):
+    """Its 16 were dropped silently for 64."""
+    spec = SPEC.replace(updates=2, replicates=16)
+    sim.run(spec, checkpoint=tmp_path / "c", progress=False)
+    refused(".*write sim.run\\(spec, resume=path\\)", sim.Trace.load, tmp_path / "c")
+    swept = [
+        sim.sweep(spec, {"staleness": [0]}, workers=1, progress=False, **n).replicates for n in ({}, {"replicates": 8})
+    ]
+    assert swept == [16, 8]
 
 
 @pytest.mark.parametrize("word", ["mine.py", "mine", "Silent"])

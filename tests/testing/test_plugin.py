@@ -51,7 +51,7 @@ FILES = {
         ("deviates from group_std_population", "is group_std: "),
     ),
     "other_kl": (changed(NUMBERS, "x.exp() - 1 - x", "-x"), ("deviates from kl_k3_token", "is kl_k1_token: ")),
-    "made_up_name": (changed(NUMBERS, 'like="ess"', 'like="ess_sequence"'), ("'ess' is of sequence ratios",)),
+    "made_up_name": (changed(NUMBERS, 'like="ess"', 'like="ess_sequence"'), ("mean ess? a plain name is of sequence",)),
     "live_ratio": (changed(LOSS, ".detach()", ""), ("bug: log ratio clamped live: ",)),
     "truncated_live": (
         changed(changed(LOSS, ".detach()", ""), "advantages * log_prob", "advantages"),
