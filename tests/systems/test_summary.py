@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from asyncsim import claims
 from asyncsim import systems as presets
 from asyncsim.base.checks import InputError
 from asyncsim.base.laws import constant, exponential, lognormal, pareto
@@ -282,3 +283,14 @@ def test_a_livelock_is_starvation_and_no_hang():
     system = presets.synchronous(2).replace(failure_rate=1000.0)
     with pytest.raises(StalledError, match="starved"):
         system.summary(2)
+
+
+def test_a_start_is_counted_in_batches_where_several_make_a_publish():
+    """336 permits and batches of 4, four a publish: the first groups are trained after 84 batches, not 84 / 4."""
+    system = presets.verl_fully_async(4, 20, 4, replicas=4, length=constant(1.0), load=3.0)
+    assert system.tickets == 336 and _summary.ramp(system, 1) == 168
+    predicted = claims.predicted_staleness(system.describe_at(1), 1).mean
+    assert system.summary(336)["staleness"]["mean"] == pytest.approx(predicted, abs=1e-9)
+    # What counting publishes would have left out: 42 of 84 batches.
+    short = system.summary(84, warm=42)
+    assert short["staleness"]["mean"] < 0.7 * predicted and not short["steady"]
