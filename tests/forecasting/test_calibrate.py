@@ -134,15 +134,20 @@ def test_bands_hold_for_every_preset(preset):
     assert sum(not held for held, *_ in rows) <= 6
 
 
-@pytest.mark.parametrize("ending", ["yaml", "json"])
-def test_a_saved_calibration_says_the_same(ending, made, tmp_path):
-    made.save(tmp_path / f"system.{ending}")
-    again, before = sim.forecast(tmp_path / f"system.{ending}"), sim.forecast(made)
-    assert (tmp_path / f"system.{ending}").read_text().startswith("{") == (ending == "json")
+def test_yaml_is_written_to_no_file_of_another_ending(made, tmp_path):
+    """It was, into cal.json, which nobody could read."""
+    with pytest.raises(InputError, match="path ending in .yaml"):
+        made.save(tmp_path / "cal.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_saved_calibration_says_the_same(made, tmp_path):
+    made.save(tmp_path / "system.yaml")
+    again, before = sim.forecast(tmp_path / "system.yaml"), sim.forecast(made)
     for line in before.lines:
         value = line.forecasts[0].value
         assert again.line(line.name).forecasts[0].value == (value if value is None else pytest.approx(value, rel=1e-3))
-    assert sim.advise(tmp_path / f"system.{ending}", updates=20, realizations=2).knee.limit == 2
+    assert sim.advise(tmp_path / "system.yaml", updates=20, realizations=2).knee.limit == 2
     assert before.misses == [] and "agrees with the log" in str(before)
 
 
