@@ -136,7 +136,7 @@ def test_bands_hold_for_every_preset(preset):
 
 def test_yaml_is_written_to_no_file_of_another_ending(made, tmp_path):
     """It was, into cal.json, which nobody could read."""
-    with pytest.raises(InputError, match="path ending in .yaml"):
+    with pytest.raises(InputError, match=r"ending in \.yaml"):
         made.save(tmp_path / "cal.json")
     assert not list(tmp_path.iterdir())
 
