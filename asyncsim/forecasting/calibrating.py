@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tomllib
@@ -95,17 +94,17 @@ class Calibration:
         return {**self.fields, "measured": measured, "drift": {name: each.row() for name, each in self.drift.items()}}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the description as YAML, JSON unless the ending is .yaml; lengths beside it as `NAME.lengths.txt`."""
+        """Write the description as YAML, and lengths beside it as `NAME.lengths.txt`."""
         import yaml
 
         path, row = files.named("path", path), self.row()
+        checks.require(path.suffix in (".yaml", ".yml"), "path", str(path), "a path ending in .yaml", "name it so")
         if self.lengths is not None:
             beside = path.with_name(f"{path.stem}.lengths.txt")
             text = "".join(f"{n:g}\n" for n in self.lengths)
             files.write_atomically(beside, lambda file: file.write(text.encode()))
             row["response_lengths"] = beside.name
         text = yaml.safe_dump(row, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
-        text = text if path.suffix in (".yaml", ".yml") else json.dumps(row, indent=1)
         files.write_atomically(path, lambda file: file.write(text.encode()))
 
     def __str__(self) -> str:

@@ -134,6 +134,13 @@ def test_bands_hold_for_every_preset(preset):
     assert sum(not held for held, *_ in rows) <= 6
 
 
+def test_yaml_is_written_to_no_file_of_another_ending(made, tmp_path):
+    """It was, into cal.json, which nobody could read."""
+    with pytest.raises(InputError, match=r"ending in \.yaml"):
+        made.save(tmp_path / "cal.json")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_saved_calibration_says_the_same(made, tmp_path):
     made.save(tmp_path / "system.yaml")
     again, before = sim.forecast(tmp_path / "system.yaml"), sim.forecast(made)
