@@ -13,6 +13,8 @@ from hypothesis.internal.conjecture import providers
 
 # Workers fill the cores; a second thread in each would make all of them wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The readline of a process that starts workers hands them the width of its own screen.
+os.environ.pop("COLUMNS", None)
 
 # A suite in the background of a shell, or under nohup, ignores signals, and so would every command that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
