@@ -720,7 +720,7 @@ def test_the_command_line_replays_a_log(capsys):
     path = law_path(a_run(), "verl", "csv")
 
     def call(*given):
-        words = ["run", "--schedule", "replay", "--samples", "2", "--updates", "8", "--replicates", "2"]
+        words = ["run", "--verbose", "--schedule", "replay", "--samples", "2", "--updates", "8", "--replicates", "2"]
         with pytest.raises(SystemExit) as ended:
             cli.main([*words, *(word for text in (f"path={path}", *given) for word in ("--set", f"schedule.{text}"))])
         return ended.value.code, capsys.readouterr()
