@@ -95,6 +95,22 @@ def _fixed(self: Any, name: str, value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"{kind}.{name} cannot be changed; {write}")
 
 
+class Lacking(AttributeError):
+    """A name that something lacks. Its message is made where it is read: programs ask for names in vain, and often."""
+
+    def __str__(self) -> str:
+        of: Any = self.obj
+        name, kind, own = str(self.name), type(of).__name__, [n for n in dir(of) if n[0] != "_"]
+        known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1]))), "")
+        if "metrics" in own and isinstance(of.metrics, dict) and name in of.metrics:
+            known = f"write {kind.lower()}[{name!r}]"
+        remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
+        return f"{kind} has no {name!r}; {remedy}"
+
+    def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
+        return AttributeError, (str(self),)
+
+
 class Told:
     """Base of what people get: a name that it lacks is answered by those that it has, a wrong call by the right one."""
 
@@ -114,14 +130,7 @@ class Told:
             raise TypeError(f"{kind} is no mapping; {ELSEWHERE.get(f'{kind}[]', f'write .{name}')}")
 
         def __getattr__(self, name):
-            if name.startswith("_"):  # what copies and pickles ask for
-                raise AttributeError(name)
-            kind, own = type(self).__name__, [n for n in dir(self) if n[0] != "_"]
-            known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1]))), "")
-            if "metrics" in own and isinstance(self.metrics, dict) and name in self.metrics:
-                known = f"write {kind.lower()}[{name!r}]"
-            remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
-            raise AttributeError(f"{kind} has no {name!r}; {remedy}")
+            raise Lacking(name, name=name, obj=self)
 
 
 def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -832,3 +832,16 @@ def test_lists_fit_a_terminal_and_stay_whole_in_a_pipe(monkeypatch, capsys):
 def test_options_of_several_values_are_repeated(tmp_path):
     words = "run --updates 2 --replicates 2 --set task.arms=3 --set sgd.lr=1 --penalty k3 --penalty k2"
     assert ended(words, tmp_path)["final"]
+
+
+def test_asking_in_vain_for_a_name_costs_no_search(monkeypatch):
+    """The event model asks its settings for names that they lack, for every realization."""
+    system = sim.systems.areal(1, 2, 4, length=1.0, load=1.0)
+    monkeypatch.setattr("asyncsim.base.checks.near", lambda *given, **more: pytest.fail("searched"))
+    assert not hasattr(system, "statement") and getattr(system, "nope", 3) == 3
+    monkeypatch.undo()
+    with pytest.raises(AttributeError, match="System has no 'tikets'; did you mean tickets"):
+        _ = system.tikets
+    with pytest.raises(AttributeError) as lacking:
+        _ = system.tikets
+    assert str(pickle.loads(pickle.dumps(lacking.value))) == str(lacking.value)
