@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from asyncsim.base import calls
+from asyncsim.base import calls, checks
 from asyncsim.base.answers import aligned
 from asyncsim.base.pages import page
 
@@ -71,8 +71,10 @@ class Forecast(calls.Told):
     at: dict[str, list[float]] = field(default_factory=dict)
 
     def line(self, name: str) -> Line:
-        """The line of a quantity."""
-        return next(each for each in self.lines if each.name == name)
+        """The line of a quantity; "seconds an update", its earlier name, is understood."""
+        known, name = {each.name: each for each in self.lines}, name.replace(" an update", " per update")
+        checks.one_of("quantity", name, known, "name a line of the forecast")
+        return known[name]
 
     @property
     def misses(self) -> list[str]:
