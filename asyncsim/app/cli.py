@@ -16,9 +16,7 @@ Files are written before anything is printed about the result, so that a closed 
 """
 
 import json
-import os
 import shlex
-import shutil
 import signal
 import sys
 import textwrap
@@ -39,7 +37,7 @@ from asyncsim.base.store import TRASH, opened
 app = typer.Typer(
     no_args_is_help=True,
     epilog="Exit status: 0 all well, 1 violated, 2 bad input, 3 undecided, 4 an output is lost, "
-    "5 stdout closed or full, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.",
+    "5 stdout closed or full, 141 its reader went away, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="A laboratory for asynchronous policy-gradient learning. "
@@ -54,8 +52,7 @@ app.add_typer(results, name="results")
 def _lines(rows: Sequence[dict[str, str]]) -> str:
     width = max(len(row["name"]) for row in rows) + 2
     # Lines of a pipe stay whole, unless COLUMNS says otherwise.
-    wide = sys.stdout.isatty() or "COLUMNS" in os.environ
-    columns, indent = shutil.get_terminal_size().columns if wide else 1000, " " * width
+    columns, indent = commands.console(1000).width, " " * width
     lines = (f"{row['name']:{width}}{row['summary']}" for row in rows)
     return "\n".join(textwrap.fill(each, max(columns, 2 * width), subsequent_indent=indent) for each in lines)
 

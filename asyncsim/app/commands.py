@@ -304,11 +304,11 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 
 
-def console() -> Console:
-    """Where tables are printed: as wide as the terminal or COLUMNS says, or as `WIDE` where there is neither."""
+def console(wide: int = WIDE) -> Console:
+    """Where tables are printed: as wide as the terminal or COLUMNS says, or `wide` where there is neither."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else wide)
 
 
 def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = ()) -> None:
@@ -332,8 +332,9 @@ def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = (
 def print_wrapped(lines: Iterable[str], indent: str) -> None:
     """Print lines as wide as the terminal; no word is broken in two, since somebody may copy it."""
     whole: Any = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+    width = console().width
     for line in lines:
-        print("\n".join(textwrap.wrap(line, console().width, replace_whitespace=False, **whole)))
+        print("\n".join(textwrap.wrap(line, width, replace_whitespace=False, **whole)))
 
 
 def _word(value: Any) -> str:

@@ -35,7 +35,7 @@ HELD, VIOLATED, INCONCLUSIVE = 0, 1, 3
 NAMED = 5
 """Claims that the advice names, at most."""
 MANY = 20
-"""More claims than that are a row a family."""
+"""More claims than that are printed as one row per family."""
 PAGE = "docs/verdicts.md"
 """Where error rates and verdicts are explained."""
 
@@ -200,8 +200,8 @@ def status(verdicts: Sequence[Verdict], bets: Mapping[str, evidence.Evidence] | 
 
 def missed(verdicts: Sequence[Verdict]) -> list[str]:
     """Defects that did not turn the verdict of their claim, as "claim: defect"; none of a claim without a verdict."""
-    told = [v for v in verdicts if v.verdict != "inconclusive"]
-    return [f"{v.id}: {d['name']}" for v in told for d in v.defects if d["verdict"] != "violated"]
+    decided = [v for v in verdicts if v.verdict != "inconclusive"]
+    return [f"{v.id}: {d['name']}" for v in decided for d in v.defects if d["verdict"] != "violated"]
 
 
 def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidence.Evidence] | None = None) -> Any:

@@ -172,13 +172,16 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             # Elsewhere words of a spec stand behind --set.
             written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
         meant = [_dashed(each) for each in MEANT.get(name, "").split() if each in takes]
-        near = [f"did you mean {_dashed(near[0])}?"] if near else []
         own = [_dashed(each) for each in takes if takes[each] == "option"]
-        near = [f"write {' or '.join(f'{each} VALUE' for each in meant)}"] if meant else near
-        see = f"it has {', '.join(own)}" if own and len(own) <= LISTED else see
-        see = "in Python write sim.run(spec, callback=f)" if "callback" in name or "early" in name else see
-        remedy = written or (near[0] if near else see)
-        return checks.InputError("option", error.option_name, "an option of the command", remedy)
+        if meant:
+            see = f"write {' or '.join(f'{each} VALUE' for each in meant)}"
+        elif near:
+            see = f"did you mean {_dashed(near[0])}?"
+        elif "callback" in name or "early" in name:
+            see = "in Python write sim.run(spec, callback=f)"
+        elif own and len(own) <= LISTED:
+            see = f"it has {', '.join(own)}"
+        return checks.InputError("option", error.option_name, "an option of the command", written or see)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"

@@ -31,8 +31,9 @@ def sweep(o: Options) -> int:
     work = sweeps.Work(o.store, o.workers, o.backend, o.address, other_code=o.other_code)
     chosen = grid_of(o.set, o.grid)
     metrics = [name.strip().replace("-", "_") for name in o.metric.split(",")]
-    own = wording.settings(o.set).get("replicates", o.replicates) if "replicates" not in o.given else o.replicates
-    question = plans.Question(chosen, plans.reading_of(metrics, o.over, o.target, o.better), own, o.seed)
+    words = {} if "replicates" in o.given else wording.settings(o.set)
+    replicates = words.get("replicates", o.replicates)
+    question = plans.Question(chosen, plans.reading_of(metrics, o.over, o.target, o.better), replicates, o.seed)
     at = {key: wording.understood(value, None) for key, value in wording.settings(o.at, "--at").items()}
     lines = plans.lines(chosen, o.claim, at) if o.claim else ()
     if o.dry_run:

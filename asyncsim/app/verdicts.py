@@ -1,6 +1,7 @@
 """What `asyncsim verify` does: measure claims, keep evidence, write the report, say what to do next."""
 
 import fnmatch
+import itertools
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -49,14 +50,14 @@ def verify(
 ) -> tuple[dict[str, Any], int]:
     """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status.
 
-    Many claims are a row a family, unless the page is `verbose`.
+    Many claims are printed as one row per family, unless the page is `verbose`.
     """
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
     # A family stands for its claims, and so does a pattern.
-    named = [(word, fnmatch.filter(verifying.every_claim(), word if "*" in word else f"{word}/*"))
-             for word in request.claims]  # fmt: skip
-    ids = list(dict.fromkeys(id for word, own in named for id in own or [_registry.taken(word)]))
-    ids = ids or verifying.every_claim()
+    every = verifying.every_claim()
+    patterns = ((word, word if "*" in word else f"{word}/*") for word in request.claims)
+    asked = (fnmatch.filter(every, pattern) or [_registry.taken(word)] for word, pattern in patterns)
+    ids = list(dict.fromkeys(itertools.chain(*asked))) or every
     ledger = None
     if request.size == LONG:
         # It asks at the trials' own points only.
@@ -73,8 +74,8 @@ def verify(
     verdicts, stopped = _measured(order, request._replace(seed=seed), ledger, outputs)
     # Workers end in any order.
     verdicts.sort(key=lambda verdict: ids.index(verdict.id))
-    report = report or (REPORT if len(verdicts) == len(verifying.every_claim()) else PART)
-    found = {} if ledger is None else ledger.processes(len(verifying.every_claim()))
+    report = report or (REPORT if len(verdicts) == len(every) else PART)
+    found = {} if ledger is None else ledger.processes(len(every))
     bets = {v.id: found[v.id] for v in verdicts if v.id in found}
     about = {"size": request.size, "false_fail": FALSE_FAIL, "false_pass": FALSE_PASS}
     whole = judgments.Page(verdicts, manifest(spec=about, seed=seed), request.at, bets, _coverage(verdicts))

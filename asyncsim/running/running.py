@@ -204,6 +204,11 @@ class Training:
         self.pieces: list[Piece] = []
         self.made = self.due = 0
 
+    @property
+    def ending(self) -> bool:
+        """Whether a signal or a callback ends the runs behind this batch."""
+        return self.halted or bool(self.table.received)
+
     def run(self) -> None:
         """Train until nothing is left, a signal ends it, or something fails, which is raised."""
         self._lay_out()
@@ -264,7 +269,7 @@ class Training:
             made = at.batch * shared.spec.passes
             self._note(piece, made)
             if keeper is not None and at.batch < shared.batches:
-                keeper.behind(shared.spec.passes, lambda: block.packed(at), self.halted or bool(self.table.received))
+                keeper.behind(shared.spec.passes, lambda: block.packed(at), self.ending)
             given_up = not self.watch.over and self._spread(piece, made)
             return given_up or self.table.stopped
 
@@ -299,7 +304,7 @@ class Training:
             if part.updates < self.jobs[0].shared.spec.updates:
                 return
             last = len(self.keeper.parts) + 1 == len(self.places)
-            self.keeper.finished(part, last or self.halted or bool(self.table.received))
+            self.keeper.finished(part, last or self.ending)
 
     def _heard_by(self, piece: Piece) -> Hear | None:
         """What the recorder of a block calls: the listener with a record of this block."""

@@ -72,7 +72,7 @@ def test_a_family_stands_for_its_claims(word: str, monkeypatch: pytest.MonkeyPat
     assert asked == [id for id in verifying.every_claim() if id.startswith("ess/")] and len(asked) > 3
 
 
-def test_many_claims_are_a_row_a_family_with_the_exceptions_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_claims_are_one_row_per_family_with_the_exceptions_first(capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"family/{k}" for k in range(20)] + ["zeta/a", "zeta/b"]
     many = [dataclasses.replace(verdict(), id=name) for name in names]
     many[-1] = dataclasses.replace(of("violated")[0], id="zeta/b")

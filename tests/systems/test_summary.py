@@ -286,7 +286,7 @@ def test_a_livelock_is_starvation_and_no_hang():
 
 
 def test_a_start_is_counted_in_batches_where_several_make_a_publish():
-    """336 permits and batches of 4, four a publish: the first groups are trained after 84 batches, not 84 / 4."""
+    """336 permits and batches of 4, four per publish: the first groups are trained after 84 batches, not 84 / 4."""
     system = presets.verl_fully_async(4, 20, 4, replicas=4, length=constant(1.0), load=3.0)
     assert system.tickets == 336 and _summary.ramp(system, 1) == 168
     predicted = claims.predicted_staleness(system.describe_at(1), 1).mean
