@@ -10,8 +10,7 @@ from torch import Tensor
 
 from asyncsim.base import checks
 from asyncsim.base.parts import real
-from asyncsim.diagnostics._diagnostic import metric
-from asyncsim.diagnostics._ranges import POSITIVE, SHARE
+from asyncsim.diagnostics._diagnostic import POSITIVE, SHARE, metric
 from asyncsim.step.step import Step
 
 _AT = real(1.0, "reward from which on a sample is solved", remedy="give a reward")

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from asyncsim.diagnostics._diagnostic import READS, metric
-from asyncsim.diagnostics._ranges import ANY, COSINE, POSITIVE, SHARE
+from asyncsim.diagnostics._diagnostic import ANY, COSINE, POSITIVE, READS, SHARE, metric
 from asyncsim.sampling import oracle
 from asyncsim.step import ratios
 from asyncsim.step.step import Step

@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from asyncsim.diagnostics._diagnostic import READS, finished, metric
-from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
+from asyncsim.diagnostics._diagnostic import ANY, POSITIVE, READS, SHARE, finished, metric
 from asyncsim.step.step import Step
 
 

@@ -137,11 +137,11 @@ slip(105, "factors", "veto: drops the token, not the sequence", f"{F}.masks:Toke
 slip(106, "factors", "OPSM: drops positive advantages", f"{F}.masks:Opsm.keep",
      "(advantage >= 0)", "(advantage <= 0)",
      killer="methods/test_factors.py::test_negative_samples_that_became_unlikely_are_dropped")  # fmt: skip
-slip(107, "factors", "drop_stale: the limit itself is dropped", f"{F}.by_age:DropStale.keep",
+slip(107, "factors", "drop_stale: the limit itself is dropped", f"{F}.masks:DropStale.keep",
      "age <= per_sample", "age < per_sample",
      killer="methods/test_factors.py"
      "::test_masks_leave_denominators_alone[sequence_mean-drop_stale]")  # fmt: skip
-slip(108, "factors", "staleness_weight: age^-a instead of (1 + age)^-a", f"{F}.by_age:StalenessWeight._weight",
+slip(108, "factors", "staleness_weight: age^-a instead of (1 + age)^-a", f"{F}.masks:StalenessWeight._weight",
      "torch.log1p(age)", "torch.log(age.clamp(min=1.0))",
      killer="methods/test_factors.py::test_weights_by_age")  # fmt: skip
 slip(109, "factors", "log_clamp: falls are never clamped", f"{F}.masks:LogClamp.keep",
