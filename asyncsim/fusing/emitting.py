@@ -388,7 +388,7 @@ def applied(w: Writer, operation: str, kind: str, operands: Sequence[Name]) -> N
     if operation in COMPARED:
         equal = operation in ("eq", "ne")
         sign = ("u" if operation == "ne" else "o") if kind == "f" else "" if equal else "u" if kind == "b" else "s"
-        return w.compare(sign + operation, *operands, kind)
+        return w.compare(sign + operation, operands[0], operands[1], kind)
     if operation in elementary.FUNCTIONS:
         return w.function(operation, *operands)
     return _OPERATIONS[operation](w, kind, *operands)

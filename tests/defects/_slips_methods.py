@@ -54,7 +54,7 @@ slip(80, "token weights", "per-decision: rewards to go counted as rewards",
 slip(81, "token weights", "A-3PO: age counted from 1", f"{M}.clipped:a3po",
      "age.clamp(min=1.0)", "(age + 1.0)",
      killer="methods/test_surrogates.py::test_the_band_of_a3po_widens_with_staleness[1-0.8-1.2]")  # fmt: skip
-slip(82, "token weights", "binary KL: the two policies swapped", f"{M}.trusted:dppo_kl",
+slip(82, "token weights", "binary KL: the two policies swapped", f"{M}.shaped:dppo_kl",
      'step.behavior["log_prob"], step.current["log_prob"]', 'step.current["log_prob"], step.behavior["log_prob"]',
      killer="methods/test_probability_masks.py::test_dppo_takes_the_divergence_from_behavior")  # fmt: skip
 slip(83, "token weights", "DPPO: room for a fall and for a rise swapped", f"{M}._weights:near",
