@@ -82,9 +82,9 @@ def export_loss(method: str | Method, trainer: str, *, name: str | None = None, 
     name = _named(name or method.name)
     filled = Filled.of(method, trainer)
     text = filled.text(name, command or "sim.export_loss")
-    made = function(text, f"{name}_loss")
-    report, deviation = check(made, filled.method, trainer, filled.old, filled.carries)
-    return Export(text, made.__name__, deviation, report)
+    loss = function(text, f"{name}_loss")
+    report, deviation = check(loss, filled.method, trainer, filled.old, filled.carries)
+    return Export(text, loss.__name__, deviation, report)
 
 
 @calls.named
