@@ -8,33 +8,25 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from asyncsim.base import calls, checks, pages, plugins
-from asyncsim.conformance import adapters
 from asyncsim.conformance._loss_methods import bare, reason, settings_of, unreadable
-from asyncsim.conformance._loss_subject import Loss
-from asyncsim.conformance.losses import check_loss
-from asyncsim.conformance.reports import ConformanceError, LossReport, Match
+from asyncsim.conformance.reports import LossReport, Match
+from asyncsim.exporting import checking
 from asyncsim.methods._method import Method
-from asyncsim.updates._link import Chain, Record
 
 HERE = Path(__file__).parent
 TABLE: Mapping[str, Any] = tomllib.loads((HERE / "exports.toml").read_text(encoding="utf-8"))
 TRAINERS: Mapping[str, Mapping[str, Any]] = TABLE["trainers"]
 NAMES: Mapping[str, Mapping[str, Any]] = TABLE["names"]
 """Names that the field has for a method with settings."""
-TOLERANCE = 1e-6
-"""Largest difference of a token's gradient, relative to its size."""
 ELSE = "choose another method or trainer"
 _PARTS = ("token_mask", "sequence_mask", "geometric_mask", "k1", "k2", "k3")
 """Factors and penalties that have a formula here."""
@@ -82,9 +74,9 @@ def export_loss(method: str | Method, trainer: str, *, name: str | None = None, 
     name = _named(name or method.name)
     filled = Filled.of(method, trainer)
     text = filled.text(name, command or "sim.export_loss")
-    loss = function(text, f"{name}_loss")
-    report, deviation = check(loss, filled.method, trainer, filled.old, filled.carries)
-    return Export(text, loss.__name__, deviation, report)
+    function = checking.function(text, f"{name}_loss")
+    report, deviation = checking.check(function, filled.method, trainer, filled.old, filled.carries)
+    return Export(text, function.__name__, deviation, report)
 
 
 @calls.named
@@ -108,8 +100,8 @@ def export_link(link: Any, *, name: str | None = None, command: str = "") -> Exp
     settings = Settings({field.name: getattr(link, field.name) for field in dataclasses.fields(link)})
     settings |= {"title": _about("updates", kind)[0], "source": _about("updates", kind)[2]}
     text = _filled(kind, name, repr(link), command or "sim.export_link", s=settings)
-    made = function(text, f"{name}_step")
-    return Export(text, made.__name__, check_step(made, link))
+    function = checking.function(text, f"{name}_step")
+    return Export(text, function.__name__, checking.check_step(function, link))
 
 
 def made(name: str, **settings: Any) -> Method:
@@ -284,7 +276,7 @@ def _wrapped(text: str, indent: str = "    ", first: str = "") -> str:
 
 def _linear(method: Method) -> bool:
     """Whether c of advantages that are divided, row by row and token by token, is c divided."""
-    log_prob, behavior, proximal, advantages, mask = list(batches(False))[2]
+    log_prob, behavior, proximal, advantages, mask = list(checking.batches(False))[2]
     share = 1.0 / (mask.sum(-1, keepdim=True) * len(mask))
     settings = {"mask": mask, "categorical": False}
     whole, divided = (
@@ -292,136 +284,3 @@ def _linear(method: Method) -> bool:
         for by in (torch.ones_like(share), share)
     )
     return torch.allclose(whole * share, divided, rtol=1e-9, atol=0.0)
-
-
-# Whether exported code is the method that it came from, called as its trainer calls it.
-
-
-def check(fn: Callable[..., Any], method: Method, trainer: str, old: str, cap: Any) -> tuple[LossReport, float]:
-    """The report of `check_loss` and the largest difference from the method; raises `ConformanceError`.
-
-    `old`: the policy whose log-probs verl hands over; `cap`: of the weights that it makes of pi_prox/mu.
-    """
-    loss = called(fn, method, trainer, old, cap)
-    deviation = max(difference(loss, method, *batch) for batch in batches(trainer == "trl"))
-    if not deviation <= TOLERANCE:
-        raise ConformanceError(f"{fn.__name__}: the gradient of a token differs by {deviation:.2g} of itself")
-    report = check_loss(loss, method, bias=False)
-    return report.raise_for_failure(), deviation
-
-
-def function(text: str, name: str) -> Callable[..., Any]:
-    """The function of this name in a text of Python."""
-    scope: dict[str, Any] = {}
-    exec(compile(text, f"{name}.py", "exec"), scope)
-    made: Callable[..., Any] = scope[name]
-    return made
-
-
-def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "behavior", cap: Any = None) -> Loss:
-    """The loss of five tensors `[B, T]` that a trainer's call of the function makes."""
-
-    def trl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        trainer = SimpleNamespace(
-            model=SimpleNamespace(training=True),
-            beta=0.0,
-            accelerator=SimpleNamespace(num_processes=1, gather=lambda value: value),
-            current_gradient_accumulation_steps=1,
-            max_completion_length=mask.shape[1],
-            _metrics={"train": defaultdict(list)},
-            _get_per_token_logps_and_entropies=lambda *_, **__: (log_prob, None, None),
-        )
-        return fn(trainer, trainer.model, adapters.trl_inputs(proximal, behavior, advantages, mask))
-
-    def areal(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        # Packed: all sequences in one row, and where each begins.
-        ends = torch.arange(len(mask) + 1, dtype=torch.int32) * mask.shape[1]
-        flat = [x.reshape(-1) for x in (log_prob, proximal, behavior, advantages)]
-        return fn(*flat, 0.2, mask.reshape(-1) > 0, cu_seqlens=ends)[0]
-
-    def skyrl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        reduction = {"constant": "seq_mean_token_sum_norm"}.get(method.aggregator, method.aggregator)
-        size: Any = {"token_mean": mask.sum(), "constant": mask.numel()}.get(method.aggregator)
-        if method.aggregator == "sequence_mean":
-            size = len(mask) * mask.sum(-1, keepdim=True).clamp(min=1)
-        config = SimpleNamespace(loss_reduction=reduction)
-        return fn(log_prob, proximal, advantages / size, config=config, loss_mask=mask, rollout_logprobs=behavior)[0]
-
-    def prime_rl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        def one(log_prob: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-            inputs = SimpleNamespace(trainer_logprobs=log_prob, inference_logprobs=behavior, advantages=advantages)
-            vars(inputs).update(loss_mask=mask > 0, ref_logprobs=None, loss_weights=None)
-            value: Tensor = fn(inputs).loss
-            return value
-
-        return torch.func.vmap(one)(log_prob, behavior, advantages, mask).sum() / mask.sum()
-
-    if trainer == "verl":
-        return adapters.verl(fn, old=old, cap=cap)
-    loss = {"trl": trl, "areal": areal, "skyrl": skyrl, "prime_rl": prime_rl}[trainer]
-    if trainer == "trl":
-        vars(loss)["advantages_per"] = "sequence"
-    return loss
-
-
-def batches(per_sequence: bool) -> Iterator[tuple[Tensor, ...]]:
-    """Log-probs of three policies, advantages and a mask with holes, `[8, 6]` in float64: near, apart, impossible.
-
-    What stands on masked tokens is NaN, as padding may be. In the last batch one token is impossible for the sampler,
-    so that its ratio is infinite, one for the policy at the start of the batch, and one for the current policy.
-    """
-    draw = torch.Generator().manual_seed(0)
-    size: Any = {"size": (8, 6), "generator": draw, "dtype": torch.float64}
-    for lag, drift in ((0.0, 0.0), (0.05, 0.05), (0.3, 0.3), (1.5, 1.0), (0.3, 0.2)):
-        behavior = -0.05 - 4.0 * torch.rand(**size)
-        proximal = (behavior + lag * torch.randn(**size)).clamp(max=-0.01)
-        log_prob = (proximal + drift * torch.randn(**size)).clamp(max=-0.01)
-        advantages = torch.randn(**size)
-        mask = (torch.rand(**size) < 0.8).double().index_fill_(1, torch.tensor([0]), 1.0)
-        if (lag, drift) == (0.3, 0.2):
-            behavior[0, 0] = proximal[1, 0] = log_prob[2, 0] = -torch.inf
-        if per_sequence:
-            advantages = advantages[:, :1].expand(8, 6)
-        yield (*(x.masked_fill(mask == 0, torch.nan) for x in (log_prob, behavior, proximal)), advantages, mask)
-
-
-def difference(loss: Loss, method: Method, log_prob: Tensor, *others: Tensor) -> float:
-    """Largest difference of a token's gradient from the method's, relative to the method's; infinite beside a NaN."""
-    behavior, proximal, advantages, mask = others
-    ours, theirs = (log_prob.clone().requires_grad_() for _ in range(2))
-    expected = method.loss(theirs, behavior, proximal, advantages=advantages, mask=mask, categorical=False)
-    (found,), (right,) = torch.autograd.grad(loss(ours, *others), ours), torch.autograd.grad(expected, theirs)
-    gap = (found - right).abs() / right.abs().clamp(min=1e-6 * float(right.abs().max()))
-    return float(gap.masked_fill(found == right, 0.0).nan_to_num(torch.inf).max())
-
-
-def check_step(step: Callable[..., Any], link: Any) -> float:
-    """Largest difference of steps on random gradients from those of the link, relative; raises `ConformanceError`.
-
-    Gradients follow one another at changing angles, and one is zero. Of the sequence ratios some are 0, some infinite.
-    """
-    draw = torch.Generator().manual_seed(0)
-    weights = [torch.nn.Parameter(torch.zeros(size, dtype=torch.float64)) for size in ((2, 3), (4,))]
-    optimizer, memory, chain = torch.optim.SGD(weights, lr=1.0), dict[str, Any](), Chain((link,))
-    states, gradient, worst = chain.init(torch.zeros(1, 10, dtype=torch.float64)), torch.zeros(10).double(), 0.0
-    for k in range(24):
-        noise = torch.randn(10, generator=draw, dtype=torch.float64)
-        gradient = (0.0, 0.3, 1.0, 6.0)[k % 4] * gradient + (0.0 if k == 9 else 1.0) * noise
-        log_ratios = 0.2 * k * torch.randn(16, generator=draw, dtype=torch.float64)
-        log_ratios[: k % 3] = -torch.inf if k < 20 else torch.inf
-        # Only these two statistics of a step are read by links.
-        batch: Any = SimpleNamespace(
-            sequence_log_ratio=log_ratios.reshape(1, 1, 16), step_mass=torch.full((1, 1, 16), 1 / 16)
-        )
-        record = Record(-gradient.reshape(1, 10), torch.zeros(1, dtype=torch.bool), batch)
-        record, states = chain.apply(record, states)
-        before = torch.cat([p.detach().flatten().clone() for p in weights])
-        for p, g in zip(weights, gradient.split([6, 4]), strict=True):
-            p.grad = g.reshape(p.shape).clone()
-        step(optimizer, log_ratios if "log_prob" in getattr(link, "outputs", ()) else memory)
-        moved = torch.cat([p.detach().flatten() for p in weights]) - before
-        gap = (moved - record.direction[0]).norm() / gradient.norm().clamp(min=1e-300)
-        worst = max(worst, float(gap))
-    if not worst <= TOLERANCE:
-        raise ConformanceError(f"{step.__name__}: a step differs by {worst:.2g} of the gradient")
-    return worst

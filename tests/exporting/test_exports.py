@@ -9,7 +9,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.conformance import ConformanceError, adapters, check_loss
-from asyncsim.exporting import exports
+from asyncsim.exporting import checking, exports
 from asyncsim.exporting.exports import Filled, export_link, export_loss, exportable, made
 from asyncsim.updates._link import Chain, Record
 from tests.exporting import trainers
@@ -48,11 +48,11 @@ PAIRS = [(name, trainer) for name in ASKED for trainer in exports.TRAINERS if fi
 
 
 def function_of(form, name="my"):
-    return exports.function(form.text(name, "test"), f"{name}_loss")
+    return checking.function(form.text(name, "test"), f"{name}_loss")
 
 
 def batch(dtype):
-    log_prob, behavior, proximal, advantages, mask = list(exports.batches(True))[2]
+    log_prob, behavior, proximal, advantages, mask = list(checking.batches(True))[2]
     tensors = {"log_prob": log_prob, "behavior": behavior, "proximal": proximal}
     b = SimpleNamespace(**{name: x.nan_to_num(-1.0).to(dtype) for name, x in tensors.items()})
     b.advantages, b.mask = advantages.to(dtype), mask
@@ -83,9 +83,9 @@ def test_inside_the_call_of_a_trainer_the_gradient_is_the_method_s(name, trainer
 @pytest.mark.parametrize(("name", "trainer"), PAIRS)
 def test_the_gradient_of_a_token_agrees_to_a_millionth(name, trainer):
     form = filled(name, trainer, **ASKED[name])
-    loss = exports.called(function_of(form), form.method, trainer, form.old, form.carries)
-    for tensors in exports.batches(trainer == "trl"):
-        assert exports.difference(loss, form.method, *tensors) < 1e-6
+    loss = checking.called(function_of(form), form.method, trainer, form.old, form.carries)
+    for tensors in checking.batches(trainer == "trl"):
+        assert checking.difference(loss, form.method, *tensors) < 1e-6
 
 
 @pytest.mark.parametrize(("name", "trainer"), [("dapo", "verl"), ("cispo", "areal"), ("decoupled_ppo", "skyrl")])
@@ -99,7 +99,7 @@ def test_a_loss_is_named_as_its_method(name, trainer):
 @pytest.mark.parametrize(("name", "trainer"), PAIRS)
 def test_every_loss_is_named_as_its_method_without_being_told(name, trainer):
     form = filled(name, trainer)
-    loss = exports.called(function_of(form), form.method, trainer, form.old, form.carries)
+    loss = checking.called(function_of(form), form.method, trainer, form.old, form.carries)
     report = check_loss(loss, bias=False)
     assert any(label.startswith(form.method.name) for label in (report.name, *report.same))
 
@@ -204,7 +204,7 @@ def test_in_the_installed_trainer_the_gradient_is_that_of_its_own_loss(kind, nam
     trainer = type("Trainer", (grpo_trainer.GRPOTrainer,), {"_compute_loss": function_of(form)})
     theirs = adapters.trl(kind, epsilon_high=0.28)
     config = trl_config(kind)
-    for tensors in exports.batches(True):
+    for tensors in checking.batches(True):
         log_prob, behavior, proximal, advantages, mask = (x.nan_to_num(-1.0) for x in tensors)
         now = log_prob.clamp(min=-8.0).requires_grad_()
         then = proximal.clamp(min=-8.0)
@@ -243,7 +243,7 @@ def test_the_docstring_has_the_line_that_checks_the_file(name, trainer, settings
         words = re.search(r"\n +asyncsim (conformance FILE.*)", text.replace("\\\n", ""))
         if words is None:
             (lines,) = re.findall(r"\n( +from asyncsim import methods\n.*?)\n    \"\"\"", text, re.DOTALL)
-            scope = {f"{name}_loss": exports.function(text, f"{name}_loss")}
+            scope = {f"{name}_loss": checking.function(text, f"{name}_loss")}
             run = lambda lines=lines, scope=scope: exec("\n".join(x.strip() for x in lines.splitlines()), scope)  # noqa: E731
             if right:
                 run()
@@ -296,7 +296,7 @@ def test_a_step_around_an_optimizer_is_the_link_s(name):
 
 
 def test_the_ess_step_behind_adam_is_torch_s_adam_at_a_scaled_learning_rate():
-    step = exports.function(export_link("ess_scaling").text, "ess_scaling_step")
+    step = checking.function(export_link("ess_scaling").text, "ess_scaling_step")
     weight = torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
     optimizer, chain = torch.optim.Adam([weight], lr=0.1), Chain((sim.updates.adam(0.1), sim.updates.ess_step()))
     states, start = chain.init(torch.zeros(1, 4, dtype=torch.float64)), torch.zeros(1, 4).double()
@@ -342,7 +342,7 @@ def test_the_command_writes_a_file_that_says_how_it_was_made(tmp_path):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0 and done.output.startswith("reinforce_loss in ")
     assert " ".join(words[:6]) in " ".join(path.read_text().split())
-    assert callable(exports.function(path.read_text(), "reinforce_loss"))
+    assert callable(checking.function(path.read_text(), "reinforce_loss"))
     listed = CliRunner().invoke(app, ["list", "exports", "gspo"])
     assert "areal: must be averaged by token_mean" in listed.output
     for wrong, says in ((["gac", "--for", "verl"], "torch"), (["dapo", "--for", "slime"], "prime_rl")):
