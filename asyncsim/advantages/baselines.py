@@ -216,7 +216,10 @@ class pass_at_k(GroupBaseline):
         below = torch.nn.functional.pad(mass.cumsum(-1)[..., :-1], (1, 0))
         gained = (gap * self._chance(below, step.peers)).cumsum(-1)
         found = torch.empty_like(gained).scatter_(-1, order, gained)
-        return found / (self._deviation(step) + 1e-6) if self.standardize else found
+        if not self.standardize:
+            return found
+        variance = (step.batch.mass * (step.reward - step.group_mean()) ** 2).sum(-1, keepdim=True)
+        return found / ((variance / step.unbiased).sqrt() + 1e-6)
 
     def check(self, samples_per_group: float) -> None:
         """A group has at least k samples."""
@@ -237,12 +240,6 @@ class pass_at_k(GroupBaseline):
             # Less than one sample is none.
             chance = chance * torch.where(left > _ROUNDING, left, torch.zeros_like(left))
         return chance
-
-    def _deviation(self, step: Step) -> Tensor:
-        """Unbiased standard deviation of the group's rewards, `[R, G, 1]`."""
-        mean = step.group_mean()
-        variance = (step.batch.mass * (step.reward - mean) ** 2).sum(-1, keepdim=True)
-        return (variance / step.unbiased).sqrt()
 
 
 @advantage("Williams 1992 (reinforcement comparison)")

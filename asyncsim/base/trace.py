@@ -66,7 +66,10 @@ class Trace(calls.Told):
             return False
         (mine, scalars), (theirs, others) = self._packed(), other._packed()
         same = records.plain(scalars["schedule"]) == records.plain(others["schedule"])
-        return same and mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
+        same = same and {k: v.dtype for k, v in mine.items()} == {k: v.dtype for k, v in theirs.items()}
+        # To the bit, missing numbers included.
+        real = {name: np.issubdtype(array.dtype, np.floating) for name, array in mine.items()}
+        return same and all(np.array_equal(v, theirs[k], equal_nan=real[k]) for k, v in mine.items())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -451,9 +454,3 @@ class Trace(calls.Told):
 
 def _name_setting(knobs: Iterable[str], values: Iterable[float], form: str) -> str:
     return ", ".join(f"{knob}={form.format(value)}" for knob, value in zip(knobs, values, strict=True))
-
-
-def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two arrays hold the same numbers, to the bit, missing ones included."""
-    real = np.issubdtype(one.dtype, np.floating) and np.issubdtype(other.dtype, np.floating)
-    return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=real)

@@ -9,7 +9,7 @@ import numpy as np
 from asyncsim.base import checks, files, spec_code, stopping
 from asyncsim.base import store as storing
 from asyncsim.base.trace import Trace
-from asyncsim.diagnostics import _ranges
+from asyncsim.diagnostics import _diagnostic
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
 from asyncsim.running.spreading import Site, say
@@ -51,7 +51,7 @@ class Kept(Site):
         self.there += 1
         R = spec.replicates
         curve, updates, diverged = (table[each].to_numpy().reshape(-1, R) for each in ("value", "update", "diverged"))
-        ranges = _ranges.declared({self.metric: curve}, spec.recorded[0])
+        ranges = _diagnostic.declared_ranges({self.metric: curve}, spec.recorded[0])
         header = {"spec": {"updates": spec.updates}, "ranges": ranges}
         header |= {"clock": table["seconds"].to_numpy().reshape(-1, R)} if self.clocked else {}
         unread: Any = None  # a reading needs no schedule

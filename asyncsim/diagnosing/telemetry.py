@@ -357,7 +357,7 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
         known = [alias.column for alias in aliases.TOKENS if alias.quantity == needed]
         checks.require(needed in cells, "columns", list(names.values()), f"with {needed} ({', '.join(known)})",
                        "log it for every token")  # fmt: skip
-    flat, row_of = _flat(cells, names)
+    flat, row_of, lists = _flat(cells, names)
     live = flat["mask"] != 0 if "mask" in flat else np.ones(len(row_of), dtype=bool)
     for quantity, values in flat.items():
         # What the mask leaves out may have no log-prob.
@@ -379,7 +379,7 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     checks.require(bool(live.any()), f"column {names.get('mask', 'mask')}", 0, "1 for some token", "log the loss mask")
     steps, row = np.unique(step, return_inverse=True)
     ratio = flat["trainer"] - flat["sampler"]
-    sequence = flat.get("sequence", row_of.astype(float) if _has_lists(cells) else None)
+    sequence = flat.get("sequence", row_of.astype(float) if lists else None)
     pick = {name: None if flat.get(name) is None else flat[name][live] for name in ("staleness", "micro_batch")}
     known = ~live & np.isfinite(ratio)
     hidden = (row[known], ratio[known]) if known.any() else None
@@ -401,17 +401,13 @@ def _cells(quantity: str, name: str, cells: Any, free: np.ndarray | None = None)
     return _numbers(name, cells, None, free)
 
 
-def _has_lists(cells: Mapping[str, list[Any]]) -> bool:
-    return any(_is_list(column[0]) for column in cells.values())
-
-
 def _is_list(cell: Any) -> bool:
     return isinstance(cell, (list, tuple, np.ndarray))
 
 
-def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Every column with a number for each token, and the table's row of each token."""
-    lists = _has_lists(cells)
+def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray, bool]:
+    """Every column with a number for each token, the table's row of each token, and whether cells are lists."""
+    lists = any(_is_list(column[0]) for column in cells.values())
     count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]]) if lists else None
     row_of = np.arange(len(cells["step"])) if count is None else np.repeat(np.arange(len(count)), count)
     flat: dict[str, np.ndarray] = {}
@@ -429,4 +425,4 @@ def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dic
                     bound = f"a list of {count[row]} cells, as {names['sampler']} has"
                     raise checks.InputError(f"column {name}, row {row + 1}", cell, bound, "log one cell a token")
             flat[quantity] = _numbers(name, list(itertools.chain.from_iterable(column)), row_of, free)
-    return flat, row_of
+    return flat, row_of, lists

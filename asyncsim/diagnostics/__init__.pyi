@@ -4,7 +4,7 @@ from typing import Literal
 
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.diagnostics.answers import texts as texts
-from asyncsim.diagnostics.autocorrelogram import autocorrelogram as autocorrelogram
+from asyncsim.diagnostics.gradients import autocorrelogram as autocorrelogram
 
 applied_mean: Metric
 batch_return: Metric

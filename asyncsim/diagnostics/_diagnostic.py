@@ -5,8 +5,9 @@ import functools
 import inspect
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,29 @@ from asyncsim.base import checks, parts, plugins
 from asyncsim.base.notation import TRAINED
 from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.step.step import Step
+
+Range = tuple[float, float]
+"""Of a number that a trace may hold: an interval ends at its bound, and its axis shows the whole range."""
+SHARE: Range = (0.0, 1.0)
+COSINE: Range = (-1.0, 1.0)
+POSITIVE: Range = (0.0, math.inf)
+ANY: Range = (-math.inf, math.inf)
+
+_LINKS = {
+    "align_invalid align_projected align_skipped ess_step_broken ess_step_ess gono_beta1 skip_nonfinite_skipped": SHARE,
+    "align_cosine gono_cosine": COSINE,
+    "ess_step_scale lr_by_lag_scale norm_before_clip random_scale scale staleness_step_scale": POSITIVE,
+    "lr_schedule_scale": SHARE,
+    "ess_step_log_mean": ANY,
+}
+_METHODS = {
+    "*_dropped bapo_share kept_sequences kept_tokens normalization_broken p3o_ess unknown_staleness": SHARE,
+    "outside_nucleus": SHARE,
+    "*_nonfinite bapo_high bapo_low group_mass sat_gate weight_before_normalization": POSITIVE,
+    "*_penalty *_theta": ANY,
+}
+"""What methods, factors and penalties report, and links."""
+RANGES = {name: value for reported in (_LINKS, _METHODS) for names, value in reported.items() for name in names.split()}
 
 SUBJECTS = ("step", "batch", "policy")
 Hear = Callable[[int, dict[str, np.ndarray], Any], None]
@@ -355,3 +379,20 @@ def finished(step: Step) -> tuple[Tensor, Tensor]:
     count = batch.ended.double().sum((1, 2, 3))
     total = torch.where(batch.ended, batch.finished.double(), torch.zeros((), dtype=torch.float64)).sum((1, 2, 3))
     return count, total / count
+
+
+def range_of(name: str) -> Range | None:
+    """The range of a reported number by its name in a trace; None where none is declared.
+
+    >>> range_of("align_cosine"), range_of("mine_dropped"), range_of("my_number")
+    ((-1.0, 1.0), (0.0, 1.0), None)
+    """
+    exact = RANGES.get(name)
+    return exact or next((value for pattern, value in RANGES.items() if fnmatchcase(name, pattern)), None)
+
+
+def declared_ranges(names: Iterable[str], metrics: Iterable[Metric] = ()) -> dict[str, Range]:
+    """Ranges of those names that are bounded; what a metric says of itself goes first."""
+    by_metric = {metric.name: metric.range for metric in metrics}
+    ranges = {name: by_metric.get(name) or range_of(name) or ANY for name in names}
+    return {name: value for name, value in ranges.items() if value != ANY}

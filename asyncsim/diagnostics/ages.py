@@ -5,9 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from asyncsim.diagnostics._diagnostic import head_staleness, metric
+from asyncsim.diagnostics._diagnostic import POSITIVE, SHARE, head_staleness, metric
 from asyncsim.diagnostics._levels import ages, over_samples, sample_share, token_share
-from asyncsim.diagnostics._ranges import POSITIVE, SHARE
 from asyncsim.step.step import Step
 
 _VERSIONS = "in versions, NaN where a version is unknown"

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from asyncsim.base.parts import number
-from asyncsim.diagnostics._diagnostic import READS, metric
+from asyncsim.diagnostics._diagnostic import ANY, POSITIVE, READS, SHARE, metric
 from asyncsim.diagnostics._levels import LEVEL, OF, advantages, over_tokens, token_share, weights_of
-from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 

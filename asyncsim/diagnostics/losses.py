@@ -9,9 +9,8 @@ from torch import Tensor
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import number
-from asyncsim.diagnostics._diagnostic import READS, metric
+from asyncsim.diagnostics._diagnostic import READS, SHARE, metric
 from asyncsim.diagnostics._levels import advantages, masked, over_samples, over_tokens, stopped
-from asyncsim.diagnostics._ranges import SHARE
 from asyncsim.methods._weights import Clip, DualClip
 from asyncsim.step.step import Step
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, full_like
 
 from asyncsim.base.parts import number
-from asyncsim.diagnostics._diagnostic import READS, metric
+from asyncsim.diagnostics._diagnostic import ANY, POSITIVE, READS, SHARE, metric
 from asyncsim.diagnostics._levels import LEVEL, OF, over_samples, token_share, weights_of
-from asyncsim.diagnostics._ranges import ANY, POSITIVE, SHARE
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 

@@ -107,14 +107,11 @@ def _of_bits(w: Writer, x: Name) -> Name:
     return w.turn("bitcast", x, "i", "f")
 
 
-def _bounded(w: Writer, x: Name, low: float, high: float) -> Name:
-    x = w.select(w.compare("olt", w.number(high), x), w.number(high), x)
-    return w.select(w.compare("olt", x, w.number(low)), w.number(low), x)
-
-
 def exp(w: Writer, x: Name) -> Name:
     """e^x = 2^n e^r with |r| <= ln 2 / 2: a Taylor polynomial of degree 13, whose rest is below 1e-17."""
-    x = _bounded(w, x, -746.0, 710.0)
+    low, high = w.number(-746.0), w.number(710.0)
+    x = w.select(w.compare("olt", high, x), high, x)
+    x = w.select(w.compare("olt", x, low), low, x)
     # Adding 1.5 * 2^52 rounds to an integer, which then stands in the low bits.
     magic = w.number(1.5 * 2.0**52)
     shifted = w.call("fma", x, w.number(1.0 / math.log(2.0)), magic)
@@ -160,10 +157,7 @@ def log(w: Writer, x: Name) -> Name:
     low = w.two("fmul", power, w.number(_LN2_LOW))
     inner = w.two("fadd", w.two("fmul", s, w.two("fadd", half, rest)), low)
     fine = w.two("fsub", w.two("fsub", half, inner), f)
-    return _at_the_ends(w, x, w.two("fsub", w.two("fmul", power, w.number(_LN2_HIGH)), fine))
-
-
-def _at_the_ends(w: Writer, x: Name, value: Name) -> Name:
+    value = w.two("fsub", w.two("fmul", power, w.number(_LN2_HIGH)), fine)
     infinity, zero = w.number(math.inf), w.number(0.0)
     value = w.select(w.compare("oeq", x, infinity), infinity, value)
     value = w.select(w.compare("oeq", x, zero), w.number(-math.inf), value)

@@ -319,13 +319,6 @@ TREES: dict[str, Callable[..., Name]] = {
 COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
-def _compare(w: Writer, operation: str, kind: str, a: Name, b: Name) -> Name:
-    if kind == "f":
-        return w.compare(("u" if operation == "ne" else "o") + operation, a, b)
-    sign = "" if operation in ("eq", "ne") else "u" if kind == "b" else "s"
-    return w.compare(sign + operation, a, b, kind)
-
-
 def _sign(w: Writer, kind: str, x: Name) -> Name:
     """-1, 0 or 1; 0 for NaN."""
     if kind != "f":
@@ -393,7 +386,9 @@ _OPERATIONS: dict[str, Callable[..., Name]] = {
 def applied(w: Writer, operation: str, kind: str, operands: Sequence[Name]) -> Name:
     """One lane of an operation number by number."""
     if operation in COMPARED:
-        return _compare(w, operation, kind, *operands)
+        equal = operation in ("eq", "ne")
+        sign = ("u" if operation == "ne" else "o") if kind == "f" else "" if equal else "u" if kind == "b" else "s"
+        return w.compare(sign + operation, operands[0], operands[1], kind)
     if operation in elementary.FUNCTIONS:
         return w.function(operation, *operands)
     return _OPERATIONS[operation](w, kind, *operands)

@@ -112,11 +112,7 @@ class Graph:
             # As many as there are replicates, by chance or as their number: only one number everywhere is surely both.
             if value.operation != "fill":
                 raise Unfit("an axis as long as there are replicates")
-            value, ahead = self.fill_like(value, ()), len(shape)
+            value, ahead = self.make("fill", (), (), None, value.kind, value.about), len(shape)
         one = tuple(1 if place == axis else size for place, size in enumerate(shape))
         wide = np.broadcast_to(value.places().reshape((1,) * ahead + value.places().shape), one)
         return self.arranged(value, wide, shape if own is not None else one, own)
-
-    def fill_like(self, value: Var, shape: tuple[int, ...]) -> Var:
-        """A uniform value in another shape, shared by all replicates."""
-        return self.make("fill", (), shape, None, value.kind, value.about)

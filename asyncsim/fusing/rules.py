@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,6 @@ def elementwise(tape: Tape, operation: str, out: Tensor, operands: list[Any], in
     return together(tape, operation, out, values)
 
 
-def widest(tape: Tape, operands: list[Any]) -> str:
-    """The kind in which numbers are compared."""
-    kinds = {tape.var(x).kind for x in operands}
-    return "f" if "f" in kinds else "i" if "i" in kinds else "b"
-
-
 def _in_place(tape: Tape, target: Tensor, var: Var) -> Var:
     tape.changed(target, var)
     return var
@@ -69,54 +64,45 @@ def forms(name: str, *overloads: str, out: tuple[str, ...] = ()) -> Callable[[Ru
     return register
 
 
-def _arithmetic(operation: str) -> Rule:
-    def work(tape: Tape, out: Tensor, a: Any, b: Any, *, alpha: float = 1, rounding_mode: str | None = None) -> Var:
-        if rounding_mode is not None:
-            if rounding_mode != "floor" or tape.kind(out) != "i":
-                raise Unfit(f"division with rounding {rounding_mode}")
-            return elementwise(tape, "floordiv", out, [a, b])
-        if alpha != 1:
-            raise Unfit("alpha")
-        return elementwise(tape, "and" if tape.kind(out) == "b" and operation == "mul" else operation, out, [a, b])
-
-    return work
-
-
-def _comparison(operation: str) -> Rule:
-    def work(tape: Tape, out: Tensor, a: Any, b: Any) -> Var:
-        compared = elementwise(tape, operation, out.bool(), [a, b], widest(tape, [a, b]))
-        return tape.graph.cast(compared, tape.kind(out))
-
-    return work
+def _arithmetic(
+    operation: str, tape: Tape, out: Tensor, a: Any, b: Any, alpha: float = 1, rounding_mode: str | None = None
+) -> Var:
+    if rounding_mode is not None:
+        if rounding_mode != "floor" or tape.kind(out) != "i":
+            raise Unfit(f"division with rounding {rounding_mode}")
+        return elementwise(tape, "floordiv", out, [a, b])
+    if alpha != 1:
+        raise Unfit("alpha")
+    return elementwise(tape, "and" if tape.kind(out) == "b" and operation == "mul" else operation, out, [a, b])
 
 
-def _function(operation: str) -> Rule:
-    def work(tape: Tape, out: Tensor, a: Tensor) -> Var:
-        return elementwise(tape, operation, out, [a], tape.var(a).kind if operation[:2] == "is" else None)
+def _comparison(operation: str, tape: Tape, out: Tensor, a: Any, b: Any) -> Var:
+    kinds = {tape.var(x).kind for x in (a, b)}
+    compared = elementwise(tape, operation, out.bool(), [a, b], next(kind for kind in "fib" if kind in kinds))
+    return tape.graph.cast(compared, tape.kind(out))
 
-    return work
+
+def _function(operation: str, tape: Tape, out: Tensor, a: Tensor) -> Var:
+    return elementwise(tape, operation, out, [a], tape.var(a).kind if operation[:2] == "is" else None)
 
 
-def _logical(operation: str) -> Rule:
-    def work(tape: Tape, out: Tensor, *operands: Any) -> Var:
-        if tape.kind(out) != "b":
-            raise Unfit("bits of integers")
-        return elementwise(tape, operation, out, list(operands))
-
-    return work
+def _logical(operation: str, tape: Tape, out: Tensor, *operands: Any) -> Var:
+    if tape.kind(out) != "b":
+        raise Unfit("bits of integers")
+    return elementwise(tape, operation, out, list(operands))
 
 
 for _name in ARITHMETIC:
-    forms(_name, "", "Tensor", "Scalar", "Tensor_mode", "Scalar_mode", out=("out",))(_arithmetic(_name))
+    forms(_name, "", "Tensor", "Scalar", "Tensor_mode", "Scalar_mode", out=("out",))(partial(_arithmetic, _name))
 for _name in COMPARISONS:
-    forms(_name, "Tensor", "Scalar", out=("Tensor_out", "Scalar_out"))(_comparison(_name))
+    forms(_name, "Tensor", "Scalar", out=("Tensor_out", "Scalar_out"))(partial(_comparison, _name))
 for _name in FUNCTIONS:
-    forms(_name)(_function(_name))
+    forms(_name)(partial(_function, _name))
 for _name in ("and", "or", "xor"):
-    forms(f"bitwise_{_name}", "Tensor", "Scalar")(_logical(_name))
+    forms(f"bitwise_{_name}", "Tensor", "Scalar")(partial(_logical, _name))
 for _name in ("and", "or", "xor", "not"):
-    forms(f"logical_{_name}")(_logical(_name))
-forms("bitwise_not")(_logical("not"))
+    forms(f"logical_{_name}")(partial(_logical, _name))
+forms("bitwise_not")(partial(_logical, "not"))
 
 
 @rule("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
@@ -348,16 +334,11 @@ def _pad(tape: Tape, out: Tensor, a: Tensor, pad: Any, value: float = 0.0) -> Va
         raise Unfit("more replicates")
     edge = graph.cast_fill(value or 0.0, (), None, var.kind)
     joined = graph.make("join", (var, edge), (var.lanes + 1,), None, var.kind, var.axis is not None)
-    padded = _cut(var.places(), widths, var.lanes)
+    # Negative widths take some away.
+    wider = np.pad(var.places(), [(max(0, low), max(0, high)) for low, high in widths], constant_values=var.lanes)
+    ends = zip(wider.shape, widths, strict=True)
+    padded = wider[tuple(slice(max(0, -low), size - max(0, -high)) for size, (low, high) in ends)]
     return graph.arranged(joined, padded, tuple(out.shape), var.axis)
-
-
-def _cut(places: np.ndarray, widths: list[tuple[int, int]], edge: int) -> np.ndarray:
-    """Places with `edge` around them; negative widths take some away."""
-    wider = np.pad(places, [(max(0, low), max(0, high)) for low, high in widths], constant_values=edge)
-    return wider[
-        tuple(slice(max(0, -low), size - max(0, -high)) for size, (low, high) in zip(wider.shape, widths, strict=True))
-    ]
 
 
 # Reductions.

@@ -5,7 +5,7 @@ over their lanes, or one operation as a whole: a sum, a table, numbers read in o
 are no operations here: whoever reads a value is told which lane of which value stands at each place.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -74,14 +74,9 @@ class Read:
         return len(self.sources) == 1 and np.array_equal(self.places, np.arange(lanes))
 
     def at(self, places: np.ndarray) -> "Read":
-        """The lanes that stand at these places."""
-        return _read(self.sources, self.which[places], self.places[places])
-
-
-def _read(sources: Sequence[Node], which: np.ndarray, places: np.ndarray) -> Read:
-    """Lanes without sources that none of them has."""
-    kept, which = np.unique(which, return_inverse=True)
-    return Read([sources[n] for n in kept], which.reshape(-1), places)
+        """The lanes that stand at these places, without sources that none of them has."""
+        kept, which = np.unique(self.which[places], return_inverse=True)
+        return Read([self.sources[n] for n in kept], which.reshape(-1), self.places[places])
 
 
 def _joined(parts: list[Read]) -> Read:

@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.base.knobs import Number
-from asyncsim.methods._added import added as added
 from asyncsim.methods._from_loss import from_loss as from_loss
 from asyncsim.methods._method import Method
+from asyncsim.methods._method import added as added
 from asyncsim.methods.regression import asymre as asymre
 from asyncsim.methods.regression import gradient as gradient
 

@@ -110,7 +110,8 @@ def _public(
         if joint is not None:
             joint(**given)
         made = {n: value(**numbers) if callable(value) else value for n, value in fields.items()}
-        made |= _fields(given)
+        made |= {n: given[n] for n in ("anchor", "critic", "at") if n in given}
+        made |= {"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {}
         baseline, mean = given["advantage"], given["aggregator"]
         if baseline is None:
             baseline = compared(**numbers) if compared else _usual(advantage)
@@ -133,12 +134,6 @@ def _public(
 
 def _usual(advantage: Callable[[], Any]) -> Any:
     return advantage()
-
-
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a method that have a name of their own among its arguments."""
-    made = {n: given[n] for n in ("anchor", "critic", "at") if n in given}
-    return made | ({"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {})
 
 
 def ones(step: Step, **_: Any) -> Tensor:

@@ -46,21 +46,19 @@ class Loss(Weight):
         if step.empty is None:
             gradient = _gradients(self.binding.of, rows, self.vectorized).reshape(shape)
         else:
-            gradient = self._of_those_left(rows, step.mass.flatten(1) > 0).reshape(shape)
+            # The loss of the samples that are left, and 0 for those of dropped groups.
+            gradient, left = torch.zeros_like(rows["log_prob"]), step.mass.flatten(1) > 0
+            counts = left.sum(1)
+            # Replicates with as many samples are one call.
+            for count in [int(each) for each in counts.unique() if each > 0]:
+                chosen = left & (counts == count).unsqueeze(1)
+                parts = {name: values[chosen].unflatten(0, (-1, count)) for name, values in rows.items()}
+                gradient[chosen] = _gradients(self.binding.of, parts, self.vectorized).flatten(0, 1)
+            gradient = gradient.reshape(shape)
         if not self.averages:
             return -gradient
         share = AGGREGATORS["sequence_sum"](step).expand(shape)
         return torch.where(share > 0, -gradient / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
-
-    def _of_those_left(self, rows: dict[str, Tensor], left: Tensor) -> Tensor:
-        """The gradient of the loss of the samples that are `left`, bool `[R, B]`, 0 for those of dropped groups."""
-        gradient, counts = torch.zeros_like(rows["log_prob"]), left.sum(1)
-        # Replicates with as many samples are one call.
-        for count in [int(each) for each in counts.unique() if each > 0]:
-            chosen = left & (counts == count).unsqueeze(1)
-            parts = {name: values[chosen].unflatten(0, (-1, count)) for name, values in rows.items()}
-            gradient[chosen] = _gradients(self.binding.of, parts, self.vectorized).flatten(0, 1)
-        return gradient
 
     def _rows(self, name: str, step: Step, advantage: Tensor) -> Tensor:
         """An argument `[R, B, T]`, 0 on masked tokens."""

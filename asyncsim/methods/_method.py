@@ -11,7 +11,7 @@ grad log pi.
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -373,3 +373,20 @@ def _part(batch: Batch, axis: int, low: int, high: int) -> Batch:
 
 def _rows(x: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:
     return x if x.shape[axis] == 1 else x.take(np.arange(low, high), axis)
+
+
+def added(method: Method, penalties: Sequence[Any] = (), factors: Sequence[Any] = ()) -> Method:
+    """The method with penalties (`sim.penalties`) and factors (`sim.factors`) behind its own.
+
+    Arguments: what to add, in order. Returns a method. Raises `InputError` for what is no method, penalty or factor.
+    Source: this package.
+
+    >>> import asyncsim as sim
+    >>> sim.methods.added(sim.methods.grpo(), penalties=[sim.penalties.k3(0.01)]).penalties
+    (K3(coefficient=0.01, to='reference', ratio='none'),)
+    """
+    checks.require(isinstance(method, Method), "method", method, "a method", "write sim.methods.NAME(...)")
+    for kind, parts in (("penalties", penalties), ("factors", factors)):
+        listed = isinstance(parts, (list, tuple))
+        checks.require(listed, kind, parts, "a list", f"write {kind}=[sim.{kind}.NAME(...)]")
+    return method.replace(penalties=(*method.penalties, *penalties), factors=(*method.factors, *factors))

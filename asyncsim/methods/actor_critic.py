@@ -57,16 +57,13 @@ class Centered(Weight):
         prob, drawn = step.current["log_probs"].exp(), step.recorded("log_probs").exp()
         mean = torch.minimum(prob, _wide(self.cap, drawn) * drawn) if self.truncated else drawn
         if self.top is not None and self.top < prob.shape[-1]:
-            mean = self._without_tail(mean, prob, drawn, self.top)
+            head = torch.zeros_like(prob).scatter_(-1, drawn.topk(self.top, dim=-1).indices, 1.0)
+            behind = (1.0 - (head * drawn).sum(-1, keepdim=True)).clamp(min=0.0)
+            rho = behind / (1.0 - (head * prob).sum(-1, keepdim=True)).clamp(min=1e-6)
+            # rho w(1/rho): the weight of an action behind the head, where mu = rho pi.
+            alpha = (_wide(self.cap, rho) * rho).clamp(max=1.0) if self.truncated else rho
+            mean = head * (mean - alpha * prob)
         return -advantage.unsqueeze(-1) * mean
-
-    def _without_tail(self, mean: Tensor, prob: Tensor, drawn: Tensor, top: int) -> Tensor:
-        head = torch.zeros_like(prob).scatter_(-1, drawn.topk(top, dim=-1).indices, 1.0)
-        behind = (1.0 - (head * drawn).sum(-1, keepdim=True)).clamp(min=0.0)
-        rho = behind / (1.0 - (head * prob).sum(-1, keepdim=True)).clamp(min=1e-6)
-        # rho w(1/rho): the weight of an action behind the head, where mu = rho pi.
-        alpha = (_wide(self.cap, rho) * rho).clamp(max=1.0) if self.truncated else rho
-        return head * (mean - alpha * prob)
 
 
 def _wide(cap: Any, like: Tensor) -> Any:

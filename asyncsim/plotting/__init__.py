@@ -60,7 +60,7 @@ def plot(
     from asyncsim.base.answers import Answer, Boundary, Prediction, Sweep
     from asyncsim.base.forecasts import Forecast
     from asyncsim.base.judgment import Judgment
-    from asyncsim.plotting import _advice, _answers, _forecast, _judgment, _metrics, _style, _timeline, _verdict
+    from asyncsim.plotting import _answers, _decisions, _metrics, _style, _timeline, _verdict
 
     if path is not None:
         _style.kind_of(path)
@@ -73,9 +73,9 @@ def plot(
         Sweep: _answers.draw_sweep,
         Boundary: _answers.draw_boundary,
         Prediction: _answers.draw_prediction,
-        Advice: _advice.draw_advice,
-        Judgment: _judgment.draw_judgment,
-        Forecast: _forecast.draw_forecast,
+        Advice: _decisions.draw_advice,
+        Judgment: _decisions.draw_judgment,
+        Forecast: _decisions.draw_forecast,
     }
     checks.one_of("over", over, ("updates", "seconds"), "say what traces are drawn against")
     given: Any = value if isinstance(value, (list, tuple, Mapping)) else [value]

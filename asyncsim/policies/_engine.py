@@ -98,7 +98,7 @@ class Engine:
         table = weights["log_prob"].double().contiguous()
         noise = self._of_version(table, keys)
         logits = noise if self.noise_in == "logits" else torch.zeros((0, 0, 0), dtype=torch.float64)
-        from asyncsim.policies import _engine_kernels as kernels
+        from asyncsim.policies import _kernels as kernels
 
         sampled, cdf = torch.empty_like(table), torch.empty_like(table)
         cut = (self.temperature, self.top_k, self.top_p)
@@ -110,7 +110,7 @@ class Engine:
 
     def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Act:
         """Actions `[R, G, N]` of one token position drawn from noisy logits, and their log-probs."""
-        from asyncsim.policies import _engine_kernels as kernels
+        from asyncsim.policies import _kernels as kernels
 
         tape.refuse("noise of an engine's tokens")
         uniform, slot = draws.uniform(token, 0).numpy(), view.slot[..., 0]
@@ -149,7 +149,7 @@ class Engine:
         self, stream: str, seed: int, replicates: np.ndarray, row: np.ndarray, ids: np.ndarray, each: int
     ) -> np.ndarray:
         """Noise of ids `[M, n]`, `each` numbers of every one, `[R, n, each]`."""
-        from asyncsim.policies import _engine_kernels as kernels
+        from asyncsim.policies import _kernels as kernels
 
         out = np.empty((len(replicates), ids.shape[1], each))
         kernels.fill_noise(*rng.Stream(seed, stream).key, replicates, row, ids, *self.law, self.noise, out)

@@ -195,7 +195,11 @@ def _draw(policy: Any, view: View, each: Round, seen: Tensor, uniform: Tensor, g
     T, S = uniform.shape[1], int((each.end - each.begin).max())
     whose, sizes = np.unique(each.owner, return_counts=True)
     # What texts share depends on the weights.
-    prompts = lay_out(_so_far(seen[rows], flat["action"][rows], begin), policy.context, len(whose) == 1)
+    text = torch.cat([seen[rows], flat["action"][rows]], 1)
+    column = torch.arange(text.shape[1]) - (flat["action"].shape[1] - begin).unsqueeze(1)
+    # Prompts and the first `begin` tokens behind them, padded on the left.
+    so_far = torch.where(column >= 0, text.gather(1, column.clamp(min=0)), -1)
+    prompts = lay_out(so_far, policy.context, len(whose) == 1)
     refuse_long(int((prompts.length + count).max()), policy.context)
     # Read the texts, each with its own weights and equal ones once.
     weights, nothing = view.weights["parameters"].flatten(0, 1), prompts.rest[:, :0]
@@ -226,13 +230,6 @@ def _draw(policy: Any, view: View, each: Round, seen: Tensor, uniform: Tensor, g
     mask = flat["mask"][rows]
     mask[:, 1:] = torch.where(inside[:, :-1], goes[:, :-1].to(mask.dtype), mask[:, 1:])
     flat["mask"][rows] = mask
-
-
-def _so_far(seen: Tensor, action: Tensor, begin: Tensor) -> Tensor:
-    """Ids of prompts `[B, L]` and of the first `begin` `[B]` tokens behind them, padded with -1 on the left."""
-    text = torch.cat([seen, action], 1)
-    column = torch.arange(text.shape[1]) - (action.shape[1] - begin).unsqueeze(1)
-    return torch.where(column >= 0, text.gather(1, column.clamp(min=0)), -1)
 
 
 def _widened(shared: Tensor | None, part: Tensor, which: Tensor, columns: int) -> Tensor:

@@ -280,7 +280,12 @@ class Model:
         if self.lora is not None:
             adapted(network, self.lora)
         if self.critic:
-            network.add_module(CRITIC, value_head(network))
+            # It says 0 at first.
+            with torch.device("cpu"):
+                head = nn.Linear(_embedding(network).shape[1], 1).requires_grad_(False)
+            for weight in head.parameters():
+                nn.init.zeros_(weight)
+            network.add_module(CRITIC, head)
 
     def bound(self, flat: Tensor, form: str, live: bool = False) -> tuple[nn.Module, list[nn.Parameter]]:
         """A network that computes with the weights `[P]` in a number format, and these weights one by one.
@@ -428,15 +433,6 @@ def _embedding(network: Any) -> Tensor:
     head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else network.embedding
     weight: Tensor = head.weight
     return weight
-
-
-def value_head(network: nn.Module) -> nn.Linear:
-    """A linear map of the last hidden states, which says 0 at first."""
-    with torch.device("cpu"):
-        head = nn.Linear(_embedding(network).shape[1], 1).requires_grad_(False)
-    for weight in head.parameters():
-        nn.init.zeros_(weight)
-    return head
 
 
 def adapted(network: Any, fields: Mapping[str, Any]) -> None:

@@ -85,7 +85,7 @@ class Tabular(Policy):
         """Actions of one token position by inverse CDF, int64 `[R, G, N]`; with noise of tokens, what is recorded."""
         if self.engine.apart and self.engine.noise_in == "logits":
             return self.engine.act(view, state, draws, token)
-        from asyncsim.policies import _tabular_kernels as kernels
+        from asyncsim.policies import _kernels as kernels
 
         uniform, cdf = draws.uniform(token, 0), view.weights["cdf"].double()
         with primitive(counted(kernels.BELOW), uniform, cdf, state) as done:
@@ -99,7 +99,7 @@ class Tabular(Policy):
         """All tokens by one compiled loop, but for noise of an engine's tokens."""
         if self.engine.apart and self.engine.noise_in == "logits":
             return None
-        from asyncsim.policies import _tabular_kernels as kernels
+        from asyncsim.policies import _kernels as kernels
 
         following, passed = moves
         shape, whole = (*state.shape, horizon), bool((following >= 0).all())
@@ -228,7 +228,7 @@ class Tabular(Policy):
 
 def _scattered(cotangent: Tensor, index: Tensor, like: Tensor) -> Tensor:
     """Cotangents `[R, G, N, T]` added into the cells of a table shaped and typed like another."""
-    from asyncsim.policies import _tabular_kernels as kernels
+    from asyncsim.policies import _kernels as kernels
 
     with primitive(added, cotangent, index) as done:
         table = torch.zeros(like.shape, dtype=like.dtype)

@@ -90,22 +90,19 @@ def evaluate(
     if not isinstance(trained, Trace):
         path = files.named("trained", trained)
         if files.kind_of(path) == "checkpoint":
-            return measured(*_reached(checkpoint.read(path), policy, trust), task, samples, greedy, seed, device)
+            saved = checkpoint.read(path)
+            policy = saved.remade(trust).trained_policy if policy is None else policy
+            # Those of finished blocks and of the one under way.
+            rows = [torch.as_tensor(part.parameters).double() for part in saved.parts]
+            rows += [saved.standing["parameters"].double().cpu()] if saved.standing is not None else []
+            remedy = "go on with the run until its next checkpoint"
+            checks.require(bool(rows), "trained", str(saved.path), "a checkpoint behind a first batch", remedy)
+            return measured(policy, torch.cat(rows), task, samples, greedy, seed, device)
         trained = Trace.load(path)
     if policy is None and trained.header.get("policy") is None:
         policy = task.policy()
     policy = trained.policy(policy, trust)
     return measured(policy, torch.from_numpy(trained.parameters), task, samples, greedy, seed, device)
-
-
-def _reached(saved: checkpoint.Saved, policy: Any, trust: Sequence[str]) -> tuple[Any, Tensor]:
-    """Policy and parameters `[R, P]` of a checkpoint, those of finished blocks and of the one under way."""
-    policy = saved.remade(trust).trained_policy if policy is None else policy
-    rows = [torch.as_tensor(part.parameters).double() for part in saved.parts]
-    rows += [saved.standing["parameters"].double().cpu()] if saved.standing is not None else []
-    remedy = "go on with the run until its next checkpoint"
-    checks.require(bool(rows), "trained", str(saved.path), "a checkpoint behind a first batch", remedy)
-    return policy, torch.cat(rows)
 
 
 def measured(

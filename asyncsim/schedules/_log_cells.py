@@ -287,14 +287,6 @@ def type_inside(schema: Any, name: str) -> Any:
     return kind
 
 
-def field_inside(table: Any, name: str) -> Any:
-    """The column at a name with dots."""
-    from pyarrow import compute
-
-    head, *rest = name.split(".")
-    return compute.struct_field(table.column(head), rest)
-
-
 def _text(column: Any) -> int:
     """Bytes of the texts of a column once each cell has its own."""
     from pyarrow import compute, types

@@ -276,7 +276,7 @@ def _numbers(batches: Iterable[Any], names: list[str]) -> dict[str, Cells] | Non
 
 def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import compute, parquet
 
     rows, chunks = footer(path, budget)
     budget.take(ROW * rows)
@@ -306,7 +306,9 @@ def _parquet(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     with parquet.ParquetFile(path, read_dictionary=texts, **sizes) as file:
         table = file.read(chosen, use_threads=False) if chosen else pa.table({})
     columns = {name: table.column(name) for name in names}
-    columns |= {name: _log_cells.field_inside(table, name) for name in nested}
+    for name in nested:
+        head, *rest = name.split(".")
+        columns[name] = compute.struct_field(table.column(head), rest)
     del table
     every = _different([*schema.names, *nested])
     cells = of_table(columns, budget)

@@ -54,7 +54,10 @@ def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[ch
     wanted = {part for name in known for part in name.split("+")}
     table = _log_files.read(places, wanted, budget, stack.layout)
     names = _choose(table.names, stack, mapping)
-    if declared.name and not _is_of(stack, names):
+    # A stamp stands under the trainer's name, or as mapped, or under ours where a writer makes its log.
+    stamps = {ours: names[ours] for ours in STAMPS if ours in stack.columns and ours in names}
+    own = any(not stack.whole or ours != theirs or ours in stack.columns[ours] for ours, theirs in stamps.items())
+    if declared.name and not own:
         _refuse_other(path, places, declared)
     _require(names, declared, asked)
     rows = table.rows
@@ -112,12 +115,6 @@ def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
         # Ranks are below the number of rows, so that no product of two overflows.
         number = ranked(number * (int(other.max(initial=0)) + 1) + other)
     return number
-
-
-def _is_of(stack: Stack, names: Mapping[str, str]) -> bool:
-    """Whether a stamp stands under the trainer's name, or as mapped, or under ours where a writer makes its log."""
-    stamps = {ours: names[ours] for ours in STAMPS if ours in stack.columns and ours in names}
-    return any(not stack.whole or ours != theirs or ours in stack.columns[ours] for ours, theirs in stamps.items())
 
 
 def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:

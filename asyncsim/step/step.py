@@ -285,12 +285,6 @@ class Step:
         """Mean over the tokens of each sample, `[R, G, N, 1]`: the log of the geometric mean."""
         return self.sequence(log_ratio) / self.lengths.clamp(min=1.0).unsqueeze(-1)
 
-    def of_samples(self, weight: Tensor) -> Tensor:
-        """One weight for each sample, `[R, G, N]`: that of the sequence, or the mean of its tokens' weights."""
-        if weight.shape[-1] == 1:
-            return weight[..., 0]
-        return (weight * self.mask).sum(-1) / self.lengths.clamp(min=1.0)
-
     def token_mean(self, values: Tensor) -> Tensor:
         """Mean of values `[R, G, N, T]` over the step's generated tokens, `[R]`; 0 if there is none."""
         total = (self.mass * self.lengths).sum((1, 2))
@@ -366,8 +360,9 @@ class Step:
 
     @cached_property
     def sample_weight(self) -> Tensor:
-        """Weight that the loss applies to each sample, `[R, G, N]`: 1 on-policy."""
-        return self.of_samples(self.applied)
+        """Weight that the loss applies to each sample, `[R, G, N]`, the mean of its tokens' weights: 1 on-policy."""
+        weight = self.applied
+        return weight[..., 0] if weight.shape[-1] == 1 else (weight * self.mask).sum(-1) / self.lengths.clamp(min=1.0)
 
     @cached_property
     def score_norm(self) -> Tensor:

@@ -115,7 +115,12 @@ class Gym(Task):
 
     def step(self, world: World, action: Tensor, token: int, draws: Draws) -> Turn:
         """Environments after one action each, with the reward of this token."""
-        moved = self.engine.step(world.inner, self._commands(action), world.alive)
+        array = action.detach().cpu().numpy().reshape(-1, self.surface.actions if self.surface.first is None else 1)
+        # Actions as the environment takes them, int64 `[E]` or inside its box, `[E, D]`.
+        commands = (
+            array[:, 0] if self.surface.first is not None else np.clip(array, self.surface.low, self.surface.high)
+        )
+        moved = self.engine.step(world.inner, commands, world.alive)
         bad, broken = ~(_readable(moved.observation) & np.isfinite(moved.reward)), world.broken
         if bad.any():
             # Zeros in place of what is not finite: no reward, and an end that is not bootstrapped.
@@ -139,13 +144,6 @@ class Gym(Task):
         shown = {name: getattr(self.surface, name) for name in ("observation", "head", "actions")}
         shown |= {"engine": type(self.engine).__name__, "gymnasium": gymnasium.__version__}
         return {**super().describe(), "settings": dict(self.settings), **shown}
-
-    def _commands(self, action: Tensor) -> np.ndarray:
-        """Actions as the environment takes them, int64 `[E]` or inside its box, `[E, D]`."""
-        array = action.detach().cpu().numpy()
-        if self.surface.first is not None:
-            return array.reshape(-1)
-        return np.clip(array.reshape(-1, self.surface.actions), self.surface.low, self.surface.high)
 
     def _left(self, world: World, moved: Moved, ended: np.ndarray) -> World:
         """Ended episodes stay where they ended, and are not stepped again."""

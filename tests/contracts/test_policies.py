@@ -328,7 +328,7 @@ def test_actions_by_inverse_cdf(seed, spread):
 @pytest.mark.parametrize("total", [1.0, 1.0 - 1e-7])
 def test_the_last_possible_action_takes_what_rounding_leaves(total):
     """Where probabilities sum to less than the largest uniform, the impossible actions behind are still not drawn."""
-    from asyncsim.policies import _tabular_kernels as kernels
+    from asyncsim.policies import _kernels as kernels
 
     cdf = np.array([0.3, 0.6, total, total, total]).reshape(1, 1, 1, 5)
     uniform = np.array([0.0, 0.5, 0.7, 1 - 2.0**-53]).reshape(1, 1, 4)

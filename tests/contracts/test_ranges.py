@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.diagnostics import _ranges
+from asyncsim.diagnostics import _diagnostic as ranges
 from asyncsim.diagnostics._diagnostic import Metric
 from tests.contracts import laboratory, test_diagnostics
 from tests.contracts.laboratory import make, names
@@ -19,13 +19,13 @@ STATED = re.compile(r"pure\s+number\s+in\s+([(\[])\s*(-?\d|1/n),\s+1\s*\]")
 
 
 OWN = {made.name: made.range for made in (make("diagnostics", name) for name in METRICS)}
-"""Ranges that metrics declare; those of reported numbers stand in `_ranges`."""
+"""Ranges that metrics declare; those of reported numbers stand in `_diagnostic`."""
 
 
 def range_of(name):
-    found = OWN[name] if name in OWN else _ranges.of(name)
+    found = OWN[name] if name in OWN else ranges.range_of(name)
     assert found, (
-        f"{name}: give its range, a metric's in @metric(range=...), a reported number's in RANGES of _ranges.py"
+        f"{name}: give its range, a metric's in @metric(range=...), a reported number's in RANGES of _diagnostic.py"
     )
     return found
 
@@ -67,8 +67,8 @@ def test_both_ends_of_a_metric_lie_inside(name):
 def test_a_metric_with_settings_or_of_other_ratios_has_the_range_of_its_metric():
     asked = (sim.diagnostics.ratio_above(8.0, "token"), sim.diagnostics.ess_token_clamped(4.0, 0.0))
     for made in (*asked, sim.diagnostics.ess("applied")):
-        assert made.range == _ranges.SHARE
-    assert _ranges.of("ess_of_mine") is None and _ranges.of("staleness_step_scale") == _ranges.POSITIVE
+        assert made.range == ranges.SHARE
+    assert ranges.range_of("ess_of_mine") is None and ranges.range_of("staleness_step_scale") == ranges.POSITIVE
 
 
 def reported():
@@ -99,8 +99,8 @@ def reported():
 def test_what_plug_ins_report_has_a_range_and_stays_inside():
     found = reported()
     assert {"ess_step_ess", "align_cosine", "norm_before_clip", "kept_tokens", "p3o_ess", "bapo_low"} <= set(found)
-    missing = [name for name in found if not OWN.get(name) and _ranges.of(name) is None]
-    assert not missing, f"give {missing} a row in asyncsim/diagnostics/_ranges.py: a trace shows what links report"
+    missing = [name for name in found if not OWN.get(name) and ranges.range_of(name) is None]
+    assert not missing, f"give {missing} a row in asyncsim/diagnostics/_diagnostic.py: a trace shows what links report"
     assert [name for name, values in found.items() if not inside(values, name)] == []
 
 
@@ -123,7 +123,7 @@ def test_a_run_hands_ranges_on_and_a_metric_of_ones_own_states_its_own(tmp_path)
         diagnostics=[mine, Metric("other", measure), "ess", "batch_return"],
     )
     trace = sim.run(spec)
-    expected = {"mine": (0.0, 2.0), "other": _ranges.ANY, "ess": _ranges.SHARE, "norm_before_clip": _ranges.POSITIVE}
+    expected = {"mine": (0.0, 2.0), "other": ranges.ANY, "ess": ranges.SHARE, "norm_before_clip": ranges.POSITIVE}
     trace.save(tmp_path / "t.npz")
     for each in (trace, sim.Trace.load(tmp_path / "t.npz")):
         assert {name: each.range(name) for name in expected} == expected

@@ -21,7 +21,7 @@ drawn(269, "clips", "Clip-Cov: tokens of the band counted, not weighed", f"{M}.c
 drawn(277, "predicting", "trailing mean over one number less", f"{R}.alarms:trailing",
      "range(min(width, len(values)))", "range(min(width, len(values)) - 1)",
      killer="diagnosing/test_predict.py::test_a_fall_counts_once_the_mean_is_below_half[12-10-0.3]")  # fmt: skip
-drawn(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{M}.trusted:estr",
+drawn(286, "token weights", "ESTR: nothing stops a token that became rarer", f"{M}.shaped:estr",
      "step.log_ratio.abs()", "step.log_ratio",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[estr]")  # fmt: skip
 drawn(287, "diagnostics", "mass above a bound: small weights counted too", "asyncsim.step.ratios:beyond",
@@ -30,6 +30,6 @@ drawn(287, "diagnostics", "mass above a bound: small weights counted too", "asyn
 drawn(302, "staleness", "every token as old as the oldest of its sample", "asyncsim.step.step:Step.staleness",
      "return self.batch.staleness", "return self.batch.staleness.amax(-1, keepdim=True)",
      killer="methods/test_metrics_of_steps.py::test_staleness_of_mixed_trajectories")  # fmt: skip
-drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}.trusted:_square",
+drawn(303, "penalties", "squared log ratio: slope without its 2", f"{M}.shaped:_square",
      "2.0 * np.asarray(kl)", "np.asarray(kl)",
      killer="contracts/test_methods.py::test_score_weights_are_those_of_the_printed_loss[dppo_prime]")  # fmt: skip

@@ -54,7 +54,7 @@ slip(80, "token weights", "per-decision: rewards to go counted as rewards",
 slip(81, "token weights", "A-3PO: age counted from 1", f"{M}.clipped:a3po",
      "age.clamp(min=1.0)", "(age + 1.0)",
      killer="methods/test_surrogates.py::test_the_band_of_a3po_widens_with_staleness[1-0.8-1.2]")  # fmt: skip
-slip(82, "token weights", "binary KL: the two policies swapped", f"{M}.trusted:dppo_kl",
+slip(82, "token weights", "binary KL: the two policies swapped", f"{M}.shaped:dppo_kl",
      'step.behavior["log_prob"], step.current["log_prob"]', 'step.current["log_prob"], step.behavior["log_prob"]',
      killer="methods/test_probability_masks.py::test_dppo_takes_the_divergence_from_behavior")  # fmt: skip
 slip(83, "token weights", "DPPO: room for a fall and for a rise swapped", f"{M}._weights:near",
@@ -137,11 +137,11 @@ slip(105, "factors", "veto: drops the token, not the sequence", f"{F}.masks:Toke
 slip(106, "factors", "OPSM: drops positive advantages", f"{F}.masks:Opsm.keep",
      "(advantage >= 0)", "(advantage <= 0)",
      killer="methods/test_factors.py::test_negative_samples_that_became_unlikely_are_dropped")  # fmt: skip
-slip(107, "factors", "drop_stale: the limit itself is dropped", f"{F}.by_age:DropStale.keep",
+slip(107, "factors", "drop_stale: the limit itself is dropped", f"{F}.masks:DropStale.keep",
      "age <= per_sample", "age < per_sample",
      killer="methods/test_factors.py"
      "::test_masks_leave_denominators_alone[sequence_mean-drop_stale]")  # fmt: skip
-slip(108, "factors", "staleness_weight: age^-a instead of (1 + age)^-a", f"{F}.by_age:StalenessWeight._weight",
+slip(108, "factors", "staleness_weight: age^-a instead of (1 + age)^-a", f"{F}.masks:StalenessWeight._weight",
      "torch.log1p(age)", "torch.log(age.clamp(min=1.0))",
      killer="methods/test_factors.py::test_weights_by_age")  # fmt: skip
 slip(109, "factors", "log_clamp: falls are never clamped", f"{F}.masks:LogClamp.keep",

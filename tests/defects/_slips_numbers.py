@@ -55,11 +55,11 @@ slip(242, "diagnostics", "mean staleness: tokens of padding count", f"{D}.ages:s
      "(token_share(step) * ages(step).token).sum((1, 2, 3))",
      "(sample_share(step) * ages(step).token.mean(-1)).sum((1, 2))",
      killer="methods/test_metrics_of_steps.py::test_staleness_of_mixed_trajectories")  # fmt: skip
-slip(243, "diagnostics", "entropy in bits", f"{D}.returns:entropy",
+slip(243, "diagnostics", "entropy in bits", f"{D}.answers:entropy",
      'step.current["entropy"]', 'step.current["entropy"] / 0.6931471805599453',
      killer="contracts/test_diagnostics.py::test_both_ends[entropy]")  # fmt: skip
 slip(244, "diagnostics", "autocorrelogram: lags read the wrong way around the ring",
-     f"{D}.autocorrelogram:Autocorrelogram.observe",
+     f"{D}.gradients:Autocorrelogram.observe",
      "(position - k) %", "(position + k) %",
      killer="contracts/test_diagnostics.py::test_autocorrelogram_at_both_ends[signs1-expected1]")  # fmt: skip
 slip(245, "diagnostics", "share of tokens: masked ones count", f"{D}._levels:token_share",

@@ -7,7 +7,7 @@ P, T = "asyncsim.policies", "asyncsim.tasks"
 slip(196, "samplers", "temperature multiplied instead of divided by", f"{P}._engine:Engine.install",
      "(self.temperature, self.top_k, self.top_p)", "(1.0 / self.temperature, self.top_k, self.top_p)",
      killer="policies/test_engine.py::test_both_parts_add_up_to_the_ratio[cut1]")  # fmt: skip
-slip(197, "samplers", "reports of a cut law are those of the whole one", f"{P}._engine_kernels:lay_out",
+slip(197, "samplers", "reports of a cut law are those of the whole one", f"{P}._kernels:lay_out",
      "logits[a] - log_total if", "table[r, s, a] if",
      killer="policies/test_engine.py::test_noise_of_a_version_is_a_table_of_its_own")  # fmt: skip
 slip(198, "samplers", "noise: the variance taken for the deviation", f"{P}._engine:Engine._drawn",

@@ -16,7 +16,7 @@ from asyncsim.base import compiling
 ROOT = Path(__file__).resolve().parents[2]
 ADDS = """
 import numpy as np
-from asyncsim.policies._tabular_kernels import scatter
+from asyncsim.policies._kernels import scatter
 table = np.zeros(3)
 scatter(np.array([1.0, 2.0]), np.array([0, 2]), table)
 print(table.tolist(), sum(scatter.stats.cache_hits.values()))
@@ -146,7 +146,7 @@ FLIPS = """
 import pathlib
 import numpy as np
 from asyncsim.base import compiling
-from asyncsim.policies._tabular_kernels import scatter
+from asyncsim.policies._kernels import scatter
 store = scatter._cache._cache_file
 index = pathlib.Path(store._index_path)
 code = next(index.parent.glob("*scatter*-kept*.nbc"))

@@ -16,7 +16,7 @@ from asyncsim.app import wording
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
 from asyncsim.comparing.settings import with_setting
-from asyncsim.policies import _engine_kernels as kernels
+from asyncsim.policies import _kernels as kernels
 from asyncsim.policies._engine import DEGREES, LAWS, Engine
 from asyncsim.policies._policy import Keys
 from asyncsim.sampling import oracle

@@ -8,7 +8,7 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import rng
-from asyncsim.policies import _tabular_kernels as kernels
+from asyncsim.policies import _kernels as kernels
 from asyncsim.sampling.rollouts import Sampler, generate
 from asyncsim.step.versions import View, current
 

@@ -1,0 +1,155 @@
+"""Pictures for whoever decides: advice on a staleness limit, a forecast, two arms of finished runs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim.base.notation import plural
+from asyncsim.base.quantiles import critical
+from asyncsim.plotting import _style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from asyncsim.base.advice import Advice, Setting
+    from asyncsim.base.forecasts import Forecast
+    from asyncsim.base.judgment import Judgment
+
+COLORS = ("measured", "contrast", "tuned", "partial")
+"""Of kinds of rollouts and numbers of machines, and of both arms."""
+SETTINGS = ("predicted", "contrast", "held", "tuned", "partial")
+"""Of numbers of machines in a forecast."""
+MOST = len(COLORS)
+RING = {"markersize": 11, "fillstyle": "none", "color": _style.INK}
+PANELS = (
+    ("seconds per update", "seconds per update", "s"),
+    ("staleness", "mean staleness of tokens", "versions"),
+    ("token ESS", "token ESS", "share of N"),
+)
+
+
+def draw_advice(advice: Advice) -> Figure:
+    """Seconds per update (left) and staleness of trained tokens (right) against the limit; the knee is marked."""
+    figure = _style.picture(2 * _style.COLUMN, 3.0)
+    left, right = figure.subplots(1, 2)
+    limits = sorted({each.limit for each in advice.settings})
+    curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
+    for name, (machines, partial) in zip(COLORS, curves, strict=False):
+        rows = advice.curve(machines, partial)
+        words = [f"{plural(machines, 'machine')} ({plural(rows[0].slots, 'slot')})"]
+        words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
+        _line(left, rows, limits, "seconds", _style.COLORS[name], ", ".join(words))
+    for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
+        _line(right, advice.curve(), limits, name, _style.COLORS["measured"], label, marker=mark)
+    knee, knees = advice.knee, advice.knees()[:MOST]
+    left.plot([limits.index(k.limit) for k in knees], [k.mean("seconds") for k in knees], "o", **RING)
+    low, high = (limits.index(each) for each in advice.between)
+    right.plot([limits.index(knee.limit)], [knee.mean("staleness")], "o", **RING)
+    for ax in (left, right):
+        ax.axvspan(low - 0.12, high + 0.12, color=_style.COLORS["effect"], zorder=0)
+        ax.set_xticks(range(len(limits)), [f"{each:g}" for each in limits])
+        ax.set_ylim(0.0)
+        ax.set_xlabel(f"{advice.knob}\n(circles: knees; shaded: 95 % interval of today's)")
+    whose = f"today: {left.get_legend_handles_labels()[1][0]}"
+    right.legend(loc="upper left", title=whose.replace(", ", ",\n"), alignment="left")
+    # Above the curves, which fall.
+    left.set_ylim(top=left.get_ylim()[1] * (1.08 + 0.09 * len(curves)))
+    left.legend(loc="upper right")
+    left.set(ylabel="seconds per update", title=f"a  {knee.mean('seconds'):.4g} s per update at the knee")
+    stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
+    right.set(ylabel="staleness of tokens (versions)", title=f"b  mean {stale} at the knee")
+    trainer, slots = (knee.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
+    figure.suptitle(
+        f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
+        f"seconds;\nthere the trainer waits {trainer:.3g} s per update, a slot idles {slots:.3g} s", ha="left", x=0.02,
+    )  # fmt: skip
+    _style.key(figure)
+    return figure
+
+
+def _line(ax: Axes, rows: list[Setting], limits: list[float], name: str, color: str, label: str, **more: Any) -> None:
+    mean, low, high = np.array([each.interval(name) for each in rows]).T
+    # Neither seconds nor staleness is below 0.
+    reach = np.stack([mean - np.maximum(low, 0.0), high - mean])
+    marks = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, **more}
+    ax.errorbar([limits.index(each.limit) for each in rows], mean, yerr=reach, color=color, label=label, **marks)
+
+
+def draw_forecast(found: Forecast) -> Figure:
+    """Seconds, staleness and ESS by setting, or over the number that varies: points of the log, and 95 % bands."""
+    figure, count = _style.picture(2 * _style.COLUMN, 2.9), len(found.settings)
+    one = [0.0] * count
+    name, *more = [each for each in found.at if each != "machines"] or ["machines"]
+    machines = one if name == "machines" else found.at.get("machines", one)
+    number = not more and len({*found.at.get(name, one)}) > 2 and len({*machines}) <= len(SETTINGS)
+    at, machines = (found.at[name], machines) if number else (range(count), one)
+    for ax, (quantity, title, unit) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
+        line = found.line(quantity)
+        if line.measured is None and quantity == "staleness" and (first := found.line("head staleness")).measured:
+            line, title = first, "head staleness"
+        for color, many in zip(SETTINGS, dict.fromkeys(machines), strict=False):
+            drawn = [k for k in range(count) if machines[k] == many and line.forecasts[k].value is not None]
+            rows = [(at[k], line.forecasts[k]) for k in sorted(drawn, key=at.__getitem__)]
+            words = "forecast, 95 % band" + f", {plural(many, 'machine')}" * (len({*machines}) > 1)
+            _mark(ax, rows, color, "s-" if number else "s", words)
+        if line.measured is not None:
+            beside = at[0] - 0.04 * (max(at) - min(at)) if number else -0.22
+            _mark(ax, [(beside, line.measured)], "measured", "o", "the log, 95 % interval")
+        if not number:
+            long = max(map(len, found.settings)) * count > 60  # letters that fit below a panel
+            ax.set_xticks(at, found.settings, rotation=30 * long, ha="right" if long else "center")
+            ax.set_xlim(-0.6, count - 0.5)
+        ax.set(xlabel=name if number else "", ylabel=unit, title=title)
+        ax.set_ylim(None if quantity == "token ESS" else 0.0)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    seconds, ess = (found.line(PANELS[k][0]).forecasts[-1] for k in (0, -1))
+    said = f"{found.about.partition(' ')[0]}, {found.settings[-1]}: {seconds} s per update and {ess} of N as ESS"
+    figure.suptitle(said, ha="left", x=0.02)
+    return figure
+
+
+def _mark(ax: Any, rows: list[Any], color: str, form: str, label: str) -> None:
+    at, bands = zip(*rows, strict=True) if rows else ((), ())
+    reach = [[b.value - b.low for b in bands], [b.high - b.value for b in bands]]
+    marks = {**_style.MEASURED, "marker": form[0], "linestyle": form[1:] or "none", "linewidth": 1.0}
+    ax.errorbar(at, [b.value for b in bands], yerr=reach, color=_style.COLORS[color], label=label, **marks)
+
+
+def draw_judgment(judgment: Judgment) -> Figure:
+    """Curves of A and B (left), the stretch shaded; the difference between settings and inside this pair (right)."""
+    figure = _style.picture(2 * _style.COLUMN, 2.6)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    for arm, name in zip(judgment.arms, COLORS, strict=False):
+        color, count, mean = _style.COLORS[name], len(arm.curves), arm.curves.mean(0)
+        stems = ", ".join(each.removesuffix(".csv") for each in arm.names[:2]) + f" and {count - 2} more" * (count > 2)
+        left.plot(arm.places, mean, color=color, label=f"{arm.letter}: {stems}")
+        if count > 1:
+            half = critical(0.05, count - 1.0) * arm.curves.std(0, ddof=1) / math.sqrt(count)
+            left.fill_between(arm.places, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
+    left.axvspan(judgment.start, judgment.stop, color=_style.COLORS["effect"], zorder=0)
+    many = max(len(arm.curves) for arm in judgment.arms) > 1
+    bands = "; bands: 95 % between seeds" * many
+    left.set(xlabel=judgment.axis, ylabel=judgment.metric, title=f"shaded: read{bands}")
+    # Bands of two or three seeds are wide, and would hide the curves.
+    lows, tops = zip(*((arm.curves.min(), arm.curves.max()) for arm in judgment.arms), strict=True)
+    beyond = 0.1 * (max(tops) - min(lows))
+    left.set_ylim(min(lows) - beyond, max(tops) + beyond)
+    left.legend(loc="best")
+    if judgment.within is not None:
+        right.axhspan(-judgment.within, judgment.within, color=_style.COLORS["effect"], zorder=0)
+        right.set_xlabel("shaded: too small to matter")
+    right.axhline(0.0, **_style.REFERENCE)
+    level = f"{100.0 * (1.0 - judgment.error):.4g} % interval"
+    rows = [("fresh seeds", level, judgment.half), ("these two runs", "95 % interval", judgment.inside)]
+    rows = [row for row in rows if row[2] is not None]
+    labels = [f"{name}:\n{level if math.isfinite(half or 0.0) else 'cannot tell'}" for name, level, half in rows]
+    half = [each for *_, each in rows]
+    places = range(len(rows))
+    right.errorbar(places, [judgment.difference] * len(rows), yerr=half, color=_style.INK, **_style.MEASURED)
+    right.set_xticks(places, labels)
+    right.set(xlim=(-0.6, len(rows) - 0.4), ylabel="B less A", title=f"B against A: {judgment.word}")
+    return figure
