@@ -30,7 +30,9 @@ ELSEWHERE = {word: row[1] for _, *row in _CALLED if len(row) > 1 for word in row
 By the words of other libraries alone; and by call, kind of object or what an object has, and name. There () is for
 arguments that do not fit, [] for an object that is taken for a mapping.
 """
-ELSEWHERE |= {f"{of} {word}": advice for places, words, advice in _PLACES for of in places.split() for word in words.split()}
+ELSEWHERE |= {
+    f"{of} {word}": advice for places, words, advice in _PLACES for of in places.split() for word in words.split()
+}
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
@@ -90,8 +92,10 @@ def named(function: Called) -> Called:
 
 
 def _fixed(self: Any, name: str, value: Any) -> None:
-    kind = type(self).__name__
+    kind, made = type(self).__name__, of(self)
     write = f"write {kind.lower()} = {kind.lower()}.replace({name}=...)"
+    if made and not (hasattr(self, "replace") and hasattr(self, name)):
+        write = f"make another one: sim.{made.name}(..., {name}={value!r})"
     raise dataclasses.FrozenInstanceError(f"{kind}.{name} cannot be changed; {write}")
 
 
@@ -149,6 +153,8 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
             kept = {k: _as_now(x) for k, x in given.items()}
             _MADE[key] = (reference, Made(name, kept))
+            if type(part).__setattr__ is not _fixed and type(part).__module__.startswith("asyncsim."):
+                type(part).__setattr__ = _fixed  # type: ignore[assignment]
         return part
 
     return made

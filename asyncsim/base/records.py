@@ -387,7 +387,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, repr=False)
-class Timeline:
+class Timeline(calls.Told):
     """The full record of one realization of a system: who generated what, when, under which versions.
 
     Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` and `stretches` is a table, a mapping from

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 
 
 def refuse_settings(
@@ -56,7 +56,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(calls.Told):
     """Whether a component kept all rules in `examples` random runs; `unchecked`: what the runs left out, and why.
 
     `without_losses`: what becomes of a controller whose failing run loses groups where none, or fewer, are lost.
@@ -204,7 +204,7 @@ class BiasRow:
         return f"  {self.task}, N = {self.samples}, displacement {self.displacement:g}: {'  '.join(numbers)}"
 
 
-class Judged:
+class Judged(calls.Told):
     """What reports on a user's function share: whether it conforms, and the findings."""
 
     conforms: bool

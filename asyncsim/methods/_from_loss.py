@@ -152,6 +152,18 @@ def from_loss(
     return Method(called, baseline, weight, over, on_policy="not stated")
 
 
+def _refuse_ascent(binding: arguments.Binding, rows: dict[str, Tensor]) -> None:
+    """Refuse a loss that lowers log-probs of good actions: at ratio 1 its slope falls with the advantage, or is flat."""
+    if "advantages" not in rows:
+        return
+    slopes = (_gradients(binding.of, rows | {"advantages": way * rows["advantages"]}, False) for way in (1.0, -1.0))
+    rise = torch.sub(*slopes)
+    bound = "one whose gradient in log_prob falls as the advantage rises (ratio 1, advantages 1 and -1)"
+    remedy = "put a minus in front of what it returns: a loss is minimized"
+    wrong = bool((rise >= 0).all() and (rise > 0).any())
+    checks.require(not wrong, "loss", getattr(binding.fn, "__name__", binding.fn), bound, remedy)
+
+
 def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
     """Whether the loss averages itself, and whether `vmap` runs it, from one call on a small batch."""
     asked = binding.asked
@@ -168,6 +180,7 @@ def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
     shape = tuple(getattr(value, "shape", ("no tensor",)))
     checks.require(shape in ((), (1,), _TRIAL), "shape of the loss", shape, f"() or [B, T] = {_TRIAL}", remedy)
     checks.require(bool(value.requires_grad), "loss", "without a graph", "differentiable in log_prob", remedy)
+    _refuse_ascent(binding, rows)
     try:
         _gradients(binding.of, rows, vectorized=True)
     except Exception:
