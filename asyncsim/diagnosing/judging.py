@@ -366,7 +366,7 @@ def _curve(
 
 def _percent(low: Curve, high: Curve) -> bool:
     """Whether one run is in percent and one in fractions: so by its range, and ten times larger in every quarter."""
-    ranges = 0.0 <= low.y.min() and low.y.max() <= 1.0 < high.y.max() <= 100.0 and high.y.min() >= 0.0
+    ranges = low.y.min() >= 0.0 and low.y.max() <= 1.0 < high.y.max() <= 100.0 and high.y.min() >= 0.0
     quarters = [curve.windows(curve.x[0], curve.x[-1], 4) for curve in (low, high)]
     return bool(ranges and (quarters[1] >= 10.0 * quarters[0]).all())
 

@@ -153,7 +153,7 @@ def from_loss(
 
 
 def _refuse_ascent(binding: arguments.Binding, rows: dict[str, Tensor]) -> None:
-    """Refuse a loss that lowers log-probs of good actions: at ratio 1 its slope falls with the advantage, or is flat."""
+    """Refuse a loss that lowers log-probs of good actions: its slope has to fall with the advantage."""
     if "advantages" not in rows:
         return
     slopes = (_gradients(binding.of, rows | {"advantages": way * rows["advantages"]}, False) for way in (1.0, -1.0))

@@ -242,7 +242,8 @@ def _refuse_modes(module: nn.Module, observation: int) -> None:
         torch.manual_seed(0)
         rows, copied = torch.randn(_TRIAL * 16, observation), copy.deepcopy(module).float().cpu()
         ends = [copied.train(mode)(rows) for mode in (False, True)]
-    same = [torch.allclose(*pair, equal_nan=True) for pair in zip(*(e if isinstance(e, tuple) else (e,) for e in ends))]
+    pairs = zip(*(end if isinstance(end, tuple) else (end,) for end in ends), strict=True)
+    same = [torch.allclose(*pair, equal_nan=True) for pair in pairs]
     parts = {type(each).__name__ for each in module.modules() if re.search("Drop|Norm", type(each).__name__)}
     remedy = "leave Dropout out, and take nn.LayerNorm for BatchNorm"
     checks.require(all(same), "module", ", ".join(sorted(parts)) or module, "the same in eval and train mode", remedy)
