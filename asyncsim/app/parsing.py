@@ -163,6 +163,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
         meant = checks.near(name, [each for each in takes if takes[each] == "option"], 3, 3.0)
         own = [_dashed(each) for each in takes if takes[each] == "option"]
+        value = _value_of(error.option_name, arguments) or "VALUE"
+        if name in PARTS and arguments.count(error.option_name) > 1 and "smallest" in takes:
+            written = f"write {name}={value} alone, without --: each is an arm"
+        elif "grid" in takes and "," in value:
+            written = f"write --grid {name}={value}"
         own_words = f"asyncsim.{context.command.name} {name}" if context else ""
         if own_words in calls.ELSEWHERE:
             see = calls.ELSEWHERE[own_words]
@@ -222,6 +227,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"write --{option} {value}"
     elif re.search(r"\.(csv|jsonl|parquet)$", before) and re.search(r"\.(csv|jsonl|parquet)$", value):
         see = f"give one log; two settings are compared by asyncsim judge {before} {value}"
+    elif option == "set" and context.command.name == "timeline":
+        see = "write --set NAME=VALUE for each"
     elif option == "grid" and "," in value:
         see = f"write --grid NAME={value}, without a space"
     return checks.InputError("arguments", value, "a command and no more than it takes", see)

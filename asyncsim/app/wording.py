@@ -301,6 +301,9 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     described = [name for name in given if name in DESCRIBES]
     remedy = "separate several names by commas, without spaces"
     checks.require(path.exists() or not described, "file", str(path), "an existing file, or left out", remedy)
+    kinds = [] if path.exists() else plugins.kinds_of(str(path).replace("-", "_"))
+    named = f"write --{plugins.PARTS[kinds[0]]} {path}" if kinds else ""
+    checks.require(not kinds, "file", str(path), "an existing file, or left out", named)
     for name in given:
         option = "--" + name.replace("_", "-")
         checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")

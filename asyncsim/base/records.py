@@ -50,6 +50,14 @@ class Estimate(NamedTuple):
     def __float__(self) -> float:
         return float(self.value)
 
+    def __format__(self, form: str) -> str:
+        return format(self.value, form) if form else str(self)
+
+    def _refused(self, _: Any) -> Any:
+        raise TypeError("an Estimate has an error, which sums do not add; write estimate.value for its number")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
+
     def _repr_html_(self) -> str:
         """A small table for notebooks: the 95 percent interval, and how many independent units stand behind it."""
         # Records are read without SciPy; only an interval needs it.
@@ -224,6 +232,9 @@ class Verdict(calls.Told):
     reason: str = ""
     terms: tuple[Tightness, ...] = ()
     p: float = math.nan
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Verdict is no yes or no; write verdict.verdict == 'held'")
 
     def __str__(self) -> str:
         """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""

@@ -71,6 +71,9 @@ class Report(calls.Told):
     without_losses: tuple[str, ...] = ()
     uncalled: tuple[str, ...] = ()
 
+    def __bool__(self) -> bool:
+        return self.passed
+
     def raise_for_failure(self) -> "Report":
         """This report; raises `ConformanceError` where a rule is broken."""
         if not self.passed:
@@ -216,6 +219,9 @@ class Judged(calls.Told):
         like = f" {'like' if self.conforms else 'from'} {self.like}" if self.like else ""
         but = "" if self.conforms or other else f", but for the {'bugs' if self.bugs else 'hazards'} below"
         return f"{'conforms' if self.conforms else 'deviates'}{like}", but
+
+    def __bool__(self) -> bool:
+        return self.conforms
 
     @property
     def passed(self) -> bool:

@@ -280,7 +280,13 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        checks.require(known, field, source, "columns or a path", "give the log of a run")
+        checks.require(
+            known,
+            field,
+            source,
+            "columns or a path",
+            "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1)",
+        )
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
         checks.require(bool(paths), field, str(source), "a pattern that some file fits", "correct the pattern")

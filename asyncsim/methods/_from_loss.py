@@ -177,7 +177,9 @@ def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             raise checks.InputError("loss", text, "callable on [B, T] tensors", remedy) from error
-    shape = tuple(getattr(value, "shape", ("no tensor",)))
+    alone = f"return the loss alone, a tensor, without item() or numpy(); {remedy}"
+    checks.require(isinstance(value, Tensor), "loss", f"a {type(value).__name__}", "a tensor", alone)
+    shape = tuple(value.shape)
     checks.require(shape in ((), (1,), _TRIAL), "shape of the loss", shape, f"() or [B, T] = {_TRIAL}", remedy)
     checks.require(bool(value.requires_grad), "loss", "without a graph", "differentiable in log_prob", remedy)
     _refuse_ascent(binding, rows)

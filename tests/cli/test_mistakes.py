@@ -268,6 +268,18 @@ TYPED = {
         "'generators'",
         "write --set replicas=VALUE",
     ),
+    "a method as a file": ("run grpo", "file = 'grpo'", "write --method grpo"),
+    "limits by position": ("timeline areal 4 8", "arguments = '4 8'", "write --set NAME=VALUE for each"),
+    "arms as options": (
+        "compare --method grpo --method cispo --smallest 0.1",
+        "option = '--method'",
+        "write method=grpo alone, without --",
+    ),
+    "a grid as an option": ("sweep --staleness 0,4", "option = '--staleness'", "write --grid staleness=0,4"),
+    "all claims": ("verify --all", "option = '--all'", "leave it out: asyncsim verify tests all claims"),
+    "the method that a loss is": ("conformance own.py:ppo --method grpo", "option = '--method'", "mean --like?"),
+    "a baseline": ("judge --baseline a.csv --new b.csv", "option = '--baseline'", "did you mean --a?"),
+    "a rate of words": ("run --penalty kl", "penalty = 'kl'", "did you mean k3?"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -488,6 +500,36 @@ WRITTEN = {
         "method",
         "call it in the trainer's hook",
     ),
+    "a loss with its numbers": (
+        lambda: sim.methods.from_loss(lambda log_prob, advantages: ((-log_prob * advantages).sum(), {})),
+        "loss = 'a tuple'",
+        "return the loss alone",
+    ),
+    "a loss as a number": (
+        lambda: sim.methods.from_loss(lambda log_prob, advantages: (-log_prob * advantages).sum().item()),
+        "loss = 'a float'",
+        r"without item\(\) or numpy\(\)",
+    ),
+    "a staleness as a system": (
+        lambda: SPEC.replace(system=4),
+        "system = 4",
+        r"sim.schedules.fixed\(4\) for 4 versions",
+    ),
+    "a percentage": (lambda: sim.compare(SPEC, SPEC, smallest="5%"), "smallest = '5%'", "as 0.05"),
+    "no speed": (lambda: sim.systems.areal(4, 8, length=3), "load, train_time", "load=1.5, or train_time=SECONDS"),
+    "traces as logs": (lambda: sim.judge_runs(TRACE, TRACE), "a = Trace", r"write sim.compare\(spec, other"),
+    "several specs": (lambda: sim.run([SPEC, SPEC]), "spec", r"\[sim.run\(each\) for each in specs\]"),
+    "a project by position": (
+        lambda: sim.callbacks.wandb("mine"),
+        "wandb arguments = 'mine'",
+        r"wandb\(project='NAME'\)",
+    ),
+    "a system by keywords": (lambda: sim.advise(trainer="areal"), "'trainer'", r"sim.advise\({'trainer': 'areal'"),
+    "a column of a table": (
+        lambda: TRACE.table("ess"),
+        "trace.table arguments = 'ess'",
+        r"as table\(\)\['staleness'\]",
+    ),
     "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
 }
 
@@ -513,7 +555,7 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
             f"{step}{comma}{0.4 + step * len(column) / 1000}".replace(".", ".,"[comma == ";"]) for step in range(50)
         )
         (tmp_path / f"{log}.csv").write_text("\n".join([f"step{comma}{column}", *rows, ""]))
-    for table, head in (("runs", "Name,State,Created,Runtime,_step,reward"), ("api", ",summary,config,name")):
+    for table, head in (("runs", "Name,State,Created,Runtime,_step,reward"), ("api", ",summary,config,name,x,y")):
         (tmp_path / f"{table}.csv").write_text(
             "\n".join([head, *(f"{row},finished,x,9,{row},0.5" for row in range(4)), ""])
         )
@@ -641,6 +683,8 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
         (trace, "rows", r"write trace.table\(\)"),
         (found, "history", r"write sweep.table\(\)"),
         (found, "staleness", r"it has "),
+        (SPEC, "copy", r"write spec.replace\(updates=100\)"),
+        (SPEC, "to_yaml", r"write spec.save\('spec.yaml'\)"),
         (trace, "df", r"write trace.table\(\)"),
         (trace, "final_", "did you mean final"),
         (SPEC, "run", r"write sim.run\(spec\)"),
@@ -668,6 +712,14 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
         found["ess"]
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"write spec = spec.replace\(method=...\)"):
         SPEC.method = SPEC.method
+    with pytest.raises(TypeError, match=r"write estimate.value for its number"):
+        _ = estimate + 1
+    with pytest.raises(TypeError, match=r"write verdict.verdict == 'held'"):
+        bool(verdict)
+    assert report and not sim.conformance.check_loss(
+        lambda log_prob, advantages, mask: -_plain(log_prob, advantages, mask)
+    )
+    assert f"{estimate:.3f}" == f"{estimate.value:.3f}"
     link = sim.updates.sgd(0.1)
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"make another one: sim.updates.sgd\(..., lr=1\)"):
         link.lr = 1
@@ -695,6 +747,9 @@ HOMES = {"Trace": sim, "Sweep": answers, "Answer": answers, "Verdict": sim, "Pre
         ("GRPO", "mean sim.methods.grpo?"),
         ("grpo", "mean sim.methods.grpo?"),
         ("spec", "mean sim.Spec?"),
+        ("schedules.constant", "did you mean fixed?"),
+        ("penalties.kl", "did you mean k3?"),
+        ("timeline", "write system.timeline(batches=100) of a system"),
         ("boundry", "mean sim.boundary?"),
         ("softmax_bandt", "mean sim.tasks.softmax_bandit?"),
         ("Experiment", "see dir(asyncsim)"),
