@@ -163,11 +163,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
         meant = checks.near(name, [each for each in takes if takes[each] == "option"], 3, 3.0)
         own = [_dashed(each) for each in takes if takes[each] == "option"]
-        value = _value_of(error.option_name, arguments) or "VALUE"
+        word = _value_of(error.option_name, arguments) or "VALUE"
         if name in PARTS and arguments.count(error.option_name) > 1 and "smallest" in takes:
-            written = f"write {name}={value} alone, without --: each is an arm"
-        elif "grid" in takes and "," in value:
-            written = f"write --grid {name}={value}"
+            written = f"write {name}={word} alone, without --: each is an arm"
+        elif "grid" in takes and "," in word:
+            written = f"write --grid {name}={word}"
         own_words = f"asyncsim.{context.command.name} {name}" if context else ""
         if own_words in calls.ELSEWHERE:
             see = calls.ELSEWHERE[own_words]

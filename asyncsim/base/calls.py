@@ -49,7 +49,7 @@ def bound(
     for each in settings:
         if each not in known:
             near = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, "", 0.65)
-            near = near or ELSEWHERE.get(f"model {each}" if "model" in known else f"{name} ()")
+            near = near or ELSEWHERE.get(f"model {each}" if "model" in known else f"{name} ()", "")
             raise checks.CallError(field, each, "one that it takes", near or ELSEWHERE.get(each, takes))
     spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
     if spread:

@@ -53,11 +53,6 @@ class Estimate(NamedTuple):
     def __format__(self, form: str) -> str:
         return format(self.value, form) if form else str(self)
 
-    def _refused(self, _: Any) -> Any:
-        raise TypeError("an Estimate has an error, which sums do not add; write estimate.value for its number")
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
-
     def _repr_html_(self) -> str:
         """A small table for notebooks: the 95 percent interval, and how many independent units stand behind it."""
         # Records are read without SciPy; only an interval needs it.
@@ -70,6 +65,12 @@ class Estimate(NamedTuple):
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
+def _no_sum(self: Estimate, _: Any) -> Any:
+    raise TypeError("an Estimate has an error, which sums do not add; write estimate.value for its number")
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"):
+    setattr(Estimate, f"__{_name}__", _no_sum)
 setattr(Estimate, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - a tuple has no other base
 
 

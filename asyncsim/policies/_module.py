@@ -243,7 +243,7 @@ def _refuse_modes(module: nn.Module, observation: int) -> None:
         rows, copied = torch.randn(_TRIAL * 16, observation), copy.deepcopy(module).float().cpu()
         ends = [copied.train(mode)(rows) for mode in (False, True)]
     pairs = zip(*(end if isinstance(end, tuple) else (end,) for end in ends), strict=True)
-    same = [torch.allclose(*pair, equal_nan=True) for pair in pairs]
+    same = [torch.allclose(one, other, equal_nan=True) for one, other in pairs]
     parts = {type(each).__name__ for each in module.modules() if re.search("Drop|Norm", type(each).__name__)}
     remedy = "leave Dropout out, and take nn.LayerNorm for BatchNorm"
     checks.require(all(same), "module", ", ".join(sorted(parts)) or module, "the same in eval and train mode", remedy)
