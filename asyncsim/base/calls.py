@@ -153,9 +153,10 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
             kept = {k: _as_now(x) for k, x in given.items()}
             _MADE[key] = (reference, Made(name, kept))
-            frozen = getattr(vars(type(part)).get("__dataclass_params__"), "frozen", False)
-            if frozen and type(part).__module__.startswith("asyncsim."):
-                type(part).__setattr__ = _fixed  # type: ignore[assignment]
+            kind = type(part)
+            frozen = getattr(vars(kind).get("__dataclass_params__"), "frozen", False)
+            if frozen and kind.__setattr__ is not _fixed and kind.__module__.startswith("asyncsim."):
+                kind.__setattr__ = _fixed  # type: ignore[assignment]
         return part
 
     return made
