@@ -13,22 +13,12 @@ import typer
 
 from asyncsim.app import commands, streams, wording
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, STDOUT, Options, Row
-from asyncsim.base import checks, plugins, stopping
+from asyncsim.base import calls, checks, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
 LISTED = 24
 """Options of a command that are all named where an unknown one is like none of them."""
-MEANT = {
-    **dict.fromkeys(("out", "output", "o", "outfile", "export"), "out csv json plot save html report"),
-    **dict.fromkeys(("trainer", "format", "stack", "framework", "target", "to"), "preset for_"),
-    **dict.fromkeys(("against", "reference", "baseline", "vs", "type"), "like"),
-    **dict.fromkeys(("metrics", "column", "y", "key"), "metric columns"),
-    **dict.fromkeys(("steps", "num_steps", "n_steps", "iterations"), "updates"),
-    **dict.fromkeys(("seeds", "n_seeds", "num_seeds", "repeats"), "replicates max_replicates realizations"),
-    **dict.fromkeys(("jobs", "n_jobs", "j", "parallel", "num_workers"), "workers"),
-}
-"""Options by other words for them."""
 
 
 def command(
@@ -171,10 +161,18 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
                 written = wording.placed(name, words, "--" if described else "")
             # Elsewhere words of a spec stand behind --set.
             written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
-        meant = [_dashed(each) for each in MEANT.get(name, "").split() if each in takes]
+        meant = checks.near(name, [each for each in takes if takes[each] == "option"], 3, 3.0)
         own = [_dashed(each) for each in takes if takes[each] == "option"]
-        if meant:
-            see = f"write {' or '.join(f'{each} VALUE' for each in meant)}"
+        word = _value_of(error.option_name, arguments) or "VALUE"
+        if name in PARTS and arguments.count(error.option_name) > 1 and "smallest" in takes:
+            written = f"write {name}={word} alone, without --: each is an arm"
+        elif "grid" in takes and "," in word:
+            written = f"write --grid {name}={word}"
+        own_words = f"asyncsim.{context.command.name} {name}" if context else ""
+        if own_words in calls.ELSEWHERE:
+            see = calls.ELSEWHERE[own_words]
+        elif len(meant) > 1:
+            see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif "callback" in name or "early" in name:
@@ -227,6 +225,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"write {before} --like {value}" if before == "--metric" else f"write {before} alone"
     elif option and "--" not in value and ("=" in value or option == "store"):
         see = f"write --{option} {value}"
+    elif re.search(r"\.(csv|jsonl|parquet)$", before) and re.search(r"\.(csv|jsonl|parquet)$", value):
+        see = f"give one log; two settings are compared by asyncsim judge {before} {value}"
+    elif option == "set" and context.command.name == "timeline":
+        see = "write --set NAME=VALUE for each"
     elif option == "grid" and "," in value:
         see = f"write --grid NAME={value}, without a space"
     return checks.InputError("arguments", value, "a command and no more than it takes", see)

@@ -38,7 +38,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         kinds = plugins.kinds_of(pair.replace("-", "_"))
-        remedy = f"write {plugins.PARTS[kinds[0]]}={pair}" if kinds else f"write {key.strip() or 'KEY'}=VALUE"
+        part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
+        remedy = f"write {part}={pair}" if part else f"write {key.strip() or 'KEY'}=VALUE"
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         key = key.strip().replace("-", "_")
         checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
@@ -300,6 +301,9 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     described = [name for name in given if name in DESCRIBES]
     remedy = "separate several names by commas, without spaces"
     checks.require(path.exists() or not described, "file", str(path), "an existing file, or left out", remedy)
+    kinds = [] if path.exists() else plugins.kinds_of(str(path).replace("-", "_"))
+    named = f"write --{plugins.PARTS[kinds[0]]} {path}" if kinds else ""
+    checks.require(not kinds, "file", str(path), "an existing file, or left out", named)
     for name in given:
         option = "--" + name.replace("_", "-")
         checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")
@@ -329,6 +333,8 @@ def _check_parts(
             # One optimizer takes another's place.
             before = (f"--link {name} " for name in known if added != "link" or not (_steps(name) and _steps(part)))
             remedy = f"write {''.join(before) * (added == 'link')}--{added} {part} (in arms and grids {added}={part})"
+            own = [name for name in known if added == "link" and _steps(name) and {*by_part[part]} == {"lr"}]
+            remedy = f"write --set {own[0]}.lr=VALUE, or {remedy}" if own else remedy
         # Of these the option stands in front, not the name.
         chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
         remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy
@@ -388,7 +394,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
             for word in inherited:
                 several = isinstance(error.value, tuple) and value(word.partition("=")[2]) == error.value
                 checks.require(not several, "--set", word, "of one value", f"write --along {word}")
-            if name == text and len(words) == 1 and "." in words[0].partition("=")[0]:
+            if name == text and len(words) == 1 and "." in words[0].rpartition("=")[0]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"
                 raise checks.InputError(error.field, error.value, error.bound, remedy) from None
             raise

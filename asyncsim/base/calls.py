@@ -23,14 +23,16 @@ class Made(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-_LINES = Path(__file__).with_name("elsewhere.txt").read_text(encoding="utf-8").splitlines()
-ELSEWHERE = {
-    words: advice for names, _, advice in (line.partition(": ") for line in _LINES) for words in names.split(", ")
-}
+_PLACES, _CALLED = (checks.rows(Path(__file__).with_name(f"{name}.txt")) for name in ("elsewhere", "called"))
+ELSEWHERE = {word: row[1] for _, *row in _CALLED if len(row) > 1 for word in row[0].split()}
 """What to write for arguments and attributes that people look for at a call or object that has none of that name.
 
-By call and name, by call() where arguments do not fit, by a name alone, by kind[]; attributes by kind or what it has.
+By the words of other libraries alone; and by call, kind of object or what an object has, and name. There () is for
+arguments that do not fit, [] for an object that is taken for a mapping.
 """
+ELSEWHERE |= {
+    f"{of} {word}": advice for places, words, advice in _PLACES for of in places.split() for word in words.split()
+}
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
@@ -47,8 +49,8 @@ def bound(
     for each in settings:
         if each not in known:
             near = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, "", 0.65)
-            remedy = near or ELSEWHERE.get(f"{name}()") or ELSEWHERE.get(each, takes)
-            raise checks.CallError(field, each, "one that it takes", remedy)
+            near = near or ELSEWHERE.get(f"model {each}" if "model" in known else f"{name} ()", "")
+            raise checks.CallError(field, each, "one that it takes", near or ELSEWHERE.get(each, takes))
     spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
     if spread:
         raise checks.CallError(field, spread, "given by position", f"write {name}(a, b), without {spread}=")
@@ -58,12 +60,12 @@ def bound(
     lacks = [n for n, p in known.items() if p.default is p.empty and n not in given and p.kind <= p.KEYWORD_ONLY]
     lacks = [n for n in lacks if known[n].kind is not inspect.Parameter.VAR_POSITIONAL]
     if lacks:
-        remedy = ELSEWHERE.get(f"{name}()") or f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
+        remedy = ELSEWHERE.get(f"{name} ()") or f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
         raise checks.CallError(field, ", ".join(lacks), "given", remedy)
     twice = next((n for n in place[: len(arguments)] if n in settings), None)
     if twice is not None:
         raise checks.CallError(field, twice, "given once", "leave it out, or name all arguments")
-    takes = ELSEWHERE.get(f"{name}()", takes)
+    takes = ELSEWHERE.get(f"{name} ()", takes)
     raise checks.CallError(f"{name} arguments", arguments[-1], f"named behind the first {most}", takes)
 
 
@@ -90,8 +92,10 @@ def named(function: Called) -> Called:
 
 
 def _fixed(self: Any, name: str, value: Any) -> None:
-    kind = type(self).__name__
+    kind, made = type(self).__name__, of(self)
     write = f"write {kind.lower()} = {kind.lower()}.replace({name}=...)"
+    if made and not (hasattr(self, "replace") and hasattr(self, name)):
+        write = f"make another one: sim.{made.name}(..., {name}={value!r})"
     raise dataclasses.FrozenInstanceError(f"{kind}.{name} cannot be changed; {write}")
 
 
@@ -101,7 +105,7 @@ class Lacking(AttributeError):
     def __str__(self) -> str:
         of: Any = self.obj
         name, kind, own = str(self.name), type(of).__name__, [n for n in dir(of) if n[0] != "_"]
-        known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1]))), "")
+        known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1], "any"))), "")
         if "metrics" in own and isinstance(of.metrics, dict) and name in of.metrics:
             known = f"write {kind.lower()}[{name!r}]"
         remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
@@ -125,9 +129,9 @@ class Told:
 
         def __getitem__(self, name):
             kind = type(self).__name__
-            if f"{kind}[]" not in ELSEWHERE:
+            if f"{kind} []" not in ELSEWHERE:
                 getattr(self, str(name))
-            raise TypeError(f"{kind} is no mapping; {ELSEWHERE.get(f'{kind}[]', f'write .{name}')}")
+            raise TypeError(f"{kind} is no mapping; {ELSEWHERE.get(f'{kind} []', f'write .{name}')}")
 
         def __getattr__(self, name):
             raise Lacking(name, name=name, obj=self)
@@ -149,6 +153,10 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
             kept = {k: _as_now(x) for k, x in given.items()}
             _MADE[key] = (reference, Made(name, kept))
+            kind = type(part)
+            frozen = getattr(vars(kind).get("__dataclass_params__"), "frozen", False)
+            if frozen and kind.__setattr__ is not _fixed and kind.__module__.startswith("asyncsim."):
+                kind.__setattr__ = _fixed  # type: ignore[assignment]
         return part
 
     return made

@@ -195,10 +195,14 @@ def size_of(variable: str) -> int | None:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
+def rows(path: Path) -> list[list[str]]:
+    """The two or three cells of each line `name: word word: advice` of a file."""
+    return [line.split(": ", 2) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def words_by_name(path: Path) -> dict[str, list[str]]:
-    """Names with words of each, of a file with lines `name: word word`."""
-    lines = (line.partition(": ") for line in path.read_text(encoding="utf-8").splitlines())
-    return {name: words.split() for name, _, words in lines}
+    """Names with words of each, of such a file."""
+    return {name: words.split() for name, words, *_ in rows(path)}
 
 
 @functools.cache

@@ -140,10 +140,11 @@ def kinds_of(name: str) -> list[str]:
 
 
 def _hint(package: str, name: str) -> str:
-    """Where a name that a folder lacks is, else the nearest one; "" for neither."""
+    """What else the name is called in this folder, and where it is; else the nearest one, or ""."""
     for kind in kinds_of(name):
         it = f"{'an' if kind[0] in 'aeiou' else 'a'} {PARTS[kind]}"
-        return f"{name} is {it}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
+        other = f"{name} is {it}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
+        return f"{checks.hint(name, listed(package), '', 3.0)} {other}".lstrip()
     return checks.hint(name, listed(package))
 
 

@@ -50,6 +50,9 @@ class Estimate(NamedTuple):
     def __float__(self) -> float:
         return float(self.value)
 
+    def __format__(self, form: str) -> str:
+        return format(self.value, form) if form else str(self)
+
     def _repr_html_(self) -> str:
         """A small table for notebooks: the 95 percent interval, and how many independent units stand behind it."""
         # Records are read without SciPy; only an interval needs it.
@@ -62,6 +65,12 @@ class Estimate(NamedTuple):
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
+def _no_sum(self: Estimate, _: Any) -> Any:
+    raise TypeError("an Estimate has an error, which sums do not add; write estimate.value for its number")
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"):
+    setattr(Estimate, f"__{_name}__", _no_sum)
 setattr(Estimate, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - a tuple has no other base
 
 
@@ -225,6 +234,9 @@ class Verdict(calls.Told):
     terms: tuple[Tightness, ...] = ()
     p: float = math.nan
 
+    def __bool__(self) -> bool:
+        raise TypeError("a Verdict is no yes or no; write verdict.verdict == 'held'")
+
     def __str__(self) -> str:
         """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""
         tightest = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
@@ -387,7 +399,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, repr=False)
-class Timeline:
+class Timeline(calls.Told):
     """The full record of one realization of a system: who generated what, when, under which versions.
 
     Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` and `stretches` is a table, a mapping from

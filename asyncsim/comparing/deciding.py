@@ -103,7 +103,7 @@ def compare(
     'equal'
     """
     start = time.monotonic()
-    checks.real("smallest", smallest, "state the smallest difference that matters", 0.0, open_low=True)
+    checks.real("smallest", smallest, "state the smallest difference that matters, as 0.05", 0.0, open_low=True)
     checks.real("error", error, "state the error rate you accept", 0.0, 1.0, open_low=True)
     checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
     kinds = tune is None or isinstance(tune, (str, Mapping))

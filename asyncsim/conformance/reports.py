@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 
 
 def refuse_settings(
@@ -56,7 +56,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(calls.Told):
     """Whether a component kept all rules in `examples` random runs; `unchecked`: what the runs left out, and why.
 
     `without_losses`: what becomes of a controller whose failing run loses groups where none, or fewer, are lost.
@@ -70,6 +70,9 @@ class Report:
     failure: Failure | None = None
     without_losses: tuple[str, ...] = ()
     uncalled: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     def raise_for_failure(self) -> "Report":
         """This report; raises `ConformanceError` where a rule is broken."""
@@ -204,7 +207,7 @@ class BiasRow:
         return f"  {self.task}, N = {self.samples}, displacement {self.displacement:g}: {'  '.join(numbers)}"
 
 
-class Judged:
+class Judged(calls.Told):
     """What reports on a user's function share: whether it conforms, and the findings."""
 
     conforms: bool
@@ -216,6 +219,9 @@ class Judged:
         like = f" {'like' if self.conforms else 'from'} {self.like}" if self.like else ""
         but = "" if self.conforms or other else f", but for the {'bugs' if self.bugs else 'hazards'} below"
         return f"{'conforms' if self.conforms else 'deviates'}{like}", but
+
+    def __bool__(self) -> bool:
+        return self.conforms
 
     @property
     def passed(self) -> bool:

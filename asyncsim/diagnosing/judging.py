@@ -23,7 +23,7 @@ from asyncsim.base.quantiles import critical
 from asyncsim.comparing import intervals
 from asyncsim.comparing.judging import BOUNDS, between_runs, inside_runs
 from asyncsim.diagnosing import aliases
-from asyncsim.diagnosing.telemetry import BOARD, Setup, Telemetry, declarable, read
+from asyncsim.diagnosing.telemetry import BOARD, Setup, Telemetry, declarable, read, refuse_runs
 from asyncsim.schedules import _log_files, _log_places, _log_stacks
 from asyncsim.validation.judging import missed_rate
 
@@ -280,7 +280,13 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        checks.require(known, field, source, "columns or a path", "give the log of a run")
+        checks.require(
+            known,
+            field,
+            source,
+            "columns or a path",
+            "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1)",
+        )
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
         checks.require(bool(paths), field, str(source), "a pattern that some file fits", "correct the pattern")
@@ -302,6 +308,7 @@ def _names(source: Any) -> list[str]:
     if isinstance(source, Mapping):
         return [str(name) for name in source]
     names = _log_files.read(_log_places.found(Path(source), ""), (), files.Budget(Path(source))).names
+    refuse_runs(names)
     return [name for name in names if name != _log_files.NUMBERED]
 
 
@@ -363,6 +370,13 @@ def _curve(
     return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds)
 
 
+def _percent(low: Curve, high: Curve) -> bool:
+    """Whether one run is in percent and one in fractions: so by its range, and ten times larger in every quarter."""
+    ranges = low.y.min() >= 0.0 and low.y.max() <= 1.0 < high.y.max() <= 100.0 and high.y.min() >= 0.0
+    quarters = [curve.windows(curve.x[0], curve.x[-1], 4) for curve in (low, high)]
+    return bool(ranges and (quarters[1] >= 10.0 * quarters[0]).all())
+
+
 def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float | None) -> list[str]:
     """Refuse runs that are no independent runs of one metric on one axis; notes on what may be another thing."""
     arms, notes = [*groups[0], *groups[1]], dict[str, None]()
@@ -380,6 +394,10 @@ def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float |
         own = f"{each.column} ({each.scope})"
         remedy = f"name one column as metric, or, if they mean the same, --columns {metric}={each.column}"
         checks.require(each.scope == base.scope, f"metric of {each.name}", own, bound, remedy)
+        low, high = sorted((base, each), key=lambda curve: float(curve.y.max()))
+        bound, remedy = f"fractions, as in {low.name} (or percent in both)", "divide the percents by 100, in that file"
+        values = f"{high.y.min():g} to {high.y.max():g}"
+        checks.require(not _percent(low, high), f"column {high.column} of {high.name}", values, bound, remedy)
         if each.column != base.column:
             notes[f"the metric is {base.column} in {base.name} and {each.column} in {each.name}"] = None
         strides = [float(np.median(np.diff(c.step))) for c in (base, each)]

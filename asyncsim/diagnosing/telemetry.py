@@ -18,6 +18,8 @@ from asyncsim.base import checks, files
 from asyncsim.diagnosing import aliases
 from asyncsim.schedules import _log_cells, _log_files, _log_places, _log_stacks
 
+RUNS = ({"Name", "State"}, {"name", "summary", "config"})
+"""Columns of tables of runs."""
 REMEDY = "give columns by name, {'step': [0, 1], 'ess': [0.9, 0.8]}, or the path of a .csv, .jsonl or .parquet file"
 
 
@@ -118,12 +120,22 @@ def read(
     return Telemetry(found, second, setup, scope, names, head.unknown | more.unknown, head.refused | more.refused)
 
 
+def refuse_runs(names: Iterable[str]) -> None:
+    """Refuse a table with a row for each run, as W&B exports it or its API returns it: it has no steps."""
+    of_runs = next((each for each in RUNS if each <= set(names)), None)
+    bound = "of steps; a row of this table is a run"
+    write = "wandb.Api().run('ENTITY/PROJECT/ID').history(samples=100_000).to_csv('a.csv')"
+    remedy = f"export the history of each run, in W&B by the menu of a chart, in Python by {write}"
+    checks.require(of_runs is None, "columns", ", ".join(sorted(of_runs or ())), bound, remedy)
+
+
 def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, system: bool) -> Header:
     """What each column is: as mapped, else by its name, of one run where W&B wrote `run - metric`.
 
     Raises `InputError` for several runs, two columns of one quantity, or nothing that is known.
     """
     names = list(names)
+    refuse_runs(names)
     for ours, theirs in mapping.items():
         checks.one_of(f"columns[{ours}]", theirs, names, "correct the name")
     runs = {name: name.rpartition(" - ")[0] for name in names if " - " in name}

@@ -157,6 +157,10 @@ class Filled:
             checks.require(holds, "method", method.name, bound, remedy)
 
         # What no hook has.
+        own = (
+            "call it in the trainer's hook; check it by asyncsim conformance FILE.py:NAME; see `asyncsim list exports`"
+        )
+        needs(settings.weight != "loss", "a method of asyncsim, not a loss of your own", own)
         single = all(checks.is_number(v) or v is None or isinstance(v, (str, bool)) for v in settings.values())
         needs(single, "one with single numbers", "give one number for each setting; see `asyncsim list exports`")
         parted = settings.micro_batches not in (None, 1)

@@ -150,6 +150,18 @@ def from_loss(
     return Method(called, baseline, weight, over, on_policy="not stated")
 
 
+def _refuse_ascent(binding: arguments.Binding, rows: dict[str, Tensor]) -> None:
+    """Refuse a loss that lowers log-probs of good actions: its slope has to fall with the advantage."""
+    if "advantages" not in rows:
+        return
+    slopes = (_gradients(binding.of, rows | {"advantages": way * rows["advantages"]}, False) for way in (1.0, -1.0))
+    rise = torch.sub(*slopes)
+    bound = "one whose gradient in log_prob falls as the advantage rises (ratio 1, advantages 1 and -1)"
+    remedy = "put a minus in front of what it returns: a loss is minimized"
+    wrong = bool((rise >= 0).all() and (rise > 0).any())
+    checks.require(not wrong, "loss", getattr(binding.fn, "__name__", binding.fn), bound, remedy)
+
+
 def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
     """Whether the loss averages itself, and whether `vmap` runs it, from one call on a small batch."""
     asked = binding.asked
@@ -163,9 +175,12 @@ def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             raise checks.InputError("loss", text, "callable on [B, T] tensors", remedy) from error
-    shape = tuple(getattr(value, "shape", ("no tensor",)))
+    alone = f"return the loss alone, a tensor, without item() or numpy(); {remedy}"
+    checks.require(isinstance(value, Tensor), "loss", f"a {type(value).__name__}", "a tensor", alone)
+    shape = tuple(value.shape)
     checks.require(shape in ((), (1,), _TRIAL), "shape of the loss", shape, f"() or [B, T] = {_TRIAL}", remedy)
     checks.require(bool(value.requires_grad), "loss", "without a graph", "differentiable in log_prob", remedy)
+    _refuse_ascent(binding, rows)
     try:
         _gradients(binding.of, rows, vectorized=True)
     except Exception:

@@ -1,6 +1,7 @@
 """A policy from any torch module: replicates by `torch.func`, gradients by autograd."""
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -228,4 +229,21 @@ def module(
         raise checks.InputError("module", text, f"callable on [n, {observation}] by vmap", remedy) from error
     shape = tuple(raw.shape[1:]) if isinstance(raw, Tensor) else f"a {type(raw).__name__}"
     checks.require(shape == (_TRIAL, actions), "logits of the module", shape, f"[n, {actions}]", remedy)
+    one = bool((raw >= 0).all() and torch.allclose(raw.sum(-1), torch.ones(())))
+    remedy = "return logits: leave out the last softmax, which the policy applies"
+    checks.require(not one, "logits of the module", "nonnegative, with sum 1", "logits, not probabilities", remedy)
+    _refuse_modes(first, observation)
     return policy
+
+
+def _refuse_modes(module: nn.Module, observation: int) -> None:
+    """Refuse a module that computes something else in training, where behavior and trained policy would differ."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        rows, copied = torch.randn(_TRIAL * 16, observation), copy.deepcopy(module).float().cpu()
+        ends = [copied.train(mode)(rows) for mode in (False, True)]
+    pairs = zip(*(end if isinstance(end, tuple) else (end,) for end in ends), strict=True)
+    same = [torch.allclose(one, other, equal_nan=True) for one, other in pairs]
+    parts = {type(each).__name__ for each in module.modules() if re.search("Drop|Norm", type(each).__name__)}
+    remedy = "leave Dropout out, and take nn.LayerNorm for BatchNorm"
+    checks.require(all(same), "module", ", ".join(sorted(parts)) or module, "the same in eval and train mode", remedy)

@@ -183,6 +183,7 @@ def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
     return TensorBoard(str(where))
 
 
+@calls.named
 def wandb(**init: Any) -> Tracker:
     """Mean and quartiles of each metric as a run of Weights & Biases, over the column "update".
 
@@ -193,6 +194,7 @@ def wandb(**init: Any) -> Tracker:
     return Tracker(_package("wandb"), init)
 
 
+@calls.named
 def trackio(**init: Any) -> Tracker:
     """Mean and quartiles of each metric as a run of trackio, over the column "update".
 

@@ -89,6 +89,9 @@ def run(
     """
     if resume is None:
         remedy = "write sim.Spec(task, system, method, update), or sim.Spec.load('spec.yaml') of a file"
+        remedy = (
+            "run each, [sim.run(each) for each in specs], or sim.compare them" if isinstance(spec, list) else remedy
+        )
         checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", remedy)
     checks.integer("seed", 0 if seed is None else seed, 0, "give one seed; Spec(replicates=3) has three", 2**63 - 1)
     callbacks = tuple(callback) if isinstance(callback, (list, tuple)) else (callback,)

@@ -59,7 +59,7 @@ def _of_type(kind: type, bound: str, remedy: str, usual: Any = ...) -> Any:
 
 REQUIRED: dict[str, Any] = {
     "task": _part("outcomes", "write sim.tasks.NAME(...)"),
-    "system": _part("batches_per_publish", "write sim.systems.NAME(...), sim.schedules.NAME(...) or a Schedule"),
+    "system": _part("batches_per_publish", "write sim.systems.NAME(...), or sim.schedules.fixed(4) for 4 versions"),
     "method": _part("aggregator", "write sim.methods.NAME(...), of your own loss sim.methods.from_loss(FUNCTION)"),
     "update": _of_type(Chain, "a chain of links", "write sim.chain(sim.updates.adam(lr=0.001)), or other links"),
 }

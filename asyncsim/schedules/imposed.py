@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, laws, measured, records, rng
+from asyncsim.base import calls, checks, laws, measured, records, rng
 from asyncsim.base.feeds import Source
 from asyncsim.schedules._delay_report import Report
 
@@ -30,7 +30,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Imposed(Source):
+class Imposed(Source, calls.Told):
     """A law that sets the version every trajectory is generated under; it has the interface of a system.
 
     `versions(request)` returns integers that broadcast to `[M, B, G, N]`. From version `reached` on the law is not cut

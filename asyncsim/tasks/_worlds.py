@@ -50,7 +50,7 @@ def settings_of(settings: Any) -> tuple[tuple[str, Any], ...]:
     checks.require(settings is None or isinstance(settings, Mapping), "settings", settings, "a dictionary", remedy)
     for name, value in (settings or {}).items():
         checks.require(isinstance(name, str), "settings", name, "named by text", remedy)
-        bound, instead = "arguments of the environment, not of its time limit", "use steps"
+        bound, instead = "arguments of the environment, not of its time limit", "write steps=NUMBER beside settings"
         checks.require(name != "max_episode_steps", "settings", {name: value}, bound, instead)
         try:
             json.dumps(value, allow_nan=False)

@@ -207,7 +207,11 @@ TYPED = {
         "like = 'foo': must be one of 153 names, ess, ess_maximum, ess_perplexity",
         "a plain name is of sequence ratios",
     ),
-    "a loss to export": ("export own.py:ppo --for trl", "method = 'ppo'", "see `asyncsim list exports`"),
+    "a loss to export": (
+        "export own.py:ppo --for trl",
+        "= 'ppo'",
+        "check it by asyncsim conformance FILE.py:NAME; see `asyncsim list exports`",
+    ),
     "a system of nowhere": (
         "forecast cal.yaml",
         "system = 'cal.yaml': must be an existing file",
@@ -218,6 +222,64 @@ TYPED = {
     "a store before a name": ("results show st 5ffcee", "arguments = '5ffcee'", "write 5ffcee --store st"),
     "a folder as a sweep": ("results show st", "name = 'st'", "write --store st"),
     "a tab in a file": ("run tab.yaml", "path = 'tab.yaml'", "indented by spaces"),
+    "a loss as an arm": (
+        f"{TWO.split(' method')[0]} own.py:ppo grpo --smallest 1",
+        "= 'own.py:ppo'",
+        "write method=own.py:ppo",
+    ),
+    "a loss of the wrong sign": (
+        "run --method own.py:ascent",
+        "loss = 'ascent'",
+        "put a minus in front of what it returns",
+    ),
+    "a rate of the usual optimizer": ("run --task gym --set sgd.lr=1", "part = 'sgd'", "write --set adam.lr=VALUE, or"),
+    "a time limit": ("run --task gym --set task.max_episode_steps=9", "'max_episode_steps'", "did you mean steps?"),
+    "a time limit in settings": (
+        "run --task gym --set 'task.settings={\"max_episode_steps\": 9}'",
+        "settings = ",
+        "write steps=NUMBER beside settings",
+    ),
+    "two logs": ("diagnose a.csv b.csv", "arguments = 'b.csv'", "compared by asyncsim judge a.csv b.csv"),
+    "a smoothed curve": ("judge a.csv a.csv --smoothing 0.9", "option = '--smoothing'", "write --last 0.2"),
+    "a window of a curve": (
+        "judge a.csv a.csv --window 9",
+        "option = '--window'",
+        "of its last share: write --last 0.2",
+    ),
+    "a table of runs": ("judge runs.csv runs.csv", "columns = 'Name, State'", "export the history of each run"),
+    "a table of runs to diagnose": ("diagnose runs.csv", "columns = 'Name, State'", "export the history of each run"),
+    "a table of runs of the API": (
+        "judge api.csv a.csv",
+        "columns = 'config, name, summary'",
+        "export the history of each",
+    ),
+    "percent beside fractions": (
+        "judge a.csv percent.csv",
+        "column reward of percent.csv = '40",
+        "divide the percents by 100",
+    ),
+    "generators": (
+        f"{AREAL} --set length=3 --set generators=64",
+        "argument = 'generators'",
+        "write --model servers=VALUE",
+    ),
+    "generators of a preset": (
+        "timeline verl-fully-async --set generators=64",
+        "'generators'",
+        "write --set replicas=VALUE",
+    ),
+    "a method as a file": ("run grpo", "file = 'grpo'", "write --method grpo"),
+    "limits by position": ("timeline areal 4 8", "arguments = '4 8'", "write --set NAME=VALUE for each"),
+    "arms as options": (
+        "compare --method grpo --method cispo --smallest 0.1",
+        "option = '--method'",
+        "write method=grpo alone, without --",
+    ),
+    "a grid as an option": ("sweep --staleness 0,4", "option = '--staleness'", "write --grid staleness=0,4"),
+    "all claims": ("verify --all", "option = '--all'", "leave it out: asyncsim verify tests all claims"),
+    "the method that a loss is": ("conformance own.py:ppo --method grpo", "option = '--method'", "mean --like?"),
+    "a baseline": ("judge --baseline a.csv --new b.csv", "option = '--baseline'", "did you mean --a?"),
+    "a rate of words": ("run --penalty kl", "penalty = 'kl'", "did you mean k3?"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -394,6 +456,80 @@ WRITTEN = {
         r"at={'staleness': 4}",
     ),
     "a claim as a log": (lambda: sim.predict("ess/limit"), "path = 'ess/limit'", r"sim.claims.claim\(id\).predict"),
+    "two tables": (
+        lambda: sim.judge(pandas.DataFrame({"reward": [1.0]}), pandas.DataFrame({"reward": [2.0]})),
+        "estimate",
+        r"sim.judge_runs\(a, b\)",
+    ),
+    "a grid of arms": (
+        lambda: sim.compare(SPEC, SPEC, smallest=1.0, staleness=[1, 4]),
+        "compare argument = 'staleness'",
+        r"write along={'staleness': \[1, 4\]}",
+    ),
+    "a rate of a preset": (lambda: sim.systems.verl_fully_async(rate=3), "= 'rate'", r"write model={'rate': 30}"),
+    "generators of a preset": (lambda: sim.systems.verl_fully_async(generators=64), "'generators'", r"mean replicas\?"),
+    "generators of the model": (
+        lambda: sim.systems.areal(generators=64),
+        "'generators'",
+        r"write model={'servers': 4}",
+    ),
+    "a network of probabilities": (
+        lambda: sim.policies.module(lambda: torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Softmax(-1)), 4, 2),
+        "logits of the module",
+        "leave out the last softmax",
+    ),
+    "a network of batches": (
+        lambda: sim.policies.module(lambda: torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)), 4, 2),
+        "module = 'BatchNorm1d'",
+        "take nn.LayerNorm for BatchNorm",
+    ),
+    "a network with dropout": (
+        lambda: sim.policies.module(lambda: torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.5)), 4, 2),
+        "module = 'Dropout'",
+        "leave Dropout out",
+    ),
+    "a loss that is maximized": (
+        lambda: sim.methods.from_loss(lambda log_prob, advantages: log_prob * advantages),
+        "loss",
+        "put a minus in front",
+    ),
+    "a loss to export": (
+        lambda: sim.export_loss(
+            sim.methods.from_loss(lambda log_prob, advantages: -log_prob * advantages, name="mine"), "verl"
+        ),
+        "method",
+        "call it in the trainer's hook",
+    ),
+    "a loss with its numbers": (
+        lambda: sim.methods.from_loss(lambda log_prob, advantages: ((-log_prob * advantages).sum(), {})),
+        "loss = 'a tuple'",
+        "return the loss alone",
+    ),
+    "a loss as a number": (
+        lambda: sim.methods.from_loss(lambda log_prob, advantages: (-log_prob * advantages).sum().item()),
+        "loss = 'a float'",
+        r"without item\(\) or numpy\(\)",
+    ),
+    "a staleness as a system": (
+        lambda: SPEC.replace(system=4),
+        "system = 4",
+        r"sim.schedules.fixed\(4\) for 4 versions",
+    ),
+    "a percentage": (lambda: sim.compare(SPEC, SPEC, smallest="5%"), "smallest = '5%'", "as 0.05"),
+    "no speed": (lambda: sim.systems.areal(4, 8, length=3), "load, train_time", "load=1.5, or train_time=SECONDS"),
+    "traces as logs": (lambda: sim.judge_runs(TRACE, TRACE), "a = Trace", r"write sim.compare\(spec, other"),
+    "several specs": (lambda: sim.run([SPEC, SPEC]), "spec", r"\[sim.run\(each\) for each in specs\]"),
+    "a project by position": (
+        lambda: sim.callbacks.wandb("mine"),
+        "wandb arguments = 'mine'",
+        r"wandb\(project='NAME'\)",
+    ),
+    "a system by keywords": (lambda: sim.advise(trainer="areal"), "'trainer'", r"sim.advise\({'trainer': 'areal'"),
+    "a column of a table": (
+        lambda: TRACE.table("ess"),
+        "trace.table arguments = 'ess'",
+        r"as table\(\)\['staleness'\]",
+    ),
     "too many": (lambda: sim.updates.sgd(0.1, 0.2), r"sgd arguments = 0.2: must be named", "it takes lr"),
 }
 
@@ -405,7 +541,8 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
         "import torch\n\nclass Mine:\n    pass\n\nnet = torch.nn.Sequential(torch.nn.Linear(4, 2))\n"
         "def gae(rewards, values, dones, gamma=0.99, lam=0.95):\n    return rewards\n"
         "def ess(log_prob, old_log_prob, mask):\n    return 1.0\n"
-        "def ppo(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
+        "def ppo(log_prob, old_log_prob, advantages, mask):\n    return -(log_prob * advantages * mask).sum()\n"
+        "def ascent(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
     )
     (tmp_path / "st").mkdir()
     for log, comma, column in (
@@ -418,6 +555,12 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
             f"{step}{comma}{0.4 + step * len(column) / 1000}".replace(".", ".,"[comma == ";"]) for step in range(50)
         )
         (tmp_path / f"{log}.csv").write_text("\n".join([f"step{comma}{column}", *rows, ""]))
+    for table, head in (("runs", "Name,State,Created,Runtime,_step,reward"), ("api", ",summary,config,name,x,y")):
+        (tmp_path / f"{table}.csv").write_text(
+            "\n".join([head, *(f"{row},finished,x,9,{row},0.5" for row in range(4)), ""])
+        )
+    percents = (f"{step},{40 + step}" for step in range(50))
+    (tmp_path / "percent.csv").write_text("\n".join(["step,reward", *percents, ""]))
     (tmp_path / "tab.yaml").write_text("task:\n\tsoftmax_bandit: {}\n")
     (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]
@@ -516,13 +659,32 @@ def test_a_call_says_what_to_write(name):
     assert re.search(remedy, str(refused(field, call)))
 
 
+def _plain(log_prob, advantages, mask):
+    return -(log_prob * advantages * mask).sum() / len(mask)
+
+
 def test_what_an_answer_lacks_is_answered_by_what_it_has():
     """Copies and pickles ask for names of their own."""
     trace = sim.run(SPEC.replace(updates=1, replicates=1), progress=False)
     system, estimate = sim.systems.areal(4, 8, length=3, load=1), trace.final("batch_return")
-    verdict = sim.verify("ess/limit")
+    verdict, schedule = sim.verify("ess/limit"), sim.schedules.fixed(4)
+    timeline = system.timeline(batches=4)
+    report = sim.conformance.check_loss(_plain, like="reinforce")
     found = sim.sweep(SPEC.replace(updates=1), {"staleness": [0]}, replicates=2, workers=1, progress=False)
     for subject, name, remedy in (
+        (timeline, "staleness", r"write system.summary\(100\), with the keys staleness"),
+        (timeline, "plot", r"write sim.plot\(timeline, 'x.png'\)"),
+        (timeline, "df", r"write pandas.DataFrame\(timeline.groups\)"),
+        (schedule, "timeline", ".*a schedule has no clock, so a timeline needs a system"),
+        (report, "method", "write report.name"),
+        (report, "errors", "write report.findings"),
+        (report, "to_dict", r"write report.record\(\)"),
+        (trace, "summary", r"write print\(trace\)"),
+        (trace, "rows", r"write trace.table\(\)"),
+        (found, "history", r"write sweep.table\(\)"),
+        (found, "staleness", r"it has "),
+        (SPEC, "copy", r"write spec.replace\(updates=100\)"),
+        (SPEC, "to_yaml", r"write spec.save\('spec.yaml'\)"),
         (trace, "df", r"write trace.table\(\)"),
         (trace, "final_", "did you mean final"),
         (SPEC, "run", r"write sim.run\(spec\)"),
@@ -550,6 +712,17 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
         found["ess"]
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"write spec = spec.replace\(method=...\)"):
         SPEC.method = SPEC.method
+    with pytest.raises(TypeError, match=r"write estimate.value for its number"):
+        _ = estimate + 1
+    with pytest.raises(TypeError, match=r"write verdict.verdict == 'held'"):
+        bool(verdict)
+    assert report and not sim.conformance.check_loss(
+        lambda log_prob, advantages, mask: -_plain(log_prob, advantages, mask)
+    )
+    assert f"{estimate:.3f}" == f"{estimate.value:.3f}"
+    link = sim.updates.sgd(0.1)
+    with pytest.raises(dataclasses.FrozenInstanceError, match=r"make another one: sim.updates.sgd\(..., lr=1\)"):
+        link.lr = 1
     with pytest.raises(TypeError, match="not iterable"):
         iter(SPEC)
     assert (
@@ -574,6 +747,9 @@ HOMES = {"Trace": sim, "Sweep": answers, "Answer": answers, "Verdict": sim, "Pre
         ("GRPO", "mean sim.methods.grpo?"),
         ("grpo", "mean sim.methods.grpo?"),
         ("spec", "mean sim.Spec?"),
+        ("schedules.constant", "did you mean fixed?"),
+        ("penalties.kl", "did you mean k3?"),
+        ("timeline", "write system.timeline(batches=100) of a system"),
         ("boundry", "mean sim.boundary?"),
         ("softmax_bandt", "mean sim.tasks.softmax_bandit?"),
         ("Experiment", "see dir(asyncsim)"),
