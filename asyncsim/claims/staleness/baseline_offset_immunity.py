@@ -37,8 +37,7 @@ class BaselineOffsetImmunity(SoftBandit):
 
     def field(s, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
         mu = softmax(behavior)
-        drift: np.ndarray = centered(mu, s.soft_rewards(mu)) + s.offset * (mu - softmax(theta))
-        return drift
+        return centered(mu, s.soft_rewards(mu)) + s.offset * (mu - softmax(theta))
 
     wrong = {"offset without effect": lambda s: {"step": critical(s.staleness) / s.curvature}}
 

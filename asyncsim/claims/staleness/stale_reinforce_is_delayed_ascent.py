@@ -30,8 +30,7 @@ def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: flo
     chance = mu[:, None] * mu[None, :]
     advantage = others * (rewards[:, None] - rewards[None, :])
     score = np.eye(mu.size) - pi
-    field: np.ndarray = np.einsum("ij,ij,ik->k", chance, advantage, score)
-    return field
+    return np.einsum("ij,ij,ik->k", chance, advantage, score)
 
 
 class StaleReinforceIsDelayedAscent(PolicyPair, Claim):
