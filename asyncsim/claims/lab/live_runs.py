@@ -45,11 +45,6 @@ def ran(point: Point, batches: int, seed: int, plant: Plant, second: float | Non
     return Ran(plant(made), rows)
 
 
-def on_systems(change: Any) -> Plant:
-    """A plant in the system of a live run."""
-    return lambda given: change(given) if isinstance(given, System) else given
-
-
-def on_runs(change: Any) -> Plant:
-    """A plant in what a live run leaves behind."""
-    return lambda given: change(given) if isinstance(given, live.Live) else given
+def planted(change: Any, kind: type[Any] = System) -> Plant:
+    """A plant in the system of a live run, or in the `live.Live` that it leaves behind."""
+    return lambda given: change(given) if isinstance(given, kind) else given

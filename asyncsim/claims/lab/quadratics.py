@@ -93,12 +93,6 @@ def run_standing(
     return run(spec, seed, plant)
 
 
-def off_center(spec: Spec) -> Spec:
-    """A start one standard deviation of the gradient's noise away from the minimum."""
-    task: Any = spec.task
-    return spec.replace(task=tasks.quadratic(task.curvatures, noise=task.noise, start=task.noise))
-
-
 def mean_square(
     point: Point, schedule: Any, comparisons: int, effect: float, seed: int, plant: Plant
 ) -> dict[str, Estimate]:

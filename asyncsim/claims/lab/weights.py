@@ -1,5 +1,6 @@
 """Ratios of many pairs of policies, ratios with a power-law tail, and wrong statistics of effective samples."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from asyncsim import diagnostics, methods, policies, tasks
 from asyncsim.base import rng
 from asyncsim.claims._trial import Estimate, Plant, Point, replaced, units_for
 from asyncsim.claims.lab.chains import AFFINITY
+from asyncsim.claims.lab.plants import with_policy
 from asyncsim.claims.lab.runs import displaced, mean_of, population, run, share_of
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running.spec import Spec
@@ -65,12 +67,7 @@ def measured(point: Point, dimension: int, points: int, effect: float, seed: int
 
 def colder(factor: float) -> Plant:
     """A plant: the sampler's temperature times a factor."""
-
-    def plant(spec: Spec) -> Spec:
-        policy: Any = spec.trained_policy
-        return spec.replace(policy=policies.gaussian(policy.dimension, temperature=factor * policy.temperature))
-
-    return plant
+    return with_policy(lambda policy: dataclasses.replace(policy, temperature=factor * policy.temperature))
 
 
 def with_ess(statistic: Callable[[Step], Tensor], *others: str) -> Plant:

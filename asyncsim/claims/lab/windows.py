@@ -10,7 +10,7 @@ import numpy as np
 from asyncsim import systems
 from asyncsim.base import laws, uncertainty
 from asyncsim.base.records import Estimate, Point, Timeline
-from asyncsim.claims._trial import Plant, Wrapped, replaced, units_for
+from asyncsim.claims._trial import Plant, overriding, units_for
 from asyncsim.systems._system import System
 
 _ROUNDING = 1e-9
@@ -198,24 +198,15 @@ def completions(point: Point, window: float, realization: int, seed: int, plant:
     return Completions(head, tokens, sample.work)
 
 
-class _Stamped(Wrapped):
-    """A system whose record has another stamp in place of one of its own."""
+def stamped(table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> Plant:
+    """A plant: what `stamp` makes of a record in place of a column of its "samples" or "groups"."""
 
-    def __init__(self, system: Any, table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
-        super().__init__(system)
-        self._change = table, column, stamp
-
-    def timeline(self, *arguments: Any, **options: Any) -> Timeline:
-        """The system's timeline with one column overwritten."""
-        record: Timeline = self._inner.timeline(*arguments, **options)
-        table, column, stamp = self._change
+    def timeline(system: Any, *arguments: Any, **options: Any) -> Timeline:
+        record = system.timeline(*arguments, **options)
         getattr(record, table)[column] = stamp(record)
         return record
 
-
-def stamped(table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> Plant:
-    """A plant: what `stamp` makes of a record in place of a column of its "samples" or "groups"."""
-    return lambda system: _Stamped(system, table, column, stamp)
+    return overriding(timeline=timeline)
 
 
 late_stamp = stamped(
@@ -224,8 +215,6 @@ late_stamp = stamped(
     lambda record: np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"]),
 )
 """Samples are stamped with the version current at their end instead of their start."""
-blocks = replaced(overflow="block")
-"""A full buffer makes its generators wait."""
 
 
 def restarts_early(system: Any) -> Any:

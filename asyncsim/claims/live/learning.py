@@ -60,4 +60,4 @@ class Learning(Permits):
         same = live.trace.parameters == again.parameters
         return {"same": Estimate(float(same.mean()), samples=same.size)}
 
-    defects = {"every sample as if it were fresh": lambda: lab.live_runs.on_runs(_as_fresh)}
+    defects = {"every sample as if it were fresh": lambda: lab.live_runs.planted(_as_fresh, sim.live.Live)}

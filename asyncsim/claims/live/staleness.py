@@ -14,7 +14,7 @@ every permit used at once. Second route: permits handed out and back in a random
 
 import numpy as np
 
-from asyncsim.claims._claim import Estimate, Plant, Point, lab
+from asyncsim.claims._claim import Estimate, Plant, Point, lab, replaced
 from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
 _TRAINED = 60
@@ -52,8 +52,6 @@ class Staleness(Permits):
         return {name: Estimate(x, tolerance=1e-12 * x, samples=len(levels)) for name, x in each.items()}
 
     defects = {
-        "a permit lost": lambda: lab.live_runs.on_systems(lambda system: system.replace(tickets=5)),
-        "permits returned at the dequeue": lambda: lab.live_runs.on_systems(
-            lambda made: made.replace(release="dequeue")
-        ),
+        "a permit lost": lambda: lab.live_runs.planted(replaced(tickets=5)),
+        "permits returned at the dequeue": lambda: lab.live_runs.planted(replaced(release="dequeue")),
     }

@@ -12,7 +12,7 @@ back in a random order at random times, the time for which they are held added u
 
 import numpy as np
 
-from asyncsim.claims._claim import Estimate, Plant, Point, lab
+from asyncsim.claims._claim import Estimate, Plant, Point, lab, replaced
 from asyncsim.claims.live._permits import POINT, Permits
 
 
@@ -48,4 +48,4 @@ class Throughput(Permits):
         # Which takes a share of 0.1 percent of a permit's time, measured also with two processes to a core.
         return {"held": Estimate(value, tolerance=0.004 * point["tickets"], samples=trained)}
 
-    defects = {"a permit lost": lambda: lab.live_runs.on_systems(lambda system: system.replace(tickets=5))}
+    defects = {"a permit lost": lambda: lab.live_runs.planted(replaced(tickets=5))}

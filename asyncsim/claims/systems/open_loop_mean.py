@@ -147,5 +147,5 @@ class OpenLoopMean(_engines.Engines):
     defects = {
         "versions one behind": lambda: (lab.kernel_defects.version_off_by_one, _FAST_POINT),
         "freshest group first": lambda: replaced(order="freshest"),
-        "a full buffer blocks": lambda: lab.blocks,
+        "a full buffer blocks": lambda: replaced(overflow="block"),
     }
