@@ -107,8 +107,7 @@ def mean_square(
         replicates=replicates,
         diagnostics=["exact_gradient_norm"],
     )
-    norm = run(spec, seed, plant)["exact_gradient_norm"]
-    return {"bound": between((norm**2).mean(axis=0))}
+    return {"bound": between((run(spec, seed, plant)["exact_gradient_norm"] ** 2).mean(axis=0))}
 
 
 @dataclass

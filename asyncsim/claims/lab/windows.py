@@ -189,8 +189,7 @@ def completions(point: Point, window: float, realization: int, seed: int, plant:
     batches = int((begin + window + margin) / period) + 2
     state = plant(system).simulate(batches, 1, realization, seed)
     sample = state.sample[: state.run.admitted]
-    inside = (sample.start >= begin) & (sample.start < begin + window)
-    sample = sample[inside]
+    sample = sample[(sample.start >= begin) & (sample.start < begin + window)]
     finished = sample.v_end >= 0
     end = np.where(finished, sample.v_end, state.run.installed)
     head = (end - sample.v_start).astype(float)
