@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -148,14 +148,6 @@ def overproduced(point: Point) -> str | None:
     return f"train_time of at most {most:.3g} seconds; shorten it" if train > most else None
 
 
-class Completions(NamedTuple):
-    """Samples that started in a window: installs seen by their heads, by their tokens on average, and their work."""
-
-    head: np.ndarray
-    tokens: np.ndarray
-    work: np.ndarray
-
-
 def _lengths_of_warm_up(point: Point) -> float:
     """Mean lengths until samples that began together start at any phase of a period: their spread is a period then."""
     law = laws.as_law("length", point["length"])
@@ -173,11 +165,11 @@ def crowded(point: Point) -> str | None:
     return f"a warm-up of at most 2000 mean lengths, not {lengths:.3g}; {remedy}" if lengths > 2000.0 else None
 
 
-def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> Completions:
-    """What started behind a warm-up in `window` seconds, or in so many more as are whole periods.
+def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> list[np.ndarray]:
+    """Installs seen by heads, by tokens on average, and works, of what started behind a warm-up in `window` seconds.
 
     Places start again at once, the trainer is under a clock, the buffer overflows. Installs come with the clock, so
-    that a part of a period would count some phases twice.
+    that a part of a period would count some phases twice: the window is lengthened to whole periods.
     """
     period, capacity = point["period"], 2 * point["groups_per_batch"]
     system = engine(point, train_time=period, capacity=capacity, overflow="drop_oldest", mode="keep")
@@ -194,7 +186,7 @@ def completions(point: Point, window: float, realization: int, seed: int, plant:
     end = np.where(finished, sample.v_end, state.run.installed)
     head = (end - sample.v_start).astype(float)
     tokens = np.where(finished, end - sample.versions / sample.work, head / 2.0)
-    return Completions(head, tokens, sample.work)
+    return [head, tokens, sample.work]
 
 
 def stamped(table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> Plant:

@@ -41,9 +41,9 @@ class Staleness(Permits):
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        made = lab.live_runs.ran(point, _TRAINED, seed, plant, None)
+        _, rows = lab.live_runs.ran(point, _TRAINED, seed, plant)
         # Each group once, from its admission to its training; those never trained are out until the end.
-        groups = {row["group_id"]: (row["submit_version"], row.get("train_version", _TRAINED)) for row in made.rows}
+        groups = {row["group_id"]: (row["submit_version"], row.get("train_version", _TRAINED)) for row in rows}
         first, last = np.array(list(groups.values())).T
         versions = np.arange(1, _TRAINED)[:, None]
         levels = ((first < versions) & (versions <= last)).sum(1) / point["publish_groups"]

@@ -35,10 +35,10 @@ class Throughput(Permits):
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Responses that are long beside the time between a return and the next admission.
-        made = lab.live_runs.ran(point, 60, seed, plant, 0.03)
-        returned = made.live.t_install[1:] if point["release"] == "publish" else made.live.t_train
-        begin, end = min(row["t_submit"] for row in made.rows), float(returned[-1])
-        groups = {row["group_id"]: (row["t_submit"], row.get("batch", len(returned))) for row in made.rows}
+        live, rows = lab.live_runs.ran(point, 60, seed, plant, 0.03)
+        returned = live.t_install[1:] if point["release"] == "publish" else live.t_train
+        begin, end = min(row["t_submit"] for row in rows), float(returned[-1])
+        groups = {row["group_id"]: (row["t_submit"], row.get("batch", len(returned))) for row in rows}
         first, batch = np.array(list(groups.values())).T
         last = np.append(returned, end)[np.minimum(batch.astype(int), len(returned))]
         trained = int((last <= end).sum())
