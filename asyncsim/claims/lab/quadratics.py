@@ -53,8 +53,8 @@ def products(
     after = warm_up(curvatures, tau, point["step"])
     replicates = min(units_for(spread, effect, comparisons), int(_DRAWN / effect**2 / (length + after)))
     size = {"updates": length + after, "replicates": replicates}
-    products = diagnostics.autocorrelogram(lags=tau + 1, after=after)
-    spec = descending(point, curvatures, schedules.fixed(tau), diagnostics=[products], **size)
+    metric = diagnostics.autocorrelogram(lags=tau + 1, after=after)
+    spec = descending(point, curvatures, schedules.fixed(tau), diagnostics=[metric], **size)
     return run(spec, seed, plant).accumulated["autocorrelogram"]
 
 
