@@ -129,8 +129,7 @@ def project(x: np.ndarray) -> np.ndarray:
     """
     ordered = np.sort(x)[::-1]
     shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, x.size + 1)
-    shift = shifts[np.flatnonzero(ordered > shifts)[-1]]
-    return np.maximum(x - shift, 0.0)
+    return np.maximum(x - shifts[np.flatnonzero(ordered > shifts)[-1]], 0.0)
 
 
 class PolicyPair(Arms):

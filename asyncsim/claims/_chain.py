@@ -75,8 +75,7 @@ def fourier_law(probabilities: np.ndarray) -> np.ndarray:
     """
     size = len(probabilities) + 1
     roots = np.exp(-2j * np.pi * np.arange(size) / size)
-    generating = (1.0 + probabilities * (roots[:, None] - 1.0)).prod(axis=1)
-    return np.fft.ifft(generating).real
+    return np.fft.ifft((1.0 + probabilities * (roots[:, None] - 1.0)).prod(axis=1)).real
 
 
 def log_ratios(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:

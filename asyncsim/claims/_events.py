@@ -126,5 +126,4 @@ def busy_by_balance(tickets: int, generation: float, train: float) -> float:
     equations = rates.T.copy()
     equations[-1] = 1.0
     stationary = np.linalg.solve(equations, np.eye(len(states))[-1])
-    at_trainer = np.array([a + b < tickets for a, b in states])
-    return float(stationary[at_trainer].sum())
+    return float(stationary[np.array([a + b < tickets for a, b in states])].sum())

@@ -60,8 +60,7 @@ def _atoms(law: Law, n: int) -> Nodes | None:
     if law.kind not in ("constant", "empirical"):
         return None
     values = np.unique(law.parameters)
-    below = (1.0 - law.survival(values)) ** n
-    return values, np.diff(below, prepend=0.0)
+    return values, np.diff((1.0 - law.survival(values)) ** n, prepend=0.0)
 
 
 def _panels(law: Law, n: int, unit: float, *edges: float) -> Nodes:

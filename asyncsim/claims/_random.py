@@ -151,8 +151,7 @@ def enumerated(law: np.ndarray, share: float, updates: int, groups: int = 1) -> 
     for t in range(updates):
         read = np.maximum(t - shifts, 0)
         following = path[:, None, -1] - share * path[:, read].mean(axis=-1)
-        history = np.repeat(path, len(shifts), axis=0)
-        path = np.column_stack([history, following.ravel()])
+        path = np.column_stack([np.repeat(path, len(shifts), axis=0), following.ravel()])
         mass = np.outer(mass, chance).ravel()
     return path[:, -1], mass
 

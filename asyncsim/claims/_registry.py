@@ -126,8 +126,7 @@ def claim(id: str) -> records.Claim:
     1.5625
     """
     key = known(id)
-    said: records.Claim = _claim.stated(_OWN[key], key, own=True) if key in _OWN else _stated(key)
-    return said
+    return _claim.stated(_OWN[key], key, own=True) if key in _OWN else _stated(key)
 
 
 def trial(id: str) -> _claim.Claim:

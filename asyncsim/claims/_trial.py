@@ -31,6 +31,12 @@ class Wrapped:
         return getattr(self._inner, name)
 
 
+def overriding(**methods: Callable[..., Any]) -> Any:
+    """A wrapper with other methods of these names, each a function of the wrapped component and its arguments."""
+    members = {name: lambda self, *args, to=to, **more: to(self._inner, *args, **more) for name, to in methods.items()}
+    return type("Overriding", (Wrapped,), members)
+
+
 def untouched(spec: Any) -> Any:
     """The plant that plants nothing."""
     return spec

@@ -101,8 +101,7 @@ def longest_by_quantiles(law: Law, n: int) -> float:
     """
     if law.kind in ("constant", "empirical"):
         values = np.concatenate([[0.0], np.unique(law.parameters)])
-        beyond = 1.0 - (1.0 - law.survival(values[:-1])) ** n
-        return float((np.diff(values) * beyond).sum())
+        return float((np.diff(values) * (1.0 - (1.0 - law.survival(values[:-1])) ** n)).sum())
     # Small z are the far tail; a Pareto law decays there as z^(1 - 1/index) only.
     decay = 1.0 - 1.0 / law.parameters[1] if law.kind == "pareto" else 1.0
     s = np.arange(-42.0 / decay, 4.0, _STEP)

@@ -18,44 +18,24 @@ give the same numbers, on the batches and among the right and wrong metrics of `
 import importlib
 from typing import Any
 
-from asyncsim.conformance.admission import check_admission
-from asyncsim.conformance.controller import Controller
-from asyncsim.conformance.reports import (
-    AdvantageReport,
-    ConformanceError,
-    Failure,
-    Finding,
-    LossReport,
-    MetricReport,
-    Report,
-)
-
-__all__ = [
-    "AdvantageReport",
-    "ConformanceError",
-    "Controller",
-    "Failure",
-    "Finding",
-    "LossReport",
-    "MetricReport",
-    "Report",
-    "adapters",
-    "check_admission",
-    "check_advantage",
-    "check_loss",
-    "check_metric",
-]
-
-_LATER = {"check_advantage": "advantages", "check_loss": "losses", "check_metric": "metrics"}
+_HOMES = {
+    "admission": "check_admission",
+    "advantages": "check_advantage",
+    "controller": "Controller",
+    "losses": "check_loss",
+    "metrics": "check_metric",
+    "reports": "AdvantageReport ConformanceError Failure Finding LossReport MetricReport Report",
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
+"""Names and the module that defines each; what is about losses, metrics and advantages needs torch."""
+__all__ = sorted([*_NAMES, "adapters"])
 
 
 def __getattr__(name: str) -> Any:
-    # What is about losses, metrics and advantages needs torch.
-    if name == "adapters":
-        return importlib.import_module("asyncsim.conformance.adapters")
-    if name in _LATER:
-        return getattr(importlib.import_module(f"asyncsim.conformance.{_LATER[name]}"), name)
-    raise AttributeError(f"asyncsim.conformance has no {name!r}; see dir(asyncsim.conformance)")
+    if name not in __all__:
+        raise AttributeError(f"asyncsim.conformance has no {name!r}; see dir(asyncsim.conformance)")
+    module = importlib.import_module(f"asyncsim.conformance.{_NAMES.get(name, name)}")
+    return getattr(module, name, module)
 
 
 def __dir__() -> list[str]:

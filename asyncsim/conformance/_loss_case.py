@@ -315,19 +315,18 @@ def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside:
         if turned[0].exact(tolerance):
             # Nobody said which policy is meant.
             fits, case = turned, case.explained(evidence, turned[0])
-    held = _holding(case, fits) or next(_read(case, fits), None) or next(_shared(case, fits), None)
-    return held or (case, fits)
+    explained = itertools.chain(_holding(case, fits), _read(case, fits), _shared(case, fits))
+    return next(explained, (case, fits))
 
 
-def _holding(case: Case, fits: list[Fit]) -> tuple[Case, list[Fit]] | None:
-    """Of the methods that explain ordinary batches, those first that explain the others, too; None: there are none."""
+def _holding(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
+    """Of the methods that explain ordinary batches, those first that explain the others, too; nothing without them."""
     within = case.evidence.tolerance
     exact = [fit for fit in fits if fit.exact(within)]
     cases = [case.explained(case.evidence, fit) for fit in exact]
     holding = [one for one in cases if all(one.first_off(group) is None for group in one.further)]
-    if not holding:
-        return None
-    return holding[0], [*(one.best for one in holding), *(fit for fit in fits if not fit.exact(within))]
+    if holding:
+        yield holding[0], [*(one.best for one in holding), *(fit for fit in fits if not fit.exact(within))]
 
 
 def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
@@ -346,9 +345,7 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
             found += search(evidence, methods.families()[0], kinks, first, smooth=False)
         found.sort(key=lambda fit: order(fit, evidence.divisor.aggregator, first))
         if found and found[0].exact(evidence.tolerance):
-            held = _holding(case.explained(evidence, found[0]), found)
-            if held is not None:
-                yield held
+            yield from _holding(case.explained(evidence, found[0]), found)
 
 
 def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
@@ -358,8 +355,7 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
         evidence = case.evidence.beside(factors=(methods.Shared(cap, ratio, over),))
         tried = (evidence.fit(fit.family, fit.settings) for fit in near)
         found = [fit for fit in tried if fit.exact(case.evidence.tolerance)]
-        held = _holding(case.explained(evidence, found[0]), found) if found else None
-        yield from [held] if held else []
+        yield from _holding(case.explained(evidence, found[0]), found) if found else ()
     ends = [k for k in case.curves.kinks if k.ladder == "lag" and k.log_ratio > 0 and k.sign > 0]
     cap, masked = next(iter({k.ratio: k.kind == "jump" for k in ends}.items()), (None, False))
     # Rejected rows that leave the denominator reach the whole batch.
@@ -369,8 +365,8 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     for over in ("product", "mean") if of_rows else ():
         evidence = case.evidence.beside(factors=(methods.Shared(cap, "h", over, masked),))
         found = search(evidence, methods.families()[0], kinks, smooth=False)
-        held = _holding(case.explained(evidence, found[0]), found) if found[0].exact(case.evidence.tolerance) else None
-        yield from [held] if held else []
+        exact = found[0].exact(case.evidence.tolerance)
+        yield from _holding(case.explained(evidence, found[0]), found) if exact else ()
 
 
 def _evidence(subject: Subject, probes: Sequence[Probe], curves: parts.Curves, tolerance: float) -> Evidence:

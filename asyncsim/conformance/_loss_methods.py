@@ -383,8 +383,7 @@ def capped_low(curves: Curves, families: Sequence[Family]) -> Family | None:
     if len(caps) != 1 or cispo is None:
         return None
     ((at, cap),) = caps.items()
-    x = np.array([at - 1.0, at, at + 1.0])
-    below, middle, above = curves.at("drift", 1, x)
+    below, middle, above = curves.at("drift", 1, np.array([at - 1.0, at, at + 1.0]))
     if abs(above / middle - 1.0) > 1e-6 or abs(below * math.e / middle - 1.0) > 1e-5:
         return None
     make = cispo.make

@@ -354,8 +354,7 @@ def _padded(subject: Subject, front: bool, counted: float) -> Subject:
         tensors = (log_prob, behavior, proximal, advantages, mask)
         columns = [torch.full_like(x[:, :1], value) for x, value in zip(tensors, fill, strict=True)]
         pairs = zip(columns, tensors, strict=True) if front else zip(tensors, columns, strict=True)
-        result: Tensor = subject.binding(*(torch.cat(pair, -1) for pair in pairs))
-        return result
+        return subject.binding(*(torch.cat(pair, -1) for pair in pairs))
 
     return Subject(loss, attached=list(subject.attached))
 

@@ -370,13 +370,11 @@ def readings(curves: Curves, sizes: Tensor, exact: bool) -> Iterator[Reading]:
     Where a method is `exact` on ordinary batches, only large or small advantages can be read in another way.
     """
     if not exact:
-        rounded = rounding(curves)
-        yield from [rounded] if rounded else []
+        yield from filter(None, [rounding(curves)])
         yield from _of_powers(curves)
         yield from _limited(curves)
         yield from _paid(curves)
-    changed = of_advantages(curves, sizes)
-    yield from [changed] if changed else []
+    yield from filter(None, [of_advantages(curves, sizes)])
     yield from () if exact else BATCHES
 
 

@@ -141,8 +141,7 @@ class Evidence:
         except _REFUSED:
             return None
         scales = torch.tensor([[self._scale(self.alone, row, row)] for row in targets], dtype=targets.dtype)
-        means: list[float] = apart(self.alone, scales * targets, self.floor).mean(-1).tolist()
-        return means
+        return apart(self.alone, scales * targets, self.floor).mean(-1).tolist()
 
     @property
     def floor(self) -> float:
@@ -163,8 +162,7 @@ class Evidence:
         # Where both are next to nothing there is nothing to fit.
         sizes = [x.abs().clamp(min=1e-3 * float(x.abs().max()) + 1e-300) for x in theirs[:-1]]
         size = torch.cat([*sizes, theirs[-1].abs().clamp(min=1e4 * self.floor)])
-        smooth: np.ndarray = ((scale * targets - answers) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
-        return smooth
+        return ((scale * targets - answers) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
 
     def weights(self, method: Method) -> list[Tensor]:
         """Cotangents of a method on every batch, and last of the single tokens."""

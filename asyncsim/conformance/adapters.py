@@ -92,8 +92,7 @@ def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None
         inputs = trl_inputs(before, behavior, advantages, mask)
         if cap is not None:
             inputs["importance_sampling_ratio"] = _truncated(before, behavior, mask, cap)
-        value: Tensor = trainer._compute_loss(trainer.model, inputs)
-        return value
+        return trainer._compute_loss(trainer.model, inputs)
 
     vars(loss).update(old=old, advantages_per="sequence")  # its trainer makes one for each
     return loss
@@ -136,8 +135,7 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
         before = (proximal if old == "proximal" else behavior)[kept].detach()
         tokens = {"log_prob": log_prob[kept], "old": before, "advantage": advantages[kept].unsqueeze(-1)}
         tokens["action"] = torch.zeros_like(before)
-        value: Tensor = objective(TensorDict(tokens, batch_size=[int(kept.sum())]))["loss_objective"]
-        return value
+        return objective(TensorDict(tokens, batch_size=[int(kept.sum())]))["loss_objective"]
 
     vars(loss)["old"] = old
     return loss

@@ -227,8 +227,7 @@ class Fit(NamedTuple):
 def _off(x: Array, right: Array, mask: Array, tolerance: float) -> Array:
     """Where two arrays differ, `[B, T]`; a broken number is like a broken one."""
     size = np.abs(right[mask & np.isfinite(right)]).max(initial=1e-300)
-    far: Array = ~(np.abs(x - right) <= tolerance * size) & ~(np.isnan(x) & np.isnan(right)) & mask
-    return far
+    return ~(np.abs(x - right) <= tolerance * size) & ~(np.isnan(x) & np.isnan(right)) & mask
 
 
 def _first(x: Sequence[Array], right: Sequence[Array], cases: Sequence[Case], tolerance: float) -> str:

@@ -181,8 +181,7 @@ def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tup
 
 def _unknown(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterator[Finding]:
     """What becomes of tokens whose version is unknown, -1."""
-    rows = np.arange(len(probe.mask))
-    gap = probe.mask & (rows % 3 == 1)[:, None]
+    gap = probe.mask & (np.arange(len(probe.mask)) % 3 == 1)[:, None]
     # Excluded tokens and a broken number are both honest.
     excluded = numbers(fit.entry, None, [probe.but("", mask=probe.mask & ~gap)])[0]
     remedy = "leave out tokens without a version, or report NaN"

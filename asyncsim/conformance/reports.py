@@ -289,9 +289,7 @@ class LossReport(Judged):
 
     def record(self) -> dict[str, Any]:
         """Everything as plain numbers, texts, lists and dictionaries."""
-        fields = asdict(self)
-        fields["match"] = {**asdict(self.match), "settings": dict(self.match.settings), "label": self.match.label}
-        return fields
+        return super().record() | {"match": asdict(self.match) | {"label": self.match.label}}
 
     def __str__(self) -> str:
         return "\n".join([*self.heading(), *(str(finding) for finding in self.findings), *self.ending()])

@@ -87,6 +87,6 @@ class NoiseFloor(Claim):
         return {name: lab.between(values) for name, values in statistics.items()}
 
     defects = {
-        "mean gradient left in": lambda: lab.quadratics.off_center,
+        "mean gradient left in": lambda: lab.with_task(lambda task: {"start": task.noise}),
         "batch used twice": lambda: lab.quadratics.batch_used_twice,
     }

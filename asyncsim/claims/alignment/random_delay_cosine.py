@@ -82,14 +82,10 @@ class RandomDelayCosine(Claim):
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         largest, after = len(point["law"]) - 1, _LEFT_OUT * len(point["law"])
         # Largest standard deviation of one replicate's quantity at the points above, relative to the norm (measured).
-        spec = lab.descent(
-            sim.tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
-            sim.schedules.random(point["law"]),
-            sim.updates.sgd(point["step"]),
-            updates=_UPDATES + after,
-            replicates=units_for(0.11, effect, 12),
-            diagnostics=[sim.diagnostics.autocorrelogram(lags=largest + 1, after=after)],
-        )
+        size = {"updates": _UPDATES + after, "replicates": units_for(0.11, effect, 12)}
+        metric = sim.diagnostics.autocorrelogram(lags=largest + 1, after=after)
+        system, curvatures = sim.schedules.random(point["law"]), (point["curvature"],) * _COPIES
+        spec = lab.quadratics.descending(point, curvatures, system, diagnostics=[metric], **size)
         trace = lab.run(spec, seed, plant)
         products, unit = trace.accumulated["autocorrelogram"], trace.realization
         energy = lab.between(products[0] / (_COPIES * point["noise"] ** 2), unit, random=True)

@@ -82,16 +82,11 @@ class SawtoothCosine(Claim):
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         length, skipped = point["updates"], _warm_up(point)
-        cycles = lab.quadratics.Cycles(length, skipped * length)
+        cycles, curvatures = lab.quadratics.Cycles(length, skipped * length), (point["curvature"],) * _COPIES
         # Largest relative standard deviation of one replicate's quantity at the points above (measured).
-        spec = lab.descent(
-            sim.tasks.quadratic((point["curvature"],) * _COPIES, noise=point["noise"]),
-            sim.schedules.sawtooth(length),
-            sim.updates.sgd(point["step"]),
-            updates=(skipped + _CYCLES) * length,
-            replicates=units_for(0.11, effect, 12),
-            diagnostics=[cycles],
-        )
+        size = {"updates": (skipped + _CYCLES) * length, "replicates": units_for(0.11, effect, 12)}
+        system = sim.schedules.sawtooth(length)
+        spec = lab.quadratics.descending(point, curvatures, system, diagnostics=[cycles], **size)
         means = lab.run(spec, seed, plant).accumulated
         values = {"amplification": lab.between(means["energy"] / (_COPIES * point["noise"] ** 2))}
         names = {"across": "across", "inside": "inside", "lag1": "neighbors"}

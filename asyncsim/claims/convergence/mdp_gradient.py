@@ -46,8 +46,7 @@ class MdpGradient(Process, Claim):
 
     def check(s) -> dict[str, float]:
         chosen, determinant, returns = arms(s)
-        states = np.arange(chosen.shape[1])
-        weight = s.policy[states, chosen].prod(axis=1) * determinant
+        weight = s.policy[np.arange(chosen.shape[1]), chosen].prod(axis=1) * determinant
         weight /= weight.sum()
         value = weight @ returns
         taken = np.eye(s.logits.shape[1])[chosen]

@@ -78,8 +78,8 @@ class IsNotVariance(Arms, Claim):
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         rewards, (current, behavior) = point["rewards"], lab.places(point)
         task = sim.tasks.softmax_bandit(len(rewards), rewards, rewards="fixed")
-        spec = lab.population(task, sim.methods.full_is(advantage=sim.advantages.none()))
-        spec = plant(spec.replace(diagnostics=["ess"]))
+        method = sim.methods.full_is(advantage=sim.advantages.none())
+        spec = plant(lab.population(task, method).replace(diagnostics=["ess"]))
         value = float(sim.oracle.exact(task, current)[0])
 
         def inflation(baseline: float) -> float:

@@ -17,7 +17,7 @@ from scipy.special import log_softmax, logsumexp
 
 from asyncsim.base.declared import Counts
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, up_to
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, up_to
 
 _ATOMS, _SMALLEST = 20_000, 1e-4
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
@@ -81,8 +81,7 @@ class LengthLaw(PolicyPair, Claim):
         lengths, places = point["lengths"], (point["current_logits"], point["behavior_logits"])
         read = []
         for length in lengths:
-            task = sim.tasks.token_bandit(len(places[0]), length)
-            spec: lab.Spec = plant(_read()(lab.population(task, sim.methods.full_is())))
+            spec: lab.Spec = plant(_read()(lab.weights.bandit(len(places[0]), [], length)))
             read.append([each.item() for each in lab.metrics_of(spec, *places)])
         ess, variance = (np.array(values) for values in zip(*read, strict=True))
         rate = -float(np.polyfit(lengths, np.log(ess), 1)[0])

@@ -38,5 +38,5 @@ class FullIs(_bandit.PaidSequencePair, Claim):
 
     defects = {
         "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
-        "token ratio in place of the sequence's": lambda: (lab.token_level(), _MARKOV),
+        "token ratio in place of the sequence's": lambda: (lab.with_method(weight=lab.Ratio("token")), _MARKOV),
     }

@@ -51,4 +51,6 @@ class TruncationBias(PaidSequencePair, Claim):
         allowance = 2.0 * point["horizon"] * lab.cut_off(spec.task, point, cap=point["cap"])
         return lab.components("bias", lab.limit_of(spec, point) - truth, allowance)
 
-    defects = {"token factors truncated before the product": lambda: (lab.token_level(1.5), _MARKOV)}
+    defects = {
+        "token factors truncated before the product": lambda: (lab.with_method(weight=lab.Ratio("token", 1.5)), _MARKOV)
+    }

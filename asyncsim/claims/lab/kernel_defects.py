@@ -157,8 +157,7 @@ def keeps_any(system: Mistaken, state: State) -> None:
 @_plant(when=1.0)
 def cancelled_counted_as_trained(system: Mistaken, state: State) -> None:
     """The record says of cancelled samples what became of their groups."""
-    cancelled = state.sample.phase == k.CANCELLED
-    state.sample.phase[cancelled] = k.OVER_SAMPLE
+    state.sample.phase[state.sample.phase == k.CANCELLED] = k.OVER_SAMPLE
 
 
 @_plant(when=1.0)

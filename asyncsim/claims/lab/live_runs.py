@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from typing import Any, NamedTuple
+from typing import Any
 
 from asyncsim import live, methods, tasks, updates
 from asyncsim.base import laws
@@ -16,15 +16,13 @@ _ACTORS = 2
 _SAMPLES = 2
 
 
-class Ran(NamedTuple):
-    """A live run, and the rows of its log."""
+def ran(
+    point: Point, batches: int, seed: int, plant: Plant, second: float | None = None
+) -> tuple[Any, list[dict[str, Any]]]:
+    """A live run of so many batches under K permits with a place each, and the rows of its log.
 
-    live: Any
-    rows: list[dict[str, Any]]
-
-
-def ran(point: Point, batches: int, seed: int, plant: Plant, second: float | None) -> Ran:
-    """So many batches under K permits with a place each; `second`: mean seconds of a response, None: none waits."""
+    `second`: mean seconds of a response, None: none waits.
+    """
     length = laws.as_law("length", "lognormal:1:0.7")
     groups, tickets = point["publish_groups"], point["tickets"]
     permits = {"groups_per_batch": groups, "tickets": tickets, "release": point["release"], "train_time": 0.2}
@@ -42,14 +40,9 @@ def ran(point: Point, batches: int, seed: int, plant: Plant, second: float | Non
     made = live.run(spec, seed=seed % 2**31, actors=_ACTORS, second=second)
     rows = [json.loads(line) for line in made.log.read_text().splitlines()]
     shutil.rmtree(made.log.parent)
-    return Ran(plant(made), rows)
+    return plant(made), rows
 
 
-def on_systems(change: Any) -> Plant:
-    """A plant in the system of a live run."""
-    return lambda given: change(given) if isinstance(given, System) else given
-
-
-def on_runs(change: Any) -> Plant:
-    """A plant in what a live run leaves behind."""
-    return lambda given: change(given) if isinstance(given, live.Live) else given
+def planted(change: Any, kind: type[Any] = System) -> Plant:
+    """A plant in the system of a live run, or in the `live.Live` that it leaves behind."""
+    return lambda given: change(given) if isinstance(given, kind) else given

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from asyncsim import updates
 from asyncsim.base import records
-from asyncsim.claims._trial import Plant, Wrapped
+from asyncsim.claims._trial import Plant, Wrapped, overriding
 from asyncsim.methods._weights import NoRatio
 from asyncsim.policies._policy import Forward
 from asyncsim.running.spec import Spec
@@ -64,12 +64,6 @@ momentum_inserted = relinked(lambda *links: (updates.momentum(0.5), *links))
 """A heavy ball in front of the chain."""
 
 
-def overriding(**methods: Callable[..., Any]) -> Any:
-    """A wrapper with other methods of these names, each a function of the wrapped component and its arguments."""
-    members = {name: lambda self, *args, to=to, **more: to(self._inner, *args, **more) for name, to in methods.items()}
-    return type("Overriding", (Wrapped,), members)
-
-
 def rescoring(change: Callable[[Any, Tensor, Batch], Tensor]) -> Any:
     """A policy whose forward pass returns other log-probs, made of the policy, its own ones and the batch."""
 
@@ -102,17 +96,14 @@ Unscored = overriding(
 
 def engine_replaced(**settings: Any) -> Plant:
     """A plant: the spec's policy with other settings of its engine."""
-
-    def plant(spec: Spec) -> Spec:
-        policy: Any = spec.trained_policy
-        return spec.replace(policy=dataclasses.replace(policy, engine=dataclasses.replace(policy.engine, **settings)))
-
-    return plant
+    return with_policy(
+        lambda policy: dataclasses.replace(policy, engine=dataclasses.replace(policy.engine, **settings))
+    )
 
 
-def with_policy(wrapper: type[Wrapped]) -> Any:
-    """A plant that wraps the spec's policy."""
-    return lambda spec: spec.replace(policy=wrapper(spec.trained_policy))
+def with_policy(change: Callable[[Any], Any]) -> Plant:
+    """A plant: the same spec, its policy changed or wrapped."""
+    return lambda spec: spec.replace(policy=change(spec.trained_policy))
 
 
 class FourthPower(Wrapped):

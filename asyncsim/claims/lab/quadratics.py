@@ -35,6 +35,12 @@ SPREAD = 0.12
 larger value tests the term of a delay, 0.38 of the bound, as sharply as the whole."""
 
 
+def descending(point: Point, curvatures: tuple[float, ...], schedule: Any, **settings: Any) -> Spec:
+    """Plain steps of a point's size along gradients of its noise, from its start, which is 0 unless it has one."""
+    task = tasks.quadratic(curvatures, noise=point["noise"], start=point.get("start", 0.0))
+    return descent(task, schedule, updates.sgd(point["step"]), **settings)
+
+
 def products(
     point: Point, curvatures: tuple[float, ...], length: int, spread: float, effect: float, comparisons: int, seed: int,
     plant: Plant,
@@ -46,14 +52,9 @@ def products(
     tau = point["staleness"]
     after = warm_up(curvatures, tau, point["step"])
     replicates = min(units_for(spread, effect, comparisons), int(_DRAWN / effect**2 / (length + after)))
-    spec = descent(
-        tasks.quadratic(curvatures, noise=point["noise"]),
-        schedules.fixed(tau),
-        updates.sgd(point["step"]),
-        updates=length + after,
-        replicates=replicates,
-        diagnostics=[diagnostics.autocorrelogram(lags=tau + 1, after=after)],
-    )
+    size = {"updates": length + after, "replicates": replicates}
+    metric = diagnostics.autocorrelogram(lags=tau + 1, after=after)
+    spec = descending(point, curvatures, schedules.fixed(tau), diagnostics=[metric], **size)
     return run(spec, seed, plant).accumulated["autocorrelogram"]
 
 
@@ -93,28 +94,14 @@ def run_standing(
     return run(spec, seed, plant)
 
 
-def off_center(spec: Spec) -> Spec:
-    """A start one standard deviation of the gradient's noise away from the minimum."""
-    task: Any = spec.task
-    return spec.replace(task=tasks.quadratic(task.curvatures, noise=task.noise, start=task.noise))
-
-
 def mean_square(
     point: Point, schedule: Any, comparisons: int, effect: float, seed: int, plant: Plant
 ) -> dict[str, Estimate]:
     """Squared norm of the exact gradient, averaged over the updates of a run under a schedule, then over replicates."""
     # Where the measurement is at 0.97 of the bound, a bound lower by the effect is exceeded by 0.02 at least.
-    replicates = units_for(SPREAD, 0.4 * effect, comparisons, kind="bound")
-    spec = descent(
-        tasks.quadratic((point["curvature"],), noise=point["noise"], start=point["start"]),
-        schedule,
-        updates.sgd(point["step"]),
-        updates=point["updates"],
-        replicates=replicates,
-        diagnostics=["exact_gradient_norm"],
-    )
-    norm = run(spec, seed, plant)["exact_gradient_norm"]
-    return {"bound": between((norm**2).mean(axis=0))}
+    size = {"updates": point["updates"], "replicates": units_for(SPREAD, 0.4 * effect, comparisons, kind="bound")}
+    spec = descending(point, (point["curvature"],), schedule, diagnostics=["exact_gradient_norm"], **size)
+    return {"bound": between((run(spec, seed, plant)["exact_gradient_norm"] ** 2).mean(axis=0))}
 
 
 @dataclass

@@ -10,10 +10,8 @@ from asyncsim import advantages, methods, tasks
 from asyncsim.base import checks
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant
-from asyncsim.claims.lab.plants import with_method
 from asyncsim.claims.lab.runs import population
 from asyncsim.methods._method import Method
-from asyncsim.methods._weights import Ratio
 from asyncsim.running.spec import Spec
 from asyncsim.sampling import oracle
 from asyncsim.step import ratios
@@ -75,8 +73,3 @@ def components(name: str, vector: np.ndarray, allowance: float = 0.0) -> dict[st
     """Estimates of components, exact to rounding and an allowance: `SMALLEST` where larger numbers cancel."""
     tolerance = max(SMALLEST, ROUNDING * float(np.linalg.norm(vector))) + allowance
     return {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(vector)}
-
-
-def token_level(cap: float | None = None) -> Plant:
-    """A plant that multiplies each token's score by its own ratio instead of the sequence's."""
-    return with_method(weight=Ratio("token", cap))

@@ -8,6 +8,7 @@ import scipy.optimize
 from asyncsim import tasks
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant, within
+from asyncsim.claims.lab.plants import with_task
 from asyncsim.claims.lab.runs import ascent
 from asyncsim.claims.lab.threshold import marginal_step
 from asyncsim.methods._method import Method
@@ -43,11 +44,6 @@ def reach(point: Point) -> str | None:
     return within(staleness=24)(point) or why_flat(point)
 
 
-def value(task: Any, logits: np.ndarray) -> float:
-    """Expected regularized reward."""
-    return float(oracle.exact(task, logits)[0])
-
-
 def boundary(
     task: Any, system: Any, method: Method, start: np.ndarray, kl: float, delay: int, seed: int, plant: Plant
 ) -> dict[str, Estimate]:
@@ -64,12 +60,5 @@ def boundary(
     return {"step": fine._replace(tolerance=fine.tolerance + abs(fine.value - coarse.value))}
 
 
-def penalty_at(place: str) -> Plant:
-    """A plant: the penalty in the reward read at other log-probs."""
-
-    def plant(spec: Spec) -> Spec:
-        task: Any = spec.task
-        point = {"rewards": task.means[0], "kl": task.kl_coef, "reference_logits": task.reference[0]}
-        return spec.replace(task=bandit(point, place))
-
-    return plant
+penalty_at_current = with_task(lambda task: {"kl_at": "current"})
+"""The penalty in the reward read at other log-probs."""

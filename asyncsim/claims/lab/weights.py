@@ -1,5 +1,6 @@
 """Ratios of many pairs of policies, ratios with a power-law tail, and wrong statistics of effective samples."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from asyncsim import diagnostics, methods, policies, tasks
 from asyncsim.base import rng
 from asyncsim.claims._trial import Estimate, Plant, Point, replaced, units_for
 from asyncsim.claims.lab.chains import AFFINITY
+from asyncsim.claims.lab.plants import with_policy
 from asyncsim.claims.lab.runs import displaced, mean_of, population, run, share_of
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running.spec import Spec
@@ -37,8 +39,7 @@ def drawn(arms: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 def two_arms(share: float, weight: float) -> tuple[np.ndarray, np.ndarray]:
     """Current and behavior logits `[1, 2]` with the ratio `weight` at an arm that behavior draws with this share."""
     mu = np.array([[share, 1.0 - share]])
-    pi = np.array([[share * weight, 1.0 - share * weight]])
-    return np.log(pi), np.log(mu)
+    return np.log(np.array([[share * weight, 1.0 - share * weight]])), np.log(mu)
 
 
 def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[int, int, int]) -> Spec:
@@ -51,8 +52,7 @@ def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[i
 
 def measured(point: Point, dimension: int, points: int, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
     """Affinity, mean log ratio and shares of ratios above the point's levels, for a trial of so many points."""
-    spread = _SPREAD / math.sqrt(SAMPLES * BATCHES)
-    replicates = max(16, units_for(spread, effect, 4 * points))
+    replicates = max(16, units_for(_SPREAD / math.sqrt(SAMPLES * BATCHES), effect, 4 * points))
     above = [diagnostics.ratio_above(level) for level in point["levels"]]
     metrics = [AFFINITY, "log_ratio_mean", *above]
     trace = run(cooled(point["temperature"], dimension, metrics, (SAMPLES, BATCHES, replicates)), seed, plant)
@@ -65,12 +65,7 @@ def measured(point: Point, dimension: int, points: int, effect: float, seed: int
 
 def colder(factor: float) -> Plant:
     """A plant: the sampler's temperature times a factor."""
-
-    def plant(spec: Spec) -> Spec:
-        policy: Any = spec.trained_policy
-        return spec.replace(policy=policies.gaussian(policy.dimension, temperature=factor * policy.temperature))
-
-    return plant
+    return with_policy(lambda policy: dataclasses.replace(policy, temperature=factor * policy.temperature))
 
 
 def with_ess(statistic: Callable[[Step], Tensor], *others: str) -> Plant:

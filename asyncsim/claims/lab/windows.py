@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim import systems
 from asyncsim.base import laws, uncertainty
 from asyncsim.base.records import Estimate, Point, Timeline
-from asyncsim.claims._trial import Plant, Wrapped, replaced, units_for
+from asyncsim.claims._trial import Plant, overriding, units_for
 from asyncsim.systems._system import System
 
 _ROUNDING = 1e-9
@@ -148,14 +148,6 @@ def overproduced(point: Point) -> str | None:
     return f"train_time of at most {most:.3g} seconds; shorten it" if train > most else None
 
 
-class Completions(NamedTuple):
-    """Samples that started in a window: installs seen by their heads, by their tokens on average, and their work."""
-
-    head: np.ndarray
-    tokens: np.ndarray
-    work: np.ndarray
-
-
 def _lengths_of_warm_up(point: Point) -> float:
     """Mean lengths until samples that began together start at any phase of a period: their spread is a period then."""
     law = laws.as_law("length", point["length"])
@@ -173,11 +165,11 @@ def crowded(point: Point) -> str | None:
     return f"a warm-up of at most 2000 mean lengths, not {lengths:.3g}; {remedy}" if lengths > 2000.0 else None
 
 
-def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> Completions:
-    """What started behind a warm-up in `window` seconds, or in so many more as are whole periods.
+def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> list[np.ndarray]:
+    """Installs seen by heads, by tokens on average, and works, of what started behind a warm-up in `window` seconds.
 
     Places start again at once, the trainer is under a clock, the buffer overflows. Installs come with the clock, so
-    that a part of a period would count some phases twice.
+    that a part of a period would count some phases twice: the window is lengthened to whole periods.
     """
     period, capacity = point["period"], 2 * point["groups_per_batch"]
     system = engine(point, train_time=period, capacity=capacity, overflow="drop_oldest", mode="keep")
@@ -189,33 +181,23 @@ def completions(point: Point, window: float, realization: int, seed: int, plant:
     batches = int((begin + window + margin) / period) + 2
     state = plant(system).simulate(batches, 1, realization, seed)
     sample = state.sample[: state.run.admitted]
-    inside = (sample.start >= begin) & (sample.start < begin + window)
-    sample = sample[inside]
+    sample = sample[(sample.start >= begin) & (sample.start < begin + window)]
     finished = sample.v_end >= 0
     end = np.where(finished, sample.v_end, state.run.installed)
     head = (end - sample.v_start).astype(float)
     tokens = np.where(finished, end - sample.versions / sample.work, head / 2.0)
-    return Completions(head, tokens, sample.work)
-
-
-class _Stamped(Wrapped):
-    """A system whose record has another stamp in place of one of its own."""
-
-    def __init__(self, system: Any, table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> None:
-        super().__init__(system)
-        self._change = table, column, stamp
-
-    def timeline(self, *arguments: Any, **options: Any) -> Timeline:
-        """The system's timeline with one column overwritten."""
-        record: Timeline = self._inner.timeline(*arguments, **options)
-        table, column, stamp = self._change
-        getattr(record, table)[column] = stamp(record)
-        return record
+    return [head, tokens, sample.work]
 
 
 def stamped(table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> Plant:
     """A plant: what `stamp` makes of a record in place of a column of its "samples" or "groups"."""
-    return lambda system: _Stamped(system, table, column, stamp)
+
+    def timeline(system: Any, *arguments: Any, **options: Any) -> Timeline:
+        record = system.timeline(*arguments, **options)
+        getattr(record, table)[column] = stamp(record)
+        return record
+
+    return overriding(timeline=timeline)
 
 
 late_stamp = stamped(
@@ -224,8 +206,6 @@ late_stamp = stamped(
     lambda record: np.where(record.samples["v_ready"] < 0, record.samples["v_start"], record.samples["v_ready"]),
 )
 """Samples are stamped with the version current at their end instead of their start."""
-blocks = replaced(overflow="block")
-"""A full buffer makes its generators wait."""
 
 
 def restarts_early(system: Any) -> Any:

@@ -55,9 +55,9 @@ class Learning(Permits):
     points = (POINT, {"tickets": 4, "publish_groups": 4, "release": "dequeue"})
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        live = lab.live_runs.ran(point, 40, seed, plant, None).live
+        live, _ = lab.live_runs.ran(point, 40, seed, plant)
         again = sim.run(replace(live.spec, system=live.schedule), seed=live.seed, progress=False)
         same = live.trace.parameters == again.parameters
         return {"same": Estimate(float(same.mean()), samples=same.size)}
 
-    defects = {"every sample as if it were fresh": lambda: lab.live_runs.on_runs(_as_fresh)}
+    defects = {"every sample as if it were fresh": lambda: lab.live_runs.planted(_as_fresh, sim.live.Live)}

@@ -14,7 +14,7 @@ every permit used at once. Second route: permits handed out and back in a random
 
 import numpy as np
 
-from asyncsim.claims._claim import Estimate, Plant, Point, lab
+from asyncsim.claims._claim import Estimate, Plant, Point, lab, replaced
 from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
 _TRAINED = 60
@@ -41,9 +41,9 @@ class Staleness(Permits):
     more = ({"tickets": 4, "publish_groups": 1, "release": "publish"},)
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        made = lab.live_runs.ran(point, _TRAINED, seed, plant, None)
+        _, rows = lab.live_runs.ran(point, _TRAINED, seed, plant)
         # Each group once, from its admission to its training; those never trained are out until the end.
-        groups = {row["group_id"]: (row["submit_version"], row.get("train_version", _TRAINED)) for row in made.rows}
+        groups = {row["group_id"]: (row["submit_version"], row.get("train_version", _TRAINED)) for row in rows}
         first, last = np.array(list(groups.values())).T
         versions = np.arange(1, _TRAINED)[:, None]
         levels = ((first < versions) & (versions <= last)).sum(1) / point["publish_groups"]
@@ -52,8 +52,6 @@ class Staleness(Permits):
         return {name: Estimate(x, tolerance=1e-12 * x, samples=len(levels)) for name, x in each.items()}
 
     defects = {
-        "a permit lost": lambda: lab.live_runs.on_systems(lambda system: system.replace(tickets=5)),
-        "permits returned at the dequeue": lambda: lab.live_runs.on_systems(
-            lambda made: made.replace(release="dequeue")
-        ),
+        "a permit lost": lambda: lab.live_runs.planted(replaced(tickets=5)),
+        "permits returned at the dequeue": lambda: lab.live_runs.planted(replaced(release="dequeue")),
     }

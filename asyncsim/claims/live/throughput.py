@@ -12,7 +12,7 @@ back in a random order at random times, the time for which they are held added u
 
 import numpy as np
 
-from asyncsim.claims._claim import Estimate, Plant, Point, lab
+from asyncsim.claims._claim import Estimate, Plant, Point, lab, replaced
 from asyncsim.claims.live._permits import POINT, Permits
 
 
@@ -35,10 +35,10 @@ class Throughput(Permits):
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Responses that are long beside the time between a return and the next admission.
-        made = lab.live_runs.ran(point, 60, seed, plant, 0.03)
-        returned = made.live.t_install[1:] if point["release"] == "publish" else made.live.t_train
-        begin, end = min(row["t_submit"] for row in made.rows), float(returned[-1])
-        groups = {row["group_id"]: (row["t_submit"], row.get("batch", len(returned))) for row in made.rows}
+        live, rows = lab.live_runs.ran(point, 60, seed, plant, 0.03)
+        returned = live.t_install[1:] if point["release"] == "publish" else live.t_train
+        begin, end = min(row["t_submit"] for row in rows), float(returned[-1])
+        groups = {row["group_id"]: (row["t_submit"], row.get("batch", len(returned))) for row in rows}
         first, batch = np.array(list(groups.values())).T
         last = np.append(returned, end)[np.minimum(batch.astype(int), len(returned))]
         trained = int((last <= end).sum())
@@ -48,4 +48,4 @@ class Throughput(Permits):
         # Which takes a share of 0.1 percent of a permit's time, measured also with two processes to a core.
         return {"held": Estimate(value, tolerance=0.004 * point["tickets"], samples=trained)}
 
-    defects = {"a permit lost": lambda: lab.live_runs.on_systems(lambda system: system.replace(tickets=5))}
+    defects = {"a permit lost": lambda: lab.live_runs.planted(replaced(tickets=5))}

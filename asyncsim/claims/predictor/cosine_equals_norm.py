@@ -16,7 +16,6 @@ compares them through the loop; as a claim, 2 percent of an area would take a bi
 
 import numpy as np
 
-from asyncsim.base.uncertainty import between
 from asyncsim.claims._claim import Claim, Count, Estimate, Point, Positive, Staleness, indexed, lab, sim
 from asyncsim.claims._trial import Plant, replaced, units_for, within
 
@@ -75,8 +74,8 @@ class CosineEqualsNorm(Claim):
         task, link = sim.tasks.quadratic(modes, noise=1.0, start=start), sim.updates.sgd(point["share"])
         spec = lab.descent(task, lab.fixed(point["staleness"]), link, **settings)
         trace = lab.run(spec.replace(diagnostics=["gradient_norm", "gradient_cosine"]), seed, plant)
-        found = {"cosine": between(np.abs(trace["gradient_cosine"][-1]))}
-        found |= {f"norm[{k}]": between(trace["gradient_norm"][-1 - k] / noise) for k in range(2)}
+        found = {"cosine": lab.between(np.abs(trace["gradient_cosine"][-1]))}
+        found |= {f"norm[{k}]": lab.between(trace["gradient_norm"][-1 - k] / noise) for k in range(2)}
         return {name: one._replace(tolerance=_FINITE * one.value) for name, one in found.items()}
 
     defects = {

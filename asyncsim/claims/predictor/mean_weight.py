@@ -12,7 +12,6 @@ import math
 import numpy as np
 from scipy.special import gammaln, log_softmax
 
-from asyncsim.base.uncertainty import between
 from asyncsim.claims._bandit import PolicyPair, compositions, softmax
 from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, lab, sim, too_rare, units_for
 
@@ -84,10 +83,10 @@ class MeanWeight(PolicyPair, Claim):
         task = sim.tasks.token_bandit(len(places[0]), point["horizon"])
         size = point["samples"], _BATCHES, replicates
         weight = lab.run(lab.displaced(task, places, ["mean_weight"], size), seed, plant)["mean_weight"][1:]
-        variance = between(((weight - weight.mean()) ** 2).mean(axis=0))
+        variance = lab.between(((weight - weight.mean()) ** 2).mean(axis=0))
         sd = float(np.sqrt(variance.value))
         return {
-            "mean_weight": between(weight.mean(axis=0)),
+            "mean_weight": lab.between(weight.mean(axis=0)),
             "sd": variance._replace(value=sd, error=variance.error / (2.0 * sd)),
         }
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from asyncsim.base import uncertainty
 from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, Positive, Real, lab, sim, units_for
 
 _WIDER = 4.0
@@ -58,7 +57,7 @@ def _measured_step(point: Point, replicates: int, seed: int, plant: Plant) -> Es
         # The loss is a parabola in the step: its vertex is -slope/(2 bend).
         bend = (losses[2] - 2.0 * losses[1] + losses[0]) / 0.125
         slope = (4.0 * losses[1] - losses[2] - 3.0 * losses[0]) / 0.5
-        best = uncertainty.ratio(-slope, 2.0 * bend)
+        best = lab.ratio(-slope, 2.0 * bend)
         logs.append(math.log(best.value))
         errors = math.hypot(errors, best.error / best.value)
     scale = math.log(point["fewer"])
@@ -75,7 +74,7 @@ def _measured_floor(point: Point, link: Any, replicates: int, seed: int, plant: 
         replicated = {"updates": _LENGTH * longer, "replicates": max(24, replicates // longer)}
         task = sim.tasks.quadratic((1.0,) * 64, noise=point["noise"])
         losses = _losses(task, link(rate), seed + k, plant, samples_per_group=samples, **replicated)
-        floor = uncertainty.between(losses[_SETTLED * longer :].mean(axis=0))
+        floor = lab.between(losses[_SETTLED * longer :].mean(axis=0))
         logs.append(math.log(floor.value))
         errors.append(floor.error / floor.value)
     beta, alpha = (logs[2] - logs[0]) / math.log(point["fewer"]), (logs[1] - logs[0]) / math.log(_WIDER)

@@ -118,15 +118,10 @@ class LogitRadius(Claim):
         # Logits of every replicate after updates on data of the frozen first policy.
         place, step = _largest_moves(point) * point["staleness"] * np.array([-1.0, 1.0]), point["step"]
         task = sim.tasks.softmax_bandit(2, (point["spread"], 0.0), rewards="fixed")
-        size = {"samples_per_group": point["samples"], "replicates": _REPLICATES, "sampling": "monte_carlo"}
-        after_one, after_all = (
-            lab.run(
-                lab.ascent(task, sim.schedules.frozen(), sim.methods.reinforce(), step, count, initial=place, **size),
-                seed + k,
-                plant,
-            ).parameters
-            for k, count in enumerate((1, point["staleness"]))
-        )
+        options = {"samples_per_group": point["samples"], "replicates": _REPLICATES, "sampling": "monte_carlo"}
+        run = lab.ascent(task, sim.schedules.frozen(), sim.methods.reinforce(), step, 1, initial=place, **options)
+        ends = [lab.run(run.replace(updates=n), seed + k, plant) for k, n in enumerate((1, point["staleness"]))]
+        after_one, after_all = (trace.parameters for trace in ends)
         read = {
             "second_moment": max(second_moment(now, then, point["horizon"]) for now, then in pairs),
             "move": float(np.abs(after_one - place).max()),

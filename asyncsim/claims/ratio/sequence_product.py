@@ -33,9 +33,7 @@ class SequenceProduct(SequencePair, Claim):
     more = (sequence_point("markov", 8, 4),)
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"])
-        spec = plant(lab.population(task, sim.methods.full_is()))
-        signal = sim.oracle.population_step(task, spec.method, *lab.places(point), spec.policy)
+        signal = lab.step_of(lab.planted(point, sim.methods.full_is(), plant), point)
         second = 1.0 + sim.ratios.chi_square(signal.sequence_log_ratio, signal.step_mass).item()
         return {"second_moment": Estimate(second, tolerance=lab.ROUNDING * second)}
 

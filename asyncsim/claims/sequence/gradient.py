@@ -74,5 +74,5 @@ class Gradient(PaidChains, Claim):
 
     defects = {
         "dropped ratio": lambda: lab.dropped_ratio,
-        "token ratio in place of the sequence's": lambda: lab.token_level(),
+        "token ratio in place of the sequence's": lambda: lab.with_method(weight=lab.Ratio("token")),
     }

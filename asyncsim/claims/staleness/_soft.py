@@ -32,8 +32,7 @@ class SoftBandit(Arms, Claim):
 
     def soft_rewards(self, pi: np.ndarray) -> np.ndarray:
         """r - kl log(pi/reference), `[A]`."""
-        rewards: np.ndarray = self.rewards - self.kl * (np.log(pi) - np.log(softmax(self.reference_logits)))
-        return rewards
+        return self.rewards - self.kl * (np.log(pi) - np.log(softmax(self.reference_logits)))
 
     def field(self, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
         """Mean direction from current and behavior logits."""
@@ -60,5 +59,4 @@ def centered(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """weights o (values - weights . values): mean of (value - mean value) times the score, both under `weights`."""
     # From the value of the likeliest: where it has nearly all weight, its difference to the mean would cancel.
     above = values - values[np.argmax(weights.real)]
-    field: np.ndarray = weights * (above - weights @ above)
-    return field
+    return weights * (above - weights @ above)

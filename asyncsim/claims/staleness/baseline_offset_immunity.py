@@ -37,8 +37,7 @@ class BaselineOffsetImmunity(SoftBandit):
 
     def field(s, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
         mu = softmax(behavior)
-        drift: np.ndarray = centered(mu, s.soft_rewards(mu)) + s.offset * (mu - softmax(theta))
-        return drift
+        return centered(mu, s.soft_rewards(mu)) + s.offset * (mu - softmax(theta))
 
     wrong = {"offset without effect": lambda s: {"step": critical(s.staleness) / s.curvature}}
 
@@ -50,11 +49,12 @@ class BaselineOffsetImmunity(SoftBandit):
         beta, tau, task = point["kl"], point["staleness"], lab.soft.bandit(point)
         start = lab.soft.optimum(task)
         # At the optimum all arms earn the same, so that a fixed baseline moves nothing there.
-        method = sim.methods.reinforce(sim.advantages.offset(lab.soft.value(task, start) - point["offset"]))
+        baseline = float(sim.oracle.exact(task, start)[0]) - point["offset"]
+        method = sim.methods.reinforce(sim.advantages.offset(baseline))
         return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
 
     defects = {
         "off-by-one version": lambda: lab.off_by_one_version,
         "baseline of the group": lambda: lab.with_method(advantage=sim.advantages.group_mean()),
-        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), _point(-0.25, 2)),
+        "penalty at current log-probs": lambda: (lab.soft.penalty_at_current, _point(-0.25, 2)),
     }

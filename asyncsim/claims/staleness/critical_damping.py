@@ -25,8 +25,7 @@ _point = named("staleness", curvature=2.0)
 def _pair(a: float, tau: int) -> np.ndarray:
     """The two roots of largest modulus."""
     roots = np.roots([1.0, -1.0, *[0.0] * (tau - 1), a])
-    largest: np.ndarray = roots[np.argsort(-np.abs(roots))][:2]
-    return largest
+    return roots[np.argsort(-np.abs(roots))][:2]
 
 
 class CriticalDamping(Claim):

@@ -103,7 +103,6 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         return None if size <= _SIZE else f"actions**horizon times the logits at most {_SIZE}; shorten the sequences"
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        task = sim.tasks.token_bandit(point["actions"], point["horizon"], point["dependence"], success=point["success"])
         advantage: Any = sim.advantages.offset(point["baseline"])
         plain: Any = "sequence_sum"
         methods = {
@@ -117,7 +116,7 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         }
         found: dict[str, Estimate] = {}
         for name, method in methods.items():
-            spec, flat = plant(lab.population(task, method)), np.ravel(point["logits"])
+            spec, flat = lab.planted(point, method, plant), np.ravel(point["logits"])
             # Central differences of fourth order.
             total = np.zeros((flat.size, flat.size))
             for multiple, weight in ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0)):

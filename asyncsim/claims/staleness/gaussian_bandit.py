@@ -14,7 +14,6 @@ Domain: below both boundaries. Second route: Hoeffding's variance by Gauss-Hermi
 all second moments of tau + 1 neighbors.
 """
 
-from asyncsim.base.uncertainty import between
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, sim, units_for
 from asyncsim.claims._delay import GaussianBandit, excess, mean_square, second_moments
 
@@ -47,7 +46,7 @@ class GaussianBanditClaim(GaussianBandit, Claim):
         trace = lab.run(lab.gaussian_bandit(point, skipped + 100, replicates, metrics), seed, plant)
         exact, norm = (trace[name][skipped:] for name in metrics)
         read = {"second_moment": (exact / point["curvature"]) ** 2, "energy": norm**2}
-        return {name: between(x.mean(axis=0)) for name, x in read.items()}
+        return {name: lab.between(x.mean(axis=0)) for name, x in read.items()}
 
     defects = {
         "off-by-one version": lambda: lab.off_by_one_version,

@@ -33,8 +33,7 @@ class ImplicitMomentum(ExponentialWorkers):
     def ascent(self, logits: np.ndarray) -> np.ndarray:
         """pi o (r - pi . r), `[K, A]`."""
         pi = softmax(logits)
-        direction: np.ndarray = pi * (self.rewards - (pi @ self.rewards)[:, None])
-        return direction
+        return pi * (self.rewards - (pi @ self.rewards)[:, None])
 
     def orders(self) -> np.ndarray:
         """Logits over every order, `[K, T+1, A]`."""

@@ -75,6 +75,6 @@ class RegularizerPlacement(SoftBandit):
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _LOSS),
-        "penalty at current log-probs": lambda: lab.soft.penalty_at("current"),
+        "penalty at current log-probs": lambda: lab.soft.penalty_at_current,
         "stale rewards weighted by the ratio": lambda: (lab.with_method(weight=lab.Ratio("sequence")), _LOSS),
     }

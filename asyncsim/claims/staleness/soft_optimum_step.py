@@ -54,5 +54,5 @@ class SoftOptimumStep(SoftBandit):
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, {"workers": 5, **_POINT}),
-        "penalty at current log-probs": lambda: (lab.soft.penalty_at("current"), {"workers": 5, **_POINT}),
+        "penalty at current log-probs": lambda: (lab.soft.penalty_at_current, {"workers": 5, **_POINT}),
     }

@@ -29,9 +29,7 @@ def _pair_field(mu: np.ndarray, pi: np.ndarray, rewards: np.ndarray, others: flo
     """E[(r_1 - (1-others) r_1 - others r_2) (e_{a_1} - pi)] over independent pairs from mu."""
     chance = mu[:, None] * mu[None, :]
     advantage = others * (rewards[:, None] - rewards[None, :])
-    score = np.eye(mu.size) - pi
-    field: np.ndarray = np.einsum("ij,ij,ik->k", chance, advantage, score)
-    return field
+    return np.einsum("ij,ij,ik->k", chance, advantage, np.eye(mu.size) - pi)
 
 
 class StaleReinforceIsDelayedAscent(PolicyPair, Claim):

@@ -21,7 +21,6 @@ _point = named("staleness", "share", curvatures=(2.0, 1.0))
 
 class TwoPointField(Claim):
     kind, source = "threshold", "Kuruklis 1994 (J. Math. Anal. Appl. 188), scalar equation; boundary derived"
-    through = "loop"
 
     staleness = Staleness(0, 64, typical=(0, 24), example=3)
     share = Real(-2.0, 3.0, typical=(-2.0, 3.0), example=0.75, doc="stale share of the gradient")

@@ -56,8 +56,7 @@ class PredictedStaleness(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         """The JSON object of this prediction."""
-        row: dict[str, Any] = json.loads(json.dumps(self._asdict()))
-        return row
+        return json.loads(json.dumps(self._asdict()))
 
 
 Answer = PredictedStaleness | str

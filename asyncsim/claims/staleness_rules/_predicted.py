@@ -63,8 +63,7 @@ def _always_in_use(s: Facts, bound: _bounded.Bound | None) -> PredictedStaleness
 
 
 def _hard(s: Facts, bound: _bounded.Bound, reason: str) -> PredictedStaleness:
-    known = _bounded.why_no_mean(s) is None
-    support = (_bounded.smallest(s, bound, known), bound.largest)
+    support = (_bounded.smallest(s, bound, _bounded.why_no_mean(s) is None), bound.largest)
     mean = float(bound.largest) if support[0] == support[1] else None
     text = f"{bound.rule}: at most {bound.largest}; {reason}"
     return PredictedStaleness("systems/hard-bounds", mean, support, _pmf(support, mean), reason=text)

@@ -75,7 +75,7 @@ class InFlight(_openloop.Clocked):
         cells = point["cells"]
         realizations = lab.realizations_for(0.045, effect, 0.0, 32)
         window = 6000 * laws.as_law("length", point["length"]).mean() / point["places"]
-        heads = [lab.completions(point, window, m, seed, plant).head for m in range(realizations)]
+        heads = [lab.completions(point, window, m, seed, plant)[0] for m in range(realizations)]
         estimates = {"mean": lab.per_sample(heads)}
         estimates |= {f"p[{k}]": lab.per_sample([h == k for h in heads]) for k in range(cells)}
         return estimates | {"tail": lab.per_sample([h >= cells for h in heads])}

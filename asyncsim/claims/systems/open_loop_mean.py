@@ -100,8 +100,7 @@ class OpenLoopMean(_engines.Engines):
             in_flight = _openloop.mean_floor_by_density(s.length, s.samples_per_group, period, 0.0, 1.0)
             arrivals = s.train_time / group * s.places
             j = np.arange(int(arrivals + 40.0 * np.sqrt(arrivals) + 60.0))
-            waiting = float(j @ poisson.pmf(j, arrivals)) / s.groups_per_batch
-            return {"mean": in_flight + waiting}
+            return {"mean": in_flight + float(j @ poisson.pmf(j, arrivals)) / s.groups_per_batch}
         total = _openloop.mean_floor_by_density(s.length, s.samples_per_group, s.train_time, *s.ages)
         low, high = s.ages
         edges = np.unique(np.clip([low, *range(int(high) + 2), high], low, high))
@@ -147,5 +146,5 @@ class OpenLoopMean(_engines.Engines):
     defects = {
         "versions one behind": lambda: (lab.kernel_defects.version_off_by_one, _FAST_POINT),
         "freshest group first": lambda: replaced(order="freshest"),
-        "a full buffer blocks": lambda: lab.blocks,
+        "a full buffer blocks": lambda: replaced(overflow="block"),
     }

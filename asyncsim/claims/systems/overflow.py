@@ -83,6 +83,6 @@ class Overflow(_engines.Engines):
 
     defects = {
         "dropped groups counted as trained": lambda: lab.kernel_defects.dropped_counted_as_trained,
-        "a full buffer blocks": lambda: lab.blocks,
+        "a full buffer blocks": lambda: replaced(overflow="block"),
         "old groups cut in generation": lambda: replaced(max_age=1, age_at_pack="all"),
     }
