@@ -28,19 +28,19 @@ def browser():
         shown.close()
 
 
-def opened(browser, path: Path, width: int = 1280):
+def opened(browser, path: Path, width: int = 1280, query: str = ""):
     """A page, and the list in which its errors and its requests to a network are kept."""
     page, faults = browser.new_page(viewport={"width": width, "height": 900}), []
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("request", lambda asked: faults.append(asked.url) if asked.url.startswith("http") else None)
-    page.goto(path.as_uri())
+    page.goto(path.as_uri() + query)
     return page, faults
 
 
-def faults(browser, path: Path, width: int = 1280) -> list[str]:
+def faults(browser, path: Path, width: int = 1280, query: str = "") -> list[str]:
     """What is wrong with a page: errors, requests, pictures that do not load, its width, what axe calls serious."""
-    page, found = opened(browser, path, width)
+    page, found = opened(browser, path, width, query)
     found = [*found, *page.evaluate("[...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)")]
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         found.append("scrolls sideways")
