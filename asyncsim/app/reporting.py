@@ -24,33 +24,14 @@ MOST = 100
 MARKDOWN = (".md", ".markdown")
 """Endings of a report in Markdown; every other is HTML."""
 MARKED = re.compile("`([^`]+)`")
-LETTERS = "alpha beta gamma delta epsilon eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega zeta Gamma Delta Theta"
-
-WORDS = {name: f"\\{name} " for name in [*LETTERS.split(), *"sum exp log min max sin cos tan arcsin arctan".split()]}
-WORDS |= {"grad": r"\nabla ", "ceil": "ceil", "floor": "floor", "sqrt": "sqrt"}
-SIGNS = {
-    "<=": r"\le ",
-    ">=": r"\ge ",
-    "!=": r"\ne ",
-    "->": r"\to ",
-    "*": r"\cdot ",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-}
-SIGNS |= {
-    "||": r"\Vert ",
-    "~": r"\sim ",
-    "\\": r"\backslash ",
-    "∑": r"\sum ",
-    "√": "sqrt",
-    "²": "^2",
-    "³": "^3",
-    "≤": r"\le ",
-    "≥": r"\ge ",
-}
-SIGN = re.compile(r"<=|>=|!=|->|\|\||[*%&#$~\\∑√²³≤≥]")
+LETTERS = "alpha beta gamma delta epsilon eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega zeta"
+LETTERS += " Gamma Delta Theta"
+FUNCTIONS = "sum exp log ln min max sin cos tan arcsin arctan"
+PLAIN = r"<= \le >= \ge != \ne -> \to || \Vert * \cdot ~ \sim ∑ \sum ≤ \le ≥ \ge ² ^2 ³ ^3 √ sqrt \ \backslash"
+SIGNS = dict(zip(PLAIN.split()[::2], PLAIN.split()[1::2], strict=True)) | {sign: rf"\{sign}" for sign in "%&#$"}
+SIGN = re.compile("|".join(map(re.escape, SIGNS)))
+WORDS = {name: f"\\{name} " for name in f"{LETTERS} {FUNCTIONS}".split()} | {"grad": r"\nabla "}
+WORDS |= {name: name for name in ("ceil", "floor", "sqrt")}
 WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]+")
 GROUP = re.compile(r"(\^ ?|_ ?|sqrt ?|ceil|floor|(?:))\(([^()]*)\)")
 """Innermost brackets with what they belong to."""
@@ -270,7 +251,7 @@ def latex(text: str) -> str:
     """
     text = re.sub(r"(?<![A-Za-z])([A-Za-z])(\d+)", r"\1_\2", text.strip().rstrip("^_"))
     text = re.sub(r"(?<!sqrt)(?<=[\w)\]|!]) +(?=[\w(\[|])", "⍽", re.sub(r"\*(?=\)|$)", "^★", text))
-    text = SIGN.sub(lambda sign: SIGNS[sign[0]], text)
+    text = SIGN.sub(lambda sign: f"{SIGNS[sign[0]]} ", text)
     text = re.sub(r"(?<![_^])\{([^{}]*)\}", r"\\{\1\\}", text)
     text = WORD.sub(lambda word: WORDS.get(word[0], word[0] if len(word[0]) == 1 else rf"\text{{{word[0]}}}"), text)
     while GROUP.search(text):
