@@ -239,7 +239,11 @@ def formula(text: str) -> Markup:
     for part in JOINT.split(text):
         whole = len(pieces[-1]) > 12 and all(pieces[-1].count(a) == pieces[-1].count(b) for a, b in ("()", "[]", "{}"))
         pieces[-1:] = [pieces[-1], part] if whole else [f"{pieces[-1]} {part}".lstrip()]
-    made = [re.sub("<math[^>]*>(?:<mrow>)?|(?:</mrow>)?</math>", "", convert(latex(piece))) for piece in pieces]
+    try:
+        made = [re.sub("<math[^>]*>(?:<mrow>)?|(?:</mrow>)?</math>", "", convert(latex(piece))) for piece in pieces]
+    except Exception:
+        # What is no mathematics after all, such as two indices of one letter, is shown as it is written.
+        return Markup("<code>{}</code>").format(text)
     return Markup("<wbr>".join(f"<math>{each}</math>" for each in made))
 
 

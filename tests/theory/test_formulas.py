@@ -87,6 +87,7 @@ def test_every_formula_of_a_statement_is_mathml_without_a_trace_of_latex(id):
 
 
 def test_everything_is_escaped():
+    assert rendered("`x_i_j < 1`") == "<code>x_i_j &lt; 1</code>"
     made = str(rendered("<b> `<script> & x`"))
     assert made.startswith("&lt;b&gt; <math><mo>&#x0003C;</mo>") and "<script" not in made and "&#x00026;" in made
 
