@@ -32,11 +32,11 @@ def _math(code: str, text: str) -> str:
 
 
 def is_formula(code: str) -> bool:
-    """Whether code is mathematics: symbols alone, with a power, a Greek letter or a sign between two of them.
+    """Whether code is mathematics: symbols alone, with a power or a sign between two; a name and its value are none.
 
     >>> is_formula("(1 - f) S + f S^2"), is_formula("1 / E W²"), is_formula("K^pub")
     (True, True, True)
-    >>> is_formula("max_age"), is_formula("[R, G, N, T]"), is_formula("python -m x"), is_formula("low / high")
+    >>> is_formula("max_age"), is_formula("eta = 8"), is_formula("chi_square"), is_formula("[R, G]")
     (False, False, False, False)
     """
     bases = {*re.findall(r"[A-Za-z]{2,}", re.sub(r"(?<=\w)[\^_][A-Za-z]+", "", code))}
@@ -46,9 +46,9 @@ def is_formula(code: str) -> bool:
         "step",
         "gap",
     }
-    named = re.search(rf"\b(?:{'|'.join(FUNCTIONS)})_[a-z]{{2}}", code)
+    named = re.search(rf"\b(?:{'|'.join({*FUNCTIONS, *LETTERS.split()} - {'pi'})})_[a-z]{{2}}|^\w+ ?= ?[\d.]+$", code)
     spaced = re.search(r"[\w)\]] (?:[-+*/=]|<=|>=) [\w(]", code) or re.search(r"\^|²|√|∑", code)
-    return bool(symbols and not named and re.search(r"[A-Za-zΣπτχ]", code) and (spaced or bases & {*LETTERS.split()}))
+    return bool(symbols and not named and re.search(r"[A-Za-zΣπτχ]", code) and (spaced or bases & {"pi", "mu"}))
 
 
 def marked(text: str) -> str:

@@ -11,7 +11,16 @@ import pytest
 SITE = Path(__file__).parents[1] / "build" / "site"
 BROWSER = shutil.which("chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-PAGES = ["index", "compare", "notebooks/1_staleness", "gallery/vcpo", "explorer", "questions", "reference/methods"]
+PAGES = [
+    "index",
+    "compare",
+    "notebooks/1_staleness",
+    "gallery/vcpo",
+    "explorer",
+    "questions",
+    "reference/methods",
+    "reference/claims",
+]
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="playwright is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
@@ -74,4 +83,23 @@ def test_a_notebook_shows_its_pictures_and_the_search_finds(browser):
     search.press_sequentially("nosuchword")
     item.first.wait_for(timeout=20_000, state="detached")
     assert found == []
+    page.close()
+
+
+def test_formulas_are_set_and_arguments_are_lists(browser):
+    page, found = opened(browser, SITE / "reference" / "claims.html")
+    place = page.locator("#stalenessstability-boundary")
+    assert place.count() == 1 and page.locator("math").count() > 1000 and page.locator("math merror").count() == 0
+    assert page.locator("li > code", has_text="staleness").count() > 20
+    # What is left of plain letters between signs, in a text, would be seen.
+    left = page.locator("article p", has_text="sqrt(").count()
+    assert left < 5 and found == []
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["explorer", "notebooks/1_staleness", "reference/claims", "gallery/vcpo"])
+def test_every_page_leads_to_every_part_of_the_site(browser, name):
+    page, _ = opened(browser, SITE / f"{name}.html")
+    for part in ("tutorial", "which-limit", "reference/commands", "gallery/index", "verdicts", "explorer"):
+        assert page.locator(f"nav a[href$='{part.rpartition('/')[2]}.html'], nav a[href='./']").count() > 0, part
     page.close()

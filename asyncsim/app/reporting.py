@@ -38,7 +38,7 @@ GROUP = re.compile(r"(\^ ?|_ ?|sqrt ?|ceil|floor|(?:))\(([^()]*)\)")
 GROUPS = {"^": "^{%s}", "_": "_{%s}", "sqrt": r"\sqrt{%s}", "ceil": r"\lceil %s\rceil ", "floor": r"\lfloor %s\rfloor "}
 SCRIPT = re.compile(r"([\^_]) ?([-+]?(?:\\text\{\w+\}|\\[A-Za-z]+|\d+(?:\.\d+)?|\w|\[)|[-+★])")
 JOINT = re.compile(r"(?<=[-+=<>,;:]) ")
-"""Where a formula may be broken, outside of brackets, once a piece of it is long enough."""
+"""Where a formula may be broken, once a piece of it is long enough."""
 
 
 def write_page(
@@ -229,7 +229,7 @@ def rendered(text: str) -> Markup:
 
 
 def formula(text: str) -> Markup:
-    """A formula in plain letters as MathML, which breaks after a sign outside of brackets.
+    """A formula in plain letters as MathML, which may break after a sign.
 
     Indices follow `_`, powers `^`; an operand of several signs stands in parentheses, which are left out.
     """
@@ -237,14 +237,22 @@ def formula(text: str) -> Markup:
 
     pieces = [""]
     for part in JOINT.split(text):
-        whole = len(pieces[-1]) > 12 and all(pieces[-1].count(a) == pieces[-1].count(b) for a, b in ("()", "[]", "{}"))
-        pieces[-1:] = [pieces[-1], part] if whole else [f"{pieces[-1]} {part}".lstrip()]
+        joined = len(pieces[-1]) < 12 or _torn(pieces[-1])
+        pieces[-1:] = [f"{pieces[-1]} {part}".lstrip()] if joined else [pieces[-1], part]
     try:
         made = [re.sub("<math[^>]*>(?:<mrow>)?|(?:</mrow>)?</math>", "", convert(latex(piece))) for piece in pieces]
     except Exception:
         # What is no mathematics after all, such as two indices of one letter, is shown as it is written.
         return Markup("<code>{}</code>").format(text)
     return Markup("<wbr>".join(f"<math>{each}</math>" for each in made))
+
+
+def _torn(piece: str) -> bool:
+    """Whether a break would tear brackets: of a long piece those alone that are an index, a power or a root."""
+    rest = ""
+    while rest != piece:
+        rest, piece = piece, re.sub(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}", "", piece)
+    return bool(re.search(r"[({[]" if len(rest) < 24 else r"(?:[\^_] ?|sqrt ?|ceil|floor)\(|\{", rest))
 
 
 def latex(text: str) -> str:
