@@ -85,9 +85,9 @@ def _run(tokens: list[str], start: int) -> int:
         # A number, an article that may be a letter, a function, and a word beside a sign or within brackets.
         next_ = _symbol(after.strip(ENDS))
         weak = re.fullmatch(r"[(\[]*(?:[aAI]|[\d./(]+)[)\]]*", core) and (inside or before[-1:] in ")]" or next_)
-        weak = weak or (core.strip("([") in FUNCTIONS and (inside or next_ or before))
+        called = core.strip("([") in FUNCTIONS and (inside or next_ or before)
         word = re.fullmatch(r"[(\[]*[A-Za-z]{2,}[)\]]*", core) and core.strip("()[]").lower() not in STOPS
-        if not core or not (sign or symbol or weak or (word and inside)):
+        if not core or not (sign or symbol or weak or called or (word and inside)):
             break
         real |= sign or symbol
         depth += sum(map(core.count, "([{")) - sum(map(core.count, ")]}"))
