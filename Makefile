@@ -121,7 +121,7 @@ docs: $(DOCS)  ## the documentation site in build/site, from pages, docstrings a
 
 browse: docs $(BROWSER)  ## the site, the explorer and the report in a browser; chromium has to be installed
 	command -v chromium
-	$(BIN)/python -m pytest -q -n $(WORKERS) tests/test_site.py tests/test_explorer.py tests/test_access.py
+	$(BIN)/python -m pytest -q -n $(WORKERS) tests/test_site.py tests/test_explorer.py tests/test_access.py tests/test_report_page.py
 
 figures: $(STAMP)  ## every figure of paper_figures/ and their gallery from the committed rows
 	$(BIN)/python -m paper_figures

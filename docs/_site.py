@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docs import _formulas
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     "README.md": "index.md",
@@ -141,7 +143,13 @@ def reference() -> Iterator[tuple[str, str]]:
 def part_section(part: dict[str, Any]) -> str:
     """A heading, the signature and the docstring of one part; that of a claim has its statement."""
     signature = f"```python\n{part['signature']}\n```\n\n" if part["signature"] else ""
-    return f"## {part['name']}\n\n{signature}{docstring(part['doc'])}\n"
+    doc = part["doc"]
+    if "statement" in part:
+        # All code in a statement is a formula.
+        first, _, rest = doc.partition("\n\n")
+        statement, _, rest = rest.partition("\n\n")
+        doc = "\n\n".join([first, re.sub("`([^`]*)`", rf"`{_formulas.MARK}\1`", statement), rest])
+    return f"## {part['name']}\n\n{signature}{docstring(doc)}\n"
 
 
 def python_page() -> str:
@@ -177,17 +185,37 @@ def command_page() -> str:
 
 
 def docstring(text: str) -> str:
-    """A docstring as Markdown: examples become code, words stay as they are."""
-    blocks, code = [], False
-    for line in text.splitlines():
-        if line.startswith((">>>", "...")) and not code:
-            blocks.append("```pycon")
-            code = True
-        if code and not line.strip():
-            blocks.append("```")
-            code = False
-        blocks.append(line if code else _text(line))
-    return "\n".join([*blocks, *["```"] * code])
+    """A docstring as Markdown: examples become code, formulas are marked, arguments and parameters are lists."""
+    blocks = []
+    for paragraph in re.split(r"\n[ \t]*\n", text):
+        words, example, code = (
+            re.split(r"^(>>>)", paragraph, maxsplit=1, flags=re.M) if ">>>" in paragraph else (paragraph, "", "")
+        )
+        # Lines of a paragraph that stand apart are formulas of their own.
+        for apart in re.split(r"^((?: {4,}.*\n?)+)", words, flags=re.M):
+            blocks += [_listed(apart)] * bool(apart.strip())
+        blocks += [f"```pycon\n{example}{code}\n```"] * bool(code)
+    return "\n\n".join(blocks)
+
+
+def _listed(words: str) -> str:
+    """Prose as it is; the arguments of a part, the parameters of a claim and lines in columns as lists."""
+    if words.startswith("    "):
+        lines = re.split(r"\n| {3,}", words.strip())
+        return "\n\n".join(_text(_formulas.marked(line.strip())) for line in lines if line.strip())
+    if words.startswith("Parameters of a point:"):
+        named = [line.partition(":") for line in words.splitlines()[1:]]
+        return "\n".join(
+            ["Parameters of a point:\n", *(f"- `{name}`: {_text(about.strip())}" for name, _, about in named)]
+        )
+    if re.search(r"^\s*(?:[-|]|```)", words, re.M):
+        return "\n".join(map(_text, words.splitlines()))
+    told = " ".join(words.split())
+    listed = re.match(r"Arguments: (.*?)(?:\. (?=Returns|Raises|Assumes|Source|`\w+` and|The |A )(.*))?$", told)
+    if not listed or "; `" not in listed[1]:
+        return _text(_formulas.marked(told))
+    items = [f"- {_text(_formulas.marked(item))}" for item in re.split(r"; (?=`)", listed[1])]
+    return "\n".join(["Arguments:\n", *items, "", _text(_formulas.marked(listed[2] or ""))])
 
 
 def _text(line: str) -> str:
@@ -201,6 +229,11 @@ FRAMES = ("https://unpkg.com/iframe-worker/shim", "site.js")
 """The one script that would come from elsewhere, and what does the same here."""
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """The page with its formulas as MathML."""
+    return _formulas.typeset(html)
+
+
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """The page with nothing from elsewhere, and with a name for its search."""
     output = output.replace(DIALOG, f'{DIALOG} aria-label="Search"')
@@ -209,6 +242,19 @@ def on_post_page(output: str, page: Any, config: Any) -> str:
 
 def on_post_build(config: Any) -> None:
     """Lead the explorer's links to pages of the site, and take from the page of errors what comes from elsewhere."""
-    for name, old, new in ((EXPLORER.name, '.md"', '.html"'), ("404.html", *FRAMES)):
+    links = " ".join(
+        f'<a href="{_first(part)}">{html.escape(name)}</a>' for each in config["nav"] for name, part in each.items()
+    )
+    head = ("<header>", f'<header>\n<nav aria-label="site">{links}</nav>')
+    for name, old, new in ((EXPLORER.name, '.md"', '.html"'), (EXPLORER.name, *head), ("404.html", *FRAMES)):
         path = Path(config["site_dir"]) / name
         path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+
+def _first(part: Any) -> str:
+    """The first page of a part of the navigation, as a link."""
+    return (
+        part.replace(".md", ".html").replace("README", "index")
+        if isinstance(part, str)
+        else _first(next(iter(part[0].values())))
+    )

@@ -14,9 +14,10 @@ if (location.protocol === "file:") window.IFrameWorker = window.Worker = class e
   }
   terminate() {}
 };
-// Tables that are wider than the page scroll, and a keyboard has to reach them.
+// Tables and formulas that are wider than the page scroll, and a keyboard has to reach them.
 addEventListener("load", () => {
   const reach = () => document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])").forEach(each => { each.tabIndex = 0; });
   reach();
+  document.querySelectorAll("p:has(> math)").forEach(each => { if (each.scrollWidth > each.clientWidth) each.tabIndex = 0; });
   new MutationObserver(reach).observe(document.body, {childList: true, subtree: true});
 });

@@ -37,8 +37,7 @@ PAIRS = {
 }
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def written(path):
     """The report of every claim at full size, its measurements exactly as predicted, every defect caught."""
     verdicts, predictions = [], {}
     for name in sorted(claims.claims()):
@@ -53,7 +52,6 @@ def report(tmp_path_factory):
         rows = {kind: tuple({"name": key, "verdict": "violated"} for key in found) for kind, found in kinds.items()}
         verdicts.append(dataclasses.replace(made, **rows))
         predictions[name] = claim.predict
-    path = tmp_path_factory.mktemp("report") / "report.html"
     references = {name: claims.claim(name).reference for name in predictions}
     # As many faults as are drawn by chance, each seen by a claim; and a claim that is violated.
     about = {"file": "asyncsim/a.py", "text": 8 * "words ", "change": "+ -> -", "running": 2, "raised": []}
@@ -61,7 +59,12 @@ def report(tmp_path_factory):
     verdicts[0] = dataclasses.replace(verdicts[0], verdict="violated", p=0.0)
     bets = {name: Evidence("0.1.0", "x", (Run(0, 0.5, 0.9),), len(verdicts)) for name in predictions}
     whole = Page(verdicts, {"seed": 0}, None, bets, {"rows": drawn})
-    return reporting.write_page(whole, path, reporting.TITLE, references, predictions)
+    return reporting.write_page(whole, path, "", references, predictions)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("report") / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +196,7 @@ def test_pages_have_headings_landmarks_and_names(pages, name):
         ("report", ' scope="col"', "", "th"),
         ("report", '<table class="rows"><caption>Comparisons</caption>', '<table class="rows">', "table"),
         ("report", 'role="img" aria-label', "title", "svg"),
-        ("report", "<h3>", "<h4>", "heading 2 to 4"),
+        ("report", "<h4>", "<h5>", "heading 3 to 5"),
         ("report", ' aria-label="families of claims"', "", "nav"),
         ("report", "outline: 3px", "color: 3px", "no focus"),
         ("explorer", "<label>staleness ", "<p>staleness ", "input"),

@@ -11,7 +11,16 @@ import pytest
 SITE = Path(__file__).parents[1] / "build" / "site"
 BROWSER = shutil.which("chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-PAGES = ["index", "compare", "notebooks/1_staleness", "gallery/vcpo", "explorer", "questions", "reference/methods"]
+PAGES = [
+    "index",
+    "compare",
+    "notebooks/1_staleness",
+    "gallery/vcpo",
+    "explorer",
+    "questions",
+    "reference/methods",
+    "reference/claims",
+]
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="playwright is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
@@ -28,19 +37,19 @@ def browser():
         shown.close()
 
 
-def opened(browser, path: Path, width: int = 1280):
+def opened(browser, path: Path, width: int = 1280, query: str = ""):
     """A page, and the list in which its errors and its requests to a network are kept."""
     page, faults = browser.new_page(viewport={"width": width, "height": 900}), []
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("request", lambda asked: faults.append(asked.url) if asked.url.startswith("http") else None)
-    page.goto(path.as_uri())
+    page.goto(path.as_uri() + query)
     return page, faults
 
 
-def faults(browser, path: Path, width: int = 1280) -> list[str]:
+def faults(browser, path: Path, width: int = 1280, query: str = "") -> list[str]:
     """What is wrong with a page: errors, requests, pictures that do not load, its width, what axe calls serious."""
-    page, found = opened(browser, path, width)
+    page, found = opened(browser, path, width, query)
     found = [*found, *page.evaluate("[...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)")]
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         found.append("scrolls sideways")
@@ -74,4 +83,23 @@ def test_a_notebook_shows_its_pictures_and_the_search_finds(browser):
     search.press_sequentially("nosuchword")
     item.first.wait_for(timeout=20_000, state="detached")
     assert found == []
+    page.close()
+
+
+def test_formulas_are_set_and_arguments_are_lists(browser):
+    page, found = opened(browser, SITE / "reference" / "claims.html")
+    place = page.locator("#stalenessstability-boundary")
+    assert place.count() == 1 and page.locator("math").count() > 1000 and page.locator("math merror").count() == 0
+    assert page.locator("li > code", has_text="staleness").count() > 20
+    # Few formulas are left as plain letters: of those with a root one in four at most.
+    left = page.locator("article p", has_text="sqrt(").count()
+    assert left < page.locator("msqrt").count() / 4 and found == []
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["explorer", "notebooks/1_staleness", "reference/claims", "gallery/vcpo"])
+def test_every_page_leads_to_every_part_of_the_site(browser, name):
+    page, _ = opened(browser, SITE / f"{name}.html")
+    for part in ("tutorial", "which-limit", "reference/commands", "gallery/index", "verdicts", "explorer"):
+        assert page.locator(f"nav a[href$='{part.rpartition('/')[2]}.html'], nav a[href='./']").count() > 0, part
     page.close()

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from markupsafe import Markup
 from asyncsim.app import judgments
 from asyncsim.app.judgments import TOGETHER, Page, cost, detection, families, measured, point_text, rate
 from asyncsim.base import files, records
-from asyncsim.base.notation import number
+from asyncsim.base.notation import number, plural
 from asyncsim.plotting import _curves
 
 TEMPLATE = "report.html.jinja"
-TITLE = "asyncsim: every claim beside its measurement"
 SHOWN, LEAST = 12, 8
 """Comparisons that a section shows at once, and how many of least margin it shows where there are more."""
 MOST = 100
@@ -26,18 +24,27 @@ MOST = 100
 MARKDOWN = (".md", ".markdown")
 """Endings of a report in Markdown; every other is HTML."""
 MARKED = re.compile("`([^`]+)`")
-TOKEN = re.compile(r"\s+|[A-Za-z]+|\d+(?:\.\d+)?|<=|>=|!=|//|.")
-LETTERS = "alpha beta gamma delta epsilon eta theta Delta kappa lambda mu pi phi chi rho sigma tau zeta"
-GREEK = dict(zip(LETTERS.split(), "αβγδεηθΔκλμπφχρστζ", strict=True))
-SIGNS = {"<=": "≤", ">=": "≥", "!=": "≠", "-": "−", "*": "·", "sum": "∑", "grad": "∇"}
-RAISED = {"^": "sup", "_": "sub"}
-HALVES = {"ceil": "⌈⌉", "floor": "⌊⌋"}
+LETTERS = "alpha beta gamma delta epsilon eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega zeta"
+LETTERS += " Gamma Delta Theta"
+FUNCTIONS = "sum exp log ln min max sin cos tan arcsin arctan"
+PLAIN = r"<= \le >= \ge != \ne -> \to || \Vert * \cdot ~ \sim ∑ \sum ≤ \le ≥ \ge ² ^2 ³ ^3 √ sqrt \ \backslash"
+SIGNS = dict(zip(PLAIN.split()[::2], PLAIN.split()[1::2], strict=True)) | {sign: rf"\{sign}" for sign in "%&#$"}
+SIGN = re.compile("|".join(map(re.escape, SIGNS)))
+WORDS = {name: f"\\{name} " for name in f"{LETTERS} {FUNCTIONS}".split()} | {"grad": r"\nabla "}
+WORDS |= {name: name for name in ("ceil", "floor", "sqrt")}
+WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]+")
+GROUP = re.compile(r"(\^ ?|_ ?|sqrt ?|ceil|floor|(?:))\(([^()]*)\)")
+"""Innermost brackets with what they belong to."""
+GROUPS = {"^": "^{%s}", "_": "_{%s}", "sqrt": r"\sqrt{%s}", "ceil": r"\lceil %s\rceil ", "floor": r"\lfloor %s\rfloor "}
+SCRIPT = re.compile(r"([\^_]) ?([-+]?(?:\\text\{\w+\}|\\[A-Za-z]+|\d+(?:\.\d+)?|\w|\[)|[-+★])")
+JOINT = re.compile(r"(?<=[-+=<>,;:]) ")
+"""Where a formula may be broken, once a piece of it is long enough."""
 
 
 def write_page(
     page: Page,
     path: str | os.PathLike[str],
-    title: str = TITLE,
+    title: str = "",
     references: Mapping[str, str] | None = None,
     predictions: Mapping[str, _curves.Prediction] | None = None,
 ) -> Path:
@@ -45,10 +52,12 @@ def write_page(
 
     Where the path ends in .md it is Markdown: a table of the claims, then what is violated or not tight, else HTML.
 
-    Arguments: `page`, with at least one verdict; `path` of the file; `title`. `references`: claim id to the source of
+    Arguments: `page`, with at least one verdict; `path` of the file; `title`, by
+    default the number of claims. `references`: claim id to the source of
     its statement. `predictions`: claim id to what predicts at a point, so that curves go on between measured points.
     Returns the path. Raises `InputError` for a path that cannot be written.
     """
+    title = title or f"asyncsim: {plural(len(page.verdicts), 'claim')} predicted and measured"
     if str(path).lower().endswith(MARKDOWN):
         text = markdown(page, title)
     else:
@@ -59,7 +68,7 @@ def write_page(
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    filters: dict[str, Any] = {f.__name__: f for f in (number, measured, rate, anchor, comparisons, coded)}
+    filters: dict[str, Any] = {f.__name__: f for f in (number, plural, measured, rate, anchor, comparisons, coded)}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside}
     filters |= {
         "figure": lambda verdict: figure(verdict, predictions.get(verdict.id)),
@@ -210,63 +219,54 @@ def _list(lines: Sequence[str]) -> list[str]:
 
 
 def rendered(text: str) -> Markup:
-    """A text as HTML in which formulas between backticks have Greek letters, powers, indices and roots.
+    """A text as HTML in which formulas between backticks are set as mathematics, and everything is escaped.
 
-    A pair of backticks marks a formula, as in Markdown. Indices follow `_`, powers `^`; an operand of several signs
-    stands in parentheses, which are left out. Everything is escaped.
-
-    >>> str(rendered("stable iff `a < 2 sin(pi/(2 tau+1))`"))
-    'stable iff <span class="f"><var>a</var> &lt; 2 sin(<var>π</var>/(2 <var>τ</var>+1))</span>'
-    >>> str(rendered("`(1 + chi^2)^-T`"))
-    '<span class="f">(1 + <var>χ</var><sup>2</sup>)<sup>−<var>T</var></sup></span>'
+    >>> str(rendered("size `a < 2`"))
+    'size <math><mi>a</mi><mo>&#x0003C;</mo><mn>2</mn></math>'
     """
-    made = Markup()
-    for k, part in enumerate(MARKED.split(text)):
-        made += Markup('<span class="f">{}</span>').format(_formula(deque(TOKEN.findall(part)))) if k % 2 else part
-    return made
+    parts = MARKED.split(text)
+    return Markup("").join(formula(part) if k % 2 else part for k, part in enumerate(parts))
 
 
-def _formula(tokens: deque[str], closing: str = "") -> Markup:
-    """The tokens up to a closing sign, which is taken too."""
-    made = Markup()
-    while tokens and tokens[0] != closing:
-        made += _part(tokens)
-    if tokens:
-        tokens.popleft()
-    return made
+def formula(text: str) -> Markup:
+    """A formula in plain letters as MathML, which may break after a sign.
+
+    Indices follow `_`, powers `^`; an operand of several signs stands in parentheses, which are left out.
+    """
+    from latex2mathml.converter import convert
+
+    pieces = [""]
+    for part in JOINT.split(text):
+        joined = len(pieces[-1]) < 12 or _torn(pieces[-1])
+        pieces[-1:] = [f"{pieces[-1]} {part}".lstrip()] if joined else [pieces[-1], part]
+    try:
+        made = [re.sub("<math[^>]*>(?:<mrow>)?|(?:</mrow>)?</math>", "", convert(latex(piece))) for piece in pieces]
+    except Exception:
+        # What is no mathematics after all, such as two indices of one letter, is shown as it is written.
+        return Markup("<code>{}</code>").format(text)
+    return Markup("<wbr>".join(f"<math>{each}</math>" for each in made))
 
 
-def _part(tokens: deque[str]) -> Markup:
-    """The next token with what belongs to it."""
-    token = tokens.popleft()
-    bracket = bool(tokens) and tokens[0] == "("
-    if token in RAISED:
-        return Markup("<{0}>{1}</{0}>").format(RAISED[token], _operand(tokens))
-    if token == "(":
-        return Markup("({})").format(_formula(tokens, ")"))
-    if token in HALVES and bracket:
-        tokens.popleft()
-        return Markup("{1}{0}{2}").format(_formula(tokens, ")"), *HALVES[token])
-    if token == "sqrt":
-        return Markup('√<span class="root">{}</span>').format(_operand(tokens))
-    if token == "*" and (not tokens or tokens[0] == ")"):
-        return Markup("<sup>*</sup>")
-    if len(token) == 1 and token.isalpha() and token != "E":
-        index = Markup("<sub>{}</sub>").format(tokens.popleft()) if tokens and tokens[0].isdigit() else ""
-        return Markup("<var>{}</var>{}").format(token, index)
-    if token == "sum" and tokens and tokens[0] not in ("_", " "):
-        return Markup(token)
-    return Markup("<var>{}</var>").format(GREEK[token]) if token in GREEK else Markup.escape(SIGNS.get(token, token))
+def _torn(piece: str) -> bool:
+    """Whether a break would tear brackets: of a long piece those alone that are an index, a power or a root."""
+    rest = ""
+    while rest != piece:
+        rest, piece = piece, re.sub(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}", "", piece)
+    return bool(re.search(r"[({[]" if len(rest) < 24 else r"(?:[\^_] ?|sqrt ?|ceil|floor)\(|\{", rest))
 
 
-def _operand(tokens: deque[str]) -> Markup:
-    """What is raised, lowered or under a root: a bracket's content, or one token with its sign."""
-    while tokens and tokens[0].isspace():
-        tokens.popleft()
-    if not tokens:
-        return Markup()
-    if tokens[0] == "(":
-        tokens.popleft()
-        return _formula(tokens, ")")
-    signed = tokens[0] in "+-" and len(tokens) > 1 and tokens[1].isalnum()
-    return (_part(tokens) if signed else Markup()) + _part(tokens)
+def latex(text: str) -> str:
+    r"""A formula in plain letters as LaTeX.
+
+    >>> latex("(1 + chi^2)^-T"), latex("sqrt(d)/p0")
+    ('(1 + \\chi ^{2})^{-T}', '\\sqrt{d}/p_{0}')
+    """
+    text = re.sub(r"(?<![A-Za-z])([A-Za-z])(\d+)", r"\1_\2", text.strip().rstrip("^_"))
+    text = re.sub(r"(?<!sqrt)(?<=[\w)\]|!]) +(?=[\w(\[|])", "⍽", re.sub(r"\*(?=\)|$)", "^★", text))
+    text = SIGN.sub(lambda sign: f"{SIGNS[sign[0]]} ", text)
+    text = re.sub(r"(?<![_^])\{([^{}]*)\}", r"\\{\1\\}", text)
+    text = WORD.sub(lambda word: WORDS.get(word[0], word[0] if len(word[0]) == 1 else rf"\text{{{word[0]}}}"), text)
+    while GROUP.search(text):
+        text = GROUP.sub(lambda group: GROUPS.get(group[1].strip(), "⟮%s⟯") % group[2], text)
+    text = SCRIPT.sub(r"\1{\2}", re.sub(r"sqrt (\w+)", r"\\sqrt{\1}", text))
+    return text.translate({ord("⟮"): "(", ord("⟯"): ")", ord("★"): "*", ord("⍽"): r"\,"})

@@ -86,7 +86,7 @@ def verify(
     with stopping.deferred() as received:
         outputs.json(result)
         written = outputs.write(
-            "report", lambda path: reporting.write_page(whole, path, reporting.TITLE, references, predictions), report
+            "report", lambda path: reporting.write_page(whole, path, "", references, predictions), report
         )
     kept = [] if ledger is None else [*judgments.begun(ledger.begun), f"evidence: {ledger.path} (seed {seed})"]
     console, advice = commands.console(), judgments.advice(whole)

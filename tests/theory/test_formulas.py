@@ -2,16 +2,18 @@
 
 import dataclasses
 import re
+from xml.etree import ElementTree
 
 import pytest
 
 from asyncsim import claims
-from asyncsim.app.reporting import GREEK, rendered
+from asyncsim.app.reporting import LETTERS as GREEK
+from asyncsim.app.reporting import formula, latex, rendered
 from asyncsim.claims.staleness_rules import _predicted
 from asyncsim.plotting import plot
 from tests.test_reporting import verdict
 
-BARE = re.compile(rf"[*/=<>^_+\[\]()]|\b[B-HJ-Zb-z]\b|\b({'|'.join(GREEK)}|sqrt)\b")
+BARE = re.compile(rf"[*/=<>^_+\[\]()]|\b[B-HJ-Zb-z]\b|\b({'|'.join(GREEK.split())}|sqrt)\b")
 """What only a formula has: a sign, a lone letter, a Greek letter's name."""
 REMARK = re.compile(r"\(release at \w+\)|(?<=')s\b|top-[pk]\b")
 
@@ -33,49 +35,61 @@ def test_every_statement_has_its_formulas_marked(id):
     assert statement.count("`") % 2 == 0 and bare(statement) == []
     # What the renderer does not know would stand as it is.
     formulas = " ".join(re.findall(r"`([^`]+)`", statement))
-    assert not set(re.findall(r"[{}]", formulas)) and set(re.findall(r"[A-Za-z]+", formulas)) & LETTERS <= {*GREEK}
+    assert not set(re.findall(r"[{}]", formulas)) and set(re.findall(r"[A-Za-z]+", formulas)) & LETTERS <= {
+        *GREEK.split()
+    }
     # An underscore sets an index, so that a name of two words would be torn.
-    assert set(TORN.findall(statement)) <= {*GREEK}
+    assert set(TORN.findall(statement)) <= {*GREEK.split()}
     # A mark that is forgotten is seen.
-    for formula in re.findall(r"`([^`]+)`", statement):
-        if formula not in ("a", "hold"):
-            assert bare(statement.replace(f"`{formula}`", formula)), formula
+    for marked in re.findall(r"`([^`]+)`", statement):
+        if marked not in ("a", "hold"):
+            assert bare(statement.replace(f"`{marked}`", marked)), marked
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "set_as"),
     [
-        ("no `x` no letter x", "no <x> no letter x"),
-        ("`sum_i p_i^2 (1-p_i)^k`", "∑_{<i>} <p>_{<i>}^{2} (1−<p>_{<i>})^{<k>}"),
-        ("`(W-C)_+ R`", "(<W>−<C>)_{+} <R>"),
-        ("`1/sqrt(d)`, `3 sqrt 3`", "1/√[<d>], 3 √[3]"),
-        ("`ceil(K/M)-1 <= floor(a)`", "⌈<K>/<M>⌉−1 ≤ ⌊<a>⌋"),
-        ("`F(pi*)`", "<F>(<π>^{*})"),
-        ("`step * x`", "step · <x>"),
-        ("`sum/k` and `1/p0 = sum K!`", "sum/<k> and 1/<p>_{0} = ∑ <K>!"),
-        ("`(1 + chi^2)^-T`", "(1 + <χ>^{2})^{−<T>}"),
-        ("`((x` and `x))^`", "((<x>)) and <x>))^{}"),
-        ("one ` alone * stays", "one ` alone * stays"),
+        ("sum_i p_i^2 (1-p_i)^k", r"\sum _{i}\,p_{i}^{2}\,(1-p_{i})^{k}"),
+        ("(W-C)_+ R", "(W-C)_{+} R"),
+        ("1/sqrt(d)", r"1/\sqrt{d}"),
+        ("3 sqrt 3", r"3\,\sqrt{3}"),
+        ("ceil(K/M)-1 <= floor(a)", r"\lceil K/M\rceil -1 \le  \lfloor a\rfloor "),
+        ("F(pi*)", r"F(\pi ^{*})"),
+        ("step * x_(t - tau)", r"\text{step} \cdot  x_{t - \tau }"),
+        ("sum/k", r"\sum /k"),
+        ("1/p0 = sum K!", r"1/p_{0} = \sum \,K!"),
+        ("(1 + chi^2)^-T", r"(1 + \chi ^{2})^{-T}"),
+        ("((x", "((x"),
+        ("x))^", "x))"),
+        (r"\input{x} 5 %", r"\backslash \text{input}\{x\} 5 \% "),
     ],
 )
-def test_what_is_marked_is_set(text, shown):
-    made = str(rendered(text))
-    made = made.replace('<span class="f">', "").replace('<span class="root">', "[").replace("</span>", "]")
-    for old, new in (("<var>", "<"), ("</var>", ">"), ("<sub>", "_{"), ("<sup>", "^{")):
-        made = made.replace(old, new)
-    made = re.sub(r"</su[bp]>", "}", made)
-    # The end of a formula and that of a root are the same tag.
-    depth, kept = 0, ""
-    for sign in made:
-        depth += (sign == "[") - (sign == "]")
-        kept += sign * (sign != "]" or depth >= 0)
-        depth = max(depth, 0)
-    assert kept == shown
+def test_what_is_marked_is_set(text, set_as):
+    assert latex(text) == set_as
+
+
+def test_only_what_is_marked_is_set_and_a_long_formula_may_be_broken():
+    assert str(rendered("no letter x, one ` alone * stays")) == "no letter x, one ` alone * stays"
+    made = str(rendered("no `x` no x"))
+    assert made == "no <math><mi>x</mi></math> no x"
+    # After a sign outside of brackets.
+    assert formula("a + b + c + d + (e + f + g + h) = i").count("<wbr>") == 2 and "<wbr>" not in formula(
+        "(a + b + c + d + e + f)"
+    )
+
+
+@pytest.mark.parametrize("id", sorted(claims.claims()))
+def test_every_formula_of_a_statement_is_mathml_without_a_trace_of_latex(id):
+    for text in re.findall(r"`([^`]+)`", claims.claim(id).statement):
+        for part in formula(text).split("<wbr>"):
+            words = "".join(ElementTree.fromstring(part).itertext())
+            assert words and not re.search(r"[\\^_`⟮⟯⍽★]", words), text
 
 
 def test_everything_is_escaped():
+    assert rendered("`x_i_j < 1`") == "<code>x_i_j &lt; 1</code>"
     made = str(rendered("<b> `<script> & x`"))
-    assert "<b>" not in made and "<script" not in made and "&amp;" in made
+    assert made.startswith("&lt;b&gt; <math><mo>&#x0003C;</mo>") and "<script" not in made and "&#x00026;" in made
 
 
 def test_no_mark_is_seen_where_none_is_rendered():
