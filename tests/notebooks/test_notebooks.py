@@ -152,6 +152,7 @@ def test_a_toy_has_no_faults(folder):
         (TEXT.replace("x = 2\nx", "def f():\n    return 1\nf()"), {}, "defines a function"),
         (TEXT.replace("x = 2\nx", "class C: pass\nC"), {}, "defines a function or a class"),
         (TEXT.replace("x = 2\nx", "!ls"), {}, "not plain Python"),
+        (TEXT.replace("# A toy", f"# A {'long ' * 20}toy"), {}, "a line has 107 characters, 90 at most"),
         (TEXT.replace("## Exercises", "## Questions"), {}, "0 exercises"),
         (TEXT.replace(EXERCISE, "", 1), {}, "2 exercises"),
         (TEXT.replace("assert x == 2\n```", "```", 1), {}, "3 exercises"),
