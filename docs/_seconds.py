@@ -231,7 +231,7 @@ def doubled(found: Results) -> str:
         f"{both}. The smaller system reaches the return after {arm(time, few)['mean']:.3g} s and "
         f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. The additional slots cost {more} more. "
         "The trainer counts as four times the slots of the smaller system. "
-        "Both arms have one learning rate, and GPU prices per hour are outside the model."
+        "Both arms have one learning rate, and the cost of GPUs is outside the model."
     )
 
 
