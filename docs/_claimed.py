@@ -51,15 +51,15 @@ CLAIMED = [
     Claimed(
         "An arm fails while its ESS stays near one: what did ESS miss?",
         "marin #8955",
-        "It may miss a common drift of the ratios. It is also no variance ratio: a gradient's variance can differ from "
-        "`N/ESS` by any factor.",
+        "ESS may miss a common drift of the ratios. ESS is also no variance ratio: a gradient's variance can differ "
+        "from `N/ESS` by any factor.",
         ("ess/is-not-variance", "ess/invariances"),
     ),
     Claimed(
         "Should a sequence-level correction sum log ratios, or average them?",
         "TRL #5814 and #4891",
         "The sum is the importance weight. The average is the geometric mean, whose expectation under behavior is not "
-        "one. It hides length and removes no bias.",
+        "one. This mean hides length and removes no bias.",
         ("estimator/geometric-ratio", "ess/length-law"),
     ),
     Claimed(
@@ -86,22 +86,22 @@ CLAIMED = [
     Claimed(
         "Why leave a sample out of its own baseline?",
         "Relax #174, AReaL #354",
-        "Its reward in the baseline shrinks its own gradient, the more the heavier its weight. Left out, the mean "
+        "Its reward in the baseline shrinks its own gradient, the more the heavier its weight. Without it, the mean "
         "gradient is exact.",
         ("estimator/plug-in-baseline",),
     ),
     Claimed(
         "Should the learning rate fall with staleness?",
         "elasticdl #1139",
-        "Where delay limits it, as one over the staleness. Where cumulative drift limits it, updates times learning "
-        "rate decides, whatever the staleness.",
+        "Where delay limits it, in inverse proportion to staleness. Where cumulative drift limits it, updates times "
+        "learning rate decides, whatever the staleness.",
         ("convergence/step-size-law",),
     ),
     Claimed(
         "Should the learning rate follow the batch size, or its root?",
         "HandyRL #321",
-        "It depends on the aim and the optimizer. At an equal noise floor plain SGD needs the first power, and Adam "
-        "the root.",
+        "The scaling depends on the aim and the optimizer. At an equal noise floor plain SGD needs the first power, "
+        "and Adam the root.",
         ("predictor/step-under-inflation",),
     ),
 ]

@@ -36,7 +36,7 @@ def long_weight(found: Results) -> str:
         f"Truncated weights average {at['applied_mean']['mean']:.2f} "
         f"({_engines.truncated(variance, _pictures.CAP):.2f} predicted), without any error in the code. "
         f"The truncated mean of {REPORTED:.2f} that the thread reports takes a mismatch of "
-        f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} a token, if "
+        f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per token, if "
         "tokens are independent. "
         f"ESS/N of a batch is {at['ess_mismatch']['mean']:.2f}, and of an infinite batch {math.exp(-variance):.3f}: "
         "use token ratios, or their geometric mean."
@@ -51,7 +51,7 @@ def not_on_policy(found: Results) -> str:
         f"A temperature leaves ESS/N of {final(temperature, 'ess_mismatch'):.2f} at mean ratio "
         f"{final(temperature, 'mean_weight'):.2f}, and noise in the logits {final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p shows ESS/N of {final(nucleus, 'ess_mismatch'):.2g}, but a mean ratio of "
-        f"{final(nucleus, 'mean_weight'):.2f}: the mass that was kept, once a token. "
+        f"{final(nucleus, 'mean_weight'):.2f}: the mass that was kept, once per token. "
         f"Without mismatch both are {final(plain, 'mean_weight'):.2g}. Log ESS, KL and the mean ratio: each alone "
         "misses a case."
     )

@@ -12,8 +12,9 @@ WORDS, NUMBERS, DOCSTRING = 25, 3, 35
 FENCED = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 HIDDEN = re.compile(r"<!--.*?-->|<[^>]+>|!\[[^]]*\](?:\([^)]*\))?|\]\([^)]*\)", re.S)
 """Comments, tags, targets of links, and the words for a picture."""
-CODE = re.compile(r"`[^`]*`")
-END = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[A-Z0-9`*_(\[\"{]|asyncsim)")
+CODE = re.compile(r"`[^`]*`|\$[^$`]*\$")
+"""Names and formulas: each counts as one word."""
+END = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[A-Z0-9`$*_(\[\"{]|asyncsim)")
 """The end of a sentence."""
 SHORT = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|approx|no|fig|eq)\.", re.I)
 ARXIV = re.compile(r"\b\d{4}\.\d{5}\b")

@@ -110,7 +110,7 @@ def param_sync(found: Results) -> str:
     waits = held(longer > took, "Without partial rollouts a sync waits for the longest response")
     return (
         f"{waits}. An update then takes {seconds(off)}. With them it takes {seconds(on)}. "
-        f"After every {every} updates that is {longer:.2g} s more, beside a transfer of {took} s. "
+        f"After every {every} updates that is {longer:.2g} s more, in addition to a transfer of {took} s. "
         "Many minutes would need responses as long as that; an abort that hangs is outside the model."
     )
 
@@ -121,13 +121,13 @@ def refit(found: Results) -> str:
     least, *_, most = of("refit")["staleness_limit"]
     flat = held(
         at(result, most, False)["seconds"]["mean"] > 0.95 * at(result, least, False)["seconds"]["mean"],
-        "Where generation is drained, a larger age buys nothing",
+        "Where generation is drained, a higher limit does not help",
     )
     return (
         f"Where data is one version old at most, weights in flight give {seconds(at(result, least)['seconds'])} an "
         "update. "
         f"Waiting for all responses gives {seconds(at(result, least, False)['seconds'])}. "
-        f"{flat}. At a largest age of {most} it still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
+        f"{flat}. At a limit of {most} it still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
         f"In flight it falls to {seconds(at(result, most)['seconds'])}. "
         f"That costs a mean staleness of {at(result, most)['staleness']['mean']:.2g} versions."
     )
@@ -161,11 +161,11 @@ def every(found: Results) -> str:
     shared = held(all(a > b for a, b in itertools.pairwise(times)), "Fewer syncs are faster")
     agree = held(all(each["low"] == each["high"] for each in rows(result, "seconds_per_update")), "Realizations agree")
     return (
-        f"{shared}: {times[0]:.3g} s an update with a sync after each, {times[1]:.3g} s after every {counts[1]:.0f}. "
+        f"{shared}: {times[0]:.3g} s per update with a sync after each, {times[1]:.3g} s after every {counts[1]:.0f}. "
         f"{agree}. After every {counts[-1]:.0f} it is {times[-1]:.3g} s. "
         f"Mean staleness falls from {stale[0]:.2g} to {stale[-1]:.2g} versions. "
         f"In updates, versions times steps, it grows to {counts[-1] * stale[-1]:.2g}. "
-        "Whether learning stands that is another question. The rule of admission is TRL's."
+        "Whether learning tolerates that is another question. The rule of admission is TRL's."
     )
 
 
@@ -181,7 +181,7 @@ def turns(found: Results) -> str:
         f"{both} while `async_generation_ratio` allows {least} batch ahead. "
         f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and "
         f"{share(tight['generator_idle']['mean'])} of slots write nothing. "
-        f"An update takes {seconds(tight['seconds'])}. With the largest ratio tried: {seconds(loose['seconds'])}. "
+        f"An update takes {seconds(tight['seconds'])}. With the highest ratio tried: {seconds(loose['seconds'])}. "
         f"The trainer then waits {share(loose['trainer_idle']['mean'])}, at a mean staleness of "
         f"{loose['staleness']['mean']:.2g} versions. Time inside a training step, such as moving weights, is outside "
         "the model."
@@ -198,8 +198,8 @@ def idle(found: Results) -> str:
     bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "Not where training is the bound")
     pace = row(result, "seconds_per_update", train_time=times[-1])["mean"]
     return (
-        f"{bound}. At {times[-1]:.3g} s a step the trainer never waits, and slots are idle {share(slots[-1])} of "
-        f"the time. They make a batch in less than the {pace:.3g} s of an update. "
+        f"{bound}. At {times[-1]:.3g} s per step the trainer never waits, and slots are idle {share(slots[-1])} of "
+        f"the time. The slots make a batch in less than the {pace:.3g} s of an update. "
         f"Both are small only near balance, here at {times[best]:.3g} s: {share(trainer[best])} and "
         f"{share(slots[best])}. "
         "A log that shows two zeros beside a slow trainer misses pauses. Slower training itself is outside the model."
@@ -217,7 +217,7 @@ def sweet_spot(found: Results) -> str:
         f"The smaller limit is slower by {pair(result, small, 's')[1]}. "
         f"The larger one is equal, with a difference of {pair(result, large, 's')[1]}. "
         "Once slots never wait, a larger limit changes neither seconds nor data. "
-        "How much staleness a language model stands is outside this task."
+        "How much staleness a language model tolerates is outside this task."
     )
 
 
@@ -225,13 +225,13 @@ def doubled(found: Results) -> str:
     """Whether twice the generators pay."""
     time, cost = found
     few, twice = (each["name"] for each in time["tasks"][0]["arms"])
-    (faster, less), (dearer, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
-    both = held((faster, dearer) == ("better", "worse"), "Faster, and dearer")
+    (faster, less), (costlier, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
+    both = held((faster, costlier) == ("better", "worse"), "Faster, but more expensive")
     return (
         f"{both}. The smaller system reaches the return after {arm(time, few)['mean']:.3g} s and "
-        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. They cost {more} more. "
+        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. The additional slots cost {more} more. "
         "The trainer counts as four times the slots of the smaller system. "
-        "Both arms have one learning rate, and prices of GPUs are outside the model."
+        "Both arms have one learning rate, and the cost of GPUs is outside the model."
     )
 
 

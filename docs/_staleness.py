@@ -24,7 +24,7 @@ def verl(found: Results) -> str:
     stale = found[0]["staleness"]
     yes = held(stale["max"] == 0, "Yes, in the model")
     return (
-        f"{yes}: the largest staleness is {stale['max']}, and a hard bound predicts that for any lengths. "
+        f"{yes}: the maximum staleness is {stale['max']}, and a hard bound predicts that for any lengths. "
         f"The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
         "Races of a real counter, and another engine's numerics, are outside the model."
     )
@@ -78,7 +78,7 @@ def strict(found: Results) -> str:
         f"Dropping costs {share(drops['dropped_fraction'])} of groups and {share(drops['wasted_token_fraction'])} of "
         f"tokens. Trained responses are {drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as "
         f"long as generated ones. Without the limit no group is dropped; mean staleness is "
-        f"{keeps['staleness']['mean']:.3g}, the largest {keeps['staleness']['max']}."
+        f"{keeps['staleness']['mean']:.3g}, the maximum {keeps['staleness']['max']}."
     )
 
 
@@ -86,7 +86,7 @@ def unit(found: Results) -> str:
     """How far the three numbers of a sample are apart."""
     result = found[0]
     return (
-        f"They differ. By its oldest token a sample has staleness {result['staleness']['mean']:.2f}, by its newest "
+        f"They differ. By its oldest token, the sample has staleness {result['staleness']['mean']:.2f}, by its newest "
         f"{result['newest']:.2f}, and an average token has {result['token_staleness']:.2f}. "
         "Say which one a limit means."
     )
@@ -152,7 +152,7 @@ def generators(found: Results) -> str:
 
 
 def first(found: Results) -> str:
-    """What redundant samples buy, and what they cost."""
+    """What redundant samples gain, and what they cost."""
     usual, some, swept = found
     extra, hours, *_ = column(swept, "groups_per_hour")
     gain = [each / hours[0] for each in hours]
@@ -301,7 +301,7 @@ QUESTIONS = [
         claims=("systems/ticket-throughput",),
     ),
     Question(
-        "First k of n: what do redundant samples buy, and which are lost?",
+        "First k of n: what do redundant samples gain, and which are discarded?",
         "ROLL Flash, `group_size_redundancy`",
         [
             f"{ROLL} --set group_size_redundancy=0 --updates 400",

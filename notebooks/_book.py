@@ -23,8 +23,8 @@ from asyncsim.base.checks import InputError, require
 HERE = Path(__file__).resolve().parent
 LESSONS = HERE / "lessons.py"
 """What cells import: it lies beside them."""
-EXERCISES = 3
-"""Exercises that a notebook ends with, at least."""
+EXERCISES, LINE = 3, 90
+"""Exercises that a notebook ends with, at least, and most characters of a line."""
 SECONDS = 600
 """Longest wait for one cell: the first may compile the event kernel."""
 UNVERSIONED = "-jupytext.text_representation.jupytext_version"
@@ -116,6 +116,9 @@ def _faults_of_text(text: Any) -> Iterable[str]:
             continue
         if any(isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for node in ast.walk(tree)):
             yield f"code cell {number} defines a function or a class: call what asyncsim or lessons.py has"
+    long = max((line for cell in text.cells for line in cell.source.splitlines()), key=len, default="")
+    if len(long) > LINE:
+        yield f"a line has {len(long)} characters, {LINE} at most: {long[:40]}"
     folded = solutions(text)
     if len(folded) < EXERCISES or not all(folded):
         yield f"{len(folded)} exercises with a folded solution in code under '## Exercises', {EXERCISES} are needed"

@@ -52,17 +52,24 @@ def mean(values: Any) -> Estimate:
     return Estimate(float(rows.mean()), independent=False)
 
 
-def side_by_side(mine: float | None, measured: Any, predicted: Any = None, **judging: Any) -> None:
+def side_by_side(
+    mine: float | None, measured: Any, predicted: Any = None, *, outside: str = "", **judging: Any
+) -> None:
     """Print the measurement, and how far off theory and the reader's own prediction are.
 
     Arguments: `mine`, a number, or None as long as the reader has none; `measured`, an `Estimate`, a number, or what
     `judge` and `verify` return; `predicted`, a number or what `claims.predicted_staleness` returns, None where no
-    formula holds; further arguments of `judge`. Raises `InputError` where `mine` is no finite number.
+    formula holds; `outside`, the domain of a formula that is used outside of it: it then gets no verdict; further
+    arguments of `judge`. Raises `InputError` where `mine` is no finite number.
 
     >>> side_by_side(3, Estimate(2.001, 0.002), 2.0)
     measured 2.0010 ± 0.0066
     theory   2            off by 0.001    held
     you      3            off by 0.999    theory is nearer
+    >>> side_by_side(None, 2.5, 2.0, outside="the formula is for large batches")
+    measured 2.5
+    theory   2            off by 0.5      outside: the formula is for large batches
+    you      —            enter my_prediction above, then run its cell and this one
     >>> side_by_side(None, 2.5)
     measured 2.5
     theory   —            no formula predicts this
@@ -74,7 +81,8 @@ def side_by_side(mine: float | None, measured: Any, predicted: Any = None, **jud
     about = row.predicted if math.isfinite(off) else 0.0
     words = "no formula predicts this" if predicted is None else row.reason.partition(";")[0]
     print("measured", notation.measurement(row.measured, (row.high - row.low) / 2.0, about))
-    _line("theory", row.predicted, off, row.verdict if math.isfinite(off) else words)
+    verdict = f"outside: {outside}" if outside else row.verdict
+    _line("theory", row.predicted, off, verdict if math.isfinite(off) else words)
     if mine is None:
         _line("you", math.nan, math.nan, "enter my_prediction above, then run its cell and this one")
     else:

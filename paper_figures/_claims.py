@@ -65,7 +65,7 @@ SHORT = {
     "2607.01083/ballistic": "positive cosine means drift",
     "2609.20807/score-drift": "score drift is the main cause",
     "2604.22407/inflation": "Adam inflates what is projected",
-    "2206.08307/average-delay": "average delay decides, not largest",
+    "2206.08307/average-delay": "average delay decides, not maximum",
 }
 """A few words for each sentence that no figure decides."""
 

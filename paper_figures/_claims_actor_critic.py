@@ -24,7 +24,7 @@ CLAIMS = (
     ),
     Claim(
         "IMPALA",
-        "V-trace corrects policy lag",
+        "V-trace corrects staleness",
         "mixed",
         "cliff: {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
         "lake: {actor_critic:lake_vtrace_near}, {actor_critic:lake_a2c_near}",

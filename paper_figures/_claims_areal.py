@@ -19,7 +19,7 @@ CLAIMS = (
         when="while it learns; at the end hardly",
     ),
     _claim(
-        "The decoupled objective stands bound 8",
+        "The decoupled objective tolerates bound 8",
         "mostly",
         "{areal:held} of {areal:within} equal to fresh data at the end",
         "areal",

@@ -41,7 +41,7 @@ CLAIMS = (
     _claim(
         "A clip blocks what raises entropy",
         "under conditions",
-        "{bapo_tokens:peaked_plain} places, uniform start {bapo_tokens:uniform_plain}",
+        "{bapo_tokens:peaked_plain} settings, uniform start {bapo_tokens:uniform_plain}",
         "bapo_tokens",
         when="a start 90 % sure of a wrong token, data 32 updates old",
     ),
@@ -82,7 +82,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Partial rollouts", "notes", "figure", "event simulation; 16 tokens; best rates",
-        "bapo_returns", "mixed", "beats the clip at {bapo_returns:clip_worse} of {bapo_returns:places} places",
+        "bapo_returns", "mixed", "beats the clip at {bapo_returns:clip_worse} of {bapo_returns:places} settings",
     ),
     _item(
         "Entropy over steps, off policy", "notes", "figure", f"{_OURS}; peaked start",

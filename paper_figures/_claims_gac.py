@@ -28,7 +28,7 @@ CLAIMS = (
     _claim(
         "It warns of instability",
         "mixed",
-        "AUC {gac_cosine:area_cosine}; over places {alarms:cosine_range}",
+        "AUC {gac_cosine:area_cosine}; over settings {alarms:cosine_range}",
         "gac_cosine",
         when="some tasks; staleness alone ranks runs better",
         rebuilt=False,
@@ -39,7 +39,7 @@ CLAIMS = (
         "mixed",
         "falls on GRPO {gac_steps:grpo_usual} to {gac_steps:gac_usual}, limit {gac_projection:edge_raw}",
         "gac_steps",
-        when="clear at one place of nine; the limit is that of fresh plain descent",
+        when="clear in one setting of nine; the limit is that of fresh plain descent",
         stated="2603.01501/projection",
     ),
     _claim(
@@ -52,9 +52,9 @@ CLAIMS = (
     _claim(
         "It matches synchronous training",
         "mostly not",
-        "at the end at {gac_steps:even} of {gac_steps:places} places",
+        "at the end in {gac_steps:even} of {gac_steps:places} settings",
         "gac_steps",
-        when="GRPO without control does at more places; over training never",
+        when="GRPO without control does in more settings; over training never",
     ),
     _claim(
         "… and beats stabilizers",

@@ -18,8 +18,8 @@ CLAIMS = (
     _claim(
         "… on data that are close to on-policy",
         "mostly",
-        "ESS {pipeline_rl:ess}; conventional at lag {pipeline_rl:near_lag}: {pipeline_rl:near_ess}",
+        "ESS {pipeline_rl:ess}; conventional at staleness {pipeline_rl:near_lag}: {pipeline_rl:near_ess}",
         "pipeline_rl",
-        when="one task, one rate; at the same lag conventional data are as good",
+        when="one task, one rate; at the same staleness conventional data are as good",
     ),
 )

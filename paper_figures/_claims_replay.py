@@ -9,7 +9,7 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "Replay", figure="replay", rebuilt=True)
 CLAIMS = (
     _claim(
-        "Where generation is dear, replay saves compute",
+        "Where generation is costly, replay saves compute",
         "mixed",
         "compute × {replay:bandit_held} to {replay:sparse_held}",
         when="on all tasks at one small rate; tuned, on one of three",

@@ -39,7 +39,7 @@ CLAIMS = (
 )
 ITEMS: tuple[Item, ...] = (
     _item(
-        "Speed over the asynchronous ratio",
+        "Speed against the asynchronous ratio",
         "notes",
         "figure",
         "event model, no length limit, best split",
@@ -71,14 +71,14 @@ ITEMS: tuple[Item, ...] = (
         "Speed on agentic tasks",
         "abstract",
         "figure",
-        "one latency law, spare trajectories, ratio 2",
+        "one distribution of latencies, spare trajectories, ratio 2",
         figure="roll_agents",
         verdict="reproduced",
         ours="{roll_agents:agents_spare} times synchronous, {roll_agents:agents_both} asynchronous",
         stated="2.72 times",
     ),
     _item(
-        "Speed over 16 to 128 GPUs",
+        "Speed with 16 to 128 GPUs",
         "notes",
         "figure",
         "4 slots a GPU, no limit of lengths",
@@ -121,7 +121,7 @@ ITEMS: tuple[Item, ...] = (
         "Best ratio over rollout size",
         "notes",
         "figure",
-        "64 slots, 95 % of the largest speed",
+        "64 slots, 95 % of the maximum speed",
         figure="roll_sizes",
         verdict="reproduced",
         ours="{roll_sizes:small} for 32 samples, {roll_sizes:large} for 256",

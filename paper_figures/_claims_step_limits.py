@@ -9,7 +9,7 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "2607.01083")
 CLAIMS = (
     _claim(
-        "Largest rate flat in staleness, then 1/S",
+        "Maximum rate flat in staleness, then 1/S",
         "mixed",
         "{step_limits:rule_inside} of {step_limits:rule_points} limits; GRPO on a proxy up {step_limits:tokens}",
         "step_limits",

@@ -20,7 +20,7 @@ CLAIMS = (
         "mostly",
         "Hill's index {vcpo_tail:last}; below 1 from staleness {vcpo_tail:below_mean}",
         "vcpo_tail",
-        when="on the sampled range; bounded in law",
+        when="on the sampled range; bounded in theory",
     ),
     _claim(
         "Truncated IS collapses at high staleness",
@@ -57,7 +57,7 @@ CLAIMS = (
         when="most falls of others pass; VCPO returns less than they do",
     ),
     _claim(
-        "… at lag 12",
+        "… at staleness 12",
         "mixed",
         "{vcpo_suite:bold_less} of {vcpo_suite:arms} rivals return less, {vcpo_suite:bold_more} more",
         "vcpo_suite",
@@ -71,7 +71,7 @@ CLAIMS = (
         when="each tuned; most are equal or undecided",
     ),
     _claim(
-        "Its baseline has the least variance",
+        "Its baseline has the minimum variance",
         "mostly",
         "{vcpo_baselines:many_opob_variance} % of a batch mean's variance",
         "vcpo_baselines",
@@ -104,9 +104,9 @@ CLAIMS = (
     _claim(
         "Sequence ratios scale, token ratios do not",
         "mixed",
-        "{vcpo_prefix:lag_sequence_most} against {vcpo_prefix:lag_token_most} at lag {vcpo_prefix:lag_most}",
+        "{vcpo_prefix:lag_sequence_most} against {vcpo_prefix:lag_token_most} at staleness {vcpo_prefix:lag_most}",
         "vcpo_prefix",
-        when="with lag and batch, under a penalty; not with horizon",
+        when="with staleness and batch, under a penalty; not with horizon",
     ),
     _claim(
         "2.5 times faster than synchronous at staleness 2",
@@ -125,13 +125,13 @@ ITEMS: tuple[Item, ...] = (
         "vcpo_training",
         "mostly",
         "{vcpo_training:truncated_shown}, {vcpo_training:vcpo_shown}, {vcpo_training:sync}",
-        "MATH-500: VCPO at lag 10 71.6 %, synchronous 72.0 %",
+        "MATH-500: VCPO at staleness 10 71.6 %, synchronous 72.0 %",
     ),
     _item(
-        "Lag 16 to 128",
+        "Staleness 16 to 128",
         "repo",
         "figure",
-        "tables; imposed constant lag; best synchronous rate",
+        "tables; imposed constant staleness; best synchronous rate",
         "vcpo_training",
         "mostly",
         "{vcpo_training:vcpo_late_collapsed} of VCPO collapse, truncated {vcpo_training:truncated_late_collapsed}",
@@ -195,7 +195,7 @@ ITEMS: tuple[Item, ...] = (
         "mean {vcpo_steps:tis_ess} in truncated IS, {vcpo_steps:vcpo_ess} in VCPO; drops before falls",
     ),
     _item(
-        "Suite of baselines at lag 12",
+        "Suite of baselines at staleness 12",
         "notes",
         "figure",
         "tables; penalty; batches of 32",
@@ -227,7 +227,7 @@ ITEMS: tuple[Item, ...] = (
         "Trusted share of M2PO under mixed staleness",
         "notes",
         "figure",
-        "its curve was not read; lags 0 to 24",
+        "its curve was not read; staleness 0 to 24",
         "vcpo_masks",
         "not tested here",
         "{vcpo_masks:trusted_mixed}; constant {vcpo_masks:trusted_constant}",
@@ -249,12 +249,12 @@ ITEMS: tuple[Item, ...] = (
         "penalty; batches to 2,048; one sweep at a time",
         "vcpo_prefix",
         "mixed",
-        "lag {vcpo_prefix:lag_most}: {vcpo_prefix:lag_sequence_most}, token {vcpo_prefix:lag_token_most}, "
+        "staleness {vcpo_prefix:lag_most}: {vcpo_prefix:lag_sequence_most}, token {vcpo_prefix:lag_token_most}, "
         "geometric {vcpo_prefix:lag_geometric_most}; horizon no",
         "sequence ratios robust",
     ),
     _item(
-        "Seconds a step over length",
+        "Seconds per step against length",
         "notes",
         "figure",
         "simulated; lognormal lengths; 16 slots",

@@ -154,7 +154,7 @@ def _covered(rows: Any, length: str) -> np.ndarray:
 
 def _table(rows: Any) -> str:
     """Systems with their largest staleness under either distribution, and lengths under the one that is drawn."""
-    lines = ["| system | largest staleness | mean length trained |", "|---|---|---|"]
+    lines = ["| system | maximum staleness | mean length trained |", "|---|---|---|"]
     for system in LOOKS:
         own = rows[rows.system == system]
         length = number(own[own.length == systems_stories.HEAVY[KIND]], "length_trained")[0]

@@ -105,7 +105,7 @@ class k3_mask(Bounded):
 
 @factor("verl, documentation of rollout correction, veto threshold (older versions)", shape="1")
 class token_veto(Mask):
-    """Drop whole sequences that contain a token which the current policy would hardly draw.
+    """Drop all sequences that contain a token which the current policy would hardly draw.
 
     Mask of sequences: c_t -> c_t [min_k rho_k >= threshold], one token vetoes all of its sequence. rho is r = pi/mu or
     h = pi_prox/mu. One-sided: a token that became likelier vetoes nothing, however much (`k2_mask(9.21**2 / 2, "max")`
@@ -203,7 +203,7 @@ class tv_mask(Mask):
 
 @factor("textbook; bounds on age are a knob of every asynchronous trainer")
 class drop_stale(Mask):
-    """Drop tokens or whole sequences beyond a limit of staleness.
+    """Drop tokens or full sequences beyond a limit of staleness.
 
     Mask by age: c_t -> c_t [d <= limit], d the staleness in versions of the token or of the sequence's oldest one.
     Staleness is the version that is trained minus the one that drew the token; "head" is the largest over the sequence:

@@ -5,6 +5,7 @@ Running them from top to bottom is `make notebooks`, not a test.
 
 import copy
 import doctest
+import re
 
 import nbformat
 import pytest
@@ -72,7 +73,8 @@ def test_each_prediction_has_a_cell_to_enter_it(name):
     cells = [cell.source for cell in _book.text_of(name).cells]
     asked = [k for k, source in enumerate(cells) if "**Predict.**" in source]
     assert len(asked) >= 5 and all(cells[k + 1] == "my_prediction = None" for k in asked)
-    assert sum("lessons.side_by_side(my_prediction" in source for source in cells) == len(asked)
+    called = re.compile(r"lessons\.side_by_side\(\s*my_prediction")
+    assert sum(bool(called.search(source)) for source in cells) == len(asked)
     assert sum("lessons.sliders(" in source for source in cells) == 1
 
 
@@ -152,6 +154,7 @@ def test_a_toy_has_no_faults(folder):
         (TEXT.replace("x = 2\nx", "def f():\n    return 1\nf()"), {}, "defines a function"),
         (TEXT.replace("x = 2\nx", "class C: pass\nC"), {}, "defines a function or a class"),
         (TEXT.replace("x = 2\nx", "!ls"), {}, "not plain Python"),
+        (TEXT.replace("# A toy", f"# A {'long ' * 20}toy"), {}, "a line has 107 characters, 90 at most"),
         (TEXT.replace("## Exercises", "## Questions"), {}, "0 exercises"),
         (TEXT.replace(EXERCISE, "", 1), {}, "2 exercises"),
         (TEXT.replace("assert x == 2\n```", "```", 1), {}, "3 exercises"),
