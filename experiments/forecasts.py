@@ -79,7 +79,7 @@ QUICK = [
 NAMES = {
     "staleness": "staleness",
     "p99": "staleness p99",
-    "seconds": "seconds an update",
+    "seconds": "seconds per update",
     "idle": "idle slots",
     "k3": "k3",
     "ess": "token ESS",

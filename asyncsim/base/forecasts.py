@@ -71,8 +71,8 @@ class Forecast(calls.Told):
     at: dict[str, list[float]] = field(default_factory=dict)
 
     def line(self, name: str) -> Line:
-        """The line of a quantity; "seconds an update", its earlier name, is understood."""
-        known, name = {each.name: each for each in self.lines}, name.replace(" an update", " per update")
+        """The line of a quantity."""
+        known = {each.name: each for each in self.lines}
         checks.one_of("quantity", name, known, "name a line of the forecast")
         return known[name]
 

@@ -140,12 +140,12 @@ class Autocorrelogram:
 
 
 def autocorrelogram(lags: int = 8, after: Any = 0) -> Autocorrelogram:
-    """Mean products of gradients k updates apart, C_k = mean_t <g_t, g_(t-k)>, k = 0..lags, per replicate.
+    """Mean products of gradients k updates apart, C_k = mean_t <g_t, g_(t-k)>, 0 <= k <= K, per replicate.
 
     The ratio of averages C_k / C_0 obeys the exact identities (`alignment/lag-identity`), an average of cosines does
     not. Blind to drift: products of a run that is not stationary mix its stages.
 
-    Arguments: `lags` >= 1 and `after` >= 0, updates left out at the start, both in updates. Returns an accumulator
+    Arguments: `lags`, K >= 1, and `after` >= 0, updates left out at the start, both in updates. Returns an accumulator
     whose result "autocorrelogram" has shape `[lags + 1, R]`, in squared units of advantage per parameter. Raises
     `InputError` for other values, and after a run of too few updates. Source: textbook.
 

@@ -38,6 +38,10 @@ QUANTILES = 1000
 """Numbers of a lengths file that stand for a distribution."""
 SURE = 0.05
 """Wait of a batch, in steps, from which on it is not the time in which a trainer wakes up."""
+STRETCHES = 6
+"""Stretches of the log whose pauses are compared."""
+NEXT = 0.1
+"""Pause of a slot, in mean responses, below which nothing but the slot kept the next response waiting."""
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -215,6 +219,7 @@ class Read:
     telemetry: telemetry.Telemetry | None = None
     log: Any = None
     lengths: np.ndarray | None = None
+    pauses: np.ndarray | None = None
     first: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -307,6 +312,7 @@ def _samples(read: Read, log: Any) -> None:
             checks.require(not (span < 0.0).any(), "t_end", float(span.min()), bound, remedy)
             add("rate", span, "tokens, t_start, t_end")
             add("syncs", rows["v_end"] - rows["v_start"], "")
+            read.pauses = pauses(column["t_start"], column["t_end"])
             read.notes.append("tokens_per_second is that of the log's load: give a table to let it follow the load.")
     if "reward" in column:
         add("reward", column["reward"][used], "reward")
@@ -327,6 +333,21 @@ def _samples(read: Read, log: Any) -> None:
                 read.names["busy"] = "t_train of batches that waited for the trainer"
     if "fate" in column and not any("no column fate" in each for each in log.unchecked):
         read.notes.append("Discarded samples are those whose fate the log names.")
+
+
+def pauses(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Pauses of a slot between two responses, divided by the mean response, in order, where nothing else delays one.
+
+    The k-th response that ends makes room for the k-th that starts when all slots are in use.
+
+    >>> pauses(np.array([0.0, 0.0, 1.01, 2.02]), np.array([1.0, 2.0, 3.0, 4.0])).round(3)
+    array([0.006, 0.011])
+    """
+    start, end, mean = np.sort(start), np.sort(end), float(np.nanmean(end - start))
+    ended = np.searchsorted(end, start, "right")
+    slots = int((np.arange(1, len(start) + 1) - ended).max())
+    found = (start[slots:] - end[: len(start) - slots]) / mean
+    return found[found < NEXT]
 
 
 def censored(seconds: np.ndarray, known: np.ndarray) -> float:
@@ -411,6 +432,13 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
         # Generators pause while weights are synced.
         writing = series["rate"] - known["sync_seconds"] * series["syncs"]
         add("tokens_per_second", series["length_mean"] / np.maximum(writing, 1e-9), "rate")
+    if read.pauses is not None and len(read.pauses) >= FEWEST * STRETCHES:
+        # Medians leave out the pauses in which the limit held a response back, and long ones that are the slot's own.
+        # Pauses follow whatever else the machine does, so the range of stretches stands for another time.
+        each = np.array_split(read.pauses, STRETCHES)
+        low, high = min(float(np.median(x)) for x in each), max(float(x.mean()) for x in each)
+        about = ("t_start, t_end", len(read.pauses), STRETCHES - 1.0)
+        found["pause"] = Measured((low + high) / 2.0, low, high, *about)
     add("response_tokens", series.get("length_mean"), "length_mean")
     add("longest_response", series.get("length_max"), "length_max")
     for name in ("staleness_mean", "ess", "kl_k3", "kl_k1", "chi_square",

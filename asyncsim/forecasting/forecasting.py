@@ -28,6 +28,8 @@ DRAWS = 32
 FIXED = ("trainer", "measured", "drift")
 """Fields that another setting does not change."""
 SCALED = ("train_seconds", "sync_seconds", "tokens_per_second")
+PAUSE = "pause"
+"""Pause of a slot between two responses, divided by a mean response."""
 SINGLE = 20
 """Single lengths from which on a test says whether they are log-normal."""
 LENGTHS = ("response_tokens", "longest_response")
@@ -125,7 +127,8 @@ def _simulated(
 ) -> list[list[Drawn]]:  # fmt: skip
     """All draws of every setting; the k-th draw has the same numbers and the same responses at all settings."""
     random = np.random.default_rng([seed, 40])
-    scale = {name: _factors(measured.get(name), draws, random) for name in (*SCALED, *LENGTHS)}
+    scale = {name: _factors(measured.get(name), draws, random) for name in (*SCALED, *LENGTHS, PAUSE)}
+    pause = measured.get(PAUSE, {"value": 0.0})["value"] * scale[PAUSE]
 
     def one(work: tuple[int, int]) -> Drawn:
         at, k = work
@@ -133,6 +136,8 @@ def _simulated(
         for name in SCALED:
             if name not in change:
                 given[name] = _scaled(given[name], scale[name][k])
+        # A slot is taken by a response and by the pause behind it.
+        given["tokens_per_second"] = _scaled(given["tokens_per_second"], busy := 1.0 / (1.0 + pause[k]))
         if "response_lengths" not in change:
             law = _scaled(given["response_lengths"], scale["response_tokens"][k])
             if law.kind == "empirical":
@@ -155,6 +160,7 @@ def _simulated(
         numbers, stale = advising.measure(system, max(2, updates // passes), given["samples_per_prompt"], seed, k)
         # Trainers log the mean of a step, so here too steps count alike, however many tokens they have.
         mean = float(stale.cells @ np.arange(len(stale.cells)))
+        numbers["generator_idle"] = 1.0 - (1.0 - numbers["generator_idle"]) * busy
         numbers |= {"seconds": numbers["seconds"] * passes, "head": stale.head, "staleness": mean}
         return Drawn(numbers, stale.cells)
 

@@ -179,6 +179,17 @@ def test_rows_of_samples_say_the_same_as_rows_of_steps(tmp_path):
     )
 
 
+def test_slots_that_never_wait_for_the_limit_idle_as_long_as_they_pause(made):
+    """Pauses of a hundredth of a response, which the event model lacks, take a hundredth of a slot's time: 1/101."""
+    row, far = made.row(), {"staleness_limit": 64, "train_seconds": 0.01, "updates": 40}
+    pause = {"value": 0.01, "low": 0.01, "high": 0.01, "from": "t_start, t_end", "steps": 96, "freedom": 5.0}
+    paused = {**row, "measured": {**row["measured"], "pause": pause}}
+    idle, more = (sim.forecast(each, **far).line("idle slots").forecasts[1] for each in (row, paused))
+    share = (more.value - idle.value) / (1.0 - idle.value)
+    assert share == pytest.approx(1.0 / 101.0, abs=1e-3)
+    assert more.low <= more.value <= more.high
+
+
 def test_rows_of_tokens_tell_growth_by_staleness(columns):
     """Four stalenesses beside one another tell linear from quadratic growth, and the variance at each is known."""
     random, step = np.random.default_rng(4), np.repeat(np.arange(1, 101), 400)
