@@ -24,7 +24,7 @@ def maxrl(eps: float = 1e-06) -> Advantage:
     """Group mean, divided by it (MaxRL): A = (r - mean) / mean, so that rare successes count as in a log-likelihood."""
 
 def mean() -> Advantage:
-    """Batch mean: A = r - mean reward of the whole step."""
+    """Batch mean: A = r - mean reward of the full step."""
 
 def n_step(steps: int = 5, discount: Number = 0.99) -> Advantage:
     """Returns of n steps, completed by the critic's value."""
@@ -55,7 +55,7 @@ def pass_at_k(k: int = 2, standardize: bool = False) -> Advantage:
 def reinforce_plus_plus(
     baseline: Literal["none", "group"] = "none", discount: Number = 1.0, unbiased: bool = False
 ) -> Advantage:
-    """Returns of tokens, standardized over the whole step (REINFORCE++), with or without the group's mean."""
+    """Returns of tokens, standardized over the full step (REINFORCE++), with or without the group's mean."""
 
 def remax() -> Advantage:
     """Reward of the greedy response as baseline (ReMax): A = r - r(greedy)."""

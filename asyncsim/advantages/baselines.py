@@ -36,7 +36,7 @@ def offset(step: Step, v: Any = number(..., "baseline in units of reward, absolu
 
 @advantage("textbook", group=False)
 def mean(step: Step) -> Tensor:
-    """Batch mean: A = r - mean reward of the whole step.
+    """Batch mean: A = r - mean reward of the full step.
 
     Mean reward of the whole step as baseline: A_gi = r_gi - (1/G) sum_g sum_i mass_gi r_gi. Scope: step. On-policy with
     n samples in all, its mean gradient is (1 - 1/n) times the exact one.

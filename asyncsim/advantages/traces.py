@@ -47,7 +47,7 @@ class returns_to_go(Baseline):
     raises="a run with groups of one (baseline group)",
 )
 class reinforce_plus_plus(GroupBaseline):
-    """Returns of tokens, standardized over the whole step (REINFORCE++), with or without the group's mean.
+    """Returns of tokens, standardized over the full step (REINFORCE++), with or without the group's mean.
 
     Returns of tokens, standardized over the whole step: A_t = (G_t - b - m) / s, G_t = sum_k discount^k r_(t+k). m and
     s are mean and standard deviation of G - b over all generated tokens of the step, whatever their group. So prompts

@@ -113,7 +113,7 @@ def list_names(o: Options) -> int:
     app,
     f"file {' '.join(DESCRIBES)} seed plot save checkpoint checkpoint_every resume trust other_code workers log "
     "print_spec dry_run verbose json",
-    file=argument(Path, None, "A spec as JSON or YAML, in place of its options."),
+    file=argument(Path, None, "A spec as JSON or YAML, instead of its options."),
     set="Argument of a part: task.arms=5, adam.lr=0.01. Repeat.",
 )
 def run(o: Options) -> int:
@@ -202,7 +202,7 @@ def compare(o: Options) -> int:
     metric=OPTIONS["metric"]._replace(help="Names separated by commas; see `asyncsim list metrics`.", of=None),
     replicates=Row(int, 64, "Replicates of each setting."),
     store="Folder or address (s3://bucket/folder) of the numbers.",
-    workers="Worker processes (default: one a core).",
+    workers="Worker processes (default: one per core).",
     backend=Row(str, "processes", "processes or ray."),
     address=Row(str, None, "Address of a Ray cluster (default: this machine)."),
     claim=Row(str, None, "Claim whose prediction is drawn.", of="claims"),
@@ -302,7 +302,7 @@ def results_gc(o: Options) -> int:
     seed=Row(int, None, "Seed (default: 0, or a fresh one with --size long)."),
     report=writes("HTML with figures, or Markdown for a path in .md."),
     evidence=writes("Runs of --size long (default: build/evidence.json)."),
-    workers="Processes (default: one a core for many claims).",
+    workers="Processes (default: one per core for many claims).",
     verbose="Print each claim also where they are many.",
 )
 def verify(o: Options) -> int:
@@ -336,7 +336,7 @@ def timeline(o: Options) -> int:
     """Simulate a system: its staleness, losses and costs.
 
     How stale its data is beside the prediction, what is lost and what it costs. The event model has settings for which
-    a preset has no knob: rate=30 (tokens a second of a sample), slots=64 (samples that a server decodes at once),
+    a preset has no knob: rate=30 (tokens per second of a sample), slots=64 (samples that a server decodes at once),
     reward=exponential:2, reward=@delays.csv:reward_ms*0.001. With --sweep: staleness, speed and idle shares at every
     value, and the knee.
     """
@@ -388,7 +388,7 @@ def advise(o: Options) -> int:
 @command(
     app,
     "logs preset set out columns run stack json",
-    logs=argument(list[Path], ..., "Files of one run: a row a step, token or sample."),
+    logs=argument(list[Path], ..., "Files of one run: one row per step, token or sample."),
     preset=Row(str, ..., "The trainer that wrote it: verl, areal, skyrl, ..."),
     set="What no log has: slots_per_machine=8. Repeat.",
     out=writes("Write the description to this .yaml file."),
@@ -427,7 +427,7 @@ def calibrate(o: Options) -> int:
 def forecast(o: Options) -> int:
     """Forecast a calibrated run at another setting.
 
-    Staleness, seconds, idle slots, discarded prompts, ESS and clipped share: point, 95 % band and law, beside what the
+    Staleness, seconds, idle slots, discarded prompts, ESS and clipped share: point, 95 % band, formula, and what the
     log measured at its own setting. Several --set change the setting together.
     """
     from asyncsim.forecasting import forecasting
@@ -500,7 +500,7 @@ def conformance(o: Options) -> int:
     method=argument(str, ..., "A method or link; see `asyncsim list exports`.", "exports"),
     for_=Row(str, ..., "verl, trl, areal, skyrl or prime_rl; torch for a link."),
     set="A setting of it, as method.high=0.28; repeat for more.",
-    out=writes("Write the code to this path, in place of printing it."),
+    out=writes("Write the code to this path, instead of printing it."),
 )
 def export(o: Options) -> int:
     """Write a method as the loss function of a trainer.
@@ -534,15 +534,15 @@ def export(o: Options) -> int:
 @command(
     app,
     "path tokens columns run batch staleness learning_rate curvature momentum cap floor verbose html json",
-    path=argument(Path, ..., ".csv, .jsonl or .parquet, a row a step or a token."),
+    path=argument(Path, ..., ".csv, .jsonl or .parquet, one row per step or token."),
     columns=Row(str, None, "What columns are: kl_k3=my/kl,reward=score."),
     run=Row(str, None, "The run, where a W&B chart's file has several."),
     verbose=Row(bool, False, "Show each question that stays open.", short="v"),
-    tokens=Row(Path, None, "A second file, a row a token, of the same steps."),
+    tokens=Row(Path, None, "A second file with one row per token of the same steps."),
     batch=Row(float, None, "Weights that the logged ESS counts."),
     staleness=Row(str, None, "Expected: 4, sawtooth, uniform, geometric or capped."),
     learning_rate=Row(float, None, "Learning rate, beside --curvature."),
-    curvature=Row(float, None, "Largest curvature of the loss."),
+    curvature=Row(float, None, "Maximum curvature of the loss."),
     momentum=Row(float, None, "Momentum of the logged gradients."),
     cap=Row(float, None, "Clamp of the logged ESS."),
     floor=Row(float, 1e-3, "Variance in nats^2 of engines on fresh tokens."),
@@ -579,7 +579,7 @@ def diagnose(o: Options) -> int:
     within=Row(float, None, "Differences that do not matter, for the word equal."),
     run=Row(list[str], None, "Runs in W&B files, as 'grpo*'. Twice: of A, of B.", "PATTERN"),
     seed_spread=Row(float, None, "Known standard deviation between seeds."),
-    pilot=Row(list[str], None, "A log of a pilot run, for that. Repeat.", "LOG"),
+    pilot=Row(list[str], None, "Log of a pilot run, to estimate this spread. Repeat.", "LOG"),
     plot="Draw curves, stretch and difference to this path.",
 )
 def judge(o: Options) -> int:
@@ -609,7 +609,7 @@ def device(o: Options) -> int:
     """Compare a device with the CPU, in a minute.
 
     On a language model: log-probs, gradients, greedy tokens and resumed runs have to agree, else the status is 1. Then
-    the mismatch of samplers in each number format, tokens per second, updates a minute, and the peak of memory.
+    the mismatch of samplers in each number format, tokens per second, updates per minute, and the peak of memory.
     """
     from asyncsim.app import devices
 

@@ -69,7 +69,7 @@ def _exports() -> dict[str, tuple[str, str]]:
         fits = ", ".join(trainer for trainer, why in trainers.items() if not why)
         why = re.search(r"\((.*)\)", next(iter(trainers.values())))
         line = f"written for {fits}" if fits or not why else f"for no trainer ({why[1]})"
-        line += ", in place of the step of an optimizer" * ("torch" in trainers)
+        line += ", instead of the step of an optimizer" * ("torch" in trainers)
         reasons = [f"* {trainer}: {f'must be {why}' if why else 'written'}" for trainer, why in trainers.items()]
         told[name] = line, "\n".join([f"{line}.", "", *reasons])
     return told
@@ -84,7 +84,7 @@ def _conformance(kind: str) -> dict[str, tuple[str, str]]:
         told = dict[str, tuple[str, str]]()
         for name in metrics.METRICS:
             base = max((each for each in own if name.startswith(f"{each}_")), key=len, default="")
-            variant = f"{base or 'a number'}, but {name.removeprefix(base).replace('_', ' ').strip()}."
+            variant = f"variant of {base or 'a number'}: `{name.removeprefix(base).strip('_')}`."
             told[name] = "", f"{own.get(name, variant)}\n\nasyncsim conformance my.py:f --metric --like {name}"
         return told
     made = {**adapters.ADAPTERS, **adapters.INSTALLED}

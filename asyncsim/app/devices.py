@@ -176,7 +176,7 @@ def formats(device: str, size: Size) -> Iterator[dict[str, Any]]:
 
 
 def speed(device: str, size: Size) -> dict[str, float | None]:
-    """Tokens drawn a second, updates a minute, and the peak of the device's memory in bytes, all and per weight."""
+    """Tokens drawn per second, updates per minute, and the peak of the device's memory in bytes, all and per weight."""
     cuda, policy = device == "cuda", size.policy()
     drawn(policy, size, device)  # what is made once is not counted
     tokens, begun = 0.0, time.perf_counter()
@@ -221,7 +221,7 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"{row['sampler']:12}{row['trainer']:12}{numbers}"
     yield ""
     found = report["speed"]
-    yield f"{found['tokens_a_second']:,.0f} tokens per second, {found['updates_a_minute']:,.1f} updates a minute"
+    yield f"{found['tokens_a_second']:,.0f} tokens per second, {found['updates_a_minute']:,.1f} updates per minute"
     if found["peak_bytes"] is not None:
         share = found["peak_bytes_a_weight"]
         yield f"peak memory {found['peak_bytes'] / (1 << 30):.2f} GiB, {share:.1f} bytes a weight"

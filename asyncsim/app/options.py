@@ -93,7 +93,7 @@ OPTIONS = {
     "resume": Row(Path, None, "Go on from this checkpoint, without other options."),
     "trust": Row(list[str], None, "Code that a file may call, my.py:name. Repeat for more.", "PLACE"),
     "other_code": Row(bool, False, "Go on with other code than the checkpoint's."),
-    "workers": Row(int, None, "Processes that train (default: one a core if long)."),
+    "workers": Row(int, None, "Processes that train (default: one per core if long)."),
     "log": Row(list[str], None, "Log metrics, live or as tensorboard:FOLDER. Repeat.", "WHERE"),
     "print_spec": Row(bool, False, "Print the spec as JSON, ready for a file, and stop."),
     "dry_run": Row(bool, False, "Check the spec, print its header, and stop."),

@@ -50,7 +50,7 @@ def verify(
     effect, more points); `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and
     try the wrong formulas. `at`: parameters that replace those of the trial's first point. Where the statement holds,
     but its trial or a limit of the product cannot judge it, the verdict is "outside", and its reason names bound and
-    remedy. `workers`: processes among which claims are spread (default: one a core; few claims are measured in this
+    remedy. `workers`: processes among which claims are spread (default: one per core; few claims are measured in this
     process); verdicts do not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown
     claim, or a point outside of the claim's domain, where nothing is stated.
 

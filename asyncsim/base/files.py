@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, never in place of a device or a link, and read within a stated size."""
+"""Files: written completely or not at all, never instead of a device or a link, and read within a stated size."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Laws of latencies and lengths: how much work a sample is, how long a training step takes.
+"""Distributions of latencies and lengths: how much work a sample is, how long a training step takes.
 
 A law turns one keyed uniform or normal number into one value, so a draw belongs to its coordinates and to nothing else.
 """
@@ -30,7 +30,7 @@ Parameters = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Law(calls.Told):
-    """A law of non-negative numbers: constant, exponential, lognormal, pareto, gamma, empirical or recorded.
+    """A distribution of non-negative numbers: constant, exponential, lognormal, pareto, gamma, empirical or recorded.
 
     >>> str(lognormal(1.0, 0.8)), Law.parse("lognormal:1.0:0.8") == lognormal(1.0, 0.8)
     ('lognormal:1.0:0.8', True)
@@ -236,7 +236,7 @@ def recorded(values: object) -> Law:
 
 
 def uniform(low: int, high: int) -> tuple[float, ...]:
-    """Probabilities of 0, 1, ..., high that are equal on low..high: an integer law for `schedules.random`.
+    """Probabilities of 0, 1, ..., high that are equal on low..high: integers for `schedules.random`.
 
     >>> uniform(1, 2)
     (0.0, 0.5, 0.5)
@@ -275,7 +275,7 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
 
 
 def as_law(field: str, value: Any) -> Law:
-    """A law from a law, what has one as `law`, a number (constant) or its text; raises `InputError` naming the field.
+    """A `Law` from a `Law`, what has one as `law`, a number (constant) or its text; raises `InputError` with the field.
 
     `recorded:@delays.csv:column` replays the numbers of a file in their order; `@delays.csv:column` draws them.
     """
@@ -299,7 +299,7 @@ def as_law(field: str, value: Any) -> Law:
 
 
 def from_file(field: str, place: str) -> Law:
-    """The empirical law of a column of positive numbers: `lengths.csv`, or `lengths.parquet:column` of several.
+    """Empirical distribution of a column of positive numbers: `lengths.csv`, or `lengths.parquet:column` of several.
 
     A factor behind the column changes its unit: `delays.csv:reward_ms*0.001` has seconds of a column of milliseconds.
     Lengths in tokens go with a speed in tokens per second, the setting `rate` of a system's model; a column of seconds

@@ -155,7 +155,7 @@ class Trace(calls.Told):
         return parts
 
     def range(self, name: str) -> tuple[float, float]:
-        """Least and largest value that a metric can have, infinite where it has no bound."""
+        """Minimum and maximum value that a metric can have, infinite where it has no bound."""
         low, high = (self.header.get("ranges") or {}).get(name, (None, None))
         return -math.inf if low is None else float(low), math.inf if high is None else float(high)
 

@@ -160,7 +160,7 @@ def slope(x: Any, y_samples: Any, realization: Any = None, random: bool = False,
 
 
 def proportion(successes: int, trials: int) -> Estimate:
-    """Share of successes, with a standard error that stays positive at 0 and at all.
+    """Share of successes, with a standard error that stays positive at 0 and 100 percent.
 
     value = k/n; error^2 = p(1-p)/(n+4) with p = (k+2)/(n+4) (Agresti and Coull 1998), degrees of freedom infinite.
 

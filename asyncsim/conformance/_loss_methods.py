@@ -96,7 +96,7 @@ def reason(method: Method) -> str | None:
     if method.weight.selects:
         return "stops tokens of fresh data, so that no scale can be read off"
     if method.weight.grouped:
-        return "weighs a row by the others of its group, of which a loss is not told"
+        return "weighs each row by the others of its group, which a loss does not see"
     return f"reads {', '.join(extra)}" if extra else None
 
 

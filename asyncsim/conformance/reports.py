@@ -91,6 +91,8 @@ class Report:
         return "\n".join(lines + [f"unchecked: {each}" for each in self.unchecked])
 
 
+ROUNDED = 1e-12
+"""Deviations up to this are rounding of float64."""
 KINDS = ("bug", "hazard", "note")
 _KINKS = 16
 """Lines on kinks, at most."""
@@ -295,7 +297,8 @@ class LossReport(Judged):
         verdict, bugs = self._verdict(self.disagreement is not None)
         if self.name != "unknown":
             but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""
-            matched = f"is {self.match.label}{but}{bugs} (largest deviation of a token {self.match.largest:.1e})"
+            far = f"{self.match.largest:.1e}" if self.match.largest > ROUNDED else "only rounding"
+            matched = f"is {self.match.label}{but}{bugs} (maximum deviation of a token: {far})"
         else:
             share = f"{math.floor(100.0 * self.match.agrees)}% of the tokens have its weight"
             near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
@@ -308,7 +311,7 @@ class LossReport(Judged):
         lines += [f"compared with {self.compared}"] if self.compared else []
         lines += [f"arguments {line}" for line in self.arguments]
         if self.like and self.disagreement:
-            lines.append(f"largest deviation of a token from {self.like}: {self.distance:.2g}")
+            lines.append(f"maximum deviation of a token from {self.like}: {self.distance:.2g}")
         return lines + ([f"first disagreement: {self.disagreement}"] if self.disagreement else [])
 
     def ending(self) -> list[str]:

@@ -51,7 +51,7 @@ kl_staleness: Metric
 late_share: Metric
 
 def log_ratio_max(level: Literal["sequence", "token"] = "sequence") -> Metric:
-    """Largest untruncated log ratio of the step."""
+    """Maximum untruncated log ratio of the step."""
 
 log_ratio_mean: Metric
 

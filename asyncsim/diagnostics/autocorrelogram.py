@@ -1,4 +1,4 @@
-"""Products of gradients up to so many updates apart, summed over the run: the whole autocorrelogram."""
+"""Products of gradients up to so many updates apart, summed over the run: the full autocorrelogram."""
 
 import dataclasses
 from dataclasses import dataclass, field

@@ -22,7 +22,7 @@ def gradient_norm(step: Step) -> Tensor:
 
 @metric("a pure number in [-1, 1]", COSINE, "as a precursor of collapse 2603.01501", default=True, subject="policy")
 def gradient_cosine(step: Step) -> Tensor:
-    """Cosine between this gradient and the one an update before; NaN where there is none.
+    """Cosine between this gradient and that of the update before; NaN where there is none.
 
     kappa_t = <g_t, g_(t-1)> / (|g_t| |g_(t-1)|), before the update chain; NaN too where either is zero or not finite.
     Blind to why gradients agree: about |E g|^2 / (|E g|^2 + tr Var g) for a steady mean at any staleness, so it

@@ -66,7 +66,7 @@ def log_ratio_min(step: Step, level: Any = LEVEL) -> Tensor:
 
 @metric(_EXTREME, ANY, "textbook", READS)
 def log_ratio_max(step: Step, level: Any = LEVEL) -> Tensor:
-    """Largest untruncated log ratio of the step.
+    """Maximum untruncated log ratio of the step.
 
     l = max over the step of log w, w = W_i or r_it = pi/mu untruncated, of what has mass. Blind to all ratios but one,
     and it grows with the number of samples: compare batches of one size.

@@ -22,7 +22,7 @@ from asyncsim.step.step import Step
     "a pure number in [1/n, 1]", SHARE, "Kong 1992; on sequences of a whole step 2602.17616", READS, default=True, of=OF
 )
 def ess(step: Step, of: str = "sequence") -> Tensor:
-    """Effective sample size of the sequence ratios over the number of samples, whole step.
+    """Effective sample size of the sequence ratios divided by the number of samples, full step.
 
     ESS/n = (E w)^2 / E w^2
 
@@ -35,7 +35,7 @@ def ess(step: Step, of: str = "sequence") -> Tensor:
 
 ess_token = ess(
     "token",
-    doc="Effective sample size of the token ratios over the number of tokens, whole step.",
+    doc="Effective sample size of the token ratios divided by the number of tokens, full step.",
     also="It is 1 iff all token ratios are equal. Blind to how ratios multiply along a sequence: it hardly moves where "
     "`ess` has collapsed.",
     source="as in PipelineRL (2509.19128), on untruncated ratios",
@@ -143,7 +143,7 @@ applied_mean = mean_weight(
 
 @metric("a pure number in [1/n, 1], 0 for a population", SHARE, "textbook", READS, of=OF)
 def max_weight_share(step: Step, of: str = "sequence") -> Tensor:
-    """Largest share of one sample in the total weight of the step.
+    """Maximum share of one sample in the total weight of the step.
 
     share = max w / (n E w)
 
@@ -156,7 +156,7 @@ def max_weight_share(step: Step, of: str = "sequence") -> Tensor:
 max_applied_share = max_weight_share(
     "applied",
     name="max_applied_share",
-    doc="Largest share of one sample, or of one token, in the method's total weight after truncation, clip and masks.",
+    doc="Maximum share of one sample, or of one token, in the method's total weight after truncation, clip and masks.",
     also="NaN where every weight is 0. Blind to all but the largest, and to the advantages.",
     source="this package",
 )

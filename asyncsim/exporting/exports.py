@@ -81,7 +81,7 @@ def export_loss(method: str | Method, trainer: str, *, name: str | None = None, 
 
 @calls.named
 def export_link(link: Any, *, name: str | None = None, command: str = "") -> Export:
-    """An update link as a function that is called in place of the step of any optimizer of torch.
+    """An update link as a function that is called instead of the step of any optimizer of torch.
 
     Arguments: `link`, `updates.ess_step(...)`, `updates.align(...)`, or the name of one with its defaults
     ("ess_scaling", "gac"); `name` of the function, without its ending "_step"; `command`, by which the file says that

@@ -6,7 +6,7 @@ from asyncsim.base.knobs import Number
 from asyncsim.methods._method import Factor
 
 def drop_stale(limit: Number = 8.0, of: Literal["head", "token"] = "head") -> Factor:
-    """Drop tokens or whole sequences beyond a limit of staleness."""
+    """Drop tokens or full sequences beyond a limit of staleness."""
 
 def geometric_mask(low: Number = 0.999, high: Number = 1.001, ratio: Literal["r", "h"] = "r") -> Factor:
     """Drop sequences whose geometric mean ratio leaves a band."""
@@ -47,7 +47,7 @@ def token_mask(low: Number = 0.5, high: Number = 2.0, ratio: Literal["r", "h"] =
     """Drop tokens whose ratio leaves a band (IcePop, masked importance sampling)."""
 
 def token_veto(threshold: Number = 0.0001, ratio: Literal["r", "h"] = "r") -> Factor:
-    """Drop whole sequences that contain a token which the current policy would hardly draw."""
+    """Drop all sequences that contain a token which the current policy would hardly draw."""
 
 def tv_mask(high: Number = 0.2, signed: bool = False, ratio: Literal["r", "h"] = "r") -> Factor:
     """Drop sequences whose sampled total variation from behavior is large."""

@@ -17,7 +17,7 @@ _USED = {"constant": (), "threshold": ("cutoff", "after", "average"), "polynomia
 
 @factor("textbook; bounds on age are a knob of every asynchronous trainer")
 class drop_stale(Mask):
-    """Drop tokens or whole sequences beyond a limit of staleness.
+    """Drop tokens or full sequences beyond a limit of staleness.
 
     Mask by age: c_t -> c_t [d <= limit], d the staleness in versions of the token or of the sequence's oldest one.
     Staleness is the version that is trained minus the one that drew the token; "head" is the largest over the sequence:

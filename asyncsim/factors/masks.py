@@ -88,7 +88,7 @@ class k3_mask(Bounded):
 
 @factor("verl, documentation of rollout correction, veto threshold (older versions)", shape="1")
 class token_veto(Mask):
-    """Drop whole sequences that contain a token which the current policy would hardly draw.
+    """Drop all sequences that contain a token which the current policy would hardly draw.
 
     Mask of sequences: c_t -> c_t [min_k rho_k >= threshold], one token vetoes all of its sequence. rho is r = pi/mu or
     h = pi_prox/mu. One-sided: a token that became likelier vetoes nothing, however much (`k2_mask(9.21**2 / 2, "max")`

@@ -269,7 +269,7 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
     if clock is not None and "seconds_step" not in read.series and "sync_after" not in read.series:
         read.series["seconds_step"] = np.append(np.nan, np.diff(clock))
         read.names["seconds_step"] = f"differences of {read.names['clock']}"
-    checks.require(bool(read.series), "logs", "tokens alone", "with a row a step or a sample", "add the log of steps")
+    checks.require(bool(read.series), "logs", "tokens alone", "with one row per step or sample", "add the log of steps")
     return read
 
 

@@ -26,7 +26,7 @@ def a3c(
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Asynchronous actor-critic: the whole gradient belongs to the parameters that drew the data."""
+    """Asynchronous actor-critic: the full gradient belongs to the parameters that drew the data."""
 
 def a3po(
     low: Number = 0.2,
@@ -271,7 +271,7 @@ def kl_cov(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """KL-Cov: token ratio without a clip, and a pull to the anchor on the tokens of largest covariance."""
+    """KL-Cov: token ratio without a clip, and a pull to the anchor on the tokens of highest covariance."""
 
 def kpop(
     threshold: Number = 0.05,
@@ -387,7 +387,7 @@ def sapo(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
 ) -> Method:
-    """SAPO: a soft gate in place of PPO's clip."""
+    """SAPO: a soft gate instead of PPO's clip."""
 
 def sat(
     low: Number = 0.2,

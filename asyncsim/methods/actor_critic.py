@@ -103,7 +103,7 @@ def a3c(
     critic: float = CRITIC,
     entropy: float = ENTROPY,
 ) -> Weight:
-    """Asynchronous actor-critic: the whole gradient belongs to the parameters that drew the data.
+    """Asynchronous actor-critic: the full gradient belongs to the parameters that drew the data.
 
     A2C with delayed gradients: theta_(k+1) = theta_k + eta g(theta_(k-tau)), data and scores equally stale. g ascends
     A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - G_t)^2, with n-step returns G and A = G - V, all of it at

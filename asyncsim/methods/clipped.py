@@ -349,7 +349,7 @@ class clip_cov(Clip):
     anchored="behavior",
 )
 class kl_cov(Weight):
-    """KL-Cov: token ratio without a clip, and a pull to the anchor on the tokens of largest covariance.
+    """KL-Cov: token ratio without a clip, and a pull to the anchor on the tokens of highest covariance.
 
     Ratio without a clip, and a pull to the anchor on few tokens: c_t = rho_t A_t - coefficient sign(l_t) [v_t >= q].
     v_t = (A_t - mean A)(log pi_t - mean log pi), means over the tokens of the step, and q the largest number that at

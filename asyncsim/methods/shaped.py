@@ -48,7 +48,7 @@ def sapo(
     positive: Any = number(1.0, "steepness tau of the gate for A > 0", 0.0, above=True),
     negative: Any = number(1.05, "steepness tau of the gate for A <= 0", 0.0, above=True),
 ) -> Tensor:
-    """SAPO: a soft gate in place of PPO's clip.
+    """SAPO: a soft gate instead of PPO's clip.
 
     Soft adaptive policy optimization: c_it = 4 S (1 - S) rho_it A_i, S = sigmoid(tau (rho_it - 1)). The gradient of
     (4/tau) sigmoid(tau (rho - 1)) A, equal to rho sech^2(tau (rho - 1)/2) A. At rho = 1 it is A, but the weight still

@@ -1,4 +1,4 @@
-"""Callbacks of `sim.run`: what hears every recorded update; ready ones for TensorBoard, wandb, trackio and a terminal.
+"""Callbacks of `sim.run`: functions that get each recorded update, as for TensorBoard, wandb, trackio and a terminal.
 
 Ready ones report, of each metric, mean, lower and upper quartile over the replicates of a block that have a number.
 """

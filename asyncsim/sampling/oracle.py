@@ -82,7 +82,7 @@ def limit(
 def population_step(
     task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
 ) -> Step:
-    """The whole step (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
+    """The full step (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
     return _on_population(task, method, parameters, behavior, policy, staleness)[0]
 
 

@@ -142,7 +142,7 @@ def random(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Imposed:
-    """Staleness min(version, s) with independent s of law P(s = k) = p_k.
+    """Staleness min(version, s) with independent s, P(s = k) = p_k.
 
     A run that ends before the version of the largest s warns (`checks.ShortRunWarning`).
 
@@ -172,7 +172,7 @@ def delays(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Delays:
-    """A record of delays replayed in its order: each realization starts at another place, and correlation is kept.
+    """A record of delays replayed in its order: each realization starts at another row, and correlation is kept.
 
     Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.
     Autocorrelation is that of the record. `report()` has its correlation time, and what independent draws would change.

@@ -72,7 +72,7 @@ def log_mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
 
 
 def standard_deviation(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Population standard deviation of the weights, `[R]`; infinite where it exceeds the largest float."""
+    """Population standard deviation of the weights, `[R]`; infinite where it exceeds the maximum float."""
     scaled, shift = _scale(log_weight, mass)
     flat_mass = _flat(mass)
     mean = (flat_mass * scaled).sum(-1, keepdim=True)
@@ -87,7 +87,7 @@ def chi_square(log_weight: Tensor, mass: Tensor) -> Tensor:
 
 
 def max_weight_share(log_weight: Tensor, mass: Tensor, samples: Tensor | float | None = None) -> Tensor:
-    """Largest share of one sample in the total weight, `[R]`: max w / (n E w), n = `samples` that the mass stands for.
+    """Maximum share of one sample in the total weight, `[R]`: max w / (n E w), n = `samples` that the mass stands for.
 
     `samples`: a number, or `[R]`. A sample of a population (n infinite) has no share. By default every entry is one
     sample with its mass, max m w / sum m w.
@@ -109,7 +109,7 @@ def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
-    """Smallest log weight up to which the masses add up to at least `level`, `[R]`; level 0 and 1: least and largest.
+    """Smallest log weight up to which the masses add up to at least `level`, `[R]`; level 0 and 1: min and max.
 
     Log weights may be infinite; NaN in one is NaN.
     """
@@ -181,7 +181,7 @@ def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
 
 
 def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
-    """Shape k of the generalized Pareto law fitted to the largest m = ceil(min(n/5, 3 sqrt n)) weights, `[R]`.
+    """Shape k of the generalized Pareto distribution fitted to the largest m = ceil(min(n/5, 3 sqrt n)) weights, `[R]`.
 
     x are the m largest weights less the (m+1)-th. k = mean log(1 - b x) at the posterior mean of b over Zhang and
     Stephens' grid, where its likelihood has the exponent m (log(-b/k) - k - 1). It is shrunk to (m k + 5)/(m + 10).

@@ -78,7 +78,7 @@ def advise(
     realizations: int = 8,
     seed: int = 0,
 ) -> Advice:
-    """Which staleness limit a system should have: the smallest whose seconds an update are within `share` of the best.
+    """Which staleness limit a system should have: the smallest whose seconds per update are within `share` of the best.
 
     Every limit is simulated on the same responses, today's machines and others that the description names.
 

@@ -225,7 +225,7 @@ def openrlhf(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """OpenRLHF asynchronous: a queue of whole batches between generator and trainer."""
+    """OpenRLHF asynchronous: a queue of complete batches between generator and trainer."""
 
 def pipeline_rl(
     train_batch_size: int,
@@ -271,7 +271,7 @@ def prime_rl_before(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """prime-rl until May 2026: whole batches of rollouts, each for one step, a bounded number of steps ahead."""
+    """prime-rl until May 2026: complete batches of rollouts, each for one step, a bounded number of steps ahead."""
 
 def roll_environment_groups(
     num_env_groups: int,
@@ -285,7 +285,7 @@ def roll_environment_groups(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of whole steps."""
+    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of full steps."""
 
 def roll_single_turn(
     rollout_batch_size: int,
@@ -447,7 +447,7 @@ def unirl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """UniRL asynchronous: whole batches are admitted on a budget of staleness in batches, and drained before a publish."""
+    """UniRL asynchronous: full batches are admitted on a budget of staleness in batches, and drained before a publish."""
 
 def update_on_arrival(
     workers: int,

@@ -115,7 +115,7 @@ def roll_environment_groups(
     async_generation_ratio: int = k.count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
     group_size_redundancy: int = k.count("samples of an episode beyond those of a group", 0, "count samples", 0),
 ) -> dict[str, Any]:
-    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of whole steps.
+    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of full steps.
 
     E places, batches of P = E T, K = (a + 1) P tickets back at the publish, in order: staleness 0 .. a, hard.
 

@@ -65,7 +65,7 @@ def openrlhf(
     async_queue_size: int = k.count("Q in batches", 1, "count batches"),
     partial_rollout_enable: bool = k.whether("weights move under running samples", False),
 ) -> dict[str, Any]:
-    """OpenRLHF asynchronous: a queue of whole batches between generator and trainer.
+    """OpenRLHF asynchronous: a queue of complete batches between generator and trainer.
 
     K = Q P tickets back at the dequeue, a batch at a time (q = C = P): staleness 1 .. Q after the first batch, hard.
 
@@ -156,7 +156,7 @@ def prime_rl_before(
     max_async_level: int = k.count("L in steps", 1, "count steps", 0),
     strict_async_level: bool = k.whether("batches use no newer weights than they must", False),
 ) -> dict[str, Any]:
-    """prime-rl until May 2026: whole batches of rollouts, each for one step, a bounded number of steps ahead.
+    """prime-rl until May 2026: complete batches of rollouts, each for one step, a bounded number of steps ahead.
 
     K = (L + 1) P tickets back at the publish, batch by batch: staleness 0 .. L, hard.
 
@@ -301,7 +301,7 @@ def unirl(
     max_inflight: int = k.count("F, batches generated at once", 1, "count batches"),
     num_updates_per_batch: int = k.count("U minibatches, recommended", 1, "count updates"),
 ) -> dict[str, Any]:
-    """UniRL asynchronous: whole batches are admitted on a budget of staleness in batches, and drained before a publish.
+    """UniRL asynchronous: full batches are admitted on a budget of staleness in batches, and drained before a publish.
 
     UniRL: a published snapshot serves so many batches, its budget of staleness, and no sample straddles a publish.
 

@@ -48,7 +48,7 @@ def gono(
     """Adam whose momentum rises when consecutive gradients align (a reconstruction; an adversarial control)."""
 
 def lr_by_lag() -> Link:
-    """Divide the learning rate by the largest staleness of the run so far."""
+    """Divide the learning rate by the maximum staleness of the run so far."""
 
 def lr_schedule(
     warmup: int = 0,

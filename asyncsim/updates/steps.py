@@ -195,7 +195,7 @@ class staleness_step(Stateless):
 
 @link("1909.12340", reports="lr_by_lag_scale, a pure number")
 class lr_by_lag:
-    """Divide the learning rate by the largest staleness of the run so far.
+    """Divide the learning rate by the maximum staleness of the run so far.
 
     Step size by maximum lag: step <- step / max(1, S), S the largest update staleness realized so far. The stable step
     of delayed gradient descent falls as 1/S, and S is realized, not configured. The scale never rises again

@@ -246,8 +246,8 @@ def test_kinks_name_their_ratio():
 def test_the_distance_to_the_asked_method_is_printed():
     report = checked(trainers.truncated(2.5, "token"), sim.methods.truncated_is("token", cap=2.0))
     assert not report.conforms and report.distance == pytest.approx(0.2)  # (2.5 - 2) / 2.5
-    assert f"largest deviation of a token from {report.like}: 0.2" in str(report)
-    assert "largest deviation of a token from" not in str(checked(trainers.ppo(), "ppo_clip"))
+    assert f"maximum deviation of a token from {report.like}: 0.2" in str(report)
+    assert "maximum deviation of a token from" not in str(checked(trainers.ppo(), "ppo_clip"))
 
 
 def test_settings_have_four_digits():
@@ -327,7 +327,7 @@ def test_methods_that_need_more_are_named():
     assert "methods not compared: " in str(report)
     assert skipped and all(any(text.startswith(name) for text in report.unchecked) for name in skipped)
     assert skipped["clip_cov"].startswith("stops tokens of fresh data")
-    assert skipped["gmc_grpo"].startswith("weighs a row by the others of its group")
+    assert skipped["gmc_grpo"].startswith("weighs each row by the others of its group")
     assert "gradient" in skipped and not skipped.keys() & {family.name for family in FAMILIES}
 
 

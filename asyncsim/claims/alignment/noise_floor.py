@@ -1,4 +1,4 @@
-r"""Cosine of two unrelated gradients: how large chance alone makes it, and how often a threshold fires by chance.
+r"""Cosine of two unrelated gradients: how large chance alone makes it, and how often a threshold fires at random.
 
 cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`
 

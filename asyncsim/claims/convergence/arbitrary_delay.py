@@ -1,4 +1,4 @@
-r"""Gradient descent at staleness fixed in advance: its mean sets the noise, its maximum the largest learning rate.
+r"""Gradient descent at staleness fixed in advance: its mean sets the noise, its maximum the highest learning rate.
 
 staleness fixed in advance, learning rate `a`: bound `2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`
 

@@ -1,4 +1,4 @@
-r"""Largest gradient and Hessian of a discounted process in its logits: sqrt(S/8) and S/(3 sqrt 3) times a range.
+r"""Maximum gradient and Hessian of a discounted process in its logits: sqrt(S/8) and S/(3 sqrt 3) times a range.
 
 with `S` states of choice the discounted return has a gradient of at most `sqrt(S/8)`, and a Hessian of at most `S/(3
 sqrt 3)`, times the range of returns, `<= (max r - min r)/(1 - gamma)`

@@ -1,4 +1,4 @@
-r"""Two mechanisms limit the step by one over the staleness, and only one of them collapses at a constant step * time.
+r"""Two mechanisms limit the step by 1/staleness, and only one of them collapses at a constant step * time.
 
 cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
 R/(curvature Re W_0(-c))`, without bound at `c = pi/2`

@@ -1,4 +1,4 @@
-r"""The variance of a fully weighted gradient, and why 1/ESS is not what staleness multiplies it by.
+r"""The variance of a fully weighted gradient, and why staleness does not multiply it by 1/ESS.
 
 the total variance of `W (R - b) S` is `E_pi[W (R - b)^2 |S|^2] - |grad J|^2`, and not in ratio `N/ESS`
 

@@ -1,4 +1,4 @@
-r"""The constant baseline of least gradient variance, with and without truncated weights.
+r"""The constant baseline of minimum gradient variance, with and without truncated weights.
 
 the best constant baseline is `E[w^2|s|^2 R]/E[w^2|s|^2]`; truncated weights add their drift to it
 

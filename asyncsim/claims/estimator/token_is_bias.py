@@ -1,4 +1,4 @@
-r"""Token ratios in place of the sequence's differentiate another return: each token's, among stale ones.
+r"""Token ratios instead of the sequence's differentiate another return: each token's, among stale ones.
 
 token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear at first
 

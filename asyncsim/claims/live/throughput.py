@@ -1,4 +1,4 @@
-r"""Groups a second of a live run are its permits over the mean seconds for which a group holds one.
+r"""Groups per second of a live run are its permits divided by the mean seconds for which a group holds one.
 
 groups a second of a live run times mean seconds of a group's permit are its `K` permits
 

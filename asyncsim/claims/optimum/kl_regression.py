@@ -1,4 +1,4 @@
-r"""Regression on the policy that drew the data, solved fully, tilts it by e^{r/beta}; a lag of solves only slows it.
+r"""Regression on the policy that drew the data, solved fully, tilts it by e^{r/beta}; staleness only slows it.
 
 `n` regressions on lagged data, each solved, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the value from `N`
 samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`

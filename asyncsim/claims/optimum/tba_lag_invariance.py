@@ -1,4 +1,4 @@
-r"""Trajectory balance ends at reference e^{r/beta} whatever the lag, without noise; its step limit ignores the lag.
+r"""Trajectory balance ends at reference e^{r/beta} at any staleness, without noise; its step limit ignores staleness.
 
 trajectory balance on sampled data of any lag ends at `reference e^(r/beta)` without noise, and is stable iff `step
 lambda_max(F) < 1`, `F` of that optimum, or of frozen data's policy

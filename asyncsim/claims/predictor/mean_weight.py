@@ -1,4 +1,4 @@
-r"""The mean ratio of a batch is 1 at any lag, with standard deviation sqrt((1/rho - 1)/N).
+r"""The mean ratio of a batch is 1 at any staleness, with standard deviation sqrt((1/rho - 1)/N).
 
 the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share of ESS
 

@@ -1,4 +1,4 @@
-r"""Ratios of two exponential policies are exactly Pareto, with least value k and index 1/(1 - k), k < 1.
+r"""Ratios of two exponential policies are exactly Pareto, with minimum k and index 1/(1 - k), k < 1.
 
 `P(w > y) = (k/y)^(1/(1 - k))` for `y >= k`: ratios of exponential policies of rate ratio `k < 1`
 

@@ -1,4 +1,4 @@
-r"""The largest step of Adam per coordinate grows with its memory: gradients that grow geometrically reach it.
+r"""The maximum step of Adam per coordinate grows with its memory: gradients that grow geometrically reach it.
 
 Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two moments; late, `lr
 (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`

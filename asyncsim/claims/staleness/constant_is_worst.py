@@ -1,4 +1,4 @@
-r"""Among laws of staleness with a given mean, the constant one is found to have the smallest stable step.
+r"""Among distributions of staleness with a given mean, the constant one is found to have the smallest stable step.
 
 among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step: `step *
 curvature >= 2 sin(pi/(2 (2 E d + 1)))`

@@ -1,4 +1,4 @@
-r"""Where a KL penalty is evaluated sets how much staleness a regularized softmax bandit stands, in both directions.
+r"""Where a KL penalty is evaluated sets how much staleness a regularized softmax bandit tolerates, in both directions.
 
 a KL penalty read at behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl lambda_max(F))`;
 read at current log-probs in the reward it removes the staleness limit; as a loss beside stale rewards it leaves the

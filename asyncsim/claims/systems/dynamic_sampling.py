@@ -1,4 +1,4 @@
-r"""Rounds of generation that a filter of groups makes a batch take: whole rounds until P of their groups are accepted.
+r"""Rounds of generation that a filter of groups makes a batch take: full rounds until P of their groups are accepted.
 
 a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`
 

@@ -1,4 +1,4 @@
-r"""Seconds a batch of a pool of (a + 1) batches on k slots: mean load, a share of the straggler, and training.
+r"""Seconds per batch of a pool of (a + 1) batches on k slots: mean load, a share of the straggler, and training.
 
 a pool of `a+1` batches on `k` slots takes at most `Q mu/k + E[longest of the pool]/(a+1) + t_T` a batch
 
