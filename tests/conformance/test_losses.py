@@ -327,7 +327,7 @@ def test_methods_that_need_more_are_named():
     assert "methods not compared: " in str(report)
     assert skipped and all(any(text.startswith(name) for text in report.unchecked) for name in skipped)
     assert skipped["clip_cov"].startswith("stops tokens of fresh data")
-    assert skipped["gmc_grpo"].startswith("weighs a row by the others of its group")
+    assert skipped["gmc_grpo"].startswith("weighs each row by the others of its group")
     assert "gradient" in skipped and not skipped.keys() & {family.name for family in FAMILIES}
 
 
