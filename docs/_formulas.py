@@ -8,6 +8,8 @@ from __future__ import annotations
 import html
 import re
 
+from latex2mathml.converter import convert
+
 from asyncsim.app.reporting import FUNCTIONS as NAMED
 from asyncsim.app.reporting import LETTERS, formula
 
@@ -20,10 +22,13 @@ SYMBOLS = re.compile(r"[-A-Za-z\d.+*/=<>~^_|()\[\]{},!'²³√∑Σ·πτχ]+")
 ENDS = ".,;:"
 STOPS = {"the", "of", "is", "an", "and", "or", "one", "each", "where", "for", "at", "in", "if", "as", "to", "by"}
 CODE = re.compile(r"(<pre.*?</pre>)|<code>([^<]*)</code>", re.S)
+LATEX = re.compile(r'<(?:span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</(?:span|div)>', re.S)
+"""What stands between dollar signs in notebooks."""
 
 
 def typeset(page: str) -> str:
-    """The HTML of a page with MathML where code is a formula."""
+    """The HTML of a page with MathML where code is a formula, and for formulas in LaTeX."""
+    page = LATEX.sub(lambda found: convert(html.unescape(found[2]), "block" if found[1] == "[" else "inline"), page)
     return CODE.sub(lambda found: found[1] or _math(found[0], html.unescape(found[2])), page)
 
 
