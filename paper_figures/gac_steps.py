@@ -79,7 +79,7 @@ def draw(rows: Any) -> Figure:
         slow = won and lost > len(shared.places(rows)) / 2
         words = "At one rate GAC on GRPO falls less often than GRPO, but learns later"
         title = _script.finding(slow, words, "Return over updates at three levels of staleness and one rate")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

@@ -63,7 +63,7 @@ def draw(rows: Any) -> Figure:
         tau.set(xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="c  the bound")
         for y, task, text in ((0.14, "chain", "bits"), (0.04, "forks", "forks")):
             look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title(rows, rate), **more)
     return figure
 

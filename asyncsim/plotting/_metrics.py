@@ -269,7 +269,7 @@ def histogram(ax: Axes, schedule: Schedule) -> None:
         mean, muted, above = float(np.nanmean(heads)), _style.COLORS["muted"], ax.get_xaxis_transform()
         side = 1 if mean <= largest / 2 else -1
         ax.plot(mean, 1.05, "v", color=muted, markersize=4.5, clip_on=False, transform=above)
-        look: dict[str, Any] = {"ha": "left" if side > 0 else "right", "va": "center", "fontsize": 6.5, "color": muted}
+        look: dict[str, Any] = {"ha": "left" if side > 0 else "right", "va": "center", "fontsize": 7.0, "color": muted}
         ax.annotate(f"mean {mean:.3g}", (mean, 1.05), (5 * side, 0), xycoords=above, textcoords="offset points", **look)
     ax.set(xlabel="head " + _style.label("staleness"), ylabel="share of trajectories")
     whole(ax.xaxis)
@@ -378,7 +378,7 @@ def points(
             ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         caption = "points: measured" + (", with 95% intervals" if not all(sure) else "")
         caption += "; dashed: predicted" if lines else ""
-        figure.supxlabel(caption, x=0.99, ha="right", fontsize=6.5, color=_style.COLORS["muted"])
+        figure.supxlabel(caption, x=0.99, ha="right", fontsize=7.0, color=_style.COLORS["muted"])
     return figure
 
 

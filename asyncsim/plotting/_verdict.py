@@ -109,7 +109,7 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
             tip = (side * 0.98 * edge, place)
             ax.plot(*tip, marker=mark, color=color, markersize=6, clip_on=False)
             text = f"{middle:.3g}" if math.isfinite(middle) else "diverged"
-            look: dict[str, Any] = {"fontweight": "bold", "fontsize": 6.5, "color": color, "ha": align, "va": "center"}
+            look: dict[str, Any] = {"fontweight": "bold", "fontsize": 7.0, "color": color, "ha": align, "va": "center"}
             ax.annotate(text, tip, (-7 * side, 0), textcoords="offset points", annotation_clip=False, **look)
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
@@ -134,7 +134,7 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
         measured.append(number)
     lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, measured, strict=True)]
     right = ax.secondary_yaxis("right")
-    right.set_yticks(range(-1, len(rows)), lines, fontfamily="DejaVu Sans Mono", fontsize=6.5)
+    right.set_yticks(range(-1, len(rows)), lines, fontfamily="DejaVu Sans Mono", fontsize=7.0)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
     ax.set_ylim(top=-1.4)
