@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from asyncsim.base.notation import RETURNS
 from asyncsim.diagnostics._diagnostic import Metric
 
 Range = tuple[float, float]
@@ -43,8 +44,8 @@ def of(name: str) -> Range | None:
     return exact or next((value for pattern, value in RANGES.items() if fnmatchcase(name, pattern)), None)
 
 
-def declared(names: Iterable[str], metrics: Iterable[Metric] = ()) -> dict[str, Range]:
+def declared(names: Iterable[str], metrics: Iterable[Metric], earnings: Range) -> dict[str, Range]:
     """Ranges of those names that are bounded; what a metric says of itself goes first."""
-    by_metric = {metric.name: metric.range for metric in metrics}
+    by_metric = {metric.name: metric.range for metric in metrics} | dict.fromkeys(RETURNS, earnings)
     ranges = {name: by_metric.get(name) or of(name) or ANY for name in names}
     return {name: value for name, value in ranges.items() if value != ANY}

@@ -22,34 +22,36 @@ RING = {"markersize": 11, "fillstyle": "none", "color": _style.INK}
 
 def draw_advice(advice: Advice) -> Figure:
     """Seconds per update (left) and staleness of trained tokens (right) against the limit; the knee is marked."""
-    figure = _style.picture(2 * _style.COLUMN, 3.0)
+    figure = _style.picture(_style.WIDTH, 3.0)
     left, right = figure.subplots(1, 2)
     limits = sorted({each.limit for each in advice.settings})
+    least = min((each for each in limits if each > 0.0), default=1.0)  # below it the axis is linear
     curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
     for name, (machines, partial) in zip(COLORS, curves, strict=False):
         rows = advice.curve(machines, partial)
         words = [f"{plural(machines, 'machine')} ({plural(rows[0].slots, 'slot')})"]
         words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
-        _line(left, rows, limits, "seconds", _style.COLORS[name], ", ".join(words))
+        _line(left, rows, "seconds", _style.COLORS[name], ", ".join(words))
     for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
-        _line(right, advice.curve(), limits, name, _style.COLORS["measured"], label, marker=mark)
+        _line(right, advice.curve(), name, _style.COLORS["measured"], label, marker=mark)
     knee, knees = advice.knee, advice.knees()[:MOST]
-    left.plot([limits.index(k.limit) for k in knees], [k.mean("seconds") for k in knees], "o", **RING)
-    low, high = (limits.index(each) for each in advice.between)
-    right.plot([limits.index(knee.limit)], [knee.mean("staleness")], "o", **RING)
+    left.plot([k.limit for k in knees], [k.mean("seconds") for k in knees], "o", **RING)
+    right.plot([knee.limit], [knee.mean("staleness")], "o", **RING)
     for ax in (left, right):
-        ax.axvspan(low - 0.12, high + 0.12, color=_style.COLORS["effect"], zorder=0)
-        ax.set_xticks(range(len(limits)), [f"{each:g}" for each in limits])
+        ax.axvspan(*advice.between, color=_style.COLORS["effect"], linewidth=6.0, zorder=0)
+        ax.set_xscale("symlog", linthresh=least)
+        ax.set_xticks(limits, [f"{each:g}" for each in limits])
+        ax.minorticks_off()
         ax.set_ylim(0.0)
         ax.set_xlabel(f"{advice.knob}\n(circles: knees; shaded: 95 % interval of today's)")
     whose = f"today: {left.get_legend_handles_labels()[1][0]}"
-    right.legend(loc="upper left", title=whose.replace(", ", ",\n"), alignment="left")
+    right.legend(loc="upper left", title=whose.replace(", ", ",\n"), title_fontsize=8.0, alignment="left")
     # Above the curves, which fall.
-    left.set_ylim(top=left.get_ylim()[1] * (1.08 + 0.09 * len(curves)))
+    left.set_ylim(top=left.get_ylim()[1] * (1.1 + 0.12 * len(curves)))
     left.legend(loc="upper right")
-    left.set(ylabel="seconds per update", title=f"a  {knee.mean('seconds'):.4g} s per update at the knee")
+    left.set(ylabel="seconds per update", title=rf"$\bf{{a}}$   {knee.mean('seconds'):.4g} s per update at the knee")
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
-    right.set(ylabel="staleness of tokens (versions)", title=f"b  mean {stale} at the knee")
+    right.set(ylabel="staleness of tokens (versions)", title=rf"$\bf{{b}}$   mean {stale} at the knee")
     trainer, slots = (knee.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
     figure.suptitle(
         f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
@@ -59,9 +61,9 @@ def draw_advice(advice: Advice) -> Figure:
     return figure
 
 
-def _line(ax: Axes, rows: list[Setting], limits: list[float], name: str, color: str, label: str, **more: Any) -> None:
+def _line(ax: Axes, rows: list[Setting], name: str, color: str, label: str, **more: Any) -> None:
     mean, low, high = np.array([each.interval(name) for each in rows]).T
     # Neither seconds nor staleness is below 0.
     reach = np.stack([mean - np.maximum(low, 0.0), high - mean])
     marks = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, **more}
-    ax.errorbar([limits.index(each.limit) for each in rows], mean, yerr=reach, color=color, label=label, **marks)
+    ax.errorbar([each.limit for each in rows], mean, yerr=reach, color=color, label=label, **marks)

@@ -22,7 +22,7 @@ COLORS = ("predicted", "contrast", "held", "tuned", "partial")
 
 def draw_forecast(found: Forecast) -> Figure:
     """Seconds, staleness and ESS by setting, or over the number that varies: points of the log, and 95 % bands."""
-    figure, count = _style.picture(2 * _style.COLUMN, 2.9), len(found.settings)
+    figure, count = _style.picture(_style.WIDTH, 2.9), len(found.settings)
     one = [0.0] * count
     name, *more = [each for each in found.at if each != "machines"] or ["machines"]
     machines = one if name == "machines" else found.at.get("machines", one)
@@ -36,7 +36,7 @@ def draw_forecast(found: Forecast) -> Figure:
             drawn = [k for k in range(count) if machines[k] == many and line.forecasts[k].value is not None]
             rows = [(at[k], line.forecasts[k]) for k in sorted(drawn, key=at.__getitem__)]
             words = "forecast, 95 % band" + f", {plural(many, 'machine')}" * (len({*machines}) > 1)
-            _mark(ax, rows, color, "s-" if number else "s", words)
+            _mark(ax, rows, color, "_-" if number else "_", words)
         if line.measured is not None:
             beside = at[0] - 0.04 * (max(at) - min(at)) if number else -0.22
             _mark(ax, [(beside, line.measured)], "measured", "o", "the log, 95 % interval")
@@ -55,6 +55,8 @@ def draw_forecast(found: Forecast) -> Figure:
 
 def _mark(ax: Any, rows: list[Any], color: str, form: str, label: str) -> None:
     at, bands = zip(*rows, strict=True) if rows else ((), ())
-    reach = [[b.value - b.low for b in bands], [b.high - b.value for b in bands]]
-    marks = {**_style.MEASURED, "marker": form[0], "linestyle": form[1:] or "none", "linewidth": 1.0}
-    ax.errorbar(at, [b.value for b in bands], yerr=reach, color=_style.COLORS[color], label=label, **marks)
+    # The band is what is forecast, its value a line across.
+    wide, low, high = form[0] == "_", [b.low for b in bands], [b.high for b in bands]
+    marks = {"marker": form[0], "markersize": 8.0 if wide else 4.0, "linestyle": form[1:] or "none", "linewidth": 1.0}
+    ax.vlines(at, low, high, color=_style.COLORS[color], linewidth=5.0 if wide else 1.2, alpha=0.4 if wide else 1.0)
+    ax.plot(at, [b.value for b in bands], color=_style.COLORS[color], label=label, **marks)

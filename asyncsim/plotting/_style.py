@@ -40,7 +40,7 @@ REFERENCE: Mapping[str, Any] = MappingProxyType({"color": COLORS["muted"], "line
 """The line of a level to compare with, such as the best possible return."""
 
 for cut in ("Regular", "It", "Bold"):
-    font_manager.fontManager.addfont(resources.files("font_source_sans_pro") / "files" / f"SourceSansPro-{cut}.ttf")
+    font_manager.fontManager.addfont(str(resources.files("font_source_sans_pro") / f"files/SourceSansPro-{cut}.ttf"))
 STYLE = Path(__file__).with_name("asyncsim.mplstyle")
 """Sizes and fonts; `INKED` are what has the color of ink besides."""
 INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")

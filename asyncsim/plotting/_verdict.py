@@ -31,7 +31,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
     if key is not None and len(quantities) <= PANELS:
         columns = min(3, len(quantities))
         lines = math.ceil(len(quantities) / columns)
-        figure = _style.picture(_style.COLUMN if columns == 1 else 2.3 * columns, 0.7 + 2.0 * lines)
+        figure = _style.picture(_style.COLUMN if columns == 1 else _style.WIDTH, 0.7 + 2.0 * lines)
         axes = list(figure.subplots(lines, columns, squeeze=False).flat)
         for ax, quantity in zip(axes, quantities, strict=False):
             against(ax, [row for row in judged if row.quantity == quantity], key)
@@ -40,7 +40,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
     else:
         rows = sorted(judged, key=lambda row: row.margin)[:ROWS]
         rows = [row for row in judged if any(row is each for each in rows)]
-        figure = _style.picture(2 * _style.COLUMN, 1.3 + 0.17 * max(len(rows), 2))
+        figure = _style.picture(_style.WIDTH, 1.3 + 0.17 * max(len(rows), 2))
         deviations(figure.subplots(), rows, labels(rows, verdict.points), verdict.kind)
         if len(rows) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
