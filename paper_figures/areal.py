@@ -64,7 +64,7 @@ def draw_ends(ax: Axes, rows: Any, task: str) -> None:
         ax.errorbar(places, own.end, yerr=[reach, high], **{**_style.MEASURED, **look.CONNECTED, **style})
         names[name] = (float(own.end.iloc[-1]), style["color"])
     ax.axhline(TOP, **_style.REFERENCE)
-    ax.set(ylim=(0.85, 1.01), ylabel="return at the end", title=f"{TASKS[task]}: at the end")
+    ax.set(ylim=(0.85, 1.01), ylabel="return at the end", title=f"{TASKS[task]}: last updates")
     names["maximum"] = (TOP, look.COLOR["muted"])
     look.ends(ax, names, gap=0.085)
 

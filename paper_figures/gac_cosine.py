@@ -43,7 +43,10 @@ def draw_updates(ax: Axes, rows: Any) -> None:
         own = shared.steps(rows, task=TASK, arm="GRPO", staleness=level, quantity="cosine", rate=rate)
         if len(own):
             own = own.sort_values("update")
-            reach, color = [own.value - own.low_end, own.high_end - own.value], ramp(level, LATE)
+            reach, color = (
+                [(own.value - own.low_end).clip(0.0), (own.high_end - own.value).clip(0.0)],
+                ramp(level, LATE),
+            )
             style = {**_style.MEASURED, **look.CONNECTED, "markersize": 3.0, "color": color}
             ax.errorbar(own["update"], own.value, reach, **style)
             names[f"staleness {level}" if level else "synchronous"] = (float(own.value.iloc[-1]), color)
@@ -73,7 +76,7 @@ def draw(rows: Any) -> Figure:
         own = shared.steps(rows, task=TASK, arm="GRPO", quantity="cosine", rate=rate)
         late = own[own["update"] > half].groupby("staleness").value.mean()
         words = "On a chain late gradients of GRPO align more, the staler the data"
-        title = _script.finding(late.is_monotonic_increasing, words, "Cosine of consecutive gradients of GRPO")
+        title = _script.finding((late.diff().iloc[1:] > 0.0).all(), words, "Cosine of consecutive gradients of GRPO")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 
