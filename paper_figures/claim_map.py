@@ -41,7 +41,9 @@ def counts() -> dict[str, list[int]]:
     known = [*((each.source, each.verdict) for each in _claims.CLAIMS), *((EXACT, e.verdict) for e in _claims.exact())]
     sources = [source for source, _ in known]
     merged = [(source if sources.count(source) > 2 else "other papers", verdict) for source, verdict in known]
-    names = sorted({source for source, _ in merged}, key=lambda name: -sum(source == name for source, _ in merged))
+    names = sorted(
+        dict.fromkeys(source for source, _ in merged), key=lambda name: -sum(source == name for source, _ in merged)
+    )
     return {name: [merged.count((name, verdict)) for verdict in _claim.VERDICTS] for name in names}
 
 

@@ -49,10 +49,9 @@ def draw(rows: Any) -> Figure:
         draw_before(left, rows)
         draw_areas(right, rows)
         found = {score: warned(rows, "area", arm=score, lead=LEAD) for score in SCORES}
-        seen = len(found["cosine"]) and found["cosine"].iloc[0].low_end > 0.6
-        alone = seen and found["staleness"].iloc[0].low_end > found["cosine"].iloc[0].high_end
+        cosine, alone = (float(found[score].value.iloc[0]) for score in ("cosine", "staleness"))
         words = "High cosines warn of falls on a chain, but the staleness alone warns better"
-        title = _script.finding(alone, words, "Cosine of consecutive gradients before falls")
+        title = _script.finding(0.6 < cosine < alone, words, "Cosine of consecutive gradients before falls")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -23,8 +23,8 @@ VERDICT = re.compile(
 DRAWN = {"trained to the end on frozen data", "all tasks, at the end"}
 """Titles that name a quantity with such a word."""
 SUPPORTED = {
-    "a3c_speed", "bapo_rule", "ess_five", "gac_alignment", "gac_control", "gac_tuned", "league", "pipeline_rl_speed", "step_limits",
-    "vcpo_collapse", "vcpo_controls", "vcpo_hours", "vcpo_training",
+    "a3c_speed", "bapo_rule", "ess_five", "gac_alignment", "gac_control", "gac_tuned", "league", "pipeline_rl_speed",
+    "step_limits", "vcpo_collapse", "vcpo_controls", "vcpo_hours", "vcpo_training",
 }  # fmt: skip
 """Figures with a finding that changed rows support as well: that two are alike, undecided, or beyond a level."""
 MEASURED = (
