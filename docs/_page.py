@@ -207,7 +207,7 @@ def drawn(question: Question, results: Mapping[str, Said]) -> bytes:
     assert question.draw is not None
     with _style.applied():
         figure = question.draw([results[command].result for command in question.commands])
-    _style.key(figure)
+        _style.key(figure)
     return _style.encode(figure, "png", {DRAWN_FROM: origin(question, results)})
 
 

@@ -28,7 +28,7 @@ LENGTH, KEPT = "lognormal:600:1.0", 8
 
 def panels(count: int, height: float = 2.3) -> tuple[Figure, list[Axes]]:
     """A figure of one or two panels."""
-    figure = _style.picture(_style.WIDTH if count == 2 else 4.2, height)
+    figure = _style.picture(_style.WIDTH, height)
     return figure, list(np.atleast_1d(figure.subplots(1, count)))
 
 

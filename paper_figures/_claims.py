@@ -1,4 +1,4 @@
-"""Claims of papers, and of the package, with what came out here: one list for the table, the claim maps and JSON.
+"""Claims of papers, and of the package, with what came out here: one list for the tables, the claim map and JSON.
 
 Sentences of papers that exact results decide (`asyncsim list papers`) stand behind those that figures decide.
 """
@@ -33,22 +33,19 @@ from paper_figures._gallery import PLACEHOLDER
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
 """Papers whose figures are all listed."""
-METHODS = tuple(claim for paper in SEEDS[:-1] for claim in paper.CLAIMS)
 ITEMS = tuple(item for paper in SEEDS for item in paper.ITEMS)
-SYSTEMS = (*_claims_roll_flash.CLAIMS, *_claims_areal.CLAIMS, *_claims_pipeline_rl.CLAIMS)
-BASELINES = tuple(
-    claim
-    for paper in (
-        _claims_step_limits,
-        _claims_asymre,
-        _claims_delight,
-        _claims_replay,
-        _claims_actor_critic,
-        _claims_across,
-    )
-    for claim in paper.CLAIMS
+OTHERS = (
+    _claims_areal,
+    _claims_pipeline_rl,
+    _claims_step_limits,
+    _claims_asymre,
+    _claims_delight,
+    _claims_replay,
+    _claims_actor_critic,
+    _claims_across,
+    _claims_more,
 )
-CLAIMS = (*METHODS, *SYSTEMS, *BASELINES, *_claims_more.CLAIMS)
+CLAIMS = tuple(claim for paper in (*SEEDS, *OTHERS) for claim in paper.CLAIMS)
 OF_STATUS = {
     "exact": "reproduced",
     "asymptotic": "reproduced",
@@ -101,7 +98,7 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
     for before, each in zip((None, *known), known, strict=False):
         verdict = f"**{each.verdict}**" + (f": {each.when}" if each.when else "")
         source = "" if before and before.source == each.source else each.source
-        claim = f"[{each.text}](#{each.figure})" + "\\*" * each.rebuilt
+        claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
         rows.append(f"| {source} | {claim} | {verdict} | {each.number} |")
     note = "\n\\* judged on our reconstruction of the method\n" if any(each.rebuilt for each in known) else ""
     return "\n".join(rows) + "\n" + note
@@ -121,7 +118,7 @@ def tables() -> dict[str, str]:
     """Tables of the gallery by the name that stands for them."""
     sources = dict.fromkeys(each.source for each in CLAIMS)
     of = {f"claims {source}": table(each for each in CLAIMS if each.source == source) for source in sources}
-    return {"claims": table(), "counts": counts(), "items": item_table()} | of
+    return {"claims": table(), "exact": table(exact()), "counts": counts(), "items": item_table()} | of
 
 
 def rows(numbers: Mapping[str, Mapping[str, str]], known: Iterable[Claim] = ()) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ CLAIMS = (
         "More of them reach a score sooner",
         "reproduced",
         "{actor_critic:firm_gain} and {actor_critic:cliff_gain} times with sixteen",
-        "actor_critic",
+        "a3c_speed",
         when="workers that do not slow each other",
     ),
     Claim(

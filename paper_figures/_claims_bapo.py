@@ -27,7 +27,7 @@ CLAIMS = (
         "Negative advantages dominate the gradient",
         "mixed",
         "positive share {bapo_returns:positive_clip}, without a clip {bapo_returns:positive_none}",
-        "bapo_returns",
+        "bapo_balance",
         when="with a clip; without one positives do",
     ),
     _claim(
@@ -78,7 +78,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Share of positive tokens", "notes", "figure", f"{_OURS}; uniform start",
-        "bapo_returns", "mixed", "clip {bapo_returns:positive_clip}, BAPO {bapo_returns:positive_bapo}",
+        "bapo_balance", "mixed", "clip {bapo_returns:positive_clip}, BAPO {bapo_returns:positive_bapo}",
     ),
     _item(
         "Partial rollouts", "notes", "figure", "event simulation; 16 tokens; best rates",

@@ -6,28 +6,32 @@ from functools import partial
 
 from paper_figures._claim import Claim
 
-_claim = partial(Claim, "Delight", figure="delight", rebuilt=True)
+_claim = partial(Claim, "Delight", rebuilt=True)
 CLAIMS = (
     _claim(
         "Contaminated, its cosine grows, others' fall",
         "mixed",
         "DG {delight:dg_first} to {delight:dg_mean}, unweighted to {delight:none_mean}",
+        "delight",
         when="it grows at low temperatures; exact IS keeps its own",
     ),
     _claim(
         "No sign-blind weight, exact IS included, can do so",
         "not reproduced",
         "exact IS {delight:is_batch} in batches, DG {delight:dg_batch}",
+        "delight",
     ),
     _claim(
         "DG's second moment off the gradient vanishes",
         "reproduced",
         "{delight:dg_across} of uncorrected; exact IS {delight:is_across}",
+        "delight",
     ),
     _claim(
         "Uncorrected, it beats exact IS",
         "mixed",
         "DG {delight:graded_dg}, IS {delight:graded_is} on graded",
+        "delight_returns",
         when="at one rate it does; tuned, on graded alone",
     ),
 )

@@ -12,7 +12,7 @@ CLAIMS = (
         "It learns twice as fast as conventional RL",
         "mixed",
         "sooner in {pipeline_rl:sooner} of {pipeline_rl:all}; beside the best none",
-        "pipeline_rl",
+        "pipeline_rl_speed",
         when="long tails, graded or sparse; bandit undecided",
     ),
     _claim(

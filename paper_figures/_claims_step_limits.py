@@ -20,7 +20,7 @@ CLAIMS = (
         "Collapse time × rate is constant",
         "under conditions",
         "time × rate {step_limits:time_little}, then {step_limits:time_much}",
-        "step_limits",
+        "collapse_times",
         when="staleness × rate up to about one",
         stated="2607.01083/collapse-time",
     ),

@@ -73,7 +73,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Share of recent samples m", "text", "figure", "returns, not win rates; rarely paid bits; m to 0.95",
-        "tba_returns", "mixed",
+        "tba_recent", "mixed",
         "recent over any: {tba_returns:rare_recent_1}, 16 searchers {tba_returns:rare_recent_16}",
         "0.67 at 0.4, 0.82 at 0.5",
     ),

@@ -117,7 +117,7 @@ def label(ax: Axes, x: float, y: float, arm: str, text: str = "") -> None:
 def key(figure: Figure, shown: Iterable[str], title: str) -> None:
     """A title over the marks of arms."""
     handles: list[Any] = [Line2D([], [], label=NAMES[arm], **LOOKS[arm]) for arm in shown]
-    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
     figure.legend(handles=handles, ncols=len(handles), title=title, **more)
 
 

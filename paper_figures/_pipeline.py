@@ -165,7 +165,9 @@ def drawn(name: str, quick: bool = False, where: Path | None = None) -> Drawn:
     rows = tables(name, quick, where)
     figure, looks = picture(name, rows)
     if quick:
-        figure.text(0.002, 0.002, "QUICK: few samples", ha="left", va="bottom", fontsize=7, color="#c22f2f")
+        figure.text(
+            0.002, 0.002, "QUICK: few samples", ha="left", va="bottom", fontsize=7, color=_style.COLORS["violated"]
+        )
     notes = origin(name, quick, where) | {LOOKS: looks, LEVELED: levels(rows)}
     return Drawn(name.replace("-", "_"), figure, numbers(name, rows), notes, page(name, rows))
 
@@ -175,8 +177,11 @@ def picture(name: str, rows: list[Any]) -> tuple[Figure, str]:
     with reading(name, rows):
         figure = script(name).draw(*rows)
     checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
-    _style.key(figure)
-    with reading(name, rows):
+    shown = _looks.panels(figure)
+    with reading(name, rows), _style.applied():
+        _style.key(figure)
+        for ax, letter in zip(shown, "abcd" if len(shown) > 1 else "", strict=False):
+            ax.set_title(rf"$\bf{{{letter}}}$   {ax.get_title('left')}", loc="left")
         # What has no place on its axes shows when it is laid out.
         return figure, "; ".join(_looks.faults(figure)) or "well"
 

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 
 COLOR, INK = _style.COLORS, _style.INK
 SYNCHRONOUS: dict[str, Any] = {"color": COLOR["synchronous"], "marker": "s"}
@@ -19,7 +20,12 @@ TRUNCATED: dict[str, Any] = {"color": COLOR["stale"], "marker": "o"}
 VCPO: dict[str, Any] = {"color": COLOR["controlled"], "marker": "^"}
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white"}
 CONNECTED: dict[str, Any] = {"linestyle": "solid", "linewidth": 0.9}
-LETTERS: dict[str, Any] = {"fontsize": 7.0}
+LETTERS: dict[str, Any] = {"fontsize": 7.5}
+TASK: dict[str, dict[str, Any]] = {
+    task: {"color": COLOR[task], "marker": marker}
+    for task, marker in (("bandit", "v"), ("graded", "s"), ("sparse", "D"))
+}
+"""Looks of tasks in one panel."""
 
 
 def points(ax: Axes, x: Any, own: Any, sideways: bool = False, scale: Any = 1.0, **look: Any) -> Any:
@@ -36,6 +42,17 @@ def say(ax: Axes, x: Any, y: float, text: str, color: str = INK, **more: Any) ->
     ax.text(x, y, text, color=color, **{**LETTERS, "va": "center", **more})
 
 
+def ends(ax: Axes, lines: Mapping[str, tuple[float, str]], gap: float = 0.075) -> None:
+    """Names of lines at their ends, right of the axes, whose limits are set: heights and colors by name."""
+    heights = {
+        name: float(ax.transAxes.inverted().transform(ax.transData.transform((ax.get_xlim()[1], y)))[1])
+        for name, (y, _) in lines.items()
+    }
+    order = sorted(lines, key=heights.__getitem__)
+    for name, height in zip(order, _script.apart(heights.values(), gap), strict=True):
+        ax.text(1.02, height, name, color=lines[name][1], transform=ax.transAxes, **{**LETTERS, "va": "center"})
+
+
 def ticks(axis: Any, places: Any, labels: Any = None) -> None:
     """These ticks and no others."""
     axis.set_major_locator(FixedLocator(list(places)))
@@ -50,7 +67,7 @@ def legend(figure: Figure, axes: Iterable[Axes], looks: Mapping[str, Any], small
         ax.axvline(0.0, **_style.REFERENCE)
     marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in looks.items()]
     marks.append(Patch(color=COLOR["effect"], label=f"within ±{smallest:g}"))
-    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
     figure.legend(handles=marks, ncols=len(marks), title=title, **more)
 
 

@@ -60,7 +60,7 @@ def line(ax: Axes, own: Any, **style: Any) -> None:
 def key(figure: Figure, looks: dict[str, str], title: str, **more: Any) -> None:
     """A title over lines of these colors."""
     handles = [Line2D([], [], color=color, label=name, linewidth=1.4) for name, color in looks.items()]
-    place: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+    place: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
     figure.legend(handles=handles, ncols=more.pop("ncols", len(handles)), title=title, **place)
 
 

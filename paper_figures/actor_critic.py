@@ -65,21 +65,22 @@ def title(best: Any) -> str:
     others = [at("lake", arm, near).low for arm in ARMS if arm != "a3c"]
     lost = [at(task, arm, last).value < at(task, arm, 0).low for task in ("lake", "cliff") for arm in ARMS]
     words = f"On FrozenLake A3C's old gradients fail early; at staleness {last} all lose return on tables"
-    drawn = "Final return at the best learning rates, and A3C's speed"
+    drawn = "Final return at the best learning rates"
     return _script.finding(at("lake", "a3c", near).high < min(others) and all(lost), words, drawn)
 
 
 def draw_returns(ax: Axes, best: Any, task: str) -> None:
     """All arms against staleness; a hollow mark has its best rate at an end of the grid."""
     places = {level: place for place, level in enumerate(actor_critic.STALENESS)}
+    best_return = 500.0 if task == "cartpole" else actor_critic.walk(task, actor_critic.STEPS).best
     for shift, (arm, (_, style)) in enumerate(ARMS.items()):
         own = curve(best, task, arm)
+        own = own.assign(high=own.high.clip(upper=best_return))
         x = own.staleness.map(places) + 0.05 * (shift - 2)
         ax.plot(x, own.value, color=style["color"], linewidth=0.8)
         look.points(ax, x, own, **style)
         edge = own[own.edge]
         ax.plot(x[own.edge], edge.value, **style, **look.HOLLOW, linestyle="none", markersize=4, zorder=5)
-    best_return = 500.0 if task == "cartpole" else actor_critic.walk(task, actor_critic.STEPS).best
     ax.axhline(best_return, **_style.REFERENCE)
     look.ticks(ax.xaxis, places.values(), [str(level) for level in places])
     ax.set(xlabel="staleness, batches", ylabel="final return", title=TASKS[task], xlim=(-0.25, len(places) - 0.75))
@@ -106,29 +107,13 @@ def works(rows: Any, task: str, workers: int) -> int:
     return int((own.missed <= 0.5).sum())
 
 
-def draw_speed(ax: Axes, rows: Any) -> None:
-    """Speedup of A3C's workers, on as many times as there are workers."""
-    numbers = list(actor_critic.WORKERS)
-    ax.plot(numbers, numbers, **_style.PREDICTED)
-    for shift, (task, (name, color, marker)) in zip((0.96, 1.04), SPEED.items(), strict=True):
-        own = pd.DataFrame([gain(rows, task, number) for number in numbers], columns=["value", "low", "high"])
-        look.points(ax, [shift * n for n in numbers], own, color=look.COLOR[color], marker=marker, label=name)
-    ax.set(
-        xscale="log", yscale="log", xlabel="A3C workers", ylabel="times as fast", title="A3C's gain in time to a return"
-    )
-    for axis in (ax.xaxis, ax.yaxis):
-        look.ticks(axis, numbers)
-    ax.legend(frameon=False, loc="upper left")
-
-
 def draw(rows: Any, committed: Any) -> Figure:
-    """Three tasks, and the speedup."""
+    """A panel for each task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.8)
-        axes, best = figure.subplots(2, 2).ravel(), cells(rows, committed)
-        for ax, task in zip(axes, TASKS, strict=False):
+        figure = _style.picture(_style.WIDTH, 2.9)
+        axes, best = figure.subplots(1, 3), cells(rows, committed)
+        for ax, task in zip(axes, TASKS, strict=True):
             draw_returns(ax, best, task)
-        draw_speed(axes[3], rows)
         marks = [
             axes[0].plot([], [], label=name, markersize=4, linewidth=0.8, **style)[0] for name, style in ARMS.values()
         ]

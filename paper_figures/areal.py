@@ -1,4 +1,4 @@
-"""AReaL's objectives against its bound on staleness, each at its best learning rate, and the speed it buys."""
+"""AReaL's objectives against its bound on staleness, each at its best learning rate."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import norm
 
 from asyncsim.plotting import _style
 from experiments import areal
@@ -16,11 +17,13 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = ("areal",)
 TASKS = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "fresh": ("PPO, fresh data", {"color": look.COLOR["synchronous"], "marker": "s"}),
+    "fresh": ("PPO, fresh", {"color": look.COLOR["synchronous"], "marker": "s"}),
     "uncorrected": ("no behavior weight", {"color": look.COLOR["partial"], "marker": "D"}),
     "naive": ("naive PPO", {"color": look.COLOR["stale"], "marker": "o"}),
 }
-LABELS, END = [name for name, _ in ARMS.values()], ", at the end"
+DECOUPLED = ("decoupled PPO", {"color": look.COLOR["controlled"], "marker": "^"})
+FIRST, TOP = "graded", 1.0
+"""Task of the first panel, and its largest return."""
 PAPER = 2.77
 """Speed-up that the abstract states."""
 
@@ -48,36 +51,38 @@ def speeds(rows: Any, sigma: float) -> dict[int, tuple[float, float]]:
     return found
 
 
+def draw_ends(ax: Axes, rows: Any, task: str) -> None:
+    """Return at the end of training against the bound."""
+    etas, names = bounds(rows), {}
+    for shift, (arm, (name, style)) in zip(
+        (-0.15, -0.05, 0.05, 0.15), ({"decoupled": DECOUPLED} | ARMS).items(), strict=True
+    ):
+        own = _script.pick(rows, part="objective", task=task, over="end", arm=arm).sort_values("eta")
+        reach = norm.ppf(0.975) * own.end_error
+        high = np.minimum(own.end + reach, TOP) - own.end
+        places = [etas.index(eta) + shift for eta in own.eta]
+        ax.errorbar(places, own.end, yerr=[reach, high], **{**_style.MEASURED, **look.CONNECTED, **style})
+        names[name] = (float(own.end.iloc[-1]), style["color"])
+    ax.axhline(TOP, **_style.REFERENCE)
+    ax.set(ylim=(0.85, 1.01), ylabel="return at the end", title=f"{TASKS[task]}: last updates")
+    names["maximum"] = (TOP, look.COLOR["muted"])
+    look.ends(ax, names, gap=0.085)
+
+
 def draw_task(ax: Axes, rows: Any, task: str) -> None:
-    """Return less that of the decoupled objective: over training filled and joined, at the end hollow."""
-    etas = bounds(rows)
-    for start, over, more in ((-0.3, "mean", look.CONNECTED), (0.1, "end", look.HOLLOW)):
-        for shift, (arm, (name, style)) in enumerate(ARMS.items()):
-            own = [(x, row) for x, eta in enumerate(etas) if (row := pair(rows, task, eta, arm, over)) is not None]
-            if own:
-                places, values = [x + start + 0.1 * shift for x, _ in own], [row.difference for _, row in own]
-                reach = [[row.difference - row.low for _, row in own], [row.high - row.difference for _, row in own]]
-                shown = {**_style.MEASURED, **style, **more}
-                ax.errorbar(places, values, yerr=reach, label=name + (END if over == "end" else ""), **shown)
+    """Mean return over training less that of the decoupled objective."""
+    etas, names = bounds(rows), {"decoupled PPO": (0.0, look.COLOR["muted"])}
+    for shift, (arm, (name, style)) in zip((-0.08, 0.0, 0.08), ARMS.items(), strict=True):
+        own = [
+            (x + shift, row) for x, eta in enumerate(etas) if (row := pair(rows, task, eta, arm, "mean")) is not None
+        ]
+        values = [row.difference for _, row in own]
+        reach = [[row.difference - row.low for _, row in own], [row.high - row.difference for _, row in own]]
+        ax.errorbar([x for x, _ in own], values, yerr=reach, **{**_style.MEASURED, **look.CONNECTED, **style})
+        names |= {name: (values[-1], style["color"])} if values else {}
     ax.axhline(0.0, **_style.REFERENCE)
-    ax.set(title=TASKS[task], xlabel="bound on staleness, eta in publishes", ylabel="return − decoupled PPO's")
-    ax.set_xlim(-0.5, len(etas) - 0.5)
-    look.ticks(ax.xaxis, range(len(etas)), [str(eta) for eta in etas])
-
-
-def draw_speed(ax: Axes, rows: Any) -> None:
-    """Speed against the bound, for three spreads of lengths."""
-    for sigma, color, marker in zip(areal.SPREADS, ("muted", "random", "tuned"), "vo^", strict=True):
-        values = [mean for mean, _ in speeds(rows, sigma).values()]
-        ax.plot(range(len(values)), values, color=look.COLOR[color], marker=marker, markersize=4.0, linewidth=1.0)
-        look.say(ax, len(values) - 0.85, values[-1], f"spread {sigma:g}", look.COLOR[color])
-    for value, name in ((1.0, "synchronous"), (PAPER, f"paper: {PAPER}")):
-        ax.axhline(value, **_style.REFERENCE)
-        look.say(ax, len(areal.BOUNDS) + 0.9, 0.96 * value, name, look.COLOR["muted"], va="top", ha="right")
-    ax.set(title="speed, by the spread of lengths", xlabel="bound on staleness, eta in publishes")
-    ax.set(ylabel="times synchronous speed", yscale="log", xlim=(-0.3, len(areal.BOUNDS) + 0.9))
-    look.ticks(ax.xaxis, range(len(areal.BOUNDS)), [str(eta) for eta in areal.BOUNDS])
-    look.ticks(ax.yaxis, [0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
+    ax.set(ylabel="mean return − decoupled PPO's", title=f"{TASKS[task]}: over training")
+    look.ends(ax, names, gap=0.085)
 
 
 def title(rows: Any) -> str:
@@ -101,28 +106,21 @@ def title(rows: Any) -> str:
         and np.mean(ends.word == "equal") > 0.8
     )
     words = "While learning, staleness costs return, naive PPO most; at the end, hardly any"
-    return _script.finding(holds, words, "Return beside decoupled PPO's, over training and at its end; speed")
+    return _script.finding(holds, words, "Return at the end, and return over training beside decoupled PPO's")
 
 
 def draw(rows: Any) -> Figure:
-    """A panel a task, then speed."""
+    """Return at the end on one task, then the difference over training on all."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.9)
-        axes = figure.subplots(2, 2).ravel()
-        for ax, task in zip(axes, TASKS, strict=False):
+        figure = _style.picture(_style.WIDTH, 4.6)
+        first, *others = figure.subplots(2, 2).ravel()
+        draw_ends(first, rows, FIRST)
+        for ax, task in zip(others, TASKS, strict=True):
             draw_task(ax, rows, task)
-        draw_speed(axes[3], rows)
-        handles, labels = axes[0].get_legend_handles_labels()
-        own = sorted(zip(labels, handles, strict=True), key=lambda pair: LABELS.index(pair[0].removesuffix(END)))
-        figure.legend(
-            [handle for _, handle in own],
-            [label for label, _ in own],
-            title=title(rows),
-            title_fontsize=8.5,
-            loc="outside upper left",
-            ncols=len(ARMS),
-            alignment="left",
-        )
+        for ax in (first, *others):
+            ax.set(xlabel="bound on staleness $\\eta$ (publishes)", xlim=(-0.3, len(bounds(rows)) - 0.7))
+            look.ticks(ax.xaxis, range(len(bounds(rows))), [str(eta) for eta in bounds(rows)])
+        figure.suptitle(title(rows), x=0.01, ha="left")
     return figure
 
 

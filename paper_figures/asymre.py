@@ -16,12 +16,6 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("asymre",)
-TASKS = {"bandit": "tuned", "graded": "measured", "sparse": "contrast"}
-TITLES = {
-    "constant 32": ("32 updates stale: no shift helps", "32 updates stale"),
-    "frozen": ("frozen data: nor here", "frozen data"),
-}
-"""What a panel says where no shift is better than 0, and where one is."""
 
 
 def predicted(bandit: int, shift: float) -> np.ndarray:
@@ -65,44 +59,26 @@ def draw_limit(ax: Axes, rows: Any, read: Any) -> None:
     ax.plot(range(len(found)), values, linestyle="none", marker="o", markersize=5, color=look.COLOR["controlled"])
     ax.plot(range(len(found)), [read(expected(shift)).mean() for shift in found], **_style.PREDICTED)
     ax.axvline(list(found).index(0.0), **_style.REFERENCE)
-    shown = list(found)[::2]
-    look.ticks(ax.xaxis, range(0, len(found), 2), [f"{shift:g}".replace("-", "−") for shift in shown])
+    look.ticks(ax.xaxis, range(len(found)), [f"{shift:g}".replace("-", "−") for shift in found])
     ax.set(xlabel="baseline − behavior's mean reward")
 
 
-def draw_tuned(ax: Axes, rows: Any, law: str) -> None:
-    """Differences from shift 0 at the best rates."""
-    for place, (task, shade) in enumerate(TASKS.items()):
-        own = _script.pick(rows, part="tuned", task=task, law=law).dropna(subset="difference").sort_values("shift")
-        own = own.assign(value=own.difference)
-        x = [sorted(lab.TUNED).index(shift) + 0.2 * (place - 1) for shift in own["shift"]]
-        look.points(ax, x, own, color=look.COLOR[shade], marker="o^s"[place], markersize=3.5, label=task)
-    ax.axhline(0.0, **_style.REFERENCE)
-    look.ticks(ax.xaxis, range(len(lab.TUNED)), [f"{shift:g}".replace("-", "−") for shift in sorted(lab.TUNED)])
-    none = not (_script.pick(rows, part="tuned", law=law).word == "better").any()
-    ax.set(xlabel="shift of the baseline", title=_script.finding(none, *TITLES[law]))
-
-
 def draw(rows: Any) -> Figure:
-    """Two panels of limits, and one for each kind of data."""
+    """Reward and arms in use of the limits."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.0)
-        above, below = np.asarray(figure.subfigures(2, 1))
-        left, right = above.subplots(1, 2)
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
         draw_limit(left, rows, reward)
         left.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
         look.say(left, 0.1, reward(lab.softmax(lab.LOGITS)).mean() - 0.05, "behavior", look.COLOR["muted"])
         left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="trained to the end on frozen data")
         draw_limit(right, rows, support)
+        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="arms that are kept")
         kept = [support(policy).mean() for shift, policy in limits(rows).items() if shift <= 0.0]
         more = kept == sorted(kept, reverse=True) and kept[0] > 2.0
-        title = _script.finding(more, "further below 0 it keeps more arms", "arms that are kept")
-        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title=title)
-        axes = below.subplots(1, 2, sharey=True)
-        for ax, law in zip(axes, lab.LAWS, strict=True):
-            draw_tuned(ax, rows, law)
-        axes[0].set(ylabel="return − that at shift 0")
-        axes[0].legend(fontsize=7)
+        words = "A baseline below the behavior's mean reward keeps several arms, as predicted"
+        title = _script.finding(more, words, "Limits of shifted baselines on frozen bandits")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -72,7 +72,7 @@ def draw(rows: Any) -> Figure:
         handles = [Line2D([], [], label=steps.NAMES[arm], **look.CONNECTED, **steps.ARMS[arm]) for arm in SHOWN]
         words = "BAPO beats the clip at most places at a bold rate; tuned, unclipped training wins"
         title = _script.finding(holds(rows), words, f"Return on old and on reused data, {steps.TASKS[task(rows)]}")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

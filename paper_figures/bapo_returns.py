@@ -1,4 +1,4 @@
-"""Who dominates the gradient over a run; and returns of every arm less BAPO's, at best rates."""
+"""Return over a run, and mean returns of every arm less BAPO's, each at its best rate."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import bapo
@@ -17,7 +18,7 @@ from paper_figures._script import finding, pick
 EXPERIMENTS = ("bapo",)
 ORDER = ("released", "intent", "start", "clip", "higher", "none", "rloo")
 DRAWN = ("clip", "bapo", "released", "none")
-MARKS = {"bandit": "o", "graded": "s", "bits": "^"}
+LOOKS = {"bandit": look.TASK["bandit"], "graded": look.TASK["graded"], "bits": look.TASK["sparse"]}
 SHARED = "graded"
 """The task whose runs are drawn over updates."""
 
@@ -28,26 +29,29 @@ def laws(rows: Any) -> dict[str, str]:
     return {stale: f"{arms.age(stale)} updates old", "replay": "replay", "partial": "partial rollouts"}
 
 
-def balance(ax: Axes, rows: Any) -> None:
-    """Share of the gradient that has positive advantages, over updates, at best rates."""
+def course(ax: Axes, rows: Any, quantity: str) -> dict[str, tuple[float, str]]:
+    """A quantity over updates, at best rates, with bands that end at one; last values and colors by name."""
+    law, names = arms.laws(rows)[-1], {}
     for arm in DRAWN:
-        own = pick(rows, part="course", task=SHARED, law=arms.laws(rows)[-1], arm=arm, quantity="positive")
-        own = own.sort_values("number")
-        ax.plot(own.number, own.value, color=arms.ARMS[arm]["color"], linewidth=1.0)
-    ax.axhline(0.5, **_style.REFERENCE)
-    ax.set(ylim=(0.0, 1.0), xlabel="update", ylabel="positive share of the gradient")
-    ax.set_title(f"{arms.TASKS[SHARED]}, {laws(rows)[arms.laws(rows)[-1]]}")
-    for y, arm in zip((0.95, 0.87, 0.15, 0.07), ("none", "released", "bapo", "clip"), strict=True):
-        ax.text(0.6, y, arms.NAMES[arm], color=arms.ARMS[arm]["color"], transform=ax.transAxes, **look.LETTERS)
+        own = pick(rows, part="course", task=SHARED, law=law, arm=arm, quantity=quantity).sort_values("number")
+        color = arms.ARMS[arm]["color"]
+        ax.fill_between(own.number, own.low, own.high.clip(upper=1.0), color=color, alpha=0.2, linewidth=0)
+        ax.plot(own.number, own.value, color=color, linewidth=1.1)
+        names[arms.NAMES[arm]] = (float(own.value.iloc[-1]), color)
+    ax.set(
+        xlabel="update",
+        xlim=(0, own.number.max()),
+        title=f"{arms.TASKS[SHARED]}, {laws(rows)[law]}; bands: 95 % intervals",
+    )
+    return names
 
 
 def compared(ax: Axes, rows: Any, law: str) -> None:
-    """Returns less BAPO's, a line an arm, a mark a task."""
+    """Returns less BAPO's, a line for each arm, a mark for each task."""
     for y, arm in enumerate(ORDER):
-        for side, (task, marker) in zip((-0.25, 0.0, 0.25), MARKS.items(), strict=True):
+        for side, (task, style) in zip((-0.25, 0.0, 0.25), LOOKS.items(), strict=True):
             row = arms.difference(rows, task=task, law=law, arm=arm)
             if row is not None:
-                style = {"color": arms.ARMS[arm]["color"], "marker": marker, "markersize": 3.5}
                 look.points(ax, [y + side], row.to_frame().T.infer_objects(), sideways=True, **style)
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(ylim=(len(ORDER) - 0.5, -0.5), xlabel="mean return − BAPO's")
@@ -55,31 +59,34 @@ def compared(ax: Axes, rows: Any, law: str) -> None:
 
 
 def draw(rows: Any) -> Figure:
-    """The balance of a run, then a panel for each law."""
+    """Return over a run, then a panel for each law."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.2)
-        axes = figure.subplots(2, 2).ravel()
-        balance(axes[0], rows)
-        for ax, (law, name) in zip(axes[1:], laws(rows).items(), strict=True):
+        figure = _style.picture(_style.WIDTH, 5.0)
+        above, below = figure.subfigures(2, 1, height_ratios=(2, 3))
+        first, axes = above.subplots(), below.subplots(1, 3, sharex=True, sharey=True)
+        names = course(first, rows, "return")
+        first.set(ylabel="return", ylim=(0.0, 1.02))
+        look.ends(first, names, gap=0.11)
+        for ax, (law, name) in zip(axes, laws(rows).items(), strict=True):
             compared(ax, rows, law)
             ax.set_title(name)
-        style = {"linestyle": "none", "markersize": 3.5, "color": look.INK}
-        drawn = [axes[1].plot([], [], marker=marker, **style)[0] for marker in MARKS.values()]
-        labels = [arms.TASKS[task] for task in MARKS]
+        style = {"linestyle": "none", "markersize": 4.0}
+        drawn: list[Any] = [Line2D([], [], label=arms.TASKS[task], **style, **each) for task, each in LOOKS.items()]
         found = {
             arm: [
                 row
                 for law in laws(rows)
-                for task in MARKS
+                for task in LOOKS
                 if (row := arms.difference(rows, task=task, law=law, arm=arm)) is not None
             ]
             for arm in ORDER
         }
         near = np.mean([abs(row.value) <= bapo.SMALLEST for row in found["start"]]) > 0.5
         free = [row.value > 0.0 for arm in ("none", "rloo") for row in found[arm]]
-        title = "BAPO ≈ its first bounds held fixed; arms without a clip return more"
-        title = finding(near and np.mean(free) > 0.8, title, "Share of positive advantages; returns beside BAPO's")
-        figure.legend(drawn, labels, loc="outside upper left", ncols=3, title=title, alignment="left")
+        title = "BAPO returns as much as its first bounds held fixed; arms without a clip return more"
+        title = finding(near and np.mean(free) > 0.8, title, "Returns beside BAPO's")
+        figure.suptitle(title, x=0.01, ha="left")
+        below.legend(handles=drawn, loc="outside upper left", ncols=3)
     return figure
 
 
@@ -87,7 +94,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Words against BAPO by arm, positive shares over tasks, returns at the best rate of fresh data."""
     names, stale = laws(rows), arms.laws(rows)[-1]
     found = {"staleness": f"{arms.age(stale)}", "smallest": f"{bapo.SMALLEST:g}"}
-    places = [(task, law) for law in names for task in MARKS]
+    places = [(task, law) for law in names for task in LOOKS]
     for arm in ORDER:
         own = [row for task, law in places if (row := arms.difference(rows, task=task, law=law, arm=arm)) is not None]
         found |= {f"{arm}_{word}": f"{sum(row.word == word for row in own)}" for word in ("better", "equal", "worse")}

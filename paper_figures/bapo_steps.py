@@ -77,7 +77,7 @@ def draw(rows: Any) -> Figure:
         ]
         words = "On old data the clip loses entropy and finds less than half of the return"
         title = _script.finding(lost(rows), words, "Entropy and return over updates on old data")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

@@ -100,7 +100,7 @@ def draw(rows: Any) -> Figure:
         (peaked, many), (uniform, _) = (more_up(rows, start, "plain") for start in STARTS)
         words = "From a peaked start the clip blocks more of what raises entropy"
         title = _script.finding(peaked == many and uniform == 0, words, "Tokens that the clip blocks, from two starts")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

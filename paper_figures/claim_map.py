@@ -1,19 +1,73 @@
-"""Claims of papers on methods that figures decide: what came out, and the number that decides."""
+"""Claims of papers, and of the package: how many of each source are reproduced, and how far."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
+import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from paper_figures import _claim, _claim_map, _claims
+from asyncsim.plotting import _style
+from paper_figures import _claim, _claims
+from paper_figures._gallery import PLACEHOLDER
 
-EXPERIMENTS = _claim_map.experiments(_claims.METHODS)
+EXPERIMENTS = tuple(
+    dict.fromkeys(
+        experiment
+        for claim in _claims.CLAIMS
+        for name in (claim.figure, *(found[1] for found in PLACEHOLDER.finditer(claim.number) if found[1]))
+        for experiment in importlib.import_module(f"paper_figures.{name}").EXPERIMENTS
+    )
+)
+SHARES = (
+    ("held", 1.0),
+    ("held", 0.5),
+    ("muted", 0.3),
+    ("contrast", 0.5),
+    ("contrast", 1.0),
+    ("tuned", 1.0),
+    ("muted", 1.0),
+)
+COLORS = [tuple(1.0 - share * (1.0 - x) for x in to_rgb(_style.COLORS[name])) for name, share in SHARES]
+"""From teal to orange by how much of a claim is reproduced; apart: conditions, and what was not tested."""
+EXACT = "exact results"
+"""Sentences of papers that no figure decides."""
+
+
+def counts() -> dict[str, list[int]]:
+    """Claims by source and verdict, most claims first; papers of one or two claims together."""
+    known = [*((each.source, each.verdict) for each in _claims.CLAIMS), *((EXACT, e.verdict) for e in _claims.exact())]
+    sources = [source for source, _ in known]
+    merged = [(source if sources.count(source) > 2 else "other papers", verdict) for source, verdict in known]
+    names = sorted(
+        dict.fromkeys(source for source, _ in merged), key=lambda name: -sum(source == name for source, _ in merged)
+    )
+    return {name: [merged.count((name, verdict)) for verdict in _claim.VERDICTS] for name in names}
 
 
 def draw(*tables: Any) -> Figure:
-    """A line a claim, a column a verdict."""
-    return _claim_map.draw(_claims.METHODS, tables, "Claims on methods, verdict, deciding number")
+    """A bar for each source, a part for each verdict, its number inside."""
+    found = counts()
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 3.6)
+        ax, left = figure.subplots(), np.zeros(len(found))
+        for k, verdict in enumerate(_claim.VERDICTS):
+            width = np.array([row[k] for row in found.values()])
+            bars = ax.barh(range(len(found)), width, left=left, height=0.75, color=COLORS[k], label=verdict)
+            ink = "white" if sum(bars[0].get_facecolor()[:3]) < 1.4 else _style.INK
+            ax.bar_label(bars, [str(n or "") for n in width], label_type="center", color=ink, fontsize=7.5)
+            left = left + width
+        ax.set_yticks(range(len(found)), list(found))
+        ax.tick_params(axis="y", length=0)
+        ax.set(ylim=(len(found) - 0.5, -0.5), xlabel="claims")
+        own = {key: int(number) for key, number in numbers().items()}
+        good = own["reproduced"] + own["mostly"]
+        title = f"{good} of {sum(own.values())} claims are reproduced or mostly reproduced, {own['mixed']} are mixed"
+        more: dict[str, Any] = {"handlelength": 1.0, "columnspacing": 1.4, "alignment": "left"}
+        figure.legend(title=title, loc="outside upper left", ncols=len(_claim.VERDICTS), **more)
+    return figure
 
 
 def numbers(*tables: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The delightful gate: cosines as the learner improves, exact; returns beside no correction, each at its best rate."""
+"""The delightful gate (advantage × surprisal): cosines with the policy gradient as the learner improves, exact."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import delight as experiment
@@ -19,11 +18,9 @@ EXPERIMENTS = ("delight",)
 LOOKS: dict[str, dict[str, Any]] = {
     experiment.BASE: {"color": look.COLOR["stale"], "marker": "o"},
     "exact IS": {"color": look.COLOR["synchronous"], "marker": "s"},
-    "sign-blind": {"color": look.COLOR["tuned"], "marker": "D", "markersize": 4.5},
+    "sign-blind": {"color": look.COLOR["tuned"], "marker": "D"},
     "DG": {"color": look.COLOR["controlled"], "marker": "^"},
-    "DG, 1/4": {"color": look.COLOR["partial"], "marker": "v"},
 }
-NAMES = {experiment.BASE: "no correction", "DG, 1/4": "DG, temperature 1/4"}
 ONE = math.sqrt(experiment.ARMS / (2.0 * (experiment.ARMS - 1)))
 """Cosine of the push away from one wrong arm, where the learner hardly fails: e_1 - e_2 beside e_1 less the others."""
 
@@ -34,59 +31,33 @@ def course(rows: Any, part: str, place: str, quantity: str, arm: str) -> Any:
     return own.set_index("failure").value.sort_index(ascending=False)
 
 
-def draw_cosines(ax: Axes, rows: Any, part: str, place: str, quantity: str, title: str) -> None:
+def draw_cosines(ax: Axes, rows: Any, quantity: str) -> None:
     """A line for each estimator; the learner improves to the right."""
-    for arm, style in LOOKS.items():
-        own = course(rows, part, place, quantity, arm)
-        ax.plot(own.index, own.values, **{"markersize": 3.5, "linewidth": 0.9, **style})
-    ax.set(xscale="log", xlim=(0.7, 0.0007), ylim=(0.48, 1.03), title=title, xlabel="learner's failure rate")
-
-
-def draw_returns(ax: Axes, rows: Any, task: str, arms: list[str]) -> None:
-    """Difference from no correction, on fresh data hollow and on stale filled."""
-    for law, shift, more in (("fresh", -0.16, look.HOLLOW), ("constant 32", 0.16, {})):
-        for row in _script.pick(rows, part="compare", task=task, law=law).dropna(subset="difference").itertuples():
-            style = {"color": look.INK, "marker": "o", **LOOKS.get(row.arm, {}), "markersize": 3.5}
-            reach = [[row.difference - row.low], [row.high - row.difference]]
-            ax.errorbar(row.difference, arms.index(row.arm) + shift, xerr=reach, **{**_style.MEASURED, **style, **more})
-    ax.axvline(0.0, **_style.REFERENCE)
-    ax.set(ylim=(len(arms) - 0.5, -0.5), title=task)
-    ax.locator_params(axis="x", nbins=4)
-
-
-def marks() -> list[Any]:
-    """What colors and fillings mean."""
-    own = [
-        Line2D([], [], label=NAMES.get(arm, arm), **{"markersize": 3.5, "linewidth": 0.9, **LOOKS[arm]})
-        for arm in LOOKS
-    ]
-    ink: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": look.INK}
-    return [
-        *own,
-        Line2D([], [], label="fresh data", **ink, **look.HOLLOW),
-        Line2D([], [], label="32 updates old", **ink),
-    ]
+    names = {}
+    for size, (arm, style) in zip((4.0, 4.0, 6.5, 4.0), LOOKS.items(), strict=True):
+        own = course(rows, "cosine", "bug", quantity, arm)
+        ax.plot(own.index, own.values, **{"linewidth": 0.9, **style, "markersize": size})
+        names[arm] = (float(own.iloc[-1]), style["color"])
+    ax.set(xscale="log", xlim=(0.7, 0.0007), ylim=(0.75, 1.02), xlabel="learner's failure rate")
+    ax.set_ylabel("cosine with the policy gradient")
+    look.ends(ax, names)
 
 
 def draw(rows: Any) -> Figure:
-    """Cosines, then returns."""
-    arms = [arm for arm in experiment.METHODS if arm != experiment.BASE and (rows.arm == arm).any()]
+    """The mean estimate, and single batches."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.2)
-        first, *others = figure.subplots(2, 2).ravel()
-        draw_cosines(first, rows, "cosine", "bug", "mean", "mean estimate, a faulty actor")
-        first.plot([0.02, 0.0007], [ONE, ONE], **_style.PREDICTED)
-        first.set(ylabel="cosine with the gradient", ylim=(0.75, 1.02))
-        for ax, task in zip(others, ("bandit", "graded", "sparse"), strict=True):
-            draw_returns(ax, rows, task, arms)
-            ax.set_yticks(range(len(arms)), arms)
-            ax.set_xlabel("return − that without correction")
-        worse = (course(rows, "cosine", "bug", "mean", "DG") < course(rows, "cosine", "bug", "mean", "exact IS")).all()
-        lost = _script.pick(rows, part="compare", law="constant 32", arm="DG").dropna(subset="difference").difference
-        words = "DG (gate: advantage × surprisal) points worse than exact IS, and loses return on stale data"
-        drawn = "DG (gate: advantage × surprisal) beside exact IS: direction, and return"
-        title = _script.finding(worse and len(lost) and (lost < 0.0).all(), words, drawn)
-        figure.legend(handles=marks(), loc="outside upper left", ncols=4, title=title)
+        figure = _style.picture(_style.WIDTH, 3.0)
+        left, right = figure.subplots(1, 2)
+        draw_cosines(left, rows, "mean")
+        left.plot([0.02, 0.0007], [ONE, ONE], **_style.PREDICTED)
+        left.set_title("mean estimate")
+        draw_cosines(right, rows, "batch")
+        right.set_title("a single batch, on average")
+        each = {arm: [course(rows, "cosine", "bug", name, arm) for name in ("mean", "batch")] for arm in LOOKS}
+        worse = all((own < exact).all() for own, exact in zip(each["DG"], each["exact IS"], strict=True))
+        words = "With a faulty actor DG (gate: advantage × surprisal) points worse than exact IS"
+        drawn = "DG (gate: advantage × surprisal) beside exact IS with a faulty actor"
+        figure.suptitle(_script.finding(worse, words, drawn), x=0.01, ha="left")
     return figure
 
 

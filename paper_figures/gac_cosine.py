@@ -1,4 +1,4 @@
-"""Cosine of consecutive gradients in training: over updates, before falls, as a score, and its thresholds."""
+"""Cosine of consecutive gradients of GRPO over updates, at every staleness."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from paper_figures import _gac_steps as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._gac_points import ramp
-from paper_figures.gac_steps import points
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -39,48 +38,26 @@ def warned(rows: Any, quantity: str, staleness: int | None = None, **place: Any)
 
 def draw_updates(ax: Axes, rows: Any) -> None:
     """Cosines of GRPO over updates at every staleness, at the best synchronous rate."""
-    rate = shared.usual(rows, TASK)
+    rate, names = shared.usual(rows, TASK), {}
     for level in gac_steps.STALENESS:
         own = shared.steps(rows, task=TASK, arm="GRPO", staleness=level, quantity="cosine", rate=rate)
         if len(own):
             own = own.sort_values("update")
-            reach = [own.value - own.low_end, own.high_end - own.value]
-            style = {**_style.MEASURED, **look.CONNECTED, "markersize": 2.6, "capsize": 0, "color": ramp(level, LATE)}
-            ax.errorbar(
-                own["update"], own.value, reach, label=f"staleness {level}" if level else "synchronous", **style
+            reach, color = (
+                [(own.value - own.low_end).clip(0.0), (own.high_end - own.value).clip(0.0)],
+                ramp(level, LATE),
             )
+            style = {**_style.MEASURED, **look.CONNECTED, "markersize": 3.0, "color": color}
+            ax.errorbar(own["update"], own.value, reach, **style)
+            names[f"staleness {level}" if level else "synchronous"] = (float(own.value.iloc[-1]), color)
     ax.axhline(0.0, **_style.REFERENCE)
-    ax.set(ylim=(-0.1, 1.25), xlabel="update", ylabel="cosine of\nconsecutive gradients", title="GRPO")
-    ax.legend(frameon=False, ncols=2, fontsize=7.0, loc="upper right")
-
-
-def draw_before(ax: Axes, rows: Any) -> None:
-    """Mean cosine before falls, beside runs that never fall, at the same updates."""
-    for quantity, (name, color, marker) in KINDS.items():
-        own = warned(rows, quantity, LATE, rate=least(rows)).sort_values("lead")
-        points(ax, -own.lead, own, color=look.COLOR[color], marker=marker, label=name)
-    ax.set(ylim=(0.0, 1.0), xlabel="updates before the fall", title=f"RLOO at staleness {LATE}")
-    ax.legend(frameon=False, fontsize=7.0, loc="upper left")
+    ax.set(ylim=(-0.1, 1.0), xlabel="update", ylabel="cosine of consecutive gradients")
+    look.ends(ax, names)
 
 
 def least(rows: Any) -> float:
     """The least rate of runs that are warned of, at which some at the largest staleness never fall."""
     return float(_script.pick(rows, part="warning").rate.min())
-
-
-def draw_areas(ax: Axes, rows: Any) -> None:
-    """Areas of four scores over leads, pooled over staleness."""
-    for place, (score, style) in enumerate(SCORES.items()):
-        own = warned(rows, "area", arm=score).sort_values("lead")
-        points(ax, 0.3 * (place - 1.5) - own.lead, own, label=NAMES[score], **style)
-    ax.axhline(0.5, **_style.REFERENCE)
-    ax.set(
-        ylim=(0.0, 1.05),
-        xlabel="updates before the fall",
-        ylabel="AUC, falling or healthy",
-        title="RLOO, all staleness pooled",
-    )
-    ax.legend(frameon=False, ncols=2, fontsize=7.0, loc="lower right")
 
 
 def swept(rows: Any, staleness: int, quantity: str, skips: bool) -> Any:
@@ -90,31 +67,16 @@ def swept(rows: Any, staleness: int, quantity: str, skips: bool) -> Any:
     return own[own.high < 1.0].sort_values("high") if skips else own[own.high == 1.0].sort_values("low")
 
 
-def draw_thresholds(ax: Axes, rows: Any) -> None:
-    """Falls of GAC on GRPO against both thresholds."""
-    for skips, color, name in ((False, "controlled", "project above"), (True, "contrast", "skip above")):
-        for level, marker in LEVELS.items():
-            own = swept(rows, level, "fell", skips)
-            if len(own):
-                x = own.high if skips else own.low
-                label = f"{name}, staleness {level}"
-                points(ax, x, own, color=look.COLOR[color], marker=marker, label=label)
-    look.shares(ax)
-    ax.set(xlabel="threshold of the cosine (1: none)", ylabel="runs that fall", title="GAC on GRPO")
-    ax.legend(frameon=False, fontsize=7.0, loc="center left", bbox_to_anchor=(0.0, 0.4))
-
-
 def draw(rows: Any) -> Figure:
-    """Four panels: cosines over updates, before falls, as a score, and thresholds."""
+    """Cosines of GRPO over updates."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.6)
-        axes = figure.subplots(2, 2)
-        for ax, part in zip(axes.flat, (draw_updates, draw_before, draw_areas, draw_thresholds), strict=True):
-            part(ax, rows)
-        found = warned(rows, "area", arm="cosine", lead=LEAD)
-        seen = len(found) and found.iloc[0].low_end > 0.6
-        words = "On a chain stale gradients align in training, and more before a fall"
-        title = _script.finding(seen, words, "Cosine of consecutive gradients in training")
+        figure = _style.picture(_style.WIDTH, 2.9)
+        draw_updates(figure.subplots(), rows)
+        rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
+        own = shared.steps(rows, task=TASK, arm="GRPO", quantity="cosine", rate=rate)
+        late = own[own["update"] > half].groupby("staleness").value.mean()
+        words = "On a chain late gradients of GRPO align more, the staler the data"
+        title = _script.finding((late.diff().iloc[1:] > 0.0).all(), words, "Cosine of consecutive gradients of GRPO")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

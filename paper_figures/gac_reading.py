@@ -93,7 +93,7 @@ def draw_passed(ax: Axes, rows: Any) -> None:
     """How many replicates pass the checks under each condition."""
     for line, row in enumerate(passed(rows).itertuples()):
         color = _style.COLORS["muted" if row.value < 0.5 else "held" if row.right else "violated"]
-        reach = [[max(row.value - row.low, 0.0)], [max(row.high - row.value, 0.0)]]
+        reach = [[max(row.value - max(row.low, 0.0), 0.0)], [max(min(row.high, 1.0) - row.value, 0.0)]]
         ax.plot([0.0, row.value], [-line, -line], color=color, linewidth=2.0)
         ax.errorbar(row.value, -line, xerr=reach, **{**_style.MEASURED, "color": color, "capsize": 0})
     names = list(NAMES)

@@ -25,7 +25,8 @@ TABLE = ("GRPO", "M2PO", "BAPO", "GAC", "RLOO", "GAC on RLOO")
 
 def points(ax: Axes, x: Any, own: Any, **style: Any) -> None:
     """Values with their intervals, joined, within the range of a return."""
-    reach = [own.value - own.low_end.clip(lower=0.0), own.high_end.clip(upper=1.0) - own.value]
+    ends = (own.value - own.low_end.clip(lower=0.0), own.high_end.clip(upper=1.0) - own.value)
+    reach = [each.clip(lower=0.0) for each in ends]
     ax.errorbar(
         x, own.value, yerr=reach, **{**_style.MEASURED, **look.CONNECTED, "markersize": 2.6, "capsize": 0, **style}
     )
@@ -79,7 +80,7 @@ def draw(rows: Any) -> Figure:
         slow = won and lost > len(shared.places(rows)) / 2
         words = "At one rate GAC on GRPO falls less often than GRPO, but learns later"
         title = _script.finding(slow, words, "Return over updates at three levels of staleness and one rate")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

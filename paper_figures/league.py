@@ -20,7 +20,7 @@ WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
 FULL, LITTLE = 0.2, 0.05
 """Difference from which on a color is full, and a small one for the legend."""
 TITLES = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
-SHORT = {"fresh": "0", "constant 8": "8", "constant 32": "32", "sawtooth": "0 to 16", "heavy": "heavy"}
+SHORT = {"fresh": "0", "constant 8": "8", "constant 32": "32", "sawtooth": "0–16", "heavy": "heavy"}
 OLD = "constant 32"
 
 
@@ -49,7 +49,7 @@ def draw_task(ax: Axes, rows: Any, task: str, arms: list[str]) -> None:
         elif row.word == "undecided":
             ax.plot(x, y, ".", color=_style.COLORS["muted"], markersize=2.0)
     ax.set(xlim=(-0.5, len(SHORT) - 0.5), ylim=(len(arms) - 0.5, -0.5))
-    ax.set_xticks(range(len(SHORT)), list(SHORT.values()), rotation=45)
+    ax.set_xticks(range(len(SHORT)), list(SHORT.values()))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_title(TITLES[task])
@@ -71,19 +71,19 @@ def draw(rows: Any) -> Figure:
     """A panel for each task."""
     arms = order(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.0 + 0.165 * len(arms))
+        figure = _style.picture(_style.WIDTH, 1.0 + 0.16 * len(arms))
         axes = figure.subplots(1, len(TITLES), sharey=True)
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task, arms)
         axes[0].set_yticks(range(len(arms)), arms)
-        axes[1].set_xlabel("staleness in updates; heavy: mostly 0, at random up to 128")
+        axes[1].set_xlabel("staleness (updates); heavy: mostly 0, at random up to 128")
         found = numbers(rows)
         rare = int(found["better"]) <= 0.1 * int(found["judged"])
         title = _script.finding(
             rare, "Doing nothing (RLOO) is rarely seen to lose on stale data:", "RLOO on stale data loses"
         )
         title += f"\n{found['better']} of {found['judged']} comparisons, but {found['open']} are undecided"
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=marks(), ncols=5, title=title, columnspacing=1.2, **more)
     return figure
 

@@ -7,27 +7,24 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from asyncsim.plotting import _style
 from experiments import live_staleness
 from paper_figures import _script
 
 EXPERIMENTS = ("live_staleness",)
-MODES = {
-    "waits": ("measured", "o", 0.24, "● bandit with waits"),
-    "none": ("contrast", "D", 0.08, "◆ bandit"),
-    "cartpole": ("contrast", "^", -0.08, "▲ CartPole"),
-    "characters": ("contrast", "s", -0.24, "■ language model"),
-}
-"""Color, marker, shift and name of each mode."""
-PANELS = {
+MODES = {"waits": "slow generation", "none": "fast generation"}
+"""Panels: runs whose generation takes longer than messages, and all others."""
+MARKERS = dict(zip(live_staleness.NAMES, "os^", strict=True))
+QUANTITIES = {
     "staleness": "mean staleness",
-    "total variation": "total variation",
+    "total variation": "total variation\nof staleness",
     "throughput": "throughput",
     "return": "return",
 }
-REACH = 3.0
-"""Half widths of a band that the panels show; points beyond stand at their edge."""
+LOOK: dict[str, Any] = {"linestyle": "none", "markersize": 3.0, "alpha": 0.8}
 
 
 def places(rows: Any) -> Any:
@@ -40,44 +37,53 @@ def places(rows: Any) -> Any:
     center, half = (rows.high + rows.low) / 2.0, (rows.high - rows.low) / 2.0
     off = (rows.measured - center).to_numpy()
     wide = half.to_numpy() > 1e-12
-    return np.where(wide, off / np.where(wide, half, 1.0), np.sign(np.round(off, 9)) * 2.0 * REACH)
+    return np.where(wide, off / np.where(wide, half, 1.0), np.where(np.abs(off) < 1e-9, 0.0, np.copysign(np.inf, off)))
 
 
-def draw_panel(ax: Axes, rows: Any, quantity: str) -> None:
-    """Runs of every system and mode on one band."""
-    ax.axvspan(0.0 if quantity == "total variation" else -1.0, 1.0, color=_style.COLORS["effect"], zorder=0)
+def judged(rows: Any, mode: str) -> Any:
+    """Rows of a panel: those that have a band."""
+    return rows[rows.quantity.isin(list(QUANTITIES)) & ((rows["mode"] == "waits") == (mode == "waits"))]
+
+
+def draw_panel(ax: Axes, rows: Any, mode: str) -> None:
+    """A line for each quantity, a mark for each system; what lies outside of its band has another color."""
+    own = judged(rows, mode)
+    ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], zorder=0)
     ax.axvline(0.0, **_style.PREDICTED)
-    for line, system in enumerate(live_staleness.NAMES):
-        for mode, (color, marker, shift, _) in MODES.items():
-            own = _script.pick(rows, quantity=quantity, system=system, mode=mode)
-            spread = line + shift + np.linspace(-0.06, 0.06, len(own))
-            ax.plot(np.clip(places(own), -REACH, REACH), spread, color=_style.COLORS[color], marker=marker, **_LOOK)
-    ax.set(xlim=(-1.1 * REACH, 1.1 * REACH), ylim=(-0.5, len(live_staleness.NAMES) - 0.5), xticks=[-1, 0, 1])
-    ax.set_title(PANELS[quantity])
-
-
-_LOOK: dict[str, Any] = {"linestyle": "none", "markersize": 2.6, "alpha": 0.8}
+    for y, quantity in enumerate(QUANTITIES):
+        for shift, (system, marker) in zip((-0.24, 0.0, 0.24), MARKERS.items(), strict=True):
+            each = _script.pick(own, quantity=quantity, system=system)
+            spread = y + shift + np.linspace(-0.09, 0.09, len(each))
+            for inside, color in ((True, "measured"), (False, "contrast")):
+                chosen = (each.inside == inside).to_numpy(dtype=bool)
+                ax.plot(places(each)[chosen], spread[chosen], color=_style.COLORS[color], marker=marker, **LOOK)
+    ax.set(xlim=(-2.0, 2.0), ylim=(len(QUANTITIES) - 0.5, -0.5), xticks=range(-2, 3))
+    ax.set(xlabel="measured − predicted, in half widths of the 99 % band")
+    ax.set_title(f"{MODES[mode]}: {own.inside.sum():.0f} of {len(own)} inside")
 
 
 def draw(rows: Any) -> Figure:
-    """A panel for each quantity."""
+    """A panel for runs with waits, and one for all others."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.5)
-        axes = figure.subplots(1, len(PANELS), sharey=True)
-        for ax, quantity in zip(axes, PANELS, strict=True):
-            draw_panel(ax, rows, quantity)
-        axes[0].set_yticks(range(len(live_staleness.NAMES)), live_staleness.NAMES)
-        axes[0].set_ylabel("shaded: band of level 0.99")
-        for ax, (color, _, _, label) in zip(axes, MODES.values(), strict=True):
-            ax.set_xlabel(label, color=_style.COLORS[color])
+        figure = _style.picture(_style.WIDTH, 3.3)
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, mode in zip(axes, MODES, strict=True):
+            draw_panel(ax, rows, mode)
+        axes[0].set_yticks(range(len(QUANTITIES)), QUANTITIES.values())
+        marks: list[Any] = [
+            Line2D([], [], marker=marker, label=system, **{**LOOK, "color": _style.INK})
+            for system, marker in MARKERS.items()
+        ]
+        for color, words in (("effect", "predicted 99 % band"), ("measured", "inside"), ("contrast", "outside")):
+            marks.append(Patch(color=_style.COLORS[color], label=words))
+        title = "Live runs beside the bands that the event model predicts from their latencies"
+        figure.legend(handles=marks, title=title, ncols=len(marks), loc="outside upper left", alignment="left")
     return figure
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Values inside their bands by mode, runs, and load."""
-    judged = rows[rows.quantity.isin(list(PANELS))]
-    with_waits = judged["mode"] == "waits"
-    inside = {"waits": judged[with_waits].inside, "none": judged[~with_waits].inside}
-    runs = judged.groupby(["system", "mode"]).run.nunique().sum()
+    inside = {mode: judged(rows, mode).inside for mode in MODES}
+    runs = rows[rows.quantity.isin(list(QUANTITIES))].groupby(["system", "mode"]).run.nunique().sum()
     load = f"{rows.load.min():.0f} to {rows.load.max():.0f}"
     return {mode: f"{own.sum():.0f} of {len(own)}" for mode, own in inside.items()} | {"runs": f"{runs}", "load": load}

@@ -41,9 +41,9 @@ def draw(rows: Any) -> Figure:
                 steps.traces(ax, rows, shown, "return", times * steps.usual(rows))
                 steps.ended(ax, rows, times * steps.usual(rows))
             row[0].set_ylabel("return of the trained policy")
-        for ax, letter in zip(axes.flat, "abcd", strict=True):
-            rate = "best synchronous rate" if letter in "ab" else f"{steps.BOLD:g} times that"
-            ax.set_title(f"{letter}  {rate}")
+        for row, rate in zip(axes, ("best synchronous rate", f"{steps.BOLD:g} times that"), strict=True):
+            for ax in row:
+                ax.set_title(rate)
         for ax, shown in zip(axes[0], (LEFT, RIGHT), strict=True):
             for place, arm in enumerate(shown):
                 steps.label(ax, 0.2, 0.9 - 0.09 * place, arm)

@@ -54,16 +54,16 @@ def draw(rows: Any) -> Figure:
         rate = steps.usual(rows)
         draw_levels(m2po, rows, "m2po", rate)
         handles = draw_levels(clip, rows, "clip", rate)
-        m2po.set(title="b  M2PO", ylim=clip.get_ylim())
-        clip.set(title="a  clip", ylabel="return of the trained policy")
+        m2po.set(title="M2PO", ylim=clip.get_ylim())
+        clip.set(title="clip", ylabel="return of the trained policy")
         for task, style in SHOWN.items():
             own = bounds(rows, task, steps.rate_of(rows, task))
             look.points(tau, own.tau, own, **{**look.CONNECTED, "markersize": 3.2, **style})
         tau.axvline(PUBLISHED, **_style.REFERENCE)
-        tau.set(xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="c  the bound")
+        tau.set(xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="the bound")
         for y, task, text in ((0.14, "chain", "bits"), (0.04, "forks", "forks")):
             look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title(rows, rate), **more)
     return figure
 

@@ -36,16 +36,16 @@ def draw(rows: Any) -> Figure:
         for ax, own in ((usual, rate), (bold, steps.BOLD * rate)):
             steps.traces(ax, rows, RETURNS, "return", own)
             steps.ended(ax, rows, own)
-        usual.set(ylabel="return of the trained policy", title="a  return, synchronous rate")
-        bold.set_title(f"b  return, {steps.BOLD:g} times that rate")
+        usual.set(ylabel="return of the trained policy", title="return, synchronous rate")
+        bold.set_title(f"return, {steps.BOLD:g} times that rate")
         steps.traces(clipped, rows, OTHERS, "masked", rate)
-        clipped.set(ylim=(0, None), ylabel="tokens clipped or masked", title="c  clipping, rate of a")
+        clipped.set(ylim=(0, None), ylabel="tokens clipped or masked", title="clipping, rate of a")
         clipped.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         for arm, quantity in (("none", "second"), ("m2po", "second"), ("m2po", "kept")):
             style = {**steps.LOOKS[arm], **(look.HOLLOW if (arm, quantity) == ("m2po", "second") else {})}
             steps.trace(second, steps.curve(rows, arm, quantity, rate), **style)
         second.set(
-            yscale="log", ylabel="second moment of\nharmful log ratios (nats²)", title="d  second moment, rate of a"
+            yscale="log", ylabel="second moment of\nharmful log ratios (nats²)", title="second moment, rate of a"
         )
         for ax in (clipped, second):
             ax.set(xlabel="updates", xlim=(0, None))

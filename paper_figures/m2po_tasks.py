@@ -16,7 +16,7 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = ("m2po_steps",)
 ARMS = ("fresh", "m2po", "clip", "none")
-TITLES = {"usual": "a  best synchronous rate", "bold": "b  four times that", "best": "c  own best rates"}
+TITLES = {"usual": "best synchronous rate", "bold": "four times that", "best": "own best rates"}
 
 
 def tasks(rows: Any) -> list[str]:

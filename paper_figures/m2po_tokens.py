@@ -34,7 +34,7 @@ def draw_kinds(ax: Axes, rows: Any) -> None:
     """Share of the tokens of either kind that is clipped."""
     own = tokens(rows, "forks", "kind")
     look.points(ax, own["at"], own, **SHOWN["forks"])
-    ax.set(xlim=(1.6, -0.6), ylim=(0, None), ylabel="tokens clipped", title="b  kinds of token, forks")
+    ax.set(xlim=(1.6, -0.6), ylim=(0, None), ylabel="tokens clipped", title="kinds of token, forks")
     look.ticks(ax.xaxis, list(KINDS), list(KINDS.values()))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
@@ -42,7 +42,7 @@ def draw_kinds(ax: Axes, rows: Any) -> None:
 def draw_divergence(ax: Axes, rows: Any) -> None:
     """KL from behavior of the clip and of M2PO."""
     steps.traces(ax, rows, KL, "kl", steps.usual(rows))
-    ax.set(xlabel="updates", xlim=(0, None), ylabel="KL from behavior\n(nats a response)", title="c  divergence, bits")
+    ax.set(xlabel="updates", xlim=(0, None), ylabel="KL from behavior\n(nats a response)", title="divergence, bits")
     for arm, x, y in zip(KL, (0.62, 0.5, 0.98), (0.36, 0.8, 0.12), strict=True):
         steps.label(ax, x, y, arm)
 
@@ -53,7 +53,7 @@ def draw_bound(ax: Axes, rows: Any) -> None:
     steps.trace(ax, steps.curve(rows, "m2po", "chi", rate), **steps.LOOKS["m2po"])
     own = steps.curve(rows, "m2po", "bound", rate)
     ax.plot(own["at"], own.value, **_style.PREDICTED)
-    ax.set(yscale="log", xlabel="updates", xlim=(0, None), ylabel="divergence χ²", title="d  bound on it, M2PO")
+    ax.set(yscale="log", xlabel="updates", xlim=(0, None), ylabel="divergence χ²", title="bound on it, M2PO")
     for x, y, text, color in ((0.42, 0.7, "bound", look.INK), (0.98, 0.3, "measured", steps.LOOKS["m2po"]["color"])):
         look.say(ax, x, y, text, color, transform=ax.transAxes, ha="right")
 
@@ -67,7 +67,7 @@ def draw(rows: Any) -> Figure:
             own = tokens(rows, task, "distance")
             look.points(entropy, own["at"], own, **{**look.CONNECTED, **style})
         entropy.axvline(0.2, **_style.REFERENCE)
-        entropy.set(xlim=(0, 0.6), ylim=(0, 0.75), xlabel="|ratio − 1|", ylabel="entropy (nats)", title="a  entropy")
+        entropy.set(xlim=(0, 0.6), ylim=(0, 0.75), xlabel="|ratio − 1|", ylabel="entropy (nats)", title="entropy")
         for y, task, text in ((0.12, "chain", "bits"), (0.04, "forks", "forks")):
             look.say(entropy, 0.98, y, text, SHOWN[task]["color"], transform=entropy.transAxes, ha="right")
         draw_kinds(kinds, rows)

@@ -69,7 +69,7 @@ def draw(rows: Any) -> Figure:
         words = "One update predicts ratios of long texts sixteen updates later"
         title = _script.finding(all(last), words, "Ratios of long texts beside one update's law")
         handles, labels = axes[0].get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, [f"{each} tokens" for each in labels], ncols=len(labels), title=title, **more)
     return figure
 

@@ -76,7 +76,7 @@ def draw(rows: Any) -> Figure:
         words = "A law fitted at staleness 1 predicts 4 and 16"
         title = _script.finding(all(kept(rows)), words, "What staleness 1 predicts of larger ones")
         handles, labels = left.get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=len(labels), title=title, **more)
     return figure
 

@@ -102,7 +102,7 @@ def draw(rows: Any) -> Figure:
         words = "Stale data ruin training without ratios; M2PO keeps it at the usual rate"
         title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
         handles, labels = axes[0].get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=5, title=title, columnspacing=1.0, handletextpad=0.3, **more)
     return figure
 

@@ -68,7 +68,7 @@ def draw(rows: Any) -> Figure:
         axes[0].set_ylabel("tokens that are stopped (%)")
         words = "M2PO's mask stops fewer tokens than PPO's clip"
         handles, labels = axes[0].get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         title = _script.finding(all(fewer(rows)), words, "Tokens that a clip and a mask stop")
         figure.legend(handles, labels, ncols=2, title=title, **more)
     return figure

@@ -89,7 +89,7 @@ def draw(rows: Any) -> Figure:
         words = "Rounding adds noise with heavy tails at equal weights"
         title = _script.finding(heavy(rows), words, "A sampler's rounding at equal weights")
         handles, labels = first.get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=3, title=title, **more)
     return figure
 

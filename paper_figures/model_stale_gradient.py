@@ -77,7 +77,7 @@ def draw(rows: Any) -> Figure:
         words = "Without ratios a stale gradient turns; full ratios only add noise"
         title = _script.finding(biased(rows), words, "Stale gradients beside fresh ones")
         handles, labels = axes[0].get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=len(labels), title=title, **more)
     return figure
 

@@ -102,7 +102,7 @@ def draw(rows: Any) -> Figure:
         words = "At four times the best synchronous rate VCPO never falls; tuned, it is mixed"
         holds = never(rows, "VCPO", 1.0) and never(rows, "VCPO", BOLD) and len(ahead(rows, "VCPO", "RLOO")) == 2
         title = _script.finding(holds, words, "Falls and returns against the learning rate")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

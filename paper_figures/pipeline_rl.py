@@ -1,4 +1,4 @@
-"""PipelineRL: staleness along a sample, seconds and effective samples against lag, seconds to a return."""
+"""PipelineRL: staleness along a sample, and effective samples against lag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = ("pipeline_rl",)
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 PIPELINE: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "^"}
-TASK_LOOKS = {"bandit": ("random", "v"), "graded": ("held", "s"), "sparse": ("tuned", "D")}
 CONVENTIONAL: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o"}
 
 
@@ -28,12 +27,12 @@ def predicted(sigma: float, places: np.ndarray) -> np.ndarray:
     return pipeline_rl.HEAD - law.survival(publishes / (pipeline_rl.PUBLISHES * np.maximum(places, 1e-9))).sum(0)
 
 
-def speed(rows: Any, steps: int) -> tuple[float, float, tuple[float, float]]:
+def speed(rows: Any, steps: int) -> tuple[float, float, float]:
     """Mean lag, seconds of a step with half of its interval, of the share that trains fastest."""
     own = _script.pick(rows, part="speed", steps=steps)
     own = own[own.share == own.groupby("share").seconds.mean().idxmin()]
     seconds = _script.interval(own.seconds.to_numpy())
-    return float(own.lag.mean()), seconds[0], seconds
+    return float(own.lag.mean()), *seconds
 
 
 def conventional(rows: Any, part: str) -> list[int]:
@@ -53,32 +52,38 @@ def best(rows: Any, task: str) -> Any:
 
 
 def draw_stairs(ax: Axes, rows: Any) -> None:
-    """Every fourth token measured, the prediction at all."""
+    """Tokens of samples alike in length, and of lengths with a spread, beside the prediction at all."""
     for sigma, more in zip(pipeline_rl.SPREADS, ({"marker": "o"}, {"marker": "^", **look.HOLLOW}), strict=True):
-        means = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.mean()
+        found = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.apply(_script.interval)
         fine = np.linspace(0.0, 1.0, 200)
         ax.plot(fine, predicted(sigma, fine), **_style.PREDICTED)
-        shown = means.iloc[::4] if sigma > 0.5 else means
+        shown = found.iloc[::4] if sigma > 0.5 else found
         name = "lengths alike" if sigma < 0.5 else "lengths of spread 1"
-        style = {**PIPELINE, "linestyle": "none", "markersize": 4, **more}
-        ax.plot(shown.index, shown.values, label=name, **style)
-    ax.legend(frameon=False, fontsize=7)
-    ax.set(xlabel="share of the sample written", ylabel="staleness, publishes")
+        means, reach = zip(*shown, strict=True)
+        ax.errorbar(shown.index, means, yerr=reach, label=name, **{**_style.MEASURED, **PIPELINE, **more})
+    ax.legend(loc="upper right")
+    ax.set(xlabel="share of the sample written", ylabel="staleness of the token (publishes)", ylim=(0.0, None))
     means = _script.pick(rows, part="stairs").groupby(["sigma", "place"]).value.mean().unstack()
     fresher = (means.iloc[:, 0].round() == pipeline_rl.HEAD).all() and (
         means.iloc[:, -1] < means.iloc[:, 0] - 1.0
     ).all()
-    words = f"tokens grow fresher, the first set {pipeline_rl.HEAD} old"
+    words = f"the first tokens are {pipeline_rl.HEAD} publishes old, later ones fresher"
     ax.set_title(_script.finding(fresher, words, "staleness of tokens"))
 
 
 def draw_lag(ax: Axes, rows: Any, part: str, value: Any) -> None:
-    """A quantity of conventional arms against their lag, and PipelineRL's."""
+    """A quantity of conventional arms against their lag, and PipelineRL's: means with half of their intervals."""
     own = conventional(rows, part)
-    lags = [speed(rows, steps)[0] for steps in own]
-    ax.plot(lags, [value(steps) for steps in own], **{**CONVENTIONAL, "linewidth": 0.9, "markersize": 4})
-    ax.plot([speed(rows, 0)[0]], [value(0)], linestyle="none", markersize=6, **PIPELINE)
-    ax.set(xlabel="mean lag of a token, updates")
+    for steps, more in ((own, {**look.CONNECTED, **CONVENTIONAL}), ([0], {**PIPELINE, "markersize": 6.0})):
+        means, reach = zip(*map(value, steps), strict=True)
+        ax.errorbar([speed(rows, each)[0] for each in steps], means, yerr=reach, **{**_style.MEASURED, **more})
+    ax.set(xlabel="mean staleness of a token (updates)")
+
+
+def ess(rows: Any, steps: int) -> tuple[float, float]:
+    """Effective samples of a batch over its samples, with half of the interval."""
+    own = _script.pick(rows, part="ess", steps=steps).iloc[0]
+    return float(own.value), float(own.high - own.low) / 2.0
 
 
 def sooner(rows: Any, task: str, steps: int) -> tuple[float, float, float]:
@@ -87,51 +92,27 @@ def sooner(rows: Any, task: str, steps: int) -> tuple[float, float, float]:
     return other.value / base.value, other.low / base.high, other.high / base.low
 
 
-def draw_learning(ax: Axes, rows: Any) -> None:
-    """Seconds of conventional training over PipelineRL's, each at its best rate."""
-    for shift, (task, name) in zip((0.92, 1.0, 1.09), TASKS.items(), strict=True):
-        color, marker = TASK_LOOKS[task]
-        own = conventional(rows, "learning")
-        found = [sooner(rows, task, steps) for steps in own]
-        reach = [[value - low for value, low, _ in found], [high - value for value, _, high in found]]
-        style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker, "markersize": 3.5}
-        ax.errorbar([shift * each for each in own], [value for value, _, _ in found], yerr=reach, label=name, **style)
-    ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", xlabel="conventional steps per generation", ylabel="times PipelineRL's")
-    ax.set_title(f"seconds to a return of {pipeline_rl.TARGET:g}")
-    look.ticks(ax.xaxis, own)
-    look.ticks(ax.yaxis, (0.1, 0.3, 1, 3, 10))
-    ax.set_ylim(0.05, 40.0)
-    ax.legend(frameon=False, fontsize=7, loc="upper center", ncols=3, columnspacing=0.8, handlelength=1.2)
-
-
-def title(rows: Any) -> str:
-    """What PipelineRL's steps and returns show, if they do."""
-    lag, seconds, _ = speed(rows, 0)
-    near = min(conventional(rows, "speed"), key=lambda each: abs(speed(rows, each)[0] - lag))
-    twice = 1.75 <= speed(rows, near)[1] / seconds < 2.5
-    ends = [sooner(rows, task, int(best(rows, task).steps)) for task in TASKS]
-    words = "At equal lag PipelineRL steps twice as fast; learning sooner than the best is undecided"
-    undecided = all(low <= 1.0 <= high for _, low, high in ends)
-    return _script.finding(twice and undecided, words, "PipelineRL beside conventional training: lag, speed, learning")
+def near(rows: Any) -> int:
+    """The number of conventional steps whose lag is nearest to PipelineRL's."""
+    lag = speed(rows, 0)[0]
+    return min(conventional(rows, "speed"), key=lambda each: abs(speed(rows, each)[0] - lag))
 
 
 def draw(rows: Any) -> Figure:
-    """Four panels."""
+    """Staleness along a sample, and what it does to the effective samples."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.6)
-        axes = figure.subplots(2, 2).ravel()
-        draw_stairs(axes[0], rows)
-        draw_lag(axes[1], rows, "speed", lambda steps: speed(rows, steps)[1])
-        axes[1].set(ylabel="seconds per step", title="a step on the same 64 places", ylim=(0.0, None))
-        x, y, _ = speed(rows, 0)
-        look.say(axes[1], x + 0.6, y - 0.15, "PipelineRL", PIPELINE["color"])
-        look.say(axes[1], 4.2, 2.4, "conventional", CONVENTIONAL["color"])
-        size = {int(row.steps): float(row.value) for row in _script.pick(rows, part="ess").itertuples()}
-        draw_lag(axes[2], rows, "ess", size.__getitem__)
-        axes[2].set(ylabel="ESS / samples", title="effective samples (ESS), graded", ylim=(0.0, 1.03))
-        draw_learning(axes[3], rows)
-        figure.suptitle(title(rows), x=0.01, ha="left")
+        figure = _style.picture(_style.WIDTH, 3.0)
+        left, right = figure.subplots(1, 2)
+        draw_stairs(left, rows)
+        draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
+        right.set(ylabel="effective samples (ESS) / samples", title="effective samples on graded sequences")
+        right.set_ylim(0.0, 1.03)
+        look.say(right, speed(rows, 0)[0], 0.83, "PipelineRL", PIPELINE["color"], ha="center")
+        look.say(right, 11.5, 0.96, "conventional", CONVENTIONAL["color"], ha="center")
+        same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
+        words = "PipelineRL trains on tokens of mixed staleness, and keeps as many effective samples"
+        title = _script.finding(same, words, "PipelineRL beside conventional training: staleness and ESS")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
@@ -141,12 +122,11 @@ def numbers(rows: Any) -> dict[str, str]:
     off = max(abs(row.value - predicted(row.sigma, np.array([row.place]))[0]) for row in stairs.itertuples())
     lag, seconds, _ = speed(rows, 0)
     steps = conventional(rows, "speed")
-    size = {int(row.steps): float(row.value) for row in _script.pick(rows, part="ess").itertuples()}
-    near = min(steps, key=lambda each: abs(speed(rows, each)[0] - lag))
+    beside = near(rows)
     found = {"off": f"{off:.2f}", "lag": f"{lag:.1f}", "seconds": f"{seconds:.2f}"}
-    found |= {"near_lag": f"{speed(rows, near)[0]:.1f}", "near_seconds": f"{speed(rows, near)[1]:.2f}"}
+    found |= {"near_lag": f"{speed(rows, beside)[0]:.1f}", "near_seconds": f"{speed(rows, beside)[1]:.2f}"}
     found |= {"last_seconds": f"{speed(rows, steps[-1])[1]:.2f}"}
-    found |= {"ess": f"{size[0]:.2f}", "near_ess": f"{size[near]:.2f}"}
+    found |= {"ess": f"{ess(rows, 0)[0]:.2f}", "near_ess": f"{ess(rows, beside)[0]:.2f}"}
     for task in TASKS:
         base, other = fastest(rows, task, 0), best(rows, task)
         found[f"{task}_pipeline"] = look.spread(base, 1)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import replay as experiment
@@ -16,8 +15,8 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("replay",)
-SHADES = {"bandit": "stale", "graded": "synchronous", "sparse": "muted"}
-BUFFERS = {1: "controlled", 4: "partial", 16: "tuned"}
+SHOWN = 4
+"""Batches in the buffer whose updates are drawn."""
 PRICES, PRICE = 2.0 ** np.arange(-2, 8), 8.0
 """Prices that are drawn, and the one that is quoted."""
 HELD = 0.1
@@ -26,7 +25,7 @@ HELD = 0.1
 
 def tasks(rows: Any) -> list[str]:
     """Tasks that were run."""
-    return [task for task in SHADES if (rows.task == task).any()]
+    return [task for task in look.TASK if (rows.task == task).any()]
 
 
 def cost(ratio: Any, price: Any) -> Any:
@@ -60,38 +59,42 @@ def best(rows: Any, task: str, price: float, held: bool) -> tuple[int, Any]:
     return int(ratios[place]), beside(own.iloc[place], own.loc[0].iloc[0], scale)
 
 
-def draw_updates(ax: Axes, rows: Any, task: str) -> None:
-    """Updates beside fresh data for each number of uses: filled at the best rates, hollow at the held one."""
-    for held in (False, True):
-        own = updates(rows, task, held)
-        fresh = own.loc[0].iloc[0]
-        for buffer, shade in BUFFERS.items():
-            ratios = [y for y in experiment.RATIOS if (y, buffer) in own.index]
-            found = [beside(own.loc[(y, buffer)], fresh) for y in ratios]
-            reach = [[f.value - f.low for f in found], [f.high - f.value for f in found]]
-            style = {**_style.MEASURED, **look.CONNECTED, "markersize": 3.5, "color": look.COLOR[shade]}
-            ax.errorbar(ratios, [f.value for f in found], yerr=reach, **{**style, **(look.HOLLOW if held else {})})
-    fine = np.geomspace(1.0, 8.0, 40)
-    ax.plot(fine, [experiment.noise(y, 1) for y in fine], **_style.PREDICTED)
+def draw_lines(ax: Axes, x: Any, found: dict[str, list[Any]], limits: tuple[float, float]) -> None:
+    """A line for each task with its intervals, the name at its end; above the dotted line fresh data need less."""
+    for task, each in found.items():
+        reach = [[f.value - f.low for f in each], [f.high - f.value for f in each]]
+        style = {**_style.MEASURED, **look.CONNECTED, **look.TASK[task], "markersize": 3.5}
+        ax.errorbar(x, [f.value for f in each], yerr=reach, **style)
     ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", ylim=(0.7, 13.0), title=task, xlabel="uses of a sample")
-    ax.set_ylabel("updates, times fresh data's")
-    look.ticks(ax.xaxis, experiment.RATIOS)
-    look.ticks(ax.yaxis, [1, 2, 4, 8])
+    ax.set(xscale="log", yscale="log", ylim=limits)
+    shown = [k for k in range(-3, 4) if limits[0] < 2.0**k < limits[1]]
+    look.ticks(ax.yaxis, [2.0**k for k in shown], [f"{2**k}" if k >= 0 else f"1/{2**-k}" for k in shown])
+    names = {task: (each[-1].value, look.COLOR[task]) for task, each in found.items()}
+    look.ends(ax, names | {"fresh data": (1.0, look.COLOR["muted"])})
 
 
-def draw_prices(ax: Axes, rows: Any) -> None:
+def draw_prices(ax: Axes, rows: Any, held: bool) -> None:
     """Compute of the best replayed cell against the price."""
-    for task in tasks(rows):
-        for held in (False, True):
-            found = [best(rows, task, price, held)[1] for price in PRICES]
-            reach = [[f.value - f.low for f in found], [f.high - f.value for f in found]]
-            style = {**_style.MEASURED, **look.CONNECTED, "markersize": 3.5, "color": look.COLOR[SHADES[task]]}
-            ax.errorbar(PRICES, [f.value for f in found], yerr=reach, **{**style, **(look.HOLLOW if held else {})})
-    ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(title="cheapest replay, chosen on other runs", ylabel="compute, times fresh data's", ylim=(0.0, 4.5))
-    ax.set(xscale="log", xlabel="seconds to generate / seconds to train on")
+    found = {task: [best(rows, task, price, held)[1] for price in PRICES] for task in tasks(rows)}
+    draw_lines(ax, PRICES, found, (0.08, 5.0))
+    ax.set(xlabel="seconds to generate / seconds to train on", ylabel="compute / compute of fresh data")
     look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
+
+
+def draw_updates(ax: Axes, rows: Any, held: bool) -> None:
+    """Updates beside fresh data for each number of uses."""
+    cells = {task: updates(rows, task, held) for task in tasks(rows)}
+    found = {
+        task: [beside(own.loc[(uses, SHOWN)], own.loc[0].iloc[0]) for uses in experiment.RATIOS if uses]
+        for task, own in cells.items()
+    }
+    uses = [each for each in experiment.RATIOS if each]
+    draw_lines(ax, uses, found, (0.4, 12.0))
+    if not held:
+        fine = np.geomspace(1.0, 8.0, 40)
+        ax.plot(fine, [experiment.noise(y, 1) for y in fine], **_style.PREDICTED)
+    ax.set(xlabel="uses of each sample", ylabel="updates / updates with fresh data")
+    look.ticks(ax.xaxis, uses)
 
 
 def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
@@ -100,32 +103,22 @@ def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
     return beside(own.loc[(ratio, buffer)], own.loc[(0, 0)])
 
 
-def lines(names: dict[str, str]) -> list[Any]:
-    """What colors mean."""
-    return [Line2D([], [], color=look.COLOR[shade], label=name) for name, shade in names.items()]
-
-
 def draw(rows: Any) -> Figure:
-    """Updates of each task, then compute."""
+    """Compute, then updates: left at one rate that all share, right at the best rate of each."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.2)
-        *above, last = figure.subplots(2, 2).ravel()
-        for ax, task in zip(above, tasks(rows), strict=True):
-            draw_updates(ax, rows, task)
-        draw_prices(last, rows)
-        ink: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": look.INK}
-        rates = [
-            Line2D([], [], label="best rate", **ink),
-            Line2D([], [], label=f"held rate, {HELD:g}", **ink, **look.HOLLOW),
-        ]
-        batches = {f"buffer of {n} batch{'es' if n > 1 else ''}": shade for n, shade in BUFFERS.items()}
+        figure = _style.picture(_style.WIDTH, 4.8)
+        for (above, below), held in zip(figure.subplots(2, 2).T, (True, False), strict=True):
+            draw_prices(above, rows, held)
+            draw_updates(below, rows, held)
+            words = f"learning rate {HELD:g} for all" if held else "each at its best learning rate"
+            above.set_title(f"cheapest replay, {words}")
+            below.set_title(f"buffer of {SHOWN} batches, {words}")
         saved = {held: [best(rows, task, PRICE, held)[1] for task in tasks(rows)] for held in (False, True)}
         sure = {held: [each.high < 1.0 for each in found] for held, found in saved.items()}
-        words = "Replay saves compute at a small, held rate, not reliably at best ones"
-        drawn = "Updates and compute with replay, beside fresh data's"
+        words = "Replay saves compute at one small learning rate, not reliably at the best ones"
+        drawn = "Updates and compute with replay, divided by those of fresh data"
         title = _script.finding(all(sure[True]) and not all(sure[False]), words, drawn)
-        figure.legend(handles=[*rates, *lines(batches)], loc="outside upper left", ncols=3, title=title)
-        last.legend(handles=lines(SHADES), frameon=False, fontsize=7)
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

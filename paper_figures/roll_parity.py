@@ -119,7 +119,7 @@ def draw(rows: Any) -> Figure:
         lost = set(found[(found.word == "worse") & (found.ratio == LATE)].arm)
         words = "Unsolved tasks: at ratio 8 PPO and TOPR trail synchronous training"
         title = _script.finding({"PPO", "TOPR"} <= lost and LATE == 8, words, "Return over updates on old data")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=3, title=title, **more)
     return figure
 

@@ -1,4 +1,4 @@
-"""Largest stable rate against staleness, where theory is exact, where a proxy is over-optimized, and for GRPO."""
+"""Largest stable rate against staleness, where theory is exact, and where REINFORCE over-optimizes a proxy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ FINE, MOST = 1.03, 3.0
 RISE = 1.2
 """Factor from which on a limit rises."""
 COLOR = {
-    "linear": look.COLOR["muted"],
+    "linear": look.COLOR["measured"],
     "tokens": look.COLOR["controlled"],
-    "bandit": look.COLOR["tuned"],
-    "graded": look.COLOR["synchronous"],
-    "sparse": look.COLOR["stale"],
+    **{task: style["color"] for task, style in look.TASK.items()},
 }
 MARKER = {2048: "s", LONG: "o", SHORT: "^"}
 
@@ -103,7 +101,14 @@ def plot(ax: Axes, own: Any, color: str, horizon: int, label: str = "") -> None:
 
 def axis(ax: Axes, title: str, **more: Any) -> None:
     """Staleness from 0 on a logarithmic axis."""
-    ax.set(xscale="log", yscale="log", xlabel="staleness S, updates", ylabel="largest stable rate", title=title, **more)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="staleness $S$ (updates)",
+        ylabel="largest stable learning rate",
+        title=title,
+        **more,
+    )
     places = (0, 1, 2, 4, 8, 16, 32, 64, 128)
     look.ticks(ax.xaxis, [s + 0.5 for s in places], [f"{s}" for s in places])
 
@@ -114,7 +119,7 @@ def draw_linear(ax: Axes, rows: Any) -> None:
     for horizon, shade in zip((SHORT, LONG, 2048), ("partial", "measured", "tuned"), strict=True):
         plot(ax, limits(rows, "linear", "gradient", horizon), look.COLOR[shade], horizon)
         ax.plot(fine + 0.5, rule(fine, horizon), **_style.PREDICTED)
-        look.say(ax, 0.55, 1.65 * float(rule(0, horizon)), f"T = {horizon}", look.COLOR[shade])
+        look.say(ax, 0.55, 1.75 * float(rule(0, horizon)), f"T={horizon} updates", look.COLOR[shade])
     early = limits(rows, "linear", "gradient", LONG).set_index("staleness").value
     flat = early.iloc[1] == early.iloc[0] and grown(rows, "linear", "gradient", 16) < 0.2
     axis(ax, _script.finding(flat, "linear: flat, then 1/S", "linear"), ylim=(0.005, 4.0))
@@ -130,23 +135,13 @@ def draw_drift(ax: Axes, rows: Any) -> None:
     rises = all(grown(rows, task, "none") > RISE for task in ("tokens", "bandit"))
     name = "REINFORCE on a proxy"
     axis(ax, _script.finding(rises, f"{name}: the limit rises", name), ylim=(0.7, 100.0))
-    look.say(ax, 0.6, 5.0, "tokens, 128", COLOR["tokens"])
-    look.say(ax, 0.5, 3.8, "bandit", COLOR["bandit"])
-    look.say(ax, 0.5, 1.0, "tokens", COLOR["tokens"])
-
-
-def draw_grpo(ax: Axes, rows: Any) -> None:
-    """GRPO on all tasks."""
-    for task, horizon in (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG), ("graded", LONG), ("sparse", LONG)):
-        plot(ax, limits(rows, task, "grpo", horizon), COLOR[task], horizon)
-    up = all(grown(rows, task, "grpo") > RISE for task in ("tokens", "bandit"))
-    down = all(grown(rows, task, "grpo") < 1 / RISE for task in ("graded", "sparse"))
-    axis(ax, _script.finding(up and down, "GRPO: rises on a proxy, else falls", "GRPO"), ylim=(0.0035, 6.0))
-    look.say(ax, 0.5, 0.057, "tokens, 128", COLOR["tokens"])
-    look.say(ax, 0.5, 0.0205, "bandit", COLOR["bandit"])
-    look.say(ax, 0.5, 0.0047, "tokens", COLOR["tokens"])
-    look.say(ax, 12.0, 1.2, "graded", COLOR["graded"])
-    look.say(ax, 0.6, 0.35, "sparse", COLOR["sparse"])
+    for y, task, horizon in (
+        (5.3, "tokens", SHORT),
+        (17, "bandit", SHORT),
+        (3.6, "bandit", LONG),
+        (1.0, "tokens", LONG),
+    ):
+        look.say(ax, 0.58, y, f"{task}, T={horizon}", COLOR[task])
 
 
 def products(own: Any) -> Any:
@@ -155,42 +150,17 @@ def products(own: Any) -> Any:
     return own[(own.drift > 0) & (own.drift <= MOST) & np.isfinite(own["product"])]
 
 
-def draw_times(ax: Axes, rows: Any) -> None:
-    """Time of collapse times rate against staleness times rate."""
-    for task, arm in (("linear", "gradient"), ("tokens", "grpo"), ("bandit", "grpo")):
-        own = _script.pick(rows, quantity="time", task=task, arm=arm)
-        own = products(own)
-        ax.plot(own.drift, own["product"], ".", markersize=3.5, color=COLOR[task])
-    ax.plot([2e-2, stale_constant()], [drift_constant()] * 2, **_style.PREDICTED)
-    ax.set(xscale="log", yscale="log", xlabel="S times rate", ylabel="update of collapse times rate")
-    spread = {}
-    for task, arm in (("linear", "gradient"), ("tokens", "grpo"), ("bandit", "grpo")):
-        own = products(_script.pick(rows, quantity="time", task=task, arm=arm)).sort_values("drift")["product"]
-        third = max(1, len(own) // 3)
-        spread[task] = own.iloc[-third:].median() / own.iloc[:third].median()
-    holds = spread["linear"] < 1.3 and min(spread["tokens"], spread["bandit"]) > 1.5
-    title = _script.finding(holds, "time × rate: constant if linear, else rises", "time of collapse × rate")
-    ax.set(title=title, xlim=(0.01, MOST), ylim=(1.0, 400.0))
-    look.say(ax, 0.012, 95.0, "linear", COLOR["linear"])
-    look.say(ax, 0.2, 1.6, "linear, at once", COLOR["linear"])
-    look.say(ax, 0.03, 10.5, "bandit", COLOR["bandit"])
-    look.say(ax, 0.012, 2.9, "tokens", COLOR["tokens"])
-
-
 def draw(rows: Any) -> Figure:
-    """Four panels."""
+    """Two panels."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.2)
+        figure = _style.picture(_style.WIDTH, 3.2)
         falls, rises = grown(rows, "linear", "gradient", 16) < 0.2, grown(rows, "tokens", "none") > RISE
         words = "Linear gradients: the largest stable rate falls as 1/S; with a shortcut in the reward it rises"
-        drawn = "Largest stable rates against staleness, and when runs collapse"
-        title = _script.finding(falls and rises, words, drawn)
+        title = _script.finding(falls and rises, words, "Largest stable rates against staleness")
         figure.suptitle(title, x=0.01, ha="left")
-        axes = figure.subplots(2, 2).ravel()
-        draw_linear(axes[0], rows)
-        draw_drift(axes[1], rows)
-        draw_grpo(axes[2], rows)
-        draw_times(axes[3], rows)
+        left, right = figure.subplots(1, 2)
+        draw_linear(left, rows)
+        draw_drift(right, rows)
     return figure
 
 

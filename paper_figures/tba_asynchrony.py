@@ -104,7 +104,7 @@ def draw(rows: Any) -> Figure:
         holds = cost(rows, "TBA", 1.0) < 0.5 * min(cost(rows, arm, 1.0) for arm in ("Proximal RLOO", "Dr. GRPO"))
         words = "Staleness costs TBA less return than clips, at one rate"
         title = _script.finding(holds, words, "Return by staleness, over updates, and by searchers")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

@@ -117,7 +117,7 @@ def draw(rows: Any) -> Figure:
             "With resets a large KL coefficient returns as a small one does, more diversely",
             "Buffer and reference",
         )
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

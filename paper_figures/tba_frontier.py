@@ -99,7 +99,7 @@ def draw(rows: Any) -> Figure:
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
         words = "On old data TBA, and RLOO with the current penalty, stay nearest to the frontier"
         title = _script.finding(holds, words, "Reward, KL and diversity (dashed: exact frontier)")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 

@@ -19,13 +19,9 @@ LAWS: dict[str, tuple[str, dict[str, Any]]] = {
     "constant 32": ("32 updates old", {"color": look.COLOR["stale"], "marker": "o"}),
     "replay": ("half replayed", {"color": look.COLOR["tuned"], "marker": "^"}),
 }
-ARMS = {tba_returns.FRESH: "RLOO on fresh", "RLOO": "RLOO", "Dr. GRPO": "Dr. GRPO", "TBA 0.1": "TBA, price 0.1"}
+ARMS = {tba_returns.FRESH: "RLOO on fresh", "RLOO": "RLOO", "Dr. GRPO": "Dr. GRPO"}
 BASELINES = ("RLOO", "Dr. GRPO")
-RECENT = {
-    ("rare", "1"): "rarely paid,\n1 searcher",
-    ("rare", "16"): "rarely paid,\n16 searchers",
-    ("graded", "16"): "graded,\n16 searchers",
-}
+RECENT = (("rare", "1"), ("rare", "16"), ("graded", "16"))
 STALE = ("constant 32", "replay")
 
 
@@ -43,35 +39,22 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
             if row is not None and isinstance(row.word, str):
                 own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
                 look.points(ax, [y + side], own, sideways=True, **style)
-    ax.set(ylim=(len(ARMS) - 0.5, -0.6), xlim=(-0.9, 0.3), title=TITLES[task], xlabel="return − TBA's at price 0.004")
+    ax.set(ylim=(len(ARMS) - 0.5, -0.6), xlim=(-0.06, 0.26), title=TITLES[task], xlabel="return − TBA's")
     look.ticks(ax.yaxis, range(len(ARMS)), list(ARMS.values()))
 
 
-def draw_recent(ax: Axes, rows: Any) -> None:
-    """What recent samples give over those of any age."""
-    for y, (task, place) in enumerate(RECENT):
-        row = cell(rows, task, place, "0.95", "recency")
-        if row is not None and isinstance(row.word, str):
-            own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
-            look.points(ax, [y], own, sideways=True, color=look.COLOR["controlled"], marker="D")
-    ax.set(ylim=(len(RECENT) - 0.5, -0.5), xlim=(-0.1, 0.3))
-    ax.set(title="TBA on recent samples", xlabel="return − that on samples of any age")
-    look.ticks(ax.yaxis, range(len(RECENT)), list(RECENT.values()))
-
-
 def draw(rows: Any) -> Figure:
-    """A panel for each task, and one on recent samples."""
+    """A panel for each task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2).ravel()
-        for ax, task in zip(axes, TITLES, strict=False):
+        figure = _style.picture(_style.WIDTH, 2.7)
+        axes = figure.subplots(1, 3, sharey=True)
+        for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
-        draw_recent(axes[3], rows)
         found = numbers(rows)
         little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))
         rare = cell(rows, "rare", STALE[0], "RLOO")
         loses = rare is not None and rare.word == "better"
-        words = "At best rates TBA wins little, and on old data loses where rewards are rare"
+        words = "At best learning rates TBA rarely wins, and loses on old data with rare rewards"
         title = finding(little and loses, words, "Returns at best rates beside TBA's")
         look.legend(figure, axes, dict(LAWS.values()), tba_returns.SMALLEST, title)
     return figure

@@ -93,7 +93,7 @@ def draw(rows: Any) -> Figure:
         handles = [
             left.plot([], [], linestyle="none", label=name, markersize=4, **looks)[0] for name, looks in LOOKS.items()
         ]
-        more_: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 8.5}
+        more_: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=3, title=title, **more_)
     return figure
 

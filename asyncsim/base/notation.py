@@ -22,6 +22,7 @@ WORDS = {name: Word(*parts) for name, parts in _TABLE.items()}
 TRAINED = "trained_return"
 """The metric that every task answers and that settings are compared by: the return of the policy that is trained."""
 BEHAVIOR = ("batch_return", "episode_return")
+RETURNS = (TRAINED, *BEHAVIOR, "exact_return")  # the task states their range and best value
 """Returns of the data: of policies as old as these are, whose reward says nothing of what was learned since."""
 
 

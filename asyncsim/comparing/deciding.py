@@ -11,7 +11,7 @@ from scipy import special
 
 from asyncsim.base import calls, checks, notation, uncertainty
 from asyncsim.base.answers import UNTOLD, Answer, Arm, Look, OnTask, Pair, Tuned, summarized
-from asyncsim.base.notation import TRAINED
+from asyncsim.base.notation import RETURNS, TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.records import Estimate
 from asyncsim.base.trace import Trace
@@ -19,7 +19,7 @@ from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import intervals
 from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.keeping import site_of, together
-from asyncsim.comparing.readings import CLOCKS, RETURNS, Reading, course, ending, timed
+from asyncsim.comparing.readings import CLOCKS, Reading, course, ending, timed
 from asyncsim.comparing.settings import by_label, with_setting
 from asyncsim.comparing.tuning import PILOT, STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.running.running import run

@@ -51,7 +51,7 @@ class Kept(Site):
         self.there += 1
         R = spec.replicates
         curve, updates, diverged = (table[each].to_numpy().reshape(-1, R) for each in ("value", "update", "diverged"))
-        ranges = _diagnostic.declared_ranges({self.metric: curve}, spec.recorded[0])
+        ranges = _diagnostic.declared_ranges({self.metric: curve}, spec.recorded[0], spec.fitted_task.earnings)
         header = {"spec": {"updates": spec.updates}, "ranges": ranges}
         header |= {"clock": table["seconds"].to_numpy().reshape(-1, R)} if self.clocked else {}
         unread: Any = None  # a reading needs no schedule

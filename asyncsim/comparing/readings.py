@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, notation
-from asyncsim.base.notation import TRAINED
+from asyncsim.base.notation import RETURNS, TRAINED
 from asyncsim.base.trace import Trace
 
 OVER = ("mean", "end", "time", "reached", "collapse")
@@ -24,8 +24,6 @@ LAST = 0.1
 """Share of the recorded updates that the end of a run is averaged over."""
 GAIN = 0.1
 """A replicate collapses that had gained this share of its scale and lost more than half of its largest gain."""
-RETURNS = ("trained_return", "batch_return", "exact_return", "episode_return")
-"""Metrics whose range and best value the task states."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks, parts, plugins
-from asyncsim.base.notation import TRAINED
+from asyncsim.base.notation import RETURNS, TRAINED
 from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.step.step import Step
 
@@ -391,8 +391,8 @@ def range_of(name: str) -> Range | None:
     return exact or next((value for pattern, value in RANGES.items() if fnmatchcase(name, pattern)), None)
 
 
-def declared_ranges(names: Iterable[str], metrics: Iterable[Metric] = ()) -> dict[str, Range]:
+def declared_ranges(names: Iterable[str], metrics: Iterable[Metric], earnings: Range) -> dict[str, Range]:
     """Ranges of those names that are bounded; what a metric says of itself goes first."""
-    by_metric = {metric.name: metric.range for metric in metrics}
+    by_metric = {metric.name: metric.range for metric in metrics} | dict.fromkeys(RETURNS, earnings)
     ranges = {name: by_metric.get(name) or range_of(name) or ANY for name in names}
     return {name: value for name, value in ranges.items() if value != ANY}

@@ -18,11 +18,8 @@ from matplotlib.ticker import NullLocator
 from asyncsim.base import checks, notation
 from asyncsim.base.answers import PACE, SAME_TASK, Answer, Boundary, OnTask, Prediction, Sweep, cell
 from asyncsim.plotting import _style
+from asyncsim.plotting._metrics import SERIES
 
-STYLES = ("-", "--", ":")
-"""Of lines beyond the colors."""
-LINES = ("measured", "contrast", "tuned", "held", "partial", "random")
-"""Colors of lines and of arms, in their order."""
 BESIDE = 1.12
 """Factor between the places of two pairs that were looked at after as many replicates."""
 PANELS = 4
@@ -31,8 +28,6 @@ TICKS = 8
 """Values of an axis that are all named."""
 ROOM = 1.2
 """Times the place where the last replicate reaches the target that a picture shows."""
-GROUND: dict[str, Any] = {"frameon": True, "framealpha": 0.9, "edgecolor": "none"}
-"""Of a legend: lines at a level may run behind it."""
 HEIGHT = 2.6
 SHADES = LinearSegmentedColormap.from_list("measured", ["#f1f5fa", _style.COLORS["measured"], "#06243f"])
 """Low to high values of a measurement."""
@@ -58,8 +53,7 @@ def draw_sweep(sweep: Sweep) -> Figure:
     """Picture of the first metric, or of a system's costs."""
     numbers = [name for name in sweep.names if all(checks.is_number(value) for value in sweep.values[name])]
     checks.require(bool(numbers), "sweep", sweep.names, "over at least one number", "print it, or use its table()")
-    remedy = "print it for the reasons, or start the sweep again"
-    checks.require(bool(sweep.summary), "sweep", sweep.id, "one with numbers", remedy)
+    checks.require(bool(sweep.summary), "sweep", sweep.id, "one with numbers", "print it for the reasons")
     if PACE in sweep.metrics and len(sweep.names) == 1:
         return _draw_costs(sweep)
     if len(numbers) == 1:
@@ -70,7 +64,7 @@ def draw_sweep(sweep: Sweep) -> Figure:
 
 def _draw_costs(sweep: Sweep) -> Figure:
     """What a system's knob costs and brings: staleness, pace, idle shares, with errors between realizations."""
-    figure = _style.picture(2 * _style.COLUMN, 2 * 2.2)
+    figure = _style.picture(_style.WIDTH, 2 * 2.2)
     name = sweep.names[0]
     for ax, (metrics, label) in zip(figure.subplots(2, 2).flat, COSTS, strict=True):
         for number, metric in enumerate(metrics):
@@ -90,7 +84,7 @@ def _draw_costs(sweep: Sweep) -> Figure:
 
 def _draw_lines(sweep: Sweep, name: str) -> Figure:
     """The metric against one number, a line for each setting of the others."""
-    figure = _style.picture(1.5 * _style.COLUMN, HEIGHT)
+    figure = _style.picture(_style.WIDTH, HEIGHT)
     ax = figure.subplots()
     others = [each for each in sweep.names if each != name]
     settings = _settings([row for row in sweep.summary if row["metric"] == sweep.metrics[0]], others)
@@ -98,7 +92,7 @@ def _draw_lines(sweep: Sweep, name: str) -> Figure:
         _errorbars(ax, own, name, number, label)
     _scaled(ax, sweep.values[name])
     ax.set(xlabel=name, ylabel=sweep.metrics[0], title="mean over replicates, 95 % intervals")
-    if len(settings) > len(LINES):
+    if len(settings) > len(SERIES):
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     elif others:
         ax.legend(loc="best")
@@ -122,8 +116,8 @@ def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int,
     # An interval of a quantile need not hold the sample's own.
     reach = np.array([[row["mean"] - row["low"], row["high"] - row["mean"]] for row in rows]).T.clip(0.0)
     reach[~np.isfinite(reach)] = 0.0
-    style = STYLES[number // len(LINES) % len(STYLES)]
-    marks = marks or {**_style.MEASURED, "linestyle": style, "linewidth": 0.8}
+    marks = marks or {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8}
+    marks["marker"] = SERIES[number % len(SERIES)][1]
     ax.errorbar(x, mean, yerr=reach, color=color(number), label=label or None, **marks)
 
 
@@ -133,10 +127,10 @@ def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
     rows = [row for row in sweep.summary if row["metric"] == sweep.metrics[0]]
     every = _settings(rows, others)
     settings = every[:PANELS]
-    figure = _style.picture(0.6 + 0.5 * _style.COLUMN * max(1.6, len(settings)), HEIGHT)
+    figure = _style.picture(_style.COLUMN if len(settings) == 1 else _style.WIDTH, HEIGHT)
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     limits = _range(rows)
-    beyond = [row["mean"] < limits[0] or row["mean"] > limits[1] for row in rows]
+    beyond = sum(not limits[0] <= row["mean"] <= limits[1] for row in rows)
     for ax, (own, words) in zip(axes, settings, strict=True):
         mesh = _map(ax, own, sweep, (across, up), limits)
         _lines(ax, sweep, across, {name: own[0][name] for name in others})
@@ -147,8 +141,10 @@ def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
     reason = "no numbers" if missing else ""
     if any(row["diverged"] > 0.5 for row in rows):
         reason = "diverged or none" if missing else "most diverged"
-    grey = f" (grey: {reason})" if reason else ""
-    figure.colorbar(mesh, ax=list(axes), label=f"{sweep.metrics[0]}{grey}", extend="both" if any(beyond) else "neither")
+    words = f" (grey: {reason})" if reason else ""
+    if beyond:
+        words += f"\n{beyond} of {len(rows)} beyond the scale, up to {max(row['mean'] for row in rows):.3g}"
+    figure.colorbar(mesh, ax=list(axes), label=sweep.metrics[0] + words, extend="both" if beyond else "neither")
     return figure
 
 
@@ -226,7 +222,7 @@ def draw_boundary(boundary: Boundary) -> Figure:
     numbers = [name for name in boundary.names if all(checks.is_number(row[name]) for row in rows)]
     checks.require(bool(numbers), "boundary", boundary.names, "along at least one number", "print it")
     name, others = numbers[-1], [each for each in boundary.names if each != numbers[-1]]
-    figure = _style.picture(1.5 * _style.COLUMN, HEIGHT)
+    figure = _style.picture(_style.WIDTH, HEIGHT)
     ax = figure.subplots()
     for number, (own, label) in enumerate(_settings(rows, others)):
         x = [row[name] for row in own]
@@ -234,8 +230,7 @@ def draw_boundary(boundary: Boundary) -> Figure:
         reach = np.array([[m - row["low"], row["high"] - m] for m, row in zip(middle, own, strict=True)]).T
         ax.errorbar(x, middle, yerr=reach, color=color(number), label=label or "measured bracket", **_style.MEASURED)
         if all("predicted" in row for row in own):
-            predicted = [row["predicted"] for row in own]
-            ax.plot(x, predicted, label="predicted" if number == 0 else None, **_style.PREDICTED)
+            ax.plot(x, [row["predicted"] for row in own], label="predicted" * (number == 0), **_style.PREDICTED)
     _scaled(ax, [row[name] for row in rows])
     ax.set(yscale="log", xlabel=name, ylabel=f"{boundary.knob} at the boundary")
     ax.legend(loc="best")
@@ -245,7 +240,7 @@ def draw_boundary(boundary: Boundary) -> Figure:
 def draw_prediction(prediction: Prediction) -> Figure:
     """What each signal announces against what it wakes, at every level; on the diagonal it is chance."""
     checks.require(bool(prediction.alarms), "alarms", None, "at least one", prediction.reason)
-    figure = _style.picture(1.5 * _style.COLUMN, 1.4 * _style.COLUMN)
+    figure = _style.picture(_style.WIDTH, 1.4 * _style.COLUMN)
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], label="chance", **_style.REFERENCE)
     for number, (name, alarm) in enumerate(prediction.alarms.items()):
@@ -266,7 +261,7 @@ def draw_answer(answer: Answer) -> Figure:
     """Curves on the left, decisions on the right; along a grid, numbers and differences against what varies."""
     if answer.tasks[0].setting:
         return _draw_along(answer)
-    figure = _style.picture(2 * _style.COLUMN, 0.3 + 2.4 * len(answer.tasks))
+    figure = _style.picture(_style.WIDTH, 0.3 + 2.4 * len(answer.tasks))
     axes = figure.subplots(len(answer.tasks), 2, squeeze=False)
     for (left, right), on in zip(axes, answer.tasks, strict=True):
         curves(left, on, answer.metric)
@@ -278,7 +273,7 @@ def _draw_along(answer: Answer) -> Figure:
     """A row for each task: each arm's number against what varies, and the differences with the intervals of words."""
     count = len({str(on.setting) for on in answer.tasks})
     rows = [answer.tasks[k : k + count] for k in range(0, len(answer.tasks), count)]
-    figure = _style.picture(2 * _style.COLUMN, 0.3 + 2.4 * len(rows))
+    figure = _style.picture(_style.WIDTH, 0.3 + 2.4 * len(rows))
     for (left, right), own in zip(figure.subplots(len(rows), 2, squeeze=False), rows, strict=True):
         ((name, _),) = own[0].setting.items()
         values = [on.setting[name] for on in own]
@@ -302,7 +297,7 @@ def _draw_along(answer: Answer) -> Figure:
             else:
                 ax.set_xticks(list(x), [short(str(value)) for value in values])
         tuned = own[0].arms[0].tuned.knob.rpartition(".")[2]
-        left.legend(loc="best", **GROUND)
+        left.legend(loc="best")
         left.set(
             ylabel=answer.unit, title=f"each arm at its best {tuned}, 95 % intervals" if tuned else "95 % intervals"
         )
@@ -313,14 +308,15 @@ def _draw_along(answer: Answer) -> Figure:
 
 def color(number: int) -> str:
     """The color of an arm."""
-    return _style.COLORS[LINES[number % len(LINES)]]
+    return SERIES[number % len(SERIES)][0]
 
 
 def curves(ax: Axes, on: OnTask, metric: str) -> None:
     """Mean of the metric against updates, each arm at its best step."""
     for number, arm in enumerate(on.arms):
         step = f" ({arm.tuned.knob.rpartition('.')[2]} {arm.tuned.chosen:.2g})" if arm.tuned.knob else ""
-        ax.plot(on.updates, arm.curve, color=color(number), label=f"{short(arm.name)}{step}")
+        marks: Any = {"marker": SERIES[number % len(SERIES)][1], "markevery": (0.04 * number, 0.16), "markersize": 4.0}
+        ax.plot(on.updates, arm.curve, color=color(number), label=f"{short(arm.name)}{step}", **marks)
         if arm.band.size:
             ax.fill_between(on.updates, *arm.band, color=color(number), alpha=0.2, linewidth=0)
     for value, name, ink in ((on.optimum, "optimum", _style.COLORS["muted"]), (on.target, "target", _style.INK)):
@@ -330,7 +326,7 @@ def curves(ax: Axes, on: OnTask, metric: str) -> None:
     cut = f"\n(the first {end:.3g} of {notation.number(last)}; all reach the target there)" if end < last else ""
     ax.set(xlabel=f"{on.axis}{cut}", ylabel=metric, title=textwrap.fill(on.name, 52))
     ax.set_xlim((on.updates[0], end) if cut else None)
-    ax.legend(loc="best", **GROUND)
+    ax.legend(loc="best")
 
 
 def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
@@ -344,14 +340,13 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
         _errorbars(ax, rows, "at", number, f"{short(pair.arm)}: {pair.word}", **_style.MEASURED)
     counts = [look.replicates for look in max(on.pairs, key=lambda pair: len(pair.looks)).looks]
     ax.set_xscale("log", base=2)
-    ax.set_xlim(counts[0] / 1.6, counts[-1] * 1.6)
-    ax.set_xticks(counts)
-    ax.get_xaxis().set_major_formatter(lambda value, _: f"{value:.0f}")
+    ax.set_xlim(counts[0] / 1.6, counts[-1] * 3.2)  # room for the key
+    ax.set_xticks(counts, [f"{count:.0f}" for count in counts])
     ax.minorticks_off()
     ax.set_xlabel("replicates")
     ax.set_ylabel(f"difference in {answer.unit}" + ("\n(lower is better)" if answer.better == "lower" else ""))
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
-    ax.legend(loc="best", **GROUND)
+    ax.legend(loc="best")
 
 
 def short(text: str, most: int = 26) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import critical
 from asyncsim.plotting import _style
+from asyncsim.plotting._metrics import SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from asyncsim.base.judgment import Judgment
 
 COLORS = ("measured", "contrast", "tuned", "partial")
-"""Of kinds of rollouts and numbers of machines, and of both arms."""
+"""Of kinds of rollouts and numbers of machines."""
 SETTINGS = ("predicted", "contrast", "held", "tuned", "partial")
 """Of numbers of machines in a forecast."""
 MOST = len(COLORS)
@@ -34,34 +35,36 @@ PANELS = (
 
 def draw_advice(advice: Advice) -> Figure:
     """Seconds per update (left) and staleness of trained tokens (right) against the limit; the knee is marked."""
-    figure = _style.picture(2 * _style.COLUMN, 3.0)
+    figure = _style.picture(_style.WIDTH, 3.0)
     left, right = figure.subplots(1, 2)
     limits = sorted({each.limit for each in advice.settings})
+    least = min((each for each in limits if each > 0.0), default=1.0)  # below it the axis is linear
     curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
     for name, (machines, partial) in zip(COLORS, curves, strict=False):
         rows = advice.curve(machines, partial)
         words = [f"{plural(machines, 'machine')} ({plural(rows[0].slots, 'slot')})"]
         words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
-        _line(left, rows, limits, "seconds", _style.COLORS[name], ", ".join(words))
+        _line(left, rows, "seconds", _style.COLORS[name], ", ".join(words))
     for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
-        _line(right, advice.curve(), limits, name, _style.COLORS["measured"], label, marker=mark)
+        _line(right, advice.curve(), name, _style.COLORS["measured"], label, marker=mark)
     knee, knees = advice.knee, advice.knees()[:MOST]
-    left.plot([limits.index(k.limit) for k in knees], [k.mean("seconds") for k in knees], "o", **RING)
-    low, high = (limits.index(each) for each in advice.between)
-    right.plot([limits.index(knee.limit)], [knee.mean("staleness")], "o", **RING)
+    left.plot([k.limit for k in knees], [k.mean("seconds") for k in knees], "o", **RING)
+    right.plot([knee.limit], [knee.mean("staleness")], "o", **RING)
     for ax in (left, right):
-        ax.axvspan(low - 0.12, high + 0.12, color=_style.COLORS["effect"], zorder=0)
-        ax.set_xticks(range(len(limits)), [f"{each:g}" for each in limits])
+        ax.axvspan(*advice.between, color=_style.COLORS["effect"], linewidth=6.0, zorder=0)
+        ax.set_xscale("symlog", linthresh=least)
+        ax.set_xticks(limits, [f"{each:g}" for each in limits])
+        ax.minorticks_off()
         ax.set_ylim(0.0)
         ax.set_xlabel(f"{advice.knob}\n(circles: knees; shaded: 95 % interval of today's)")
     whose = f"today: {left.get_legend_handles_labels()[1][0]}"
-    right.legend(loc="upper left", title=whose.replace(", ", ",\n"), alignment="left")
+    right.legend(loc="upper left", title=whose.replace(", ", ",\n"), title_fontsize=8.0, alignment="left")
     # Above the curves, which fall.
-    left.set_ylim(top=left.get_ylim()[1] * (1.08 + 0.09 * len(curves)))
+    left.set_ylim(top=left.get_ylim()[1] * (1.1 + 0.12 * len(curves)))
     left.legend(loc="upper right")
-    left.set(ylabel="seconds per update", title=f"a  {knee.mean('seconds'):.4g} s per update at the knee")
+    left.set(ylabel="seconds per update", title=rf"$\bf{{a}}$   {knee.mean('seconds'):.4g} s per update at the knee")
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
-    right.set(ylabel="staleness of tokens (versions)", title=f"b  mean {stale} at the knee")
+    right.set(ylabel="staleness of tokens (versions)", title=rf"$\bf{{b}}$   mean {stale} at the knee")
     trainer, slots = (knee.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
     figure.suptitle(
         f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
@@ -71,17 +74,17 @@ def draw_advice(advice: Advice) -> Figure:
     return figure
 
 
-def _line(ax: Axes, rows: list[Setting], limits: list[float], name: str, color: str, label: str, **more: Any) -> None:
+def _line(ax: Axes, rows: list[Setting], name: str, color: str, label: str, **more: Any) -> None:
     mean, low, high = np.array([each.interval(name) for each in rows]).T
     # Neither seconds nor staleness is below 0.
     reach = np.stack([mean - np.maximum(low, 0.0), high - mean])
     marks = {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8, **more}
-    ax.errorbar([limits.index(each.limit) for each in rows], mean, yerr=reach, color=color, label=label, **marks)
+    ax.errorbar([each.limit for each in rows], mean, yerr=reach, color=color, label=label, **marks)
 
 
 def draw_forecast(found: Forecast) -> Figure:
     """Seconds, staleness and ESS by setting, or over the number that varies: points of the log, and 95 % bands."""
-    figure, count = _style.picture(2 * _style.COLUMN, 2.9), len(found.settings)
+    figure, count = _style.picture(_style.WIDTH, 2.9), len(found.settings)
     one = [0.0] * count
     name, *more = [each for each in found.at if each != "machines"] or ["machines"]
     machines = one if name == "machines" else found.at.get("machines", one)
@@ -95,7 +98,7 @@ def draw_forecast(found: Forecast) -> Figure:
             drawn = [k for k in range(count) if machines[k] == many and line.forecasts[k].value is not None]
             rows = [(at[k], line.forecasts[k]) for k in sorted(drawn, key=at.__getitem__)]
             words = "forecast, 95 % band" + f", {plural(many, 'machine')}" * (len({*machines}) > 1)
-            _mark(ax, rows, color, "s-" if number else "s", words)
+            _mark(ax, rows, color, "_-" if number else "_", words)
         if line.measured is not None:
             beside = at[0] - 0.04 * (max(at) - min(at)) if number else -0.22
             _mark(ax, [(beside, line.measured)], "measured", "o", "the log, 95 % interval")
@@ -114,26 +117,27 @@ def draw_forecast(found: Forecast) -> Figure:
 
 def _mark(ax: Any, rows: list[Any], color: str, form: str, label: str) -> None:
     at, bands = zip(*rows, strict=True) if rows else ((), ())
-    reach = [[b.value - b.low for b in bands], [b.high - b.value for b in bands]]
-    marks = {**_style.MEASURED, "marker": form[0], "linestyle": form[1:] or "none", "linewidth": 1.0}
-    ax.errorbar(at, [b.value for b in bands], yerr=reach, color=_style.COLORS[color], label=label, **marks)
+    # The band is what is forecast, its value a line across.
+    wide, low, high = form[0] == "_", [b.low for b in bands], [b.high for b in bands]
+    marks = {"marker": form[0], "markersize": 8.0 if wide else 4.0, "linestyle": form[1:] or "none", "linewidth": 1.0}
+    ax.vlines(at, low, high, color=_style.COLORS[color], linewidth=5.0 if wide else 1.2, alpha=0.4 if wide else 1.0)
+    ax.plot(at, [b.value for b in bands], color=_style.COLORS[color], label=label, **marks)
 
 
 def draw_judgment(judgment: Judgment) -> Figure:
     """Curves of A and B (left), the stretch shaded; the difference between settings and inside this pair (right)."""
-    figure = _style.picture(2 * _style.COLUMN, 2.6)
+    figure = _style.picture(_style.WIDTH, 2.6)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    for arm, name in zip(judgment.arms, COLORS, strict=False):
-        color, count, mean = _style.COLORS[name], len(arm.curves), arm.curves.mean(0)
+    for arm, (color, _) in zip(judgment.arms, SERIES, strict=False):
+        count, mean = len(arm.curves), arm.curves.mean(0)
         stems = ", ".join(each.removesuffix(".csv") for each in arm.names[:2]) + f" and {count - 2} more" * (count > 2)
         left.plot(arm.places, mean, color=color, label=f"{arm.letter}: {stems}")
         if count > 1:
             half = critical(0.05, count - 1.0) * arm.curves.std(0, ddof=1) / math.sqrt(count)
             left.fill_between(arm.places, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
     left.axvspan(judgment.start, judgment.stop, color=_style.COLORS["effect"], zorder=0)
-    many = max(len(arm.curves) for arm in judgment.arms) > 1
-    bands = "; bands: 95 % between seeds" * many
-    left.set(xlabel=judgment.axis, ylabel=judgment.metric, title=f"shaded: read{bands}")
+    bands = "; bands: 95 % between seeds" * (max(len(arm.curves) for arm in judgment.arms) > 1)
+    left.set(xlabel=judgment.axis, ylabel=judgment.metric, title=f"shaded: the stretch compared{bands}")
     # Bands of two or three seeds are wide, and would hide the curves.
     lows, tops = zip(*((arm.curves.min(), arm.curves.max()) for arm in judgment.arms), strict=True)
     beyond = 0.1 * (max(tops) - min(lows))
@@ -150,6 +154,8 @@ def draw_judgment(judgment: Judgment) -> Figure:
     half = [each for *_, each in rows]
     places = range(len(rows))
     right.errorbar(places, [judgment.difference] * len(rows), yerr=half, color=_style.INK, **_style.MEASURED)
+    for place in (k for k in places if not math.isfinite(half[k])):
+        right.axvline(place, color=_style.INK, linewidth=1.0)  # a bar without ends
     right.set_xticks(places, labels)
     right.set(xlim=(-0.6, len(rows) - 0.4), ylabel="B less A", title=f"B against A: {judgment.word}")
     return figure

@@ -86,12 +86,12 @@ def draw_traces(traces: Mapping[str, Trace], over: str) -> Figure:
         panels.append(partial(autocorrelogram, parts=drawn))
     panels += [] if others else [partial(histogram, schedule=trace.schedule)]
     columns = min(3, len(panels))
-    rows = math.ceil(len(panels) / columns)
+    rows, width = math.ceil(len(panels) / columns), _style.COLUMN if columns == 1 else _style.WIDTH
     lines = [counted(trace, parts, drawn)] if not others else [f"{len(traces)} runs; mean and 95 % interval of each"]
     lines = [f"{name}: {setting(each)}" if others else setting(each) for name, each in traces.items()] + lines
     title = [short for line in lines for short in textwrap.wrap(line, 38 * columns)]
     key = 0.2 * math.ceil(len(drawn) / (2 * columns)) if len(drawn) > 1 else 0.0
-    figure = _style.picture(2.6 * columns, 0.21 + 0.14 * len(title) + 1.75 * rows + key)
+    figure = _style.picture(width, 0.21 + 0.14 * len(title) + 1.75 * rows + key)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax, panel in zip(axes, panels, strict=False):
         panel(ax)
@@ -140,7 +140,7 @@ def setting(trace: Trace) -> str:
 
 def draw_schedule(schedule: Schedule) -> Figure:
     """Head staleness against batches, and its histogram."""
-    figure = _style.picture(2 * _style.COLUMN, 2.2)
+    figure = _style.picture(_style.WIDTH, 2.2)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     by_batch(left, schedule)
     histogram(right, schedule)
@@ -269,7 +269,7 @@ def histogram(ax: Axes, schedule: Schedule) -> None:
         mean, muted, above = float(np.nanmean(heads)), _style.COLORS["muted"], ax.get_xaxis_transform()
         side = 1 if mean <= largest / 2 else -1
         ax.plot(mean, 1.05, "v", color=muted, markersize=4.5, clip_on=False, transform=above)
-        look: dict[str, Any] = {"ha": "left" if side > 0 else "right", "va": "center", "fontsize": 6.5, "color": muted}
+        look: dict[str, Any] = {"ha": "left" if side > 0 else "right", "va": "center", "fontsize": 7.0, "color": muted}
         ax.annotate(f"mean {mean:.3g}", (mean, 1.05), (5 * side, 0), xycoords=above, textcoords="offset points", **look)
     ax.set(xlabel="head " + _style.label("staleness"), ylabel="share of trajectories")
     whole(ax.xaxis)
@@ -367,7 +367,7 @@ def points(
         checks.one_of(field, scale, ("linear", "log", "symlog", "logit", "asinh"), "name a scale of matplotlib")
     with _style.applied():
         names = [*filter(None, series), *(name for name in lines if name not in series)]
-        figure = _style.picture((1.9 if names else 1.5) * _style.COLUMN, 2.6)
+        figure = _style.picture(_style.WIDTH, 2.6)
         ax = figure.subplots()
         for name, row in lines.items():
             ax.plot(along, [float(y) for y in row], **_style.PREDICTED, label="" if name in series else name, zorder=3)
@@ -378,7 +378,7 @@ def points(
             ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         caption = "points: measured" + (", with 95% intervals" if not all(sure) else "")
         caption += "; dashed: predicted" if lines else ""
-        figure.supxlabel(caption, x=0.99, ha="right", fontsize=6.5, color=_style.COLORS["muted"])
+        figure.supxlabel(caption, x=0.99, ha="right", fontsize=7.0, color=_style.COLORS["muted"])
     return figure
 
 

@@ -6,11 +6,12 @@ import re
 import tomllib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from matplotlib import colormaps, style
+from matplotlib import colormaps, font_manager, style
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
@@ -18,10 +19,8 @@ from matplotlib.lines import Line2D
 
 from asyncsim.base import checks, files, notation
 
-COLUMN = 3.4
-"""Width in inches of one column of text; a figure of two columns is twice as wide."""
-WIDTH = 5.5
-"""Width in inches at which a figure of a page is printed; its letters have their true size there."""
+COLUMN, WIDTH = 89 / 25.4, 183 / 25.4
+"""Width in inches of a figure of one column of a journal, and of one of a page; letters have their true size there."""
 
 COLORS: Mapping[str, str] = MappingProxyType(tomllib.loads(Path(__file__).with_name("colors.toml").read_text("utf-8")))
 """One color per concept; `contrast` is the measurement beside another one. Arms of a training comparison:
@@ -40,6 +39,8 @@ PREDICTED: Mapping[str, Any] = MappingProxyType(
 REFERENCE: Mapping[str, Any] = MappingProxyType({"color": COLORS["muted"], "linestyle": ":", "linewidth": 1.0})
 """The line of a level to compare with, such as the best possible return."""
 
+for cut in ("Regular", "It", "Bold"):
+    font_manager.fontManager.addfont(str(resources.files("font_source_sans_pro") / f"files/SourceSansPro-{cut}.ttf"))
 STYLE = Path(__file__).with_name("asyncsim.mplstyle")
 """Sizes and fonts; `INKED` are what has the color of ink besides."""
 INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
@@ -134,4 +135,4 @@ def key(figure: Figure) -> None:
 
 def note(ax: Axes, text: str) -> None:
     """A remark in small type under the title's line, right-aligned."""
-    ax.text(1.0, 1.02, text, transform=ax.transAxes, ha="right", va="bottom", fontsize=6.5, color=COLORS["muted"])
+    ax.text(1.0, 1.02, text, transform=ax.transAxes, ha="right", va="bottom", fontsize=7.0, color=COLORS["muted"])

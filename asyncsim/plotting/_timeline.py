@@ -29,7 +29,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 def draw_timeline(timeline: Timeline) -> Figure:
     """Who generated what and how stale it was when trained, of some batches behind the start."""
     page = Page(timeline)
-    figure = _style.picture(2 * _style.COLUMN, 1.9 + 0.16 * max(5, len(page.slots) * page.size))
+    figure = _style.picture(_style.WIDTH, 1.9 + 0.16 * max(5, len(page.slots) * page.size))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[max(5, len(page.slots) * page.size), 5])
     generation(upper, page)
     training(lower, page)

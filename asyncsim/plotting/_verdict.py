@@ -31,7 +31,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
     if key is not None and len(quantities) <= PANELS:
         columns = min(3, len(quantities))
         lines = math.ceil(len(quantities) / columns)
-        figure = _style.picture(_style.COLUMN if columns == 1 else 2.3 * columns, 0.7 + 2.0 * lines)
+        figure = _style.picture(_style.COLUMN if columns == 1 else _style.WIDTH, 0.7 + 2.0 * lines)
         axes = list(figure.subplots(lines, columns, squeeze=False).flat)
         for ax, quantity in zip(axes, quantities, strict=False):
             against(ax, [row for row in judged if row.quantity == quantity], key)
@@ -40,7 +40,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
     else:
         rows = sorted(judged, key=lambda row: row.margin)[:ROWS]
         rows = [row for row in judged if any(row is each for each in rows)]
-        figure = _style.picture(2 * _style.COLUMN, 1.3 + 0.17 * max(len(rows), 2))
+        figure = _style.picture(_style.WIDTH, 1.3 + 0.17 * max(len(rows), 2))
         deviations(figure.subplots(), rows, labels(rows, verdict.points), verdict.kind)
         if len(rows) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
@@ -109,7 +109,7 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
             tip = (side * 0.98 * edge, place)
             ax.plot(*tip, marker=mark, color=color, markersize=6, clip_on=False)
             text = f"{middle:.3g}" if math.isfinite(middle) else "diverged"
-            look: dict[str, Any] = {"fontweight": "bold", "fontsize": 6.5, "color": color, "ha": align, "va": "center"}
+            look: dict[str, Any] = {"fontweight": "bold", "fontsize": 7.0, "color": color, "ha": align, "va": "center"}
             ax.annotate(text, tip, (-7 * side, 0), textcoords="offset points", annotation_clip=False, **look)
         else:
             ax.errorbar([middle], [place], xerr=[[reach], [reach]], color=color, **_style.MEASURED)
@@ -134,7 +134,7 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
         measured.append(number)
     lines = [f"{a:>{wide}}  {b}" for a, b in zip(predicted, measured, strict=True)]
     right = ax.secondary_yaxis("right")
-    right.set_yticks(range(-1, len(rows)), lines, fontfamily="DejaVu Sans Mono", fontsize=6.5)
+    right.set_yticks(range(-1, len(rows)), lines, fontfamily="DejaVu Sans Mono", fontsize=7.0)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
     ax.set_ylim(top=-1.4)

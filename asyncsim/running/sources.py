@@ -152,7 +152,7 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
         header["partial"] = {"by": by, "updates": least, "of": spec.updates, **counts}
     header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
     metrics = _join([part.metrics for part in parts], sizes, longest.metrics)
-    header["ranges"] = _diagnostic.declared_ranges(metrics, spec.recorded[0])
+    header["ranges"] = _diagnostic.declared_ranges(metrics, spec.recorded[0], spec.fitted_task.earnings)
     for name in [name for name in metrics if name.endswith("_skipped")]:
         # Replicates that diverged have no number.
         share = np.nan_to_num(metrics[name]).mean()

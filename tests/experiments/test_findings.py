@@ -20,11 +20,11 @@ VERDICT = re.compile(
     r"|fastest|drops?|undercount|decide|suffices|par|needs?)\b"
 )
 """Words of a finding: they stand in a title only where a condition on the rows chose it."""
-DRAWN = {"trained to the end on frozen data", "all tasks, at the end", "a step on the same 64 places"}
+DRAWN = {"trained to the end on frozen data", "all tasks, at the end"}
 """Titles that name a quantity with such a word."""
 SUPPORTED = {
-    "bapo_rule", "ess_five", "gac_alignment", "gac_control", "gac_tuned", "league", "pipeline_rl", "step_limits",
-    "vcpo_collapse", "vcpo_controls", "vcpo_hours", "vcpo_training",
+    "a3c_speed", "bapo_rule", "ess_five", "gac_alignment", "gac_control", "gac_tuned", "league", "pipeline_rl_speed",
+    "step_limits", "vcpo_collapse", "vcpo_controls", "vcpo_hours", "vcpo_training",
 }  # fmt: skip
 """Figures with a finding that changed rows support as well: that two are alike, undecided, or beyond a level."""
 MEASURED = (

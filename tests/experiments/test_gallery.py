@@ -16,7 +16,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
 from experiments import _contract
-from paper_figures import _claim_map, _claims, _gallery, _looks, _pipeline
+from paper_figures import _claims, _gallery, _looks, _pipeline
 from tests import forked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,14 +119,6 @@ def test_what_is_drawn_depends_on_rows_alone(path):
     calls = [ast.unparse(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
     unseeded = re.compile(r"random\.|np\.random\.(?!default_rng)|.*default_rng\(\)$|time\.|datetime\.|uuid\.")
     assert [call for call in calls if unseeded.match(call)] == []
-
-
-@pytest.mark.committed
-def test_every_claim_has_room_for_its_line_in_a_map():
-    claims = json.loads((FIGURES / "claims.json").read_text(encoding="utf-8"))
-    long = [each["text"] for each in claims if len(each["text"]) > _claim_map.WORDS]
-    long += [each["number"] for each in claims if len(each["number"]) > _claim_map.LETTERS]
-    assert claims and not long
 
 
 MAIN = ("staleness", "length", "system", "sigma", "model", "horizon", "schedule", "side")

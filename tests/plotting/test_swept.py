@@ -106,7 +106,7 @@ def test_lines_go_from_left_to_right_and_none_looks_like_another():
     ax = sim.plot(made({"method": names, "lr": (0.4, 0.1, 0.2)})).axes[0]
     lines = [bars[0] for bars in ax.containers]
     assert all(list(line.get_xdata()) == [0.1, 0.2, 0.4] for line in lines)
-    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == len(names)
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(names)
 
 
 def test_maps_say_what_they_leave_out():

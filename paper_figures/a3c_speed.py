@@ -1,0 +1,48 @@
+"""How much sooner A3C reaches a return with more workers, on as many times as there are workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import actor_critic
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures.actor_critic import SPEED, gain
+
+EXPERIMENTS = ("actor_critic",)
+
+
+def draw_speed(ax: Axes, rows: Any) -> None:
+    """Speedup of A3C's workers, on as many times as there are workers."""
+    numbers = list(actor_critic.WORKERS)
+    ax.plot(numbers, numbers, **_style.PREDICTED)
+    for shift, (task, (name, color, marker)) in zip((0.96, 1.04), SPEED.items(), strict=True):
+        own = pd.DataFrame([gain(rows, task, number) for number in numbers], columns=["value", "low", "high"])
+        look.points(ax, [shift * n for n in numbers], own, color=look.COLOR[color], marker=marker, label=name)
+    ax.set(xscale="log", yscale="log", xlabel="A3C workers", ylabel="speed / speed of one worker")
+    for axis in (ax.xaxis, ax.yaxis):
+        look.ticks(axis, numbers)
+    ax.legend(loc="upper left")
+
+
+def draw(rows: Any) -> Figure:
+    """One panel, two tasks."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.7)
+        draw_speed(figure.subplots(), rows)
+        most = actor_critic.WORKERS[-1]
+        faster = all(gain(rows, task, most)[1] > 1.0 for task in SPEED)
+        words = f"{most} workers of A3C reach a return sooner than one, on both tasks"
+        title = _script.finding(faster, words, "Speed of A3C by its workers")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Gains stand beside returns."""
+    return {}

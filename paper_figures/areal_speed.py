@@ -1,0 +1,46 @@
+"""How much faster than synchronous training AReaL's bound on staleness lets training run, by the spread of lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import areal as experiment
+from paper_figures import _script, areal
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("areal",)
+LOOKS = dict(zip(experiment.SPREADS, (("partial", "v"), ("controlled", "o"), ("tuned", "^")), strict=True))
+
+
+def draw(rows: Any) -> Figure:
+    """Speed against the bound, a line for each spread of lengths."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.8)
+        ax, names = figure.subplots(), {}
+        for sigma, (color, marker) in LOOKS.items():
+            found = list(areal.speeds(rows, sigma).values())
+            style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
+            means, reach = zip(*found, strict=True)
+            ax.errorbar(range(len(found)), means, yerr=reach, **style)
+            names[f"spread {sigma:g}"] = (means[-1], look.COLOR[color])
+        for value, name in ((1.0, "synchronous"), (areal.PAPER, f"paper, best: {areal.PAPER:g}")):
+            ax.axhline(value, **_style.REFERENCE)
+            names[name] = (value, look.COLOR["muted"])
+        ax.set(xlabel="bound on staleness $\\eta$ (publishes)", ylabel="speed / synchronous speed", yscale="log")
+        ax.set_xlim(-0.2, len(experiment.BOUNDS) - 0.8)
+        look.ticks(ax.xaxis, range(len(experiment.BOUNDS)), [str(eta) for eta in experiment.BOUNDS])
+        look.ticks(ax.yaxis, [1, 2, 4])
+        look.ends(ax, names)
+        four, last = ({s: areal.speeds(rows, s)[eta][0] for s in LOOKS} for eta in (4, experiment.BOUNDS[-1]))
+        flat = all(four[sigma] > 0.97 * last[sigma] for sigma in LOOKS)
+        words = "A bound of 4 buys all the speed there is; the spread of lengths decides how much"
+        figure.suptitle(_script.finding(flat, words, "Speed against the bound on staleness"), x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Speeds stand beside returns."""
+    return {}

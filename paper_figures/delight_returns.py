@@ -1,0 +1,51 @@
+"""Returns of the delightful gate and of its rivals − those without correction, each at its best learning rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from asyncsim.plotting import _style
+from experiments import delight as experiment
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("delight",)
+STALE = "constant 32"
+LAWS = {"fresh": ("fresh data", look.SYNCHRONOUS), STALE: ("32 updates old", look.TRUNCATED)}
+TASKS = ("bandit", "graded", "sparse")
+
+
+def draw_task(ax: Axes, rows: Any, task: str, arms: list[str]) -> None:
+    """A line for each arm, a mark for each kind of data."""
+    for shift, (law, (_, style)) in zip((-0.16, 0.16), LAWS.items(), strict=True):
+        own = _script.pick(rows, part="compare", task=task, law=law).dropna(subset="difference")
+        places = [arms.index(arm) + shift for arm in own.arm]
+        look.points(ax, places, own.assign(value=own.difference), sideways=True, **style)
+    ax.axvline(0.0, **_style.REFERENCE)
+    ax.set(ylim=(len(arms) - 0.5, -0.5), title=task, xlabel="return − return without correction")
+    ax.locator_params(axis="x", nbins=4)
+    look.ticks(ax.yaxis, range(len(arms)), arms)
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each task."""
+    arms = [arm for arm in experiment.METHODS if arm != experiment.BASE and (rows.arm == arm).any()]
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 3.2)
+        for ax, task in zip(figure.subplots(1, 3, sharex=True, sharey=True), TASKS, strict=True):
+            draw_task(ax, rows, task, arms)
+        marks = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
+        lost = _script.pick(rows, part="compare", law=STALE, arm="DG").dropna(subset="high").high
+        words = "Tuned, DG (gate: advantage × surprisal) loses return on stale data"
+        title = _script.finding(len(lost) and (lost < 0.0).all(), words, "Returns of DG and of its rivals")
+        figure.legend(handles=marks, title=title, loc="outside upper left", ncols=2, alignment="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Differences stand beside cosines."""
+    return {}
