@@ -83,7 +83,7 @@ class Diagnosis(calls.Told):
         names = [column for column, _ in self.columns.values()]
         trainer, lacking = aliases.beside([*names, *self.refused], self.columns)
         more = f"{', '.join(lacking)} of {trainer}, or " if lacking else ""
-        return f"Log {more}a row a token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
+        return f"Log {more}one row per token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
 
     def json(self) -> dict[str, Any]:
         """Everything as plain values."""
