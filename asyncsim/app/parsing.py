@@ -169,12 +169,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         elif "grid" in takes and "," in word:
             written = f"write --grid {name}={word}"
         beside = getattr(context and context.parent and context.parent.command, "commands", {})
-        takers = [each for each, other in beside.items() if error.option_name in [o for p in other.params for o in p.opts]]
+        opts = {each: [o for parameter in other.params for o in parameter.opts] for each, other in beside.items()}
+        takers = [each for each in opts if error.option_name in opts[each]]
         own_words = (f"asyncsim{place} {name}" for place in (f".{context.command.name}" * bool(context), ""))
         advice = next((calls.ELSEWHERE[word] for word in own_words if word in calls.ELSEWHERE), "")
-        if advice:
-            see = advice
-        elif len(meant) > 1:
+        if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
@@ -184,7 +183,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"{see}; {' and '.join(takers[:3])} take{'s' * (len(takers) == 1)} {error.option_name}"
         elif own and len(own) <= LISTED:
             see = f"it has {', '.join(own)}"
-        return checks.InputError("option", error.option_name, "an option of the command", written or see)
+        return checks.InputError("option", error.option_name, "an option of the command", advice or written or see)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"

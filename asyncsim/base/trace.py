@@ -359,8 +359,8 @@ class Trace(calls.Told):
             checks.require(rows is not None, "trace.header policy", None, "the call that made it", remedy)
             with outside.trusting(trust):
                 given = calls.read("policy", rows, plugins.function)
-        remedy = "give a policy, as sim.policies.module(network, D, A)"
-        checks.require(hasattr(given, "score_norm"), "policy", given, "a policy", f"{remedy}; replicates: trace.module(0)")
+        remedy = "write sim.policies.module(network, D, A); a replicate's network is trace.module(0)"
+        checks.require(hasattr(given, "score_norm"), "policy", given, "a policy", remedy)
         wanted = self.header.get("manifest", {}).get("weights")
         if wanted is not None:
             field, remedy = f"weights of {getattr(given, 'name', 'the model')}", "put its files back as they were"
