@@ -534,7 +534,7 @@ WRITTEN = {
         "trace.table arguments = 'ess'",
         r"as table\(\)\['staleness'\]",
     ),
-    "a rate of a spec": (lambda: SPEC.replace(lr=1), "'lr'", r"write update=sim.chain\("),
+    "a rate beside the parts": (lambda: SPEC.replace(lr=1), "'lr'", r"write update=sim.chain\("),
     "steps in all": (lambda: SPEC.replace(total_timesteps=9), "'total_timesteps'", "an update trains one batch"),
     "an advantage of a spec": (lambda: SPEC.replace(advantage="gae"), "'advantage'", "write method="),
     "a schedule of adam": (
@@ -714,6 +714,9 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
         (estimate, "mean", "write estimate.value"),
         (RECORDED, "ess", r"write recorded\['ess'\]"),
         (RECORDED, "esss", "it has .*metrics"),
+        (sim.evaluate(trace, BANDIT), "std", "write evaluated.low"),
+        (trace, "to_json", "write trace.metrics"),
+        (BANDIT.policy(), "save_pretrained", "write trace.export"),
         (trace, "to_csv", r"write trace.table\(\), a pandas DataFrame"),
         (trace, "values", r"write trace\['ess'\], an array"),
         (trace, "batch_return", r"write trace\['batch_return'\]"),
