@@ -185,8 +185,8 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
     for name, path in ((name, path) for name, path in {"plot": plot, **paths}.items() if path is not None):
         page = name not in ("html", "report") or path.suffix.lower() in (".html", ".htm", ".md", "")
         checks.require(page, f"--{name}", str(path), "a path ending in .html or .md", "choose one of them")
-        own = name != "save" or path.suffix.lower() in (".npz", "")
-        checks.require(own, f"--{name}", str(path), "a path ending in .npz", "--json writes numbers as text")
+        if name == "save":
+            files.ends_in_npz("--save", path, "--json writes numbers as text")
         files.writable(f"--{name}", path)
 
 

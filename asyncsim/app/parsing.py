@@ -168,18 +168,22 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             written = f"write {name}={word} alone, without --: each is an arm"
         elif "grid" in takes and "," in word:
             written = f"write --grid {name}={word}"
-        own_words = f"asyncsim.{context.command.name} {name}" if context else ""
-        if own_words in calls.ELSEWHERE:
-            see = calls.ELSEWHERE[own_words]
-        elif len(meant) > 1:
+        beside = getattr(context and context.parent and context.parent.command, "commands", {})
+        opts = {each: [o for parameter in other.params for o in parameter.opts] for each, other in beside.items()}
+        takers = [each for each in opts if error.option_name in opts[each]]
+        own_words = (f"asyncsim{place} {name}" for place in (f".{context.command.name}" * bool(context), ""))
+        advice = next((calls.ELSEWHERE[word] for word in own_words if word in calls.ELSEWHERE), "")
+        if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif "callback" in name or "early" in name:
             see = "in Python write sim.run(spec, callback=f)"
+        elif takers:
+            see = f"{see}; {' and '.join(takers[:3])} take{'s' * (len(takers) == 1)} {error.option_name}"
         elif own and len(own) <= LISTED:
             see = f"it has {', '.join(own)}"
-        return checks.InputError("option", error.option_name, "an option of the command", written or see)
+        return checks.InputError("option", error.option_name, "an option of the command", advice or written or see)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"

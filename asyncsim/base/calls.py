@@ -46,25 +46,30 @@ def bound(
     except TypeError:
         known = {n: p for n, p in signature.parameters.items() if n != "self"}
     field, takes = f"{name} argument", f"it takes {', '.join(known) or 'nothing'}"
+    place = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    given = {*place[: len(arguments)], *settings}
+    lacks = [n for n, p in known.items() if p.default is p.empty and n not in given and p.kind <= p.KEYWORD_ONLY]
+    lacks = [n for n in lacks if known[n].kind is not inspect.Parameter.VAR_POSITIONAL]
     for each in settings:
         if each not in known:
-            near = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, "", 0.65)
+            # A word of other libraries is no misspelling of a name that looks like it.
+            near = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, "", 2.0 if each in ELSEWHERE else 0.65)
             near = near or ELSEWHERE.get(f"model {each}" if "model" in known else f"{name} ()", "")
+            if near and near == ELSEWHERE.get(f"{name} ()") and not lacks:
+                near = f"{near} ({takes})"
             raise checks.CallError(field, each, "one that it takes", near or ELSEWHERE.get(each, takes))
     spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
     if spread:
         raise checks.CallError(field, spread, "given by position", f"write {name}(a, b), without {spread}=")
-    place = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     most = len(place) - (len(signature.parameters) - len(known))
-    given = {*place[: len(arguments)], *settings}
-    lacks = [n for n, p in known.items() if p.default is p.empty and n not in given and p.kind <= p.KEYWORD_ONLY]
-    lacks = [n for n in lacks if known[n].kind is not inspect.Parameter.VAR_POSITIONAL]
     if lacks:
         remedy = ELSEWHERE.get(f"{name} ()") or f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
         raise checks.CallError(field, ", ".join(lacks), "given", remedy)
     twice = next((n for n in place[: len(arguments)] if n in settings), None)
     if twice is not None:
-        raise checks.CallError(field, twice, "given once", "leave it out, or name all arguments")
+        first = checks.shown(arguments[place.index(twice)])
+        remedy = f"leave it out, or name what stands in its place, {first}: one of {', '.join(known)}"
+        raise checks.CallError(field, twice, "given once", remedy)
     takes = ELSEWHERE.get(f"{name} ()", takes)
     raise checks.CallError(f"{name} arguments", arguments[-1], f"named behind the first {most}", takes)
 
@@ -100,11 +105,18 @@ def _fixed(self: Any, name: str, value: Any) -> None:
 
 
 class Lacking(AttributeError):
-    """A name that something lacks. Its message is made where it is read: programs ask for names in vain, and often."""
+    """A name that something lacks. Its message is made where it is read: programs ask for names in vain, and often.
+
+    `name` and `obj` are None, from which Python would make a second "Did you mean" behind the message.
+    """
+
+    def __init__(self, asked: str, of: Any) -> None:
+        super().__init__(asked, name=None, obj=None)
+        self.asked, self.of = asked, of
 
     def __str__(self) -> str:
-        of: Any = self.obj
-        name, kind, own = str(self.name), type(of).__name__, [n for n in dir(of) if n[0] != "_"]
+        of, name, kind = self.of, self.asked, type(self.of).__name__
+        own = [n for n in dir(of) if n[0] != "_"]
         known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1], "any"))), "")
         if "metrics" in own and isinstance(of.metrics, dict) and name in of.metrics:
             known = f"write {kind.lower()}[{name!r}]"
@@ -134,7 +146,7 @@ class Told:
             raise TypeError(f"{kind} is no mapping; {ELSEWHERE.get(f'{kind} []', f'write .{name}')}")
 
         def __getattr__(self, name):
-            raise Lacking(name, name=name, obj=self)
+            raise Lacking(name, self)
 
 
 def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -201,6 +213,8 @@ def written(field: str, value: Any) -> Any:
         remedy = f"put it into a file and give its place, 'my.py:{value.__name__}', instead of the function"
         raise checks.InputError(field, value.__name__, "the place of a function", remedy)
     remedy = "make it by one call of sim.KIND.NAME(...), with the changes among its arguments"
+    if not type(value).__module__.startswith("asyncsim."):
+        remedy = "put a function that makes it, or its class, into a file and give the place, 'my.py:NAME', instead"
     if made is None:
         raise checks.InputError(field, checks.shown(value), "a part that remembers how it was made", remedy)
     return {made.name: {name: written(f"{field}.{name}", each) for name, each in made.arguments.items()}}

@@ -346,6 +346,11 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
     return dict(rows)
 
 
+def ends_in_npz(field: str, path: Where, remedy: str) -> None:
+    """Refuse the name of a file of arrays that promises text, such as x.csv."""
+    checks.require(named(field, path).suffix.lower() in (".npz", ""), field, str(path), "a path ending in .npz", remedy)
+
+
 def save_arrays(
     path: Where, kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any], compressed: bool = True
 ) -> None:

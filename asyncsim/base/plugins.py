@@ -141,6 +141,9 @@ def kinds_of(name: str) -> list[str]:
 
 def _hint(package: str, name: str) -> str:
     """What else the name is called in this folder, and where it is; else the nearest one, or ""."""
+    advice = calls.ELSEWHERE.get(f"{package.rpartition('.')[2]} {name}")
+    if advice:
+        return f"{advice}."
     for kind in kinds_of(name):
         it = f"{'an' if kind[0] in 'aeiou' else 'a'} {PARTS[kind]}"
         other = f"{name} is {it}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
@@ -244,7 +247,8 @@ class Namespace(ModuleType):
         if name not in summaries(package) and name not in outside.registered(package):
             hint = _hint(package, name)
             it = f"{hint} It" if hint else "it"
-            raise AttributeError(f"{package} has no {name!r}; {it} has {', '.join(listed(package))}")
+            text = f"{package} has no {name!r}; {it} has {', '.join(listed(package))}"
+            raise AttributeError(text, name=None, obj=None)  # else Python adds its own "Did you mean"
         return load(package, name, package.rpartition(".")[2])
 
     def __dir__(self) -> list[str]:

@@ -125,7 +125,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(calls.Told):
     """One measured quantity beside its prediction, at one point.
 
     `low` and `high` bound the interval of the measurement at level 1 - false_fail. `margin` is the distance to a
@@ -284,7 +284,7 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class Schedule:
+class Schedule(calls.Told):
     """Which trajectories each batch trains and under which version every token of them was generated.
 
     `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64

@@ -359,6 +359,8 @@ class Trace(calls.Told):
             checks.require(rows is not None, "trace.header policy", None, "the call that made it", remedy)
             with outside.trusting(trust):
                 given = calls.read("policy", rows, plugins.function)
+        remedy = "write sim.policies.module(network, D, A); a replicate's network is trace.module(0)"
+        checks.require(hasattr(given, "score_norm"), "policy", given, "a policy", remedy)
         wanted = self.header.get("manifest", {}).get("weights")
         if wanted is not None:
             field, remedy = f"weights of {getattr(given, 'name', 'the model')}", "put its files back as they were"
@@ -395,7 +397,8 @@ class Trace(calls.Told):
         return flat.to(getattr(torch, self.header["spec"]["dtype"]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace to one compressed file, atomically."""
+        """Write the trace to one compressed file, atomically; its name ends in .npz, or has no ending."""
+        files.ends_in_npz("path", path, "trace.table().to_csv('x.csv') writes text")
         arrays, scalars = self._packed()
         files.save_arrays(path, "trace", arrays, records.plain(scalars))
 

@@ -475,7 +475,7 @@ SURE = 0.95
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(calls.Told):
     """What a comparison will take.
 
     `replicates` of each arm, in looks of 64, 128, ...; `spread`, standard deviation of a paired difference in the

@@ -47,7 +47,9 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
     several = any(knob.endswith(f".{name}") for knob in knobs.values(spec.update, "update"))
     fields = [field for field in FIELDS if field not in OWN]
     known = [*fields, "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
-    checks.require(several or has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", "name what is varied")
+    own = [knob.rpartition(".")[2] for knob in knobs.values(spec.update, "update")]
+    remedy = checks.hint(name, [*own, *fields], "name what is varied, as lr or adam.lr of a link")
+    checks.require(several or has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", remedy)
     return set_knob(spec, grid_knob(spec, name), checks.real(name, value, "give a number"), spec.replicates)
 
 

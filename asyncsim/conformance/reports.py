@@ -118,7 +118,7 @@ def called(name: str, settings: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(calls.Told):
     """Something known that a loss shows.
 
     `kind`: "bug", the gradient is not what it is meant to be on ordinary input; "hazard", it breaks on input that a

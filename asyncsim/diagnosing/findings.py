@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from asyncsim import validation
-from asyncsim.base import uncertainty
+from asyncsim.base import calls, uncertainty
 from asyncsim.base.records import Estimate
 
 VERDICTS = ("as predicted", "differs", "cannot tell")
@@ -25,7 +25,7 @@ FEWEST = 8
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(calls.Told):
     """The answer to one question.
 
     `verdict`: one of `VERDICTS`. `cause`: what the data look like, in a few words; "" where nobody can tell.

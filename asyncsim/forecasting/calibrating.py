@@ -77,7 +77,7 @@ def mean_of(values: np.ndarray, column: str, scope: str = "") -> Measured | None
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(calls.Told):
     """A run as a description: `fields` as `advise` takes them, `measured` and `drift` by quantity.
 
     `lengths`, tokens of responses, where the log has them one by one; `notes`, what is assumed or not known.

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from asyncsim.base import checks, plugins
+from asyncsim.base import calls, checks, plugins
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights
 
@@ -107,6 +107,10 @@ class Policy:
     def critic(self) -> bool:
         """Whether there is an output `value`."""
         return "value" in self.outputs
+
+    def __call__(self, *given: Any) -> Any:
+        """A policy is called by a run alone."""
+        raise TypeError(f"a policy is no network; {calls.ELSEWHERE['Policy ()']}")
 
     def initial(self, replicates: Replicates, dtype: torch.dtype, seed: int = 0) -> Tensor:
         """Initial parameters `[R, P]` of the first replicates, or of those with the given global numbers."""
@@ -226,6 +230,7 @@ class Policy:
         raise NotImplementedError
 
 
+setattr(Policy, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - its methods are called too often to wrap
 _REMEDIES = {
     "value": "use a policy with a critic, policy.critic=true: mlp on an environment of gymnasium, or causal_lm",
     "action_value": "use policies.mlp(critic='action')",

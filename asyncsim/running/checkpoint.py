@@ -160,7 +160,7 @@ class Saved(NamedTuple):
 
     def check(self, spec: Spec, seed: int, other_code: bool = False) -> None:
         """Refuse to go on with another spec or seed than the checkpoint's, or with other code unless that is wanted."""
-        remedy = "go on with the spec and the seed that it was made with, or begin anew"
+        remedy = "go on with the spec and the seed that it was made with (--resume FILE alone has them), or begin anew"
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
         mine, code = identified(spec)[1:]
         for name in sorted({*mine, *self.identity}):

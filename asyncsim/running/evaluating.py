@@ -27,7 +27,7 @@ KEYS = 64
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class Evaluated(calls.Told):
     """Rewards float64 `[R, Q, N]` of replicates, prompts and samples; their `mean`, and what was written.
 
     `low` and `high`: 95 percent interval of the mean over what `unit` says, NaN where there is one of it. `texts`: a

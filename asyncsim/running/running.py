@@ -124,6 +124,8 @@ def run(
     if received:
         raise Interrupted(trace, received[0])
     assert trace is not None
+    if trace.partial:
+        say(f"a callback returned False, which ended the run after {how_far(trace)}")
     return trace
 
 

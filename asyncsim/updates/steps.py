@@ -435,7 +435,10 @@ class lr_schedule:
     stays. Put it behind `adam`, `adamw` or `sgd`, whose learning rate is then the highest.
     """
 
-    warmup: int = whole(0, "updates of the warm-up", 0, checks.LARGEST, remedy="0 begins with the whole rate")
+    warmup: int = whole(
+        *(0, "updates of the warm-up", 0, checks.LARGEST),
+        remedy="0 begins with the whole rate; the form is decay='linear' or 'cosine', updates= is its end",
+    )
     decay: str = choice("constant", "linear", "cosine", words="how it falls")
     updates: int | None = whole(None, "updates at whose end the decay is over", 1, checks.LARGEST, optional=True)
     floor: Any = number(0.0, "share of the learning rate that is left at the end", 0.0, 1.0)
