@@ -25,6 +25,11 @@ BANDIT = sim.tasks.softmax_bandit()
 SPEC = sim.Spec(BANDIT, sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)))
 TRACE = sim.run(SPEC.replace(updates=1, replicates=2), progress=False)
 RECORDED = sim.callbacks.Recorded(0, 1, 0, 1, np.arange(2), {"ess": np.ones(2)})
+SAMPLES = pandas.DataFrame({"prompt_id": range(4), "param_version_start": 0, "start_time": 0.0, "step": range(4)})
+TABLE = pandas.DataFrame({"step": range(40), "reward": 0.5, "timing_s/step": 40.0, "timing_s/gen": 10.0})
+TABLE["response_length/mean"], TABLE["response_length/max"] = 1000.0, 3000.0
+SLOW = {"tokens_per_second": 4, "prompts_per_batch": 4, "samples_per_prompt": 1, "slots_per_machine": 8}
+SLOW |= {"machines": 1, "staleness_limit": 1, "response_lengths": 1000}
 TWO = "compare method=grpo method=ppo-clip"
 AREAL = "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set load=1.5"
 
@@ -52,6 +57,13 @@ TYPED = {
     "a setting as an option": ("run --task.arms 3", "option = '--task.arms'", "write --set task.arms=VALUE"),
     "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates VALUE"),
     "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
+    "a trainer as a kind": ("list verl", "kind = 'verl'", " or asyncsim list systems verl"),
+    "a unit as an option": ("log a.csv --unit publishes", "'--unit'", "write --set unit=publishes"),
+    "a limit as an option": ("forecast a.yaml --staleness-limit 1", "limit'", "write --set staleness_limit=VALUE"),
+    "a preset of a diagnosis": ("diagnose a.csv --preset verl", "'--preset'", "leave it out"),
+    "values that should fall": ("judge a.csv b.csv --lower-better", "'--lower-better'", "write --better lower"),
+    "a seed of a judgment": ("judge a.csv b.csv --seed 3", "'--seed'", "draws nothing: leave it out"),
+    "a unit of a calibration": ("calibrate a.csv --preset verl --set unit=publishes", "'unit'", "asyncsim log"),
     "a name as a part": (
         "run --method grpo --set grpo.low=1",
         "part = 'grpo'",
@@ -523,6 +535,30 @@ WRITTEN = {
         lambda: sim.callbacks.wandb("mine"),
         "wandb arguments = 'mine'",
         r"wandb\(project='NAME'\)",
+    ),
+    "runs to judge": (lambda: sim.judge(1, 2, metric="reward"), "'metric'", r"sim.judge_runs\(a, b, metric="),
+    "another word for error": (lambda: sim.judge_runs(1, 2, alpha=0.05), "'alpha'", "write error=0.05"),
+    "a log to forecast": (lambda: sim.forecast(TABLE, "verl"), "'DataFrame'", r"sim.calibrate\(log, 'verl'\)"),
+    "samples to calibrate": (lambda: sim.calibrate(SAMPLES, "verl"), "'a DataFrame'", r"df.to_json\('samples.jsonl'"),
+    "a span of limits": (
+        lambda: sim.advise(SYSTEM | {"response_lengths": 9, "staleness_limit": "0-4"}),
+        "staleness_limit = '0-4'",
+        r"a list, \[0, 1, 2, 4\]",
+    ),
+    "both kinds of rollouts": (
+        lambda: sim.advise(SYSTEM | {"response_lengths": 9, "partial_rollouts": "both"}),
+        "partial_rollouts = 'both'",
+        r"write \[true, false\]",
+    ),
+    "runs in one table": (
+        lambda: sim.judge_runs(pandas.concat([TABLE] * 2), TABLE, metric="reward"),
+        "column step",
+        "give several runs as a list",
+    ),
+    "a rate below the log's": (
+        lambda: sim.calibrate(TABLE, "verl", **SLOW),
+        "tokens_per_second = 4",
+        "12.5 or more: the log has 100 tokens per second",
     ),
     "a system by keywords": (lambda: sim.advise(trainer="areal"), "'trainer'", r"sim.advise\({'trainer': 'areal'"),
     "a column of a table": (
