@@ -1057,3 +1057,26 @@ def test_asking_in_vain_for_a_name_costs_no_search(monkeypatch):
     with pytest.raises(AttributeError) as lacking:
         _ = system.tikets
     assert str(pickle.loads(pickle.dumps(lacking.value))) == str(lacking.value)
+
+
+def test_a_single_limit_is_not_recommended_and_advice_is_a_table():
+    rows = SYSTEM | {"response_lengths": 1000, "staleness_limit": 2, "prompts_per_batch": 4}
+    one, several = (sim.advise(rows | {"staleness_limit": each}) for each in (2, [0, 2]))
+    assert "Only" in one.sentence and "[0, 1, 2, 4]" in one.sentence and "Set" not in one.sentence
+    assert several.sentence.startswith("Set ")
+    with pytest.raises(AttributeError, match=r"pandas.DataFrame\(\[advice.row\(\)\]\)"):
+        _ = one.to_frame
+    assert len(pandas.DataFrame([one.row()])) == 1
+
+
+def test_samples_are_calibrated_with_the_columns_that_the_log_asked_for(tmp_path):
+    """The message said `--columns sample_id=...`, and what followed it was refused by the reader of steps."""
+    step = np.repeat(np.arange(30), 4)
+    rows = pandas.DataFrame({"uid": range(120), "step": step, "begun": np.maximum(step - 1, 0), "n": 100 + step % 7})
+    rows.to_csv(tmp_path / "samples.csv", index=False)
+    columns = "sample_id=uid,train_version=step,start_version=begun,tokens=n"
+    settings = {"slots_per_machine": 8, "staleness_limit": 1, "train_seconds": 4, "tokens_per_second": 30}
+    made = sim.calibrate(tmp_path / "samples.csv", "verl", columns=columns, **settings)
+    assert made.fields["prompts_per_batch"] * made.fields["samples_per_prompt"] == 4
+    with pytest.raises(sim.InputError, match="samples.jsonl"):
+        sim.calibrate(rows, "verl", columns=columns, **settings)
