@@ -87,8 +87,11 @@ def list_names(o: Options) -> int:
     kind = ALSO.get(o.kind or "", o.kind)
     about: Any
     own = ((each, row["name"]) for each in KINDS if kind not in (None, *KINDS) for row in commands.names(each))
-    named = next((each for each, name in own if name.replace("-", "_") == str(kind).replace("-", "_")), None)
-    remedy = f"write asyncsim list {named} {kind}" if named else "choose what to list"
+    word = str(kind).replace("-", "_")
+    named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
+    named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
+    write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
+    remedy = f"write {write}" if write else "choose what to list"
     if kind is None:
         about = commands.kinds()
         page = _lines(about)

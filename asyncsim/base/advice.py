@@ -140,6 +140,11 @@ class Advice(calls.Told):
         """The recommendation in one sentence, with number, unit and interval."""
         knee, (low, high) = self.knee, self.between
         mean, least, most = mean_interval(knee.numbers["seconds"])
+        if len({each.limit for each in self.settings}) == 1:
+            return (
+                f"Only {self.knob} {knee.limit:g} was tried: {mean:.4g} s [{least:.4g}, {most:.4g}] an update. "
+                "To compare limits, write staleness_limit as a list, [0, 1, 2, 4], or leave it out."
+            )
         return (
             f"Set {self.knob} to {knee.limit:g} (95 % interval {low:g} to {high:g}): {mean:.4g} s [{least:.4g}, "
             f"{most:.4g}] an update, within {self.share:.0%} of the fastest limit tried, at a mean staleness of "

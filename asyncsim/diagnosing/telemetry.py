@@ -346,7 +346,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     change = np.diff(step)
     _refuse_first(
         f"column {name}", np.append(False, change <= 0), step, "above the row before",
-        "cut the log where the run was resumed, and drop repeated rows",
+        "give several runs as a list, one log a run; cut the log where the run was resumed, and drop repeated rows",
     )  # fmt: skip
     if len(change) and not calls:
         stride = float(np.median(change))

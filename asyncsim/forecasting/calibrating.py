@@ -141,7 +141,9 @@ def calibrate(
     """
     checks.one_of("preset", preset, advising.TRAINERS, "name the trainer that wrote the log")
     for name in given:
-        checks.one_of("field of the system", name, advising.FIELDS, "see docs/which-limit.md for what each field means")
+        remedy = calls.ELSEWHERE.get(f"calibrate {name}", "see docs/which-limit.md for what each field means")
+        checks.require(name != "unit", "field of the system", name, "a field of docs/which-limit.md", remedy)
+        checks.one_of("field of the system", name, advising.FIELDS, remedy)
     several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
     read = _read(several, columns, run, stack)
@@ -158,6 +160,11 @@ def calibrate(
     checks.require(steps - read.warm >= FEWEST, "steps of the log", steps, bound, "give a longer part of the run")
     known = advising.read(fields | own, Path())
     measured = _measured(read, read.warm, known)
+    if "tokens_per_second" in given and "tokens" in measured:
+        slots, fastest = known["machines"][0] * known["slots_per_machine"], max(known["tokens_per_second"][1])
+        bound = f"{measured['tokens'].low / slots:.4g} or more: the log has {measured['tokens'].value:.4g} tokens per second"
+        remedy = f"give the rate of one of {slots} slots, or more machines or slots_per_machine"
+        checks.require(fastest * slots >= measured["tokens"].low, "tokens_per_second", fastest, bound, remedy)
     taken = {*given, *own}
     fields |= _rates(measured, known, taken)
     each, size = read.batches_of(known), known["samples_per_prompt"]
@@ -206,6 +213,10 @@ def assumed(known: Mapping[str, Any]) -> list[str]:
     return [TABLE["assumed"].format(words)] * bool(words)
 
 
+SAMPLED = {"sample_id", "train_version", "train_step", "start_version", "versions", "call_versions"}
+"""Columns that only a log with a row a sample has."""
+
+
 @dataclass
 class Read:
     """What logs have: series by quantity `[U]` with their columns, sample rows, and tokens.
@@ -247,7 +258,10 @@ class Read:
 def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None) -> Read:
     """All logs of one run; each is one of steps, tokens or samples."""
     read = Read()
-    unit, own = (None, {"columns": columns}) if stack else ("publishes", {})
+    pairs = columns if isinstance(columns, Mapping) else str(columns or "").split(",")
+    sampled = not SAMPLED.isdisjoint(str(each).partition("=")[0].strip() for each in pairs)
+    unit = None if stack else "publishes"
+    own = {"columns": columns} if stack or sampled else {}
     for source in logs:
         refused = None
         try:
@@ -260,7 +274,11 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
             found = telemetry.read(source, None, telemetry.Setup(), columns, run, system=True)
         except checks.InputError as error:
             # A row a sample, which `replay` has refused for a reason of its own.
-            raise refused if refused is not None and (stack or "asyncsim log" in error.remedy) else error from None
+            samples = stack or sampled or "asyncsim log" in error.remedy
+            if samples and hasattr(source, "to_json"):
+                remedy = "give the path of a file: df.to_json('samples.jsonl', orient='records', lines=True)"
+                raise checks.InputError("logs", "a DataFrame", "of steps; here a row is a sample", remedy) from None
+            raise refused if refused is not None and samples else error from None
         if found.tokens is not None:
             read.telemetry = found
             continue

@@ -80,6 +80,8 @@ def forecast(
             make = f"make one: asyncsim calibrate {system if log else 'LOG'} --preset NAME --out cal.yaml"
             checks.require(there and not log, "system", str(system), "an existing file of a system, not a log", make)
             folder, system = Path(system).parent, files.read_mapping(system, "system")
+        remedy = "write sim.forecast(sim.calibrate(log, 'verl'), staleness_limit=4)"
+        checks.require(isinstance(system, Mapping), "system", type(system).__name__, "a calibration, not a log", remedy)
         rows = dict(system)
     measured, remedy = rows.get("measured") or {}, "make the file with `asyncsim calibrate LOG --preset NAME`"
     checks.require(bool(measured), "measured", None, "given by a calibration", remedy)

@@ -25,6 +25,11 @@ BANDIT = sim.tasks.softmax_bandit()
 SPEC = sim.Spec(BANDIT, sim.schedules.fixed(0), sim.methods.reinforce(), sim.chain(sim.updates.sgd(0.1)))
 TRACE = sim.run(SPEC.replace(updates=1, replicates=2), progress=False)
 RECORDED = sim.callbacks.Recorded(0, 1, 0, 1, np.arange(2), {"ess": np.ones(2)})
+SAMPLES = pandas.DataFrame({"prompt_id": range(4), "param_version_start": 0, "start_time": 0.0, "step": range(4)})
+TABLE = pandas.DataFrame({"step": range(40), "reward": 0.5, "timing_s/step": 40.0, "timing_s/gen": 10.0})
+TABLE["response_length/mean"], TABLE["response_length/max"] = 1000.0, 3000.0
+SLOW = {"tokens_per_second": 4, "prompts_per_batch": 4, "samples_per_prompt": 1, "slots_per_machine": 8}
+SLOW |= {"machines": 1, "staleness_limit": 1, "response_lengths": 1000}
 TWO = "compare method=grpo method=ppo-clip"
 AREAL = "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set load=1.5"
 
@@ -52,6 +57,13 @@ TYPED = {
     "a setting as an option": ("run --task.arms 3", "option = '--task.arms'", "write --set task.arms=VALUE"),
     "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates VALUE"),
     "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
+    "a trainer as a kind": ("list verl", "kind = 'verl'", " or asyncsim list systems verl"),
+    "a unit as an option": ("log a.csv --unit publishes", "'--unit'", "write --set unit=publishes"),
+    "a limit as an option": ("forecast a.yaml --staleness-limit 1", "limit'", "write --set staleness_limit=VALUE"),
+    "a preset of a diagnosis": ("diagnose a.csv --preset verl", "'--preset'", "leave it out"),
+    "values that should fall": ("judge a.csv b.csv --lower-better", "'--lower-better'", "write --better lower"),
+    "a seed of a judgment": ("judge a.csv b.csv --seed 3", "'--seed'", "draws nothing: leave it out"),
+    "a unit of a calibration": ("calibrate a.csv --preset verl --set unit=publishes", "'unit'", "asyncsim log"),
     "a name as a part": (
         "run --method grpo --set grpo.low=1",
         "part = 'grpo'",
@@ -527,6 +539,30 @@ WRITTEN = {
         lambda: sim.callbacks.wandb("mine"),
         "wandb arguments = 'mine'",
         r"wandb\(project='NAME'\)",
+    ),
+    "runs to judge": (lambda: sim.judge(1, 2, metric="reward"), "'metric'", r"sim.judge_runs\(a, b, metric="),
+    "another word for error": (lambda: sim.judge_runs(1, 2, alpha=0.05), "'alpha'", "write error=0.05"),
+    "a log to forecast": (lambda: sim.forecast(TABLE, "verl"), "'DataFrame'", r"sim.calibrate\(log, 'verl'\)"),
+    "samples to calibrate": (lambda: sim.calibrate(SAMPLES, "verl"), "'a DataFrame'", r"df.to_json\('samples.jsonl'"),
+    "a span of limits": (
+        lambda: sim.advise(SYSTEM | {"response_lengths": 9, "staleness_limit": "0-4"}),
+        "staleness_limit = '0-4'",
+        r"a list, \[0, 1, 2, 4\]",
+    ),
+    "both kinds of rollouts": (
+        lambda: sim.advise(SYSTEM | {"response_lengths": 9, "partial_rollouts": "both"}),
+        "partial_rollouts = 'both'",
+        r"write \[true, false\]",
+    ),
+    "runs in one table": (
+        lambda: sim.judge_runs(pandas.concat([TABLE] * 2), TABLE, metric="reward"),
+        "column step",
+        "give several runs as a list",
+    ),
+    "a rate below the log's": (
+        lambda: sim.calibrate(TABLE, "verl", **SLOW),
+        "tokens_per_second = 4",
+        "12.5 or more: the log has 100 tokens per second",
     ),
     "a system by keywords": (lambda: sim.advise(trainer="areal"), "'trainer'", r"sim.advise\({'trainer': 'areal'"),
     "a column of a table": (
@@ -1047,3 +1083,26 @@ def test_asking_in_vain_for_a_name_costs_no_search(monkeypatch):
     with pytest.raises(AttributeError) as lacking:
         _ = system.tikets
     assert str(pickle.loads(pickle.dumps(lacking.value))) == str(lacking.value)
+
+
+def test_a_single_limit_is_not_recommended_and_advice_is_a_table():
+    rows = SYSTEM | {"response_lengths": 1000, "staleness_limit": 2, "prompts_per_batch": 4}
+    one, several = (sim.advise(rows | {"staleness_limit": each}) for each in (2, [0, 2]))
+    assert "Only" in one.sentence and "[0, 1, 2, 4]" in one.sentence and "Set" not in one.sentence
+    assert several.sentence.startswith("Set ")
+    with pytest.raises(AttributeError, match=r"pandas.DataFrame\(\[advice.row\(\)\]\)"):
+        _ = one.to_frame
+    assert len(pandas.DataFrame([one.row()])) == 1
+
+
+def test_samples_are_calibrated_with_the_columns_that_the_log_asked_for(tmp_path):
+    """The message said `--columns sample_id=...`, and what followed it was refused by the reader of steps."""
+    step = np.repeat(np.arange(30), 4)
+    rows = pandas.DataFrame({"uid": range(120), "step": step, "begun": np.maximum(step - 1, 0), "n": 100 + step % 7})
+    rows.to_csv(tmp_path / "samples.csv", index=False)
+    columns = "sample_id=uid,train_version=step,start_version=begun,tokens=n"
+    settings = {"slots_per_machine": 8, "staleness_limit": 1, "train_seconds": 4, "tokens_per_second": 30}
+    made = sim.calibrate(tmp_path / "samples.csv", "verl", columns=columns, **settings)
+    assert made.fields["prompts_per_batch"] * made.fields["samples_per_prompt"] == 4
+    with pytest.raises(sim.InputError, match="samples.jsonl"):
+        sim.calibrate(rows, "verl", columns=columns, **settings)
