@@ -162,10 +162,10 @@ def calibrate(
     measured = _measured(read, read.warm, known)
     if "tokens_per_second" in given and "tokens" in measured:
         slots, fastest = known["machines"][0] * known["slots_per_machine"], max(known["tokens_per_second"][1])
-        made = measured["tokens"]
-        bound = f"{made.low / slots:.4g} or more: the log has {made.value:.4g} tokens per second"
+        logged = measured["tokens"]
+        bound = f"{logged.low / slots:.4g} or more: the log has {logged.value:.4g} tokens per second"
         remedy = f"give the rate of one of {slots} slots, or more machines or slots_per_machine"
-        checks.require(fastest * slots >= made.low, "tokens_per_second", fastest, bound, remedy)
+        checks.require(fastest * slots >= logged.low, "tokens_per_second", fastest, bound, remedy)
     taken = {*given, *own}
     fields |= _rates(measured, known, taken)
     each, size = read.batches_of(known), known["samples_per_prompt"]
