@@ -162,9 +162,10 @@ def calibrate(
     measured = _measured(read, read.warm, known)
     if "tokens_per_second" in given and "tokens" in measured:
         slots, fastest = known["machines"][0] * known["slots_per_machine"], max(known["tokens_per_second"][1])
-        bound = f"{measured['tokens'].low / slots:.4g} or more: the log has {measured['tokens'].value:.4g} tokens per second"
+        logged = measured["tokens"]
+        bound = f"{logged.low / slots:.4g} or more: the log has {logged.value:.4g} tokens per second"
         remedy = f"give the rate of one of {slots} slots, or more machines or slots_per_machine"
-        checks.require(fastest * slots >= measured["tokens"].low, "tokens_per_second", fastest, bound, remedy)
+        checks.require(fastest * slots >= logged.low, "tokens_per_second", fastest, bound, remedy)
     taken = {*given, *own}
     fields |= _rates(measured, known, taken)
     each, size = read.batches_of(known), known["samples_per_prompt"]
@@ -276,7 +277,7 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
             # A row a sample, which `replay` has refused for a reason of its own.
             samples = stack or sampled or "asyncsim log" in error.remedy
             if samples and hasattr(source, "to_json"):
-                remedy = "give the path of a file: df.to_json('samples.jsonl', orient='records', lines=True)"
+                remedy = "give a file: df.to_json('samples.jsonl', orient='records', lines=True)"
                 raise checks.InputError("logs", "a DataFrame", "of steps; here a row is a sample", remedy) from None
             raise refused if refused is not None and samples else error from None
         if found.tokens is not None:

@@ -59,7 +59,11 @@ TYPED = {
     "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
     "a trainer as a kind": ("list verl", "kind = 'verl'", " or asyncsim list systems verl"),
     "a unit as an option": ("log a.csv --unit publishes", "'--unit'", "write --set unit=publishes"),
-    "a limit as an option": ("forecast a.yaml --staleness-limit 1", "limit'", "write --set staleness_limit=VALUE"),
+    "a limit as a word of a forecast": (
+        "forecast a.yaml --staleness-limit 1",
+        "limit'",
+        "write --set staleness_limit=VALUE",
+    ),
     "a preset of a diagnosis": ("diagnose a.csv --preset verl", "'--preset'", "leave it out"),
     "values that should fall": ("judge a.csv b.csv --lower-better", "'--lower-better'", "write --better lower"),
     "a seed of a judgment": ("judge a.csv b.csv --seed 3", "'--seed'", "draws nothing: leave it out"),
@@ -1104,5 +1108,5 @@ def test_samples_are_calibrated_with_the_columns_that_the_log_asked_for(tmp_path
     settings = {"slots_per_machine": 8, "staleness_limit": 1, "train_seconds": 4, "tokens_per_second": 30}
     made = sim.calibrate(tmp_path / "samples.csv", "verl", columns=columns, **settings)
     assert made.fields["prompts_per_batch"] * made.fields["samples_per_prompt"] == 4
-    with pytest.raises(sim.InputError, match="samples.jsonl"):
+    with pytest.raises(sim.InputError, match=r"samples\.jsonl"):
         sim.calibrate(rows, "verl", columns=columns, **settings)

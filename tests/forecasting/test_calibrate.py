@@ -152,8 +152,10 @@ def test_a_saved_calibration_says_the_same(made, tmp_path):
 
 
 def test_a_description_that_is_wrong_is_told_in_the_first_line(columns):
-    """Machines that write at a fourth of the speed that is given."""
-    wrong = {**given(SYSTEM), "tokens_per_second": 8}
+    """Machines that write at less than the speed of the run, and at less than the log's tokens need at all."""
+    with pytest.raises(sim.InputError, match=r"tokens_per_second = 8.0: must be 26\.73 or more"):
+        sim.calibrate(columns, "areal", **{**given(SYSTEM), "tokens_per_second": 8})
+    wrong = {**given(SYSTEM), "tokens_per_second": 27}
     text = str(sim.forecast(sim.calibrate(columns, "areal", **wrong)))
     assert text.startswith("The forecast of today's setting misses the log in") and "seconds per update" in text[:200]
 
