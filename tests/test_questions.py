@@ -166,7 +166,7 @@ def test_pictures_are_small_and_named_by_the_page():
     assert len(drawn) >= 6
     assert drawn == {path.name for path in (_page.HERE / _page.FOLDER).glob("*.png")}
     for name in drawn:
-        assert (_page.HERE / _page.FOLDER / name).stat().st_size < 70_000, name
+        assert (_page.HERE / _page.FOLDER / name).stat().st_size < 80_000, name  # at twice the size
         assert f"({_page.FOLDER}/{name})" in PAGE
 
 

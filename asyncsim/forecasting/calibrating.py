@@ -357,8 +357,8 @@ def _samples(read: Read, log: Any) -> None:
 def pauses(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Pauses of a slot between two responses, divided by the mean response, in order, where nothing else delays one.
 
-    The k-th response that ends makes room for the k-th that starts when all slots are in use. Empty where most responses
-    wait for the limit, or for others of their group: then short waits are theirs.
+    The k-th response that ends makes room for the k-th that starts when all slots are in use. Empty where most
+    responses wait for the limit, or for others of their group: then short waits are theirs.
 
     >>> pauses(np.array([0.0, 0.0, 1.01, 2.02]), np.array([1.0, 2.0, 3.0, 4.0])).round(3)
     array([0.006, 0.011])

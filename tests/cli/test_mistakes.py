@@ -327,7 +327,7 @@ WRITTEN = {
     "a list as length": (lambda: sim.systems.areal(4, 8, length=[3, 5], load=1), "length", r"sim.empirical\(numbers\)"),
     "a word for penalties": (lambda: SPEC.method.replace(penalty=()), "Method argument = 'penalty'", "mean penalties?"),
     "another's word for clip": (lambda: sim.methods.grpo(clip=0.2), "grpo argument = 'clip'", "did you mean low?"),
-    "a rate of a spec": (lambda: SPEC.replace(lr=0.1), "Spec argument = 'lr'", "did you mean update?"),
+    "a rate of a spec": (lambda: SPEC.replace(lr=0.1), "Spec argument = 'lr'", "write update=sim.chain"),
     "seeds of a run": (lambda: sim.run(SPEC, sede=1), "run argument = 'sede'", "did you mean seed?"),
     "a seed of a spec": (lambda: SPEC.replace(seed=1), "Spec argument = 'seed'", r"sim\.run\(spec, seed=1\)"),
     "a staleness of a spec": (lambda: SPEC.replace(staleness=4), "Spec argument", r"system=sim\.schedules\.fixed"),
