@@ -142,7 +142,7 @@ class Advice(calls.Told):
         mean, least, most = mean_interval(knee.numbers["seconds"])
         if len({each.limit for each in self.settings}) == 1:
             return (
-                f"Only {self.knob} {knee.limit:g} was tried: {mean:.4g} s [{least:.4g}, {most:.4g}] an update. "
+                f"Only {self.knob} {knee.limit:g} was tried: {mean:.4g} s [{least:.4g}, {most:.4g}] per update. "
                 "To compare limits, write staleness_limit as a list, [0, 1, 2, 4], or leave it out."
             )
         return (
