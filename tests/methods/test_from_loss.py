@@ -152,7 +152,7 @@ def test_a_run_is_that_of_the_method_and_replicates_do_not_mix(name):
         (lambda old: old, "an argument for log_prob"),
         (lambda old_log_prob, log_prob, advantages, response_mask: log_prob, "write adapters.verl"),
         (lambda advantage: advantage, "log_prob"),
-        (lambda log_prob: 1.0, "shape of the loss"),
+        (lambda log_prob: 1.0, "must be a tensor"),
         (lambda log_prob: log_prob.sum(-1), "shape of the loss"),
         (lambda log_prob: log_prob.detach(), "without a graph"),
         (lambda log_prob: log_prob @ log_prob, "RuntimeError"),

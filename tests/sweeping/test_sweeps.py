@@ -202,7 +202,7 @@ def test_another_file_of_the_users_is_another_unit(tmp_path, loss):
     def swept(body):
         return sim.sweep(bandit(), {"method": {"own": loss(body)}}, replicates=8, store="s", workers=1)
 
-    first, second = swept("pass"), swept("advantage = -90.0 * advantage")
+    first, second = swept("pass"), swept("advantage = 90.0 * advantage")
     assert first.id != second.id and second.made == 1
     assert first.summary[0]["mean"] != second.summary[0]["mean"]
     assert swept("pass").made == 0

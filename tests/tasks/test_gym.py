@@ -625,7 +625,7 @@ def test_a_task_travels_without_its_environments(id):
             ({"id": CHOOSY, "settings": {"how": how}}, rf"settings = .*'{how}'.*mend them \({how}: '?two")
             for how in ("ValueError", "KeyError", "AssertionError")
         ),
-        ({"settings": {"max_episode_steps": 20}}, "settings = .*20.*: must be .*; use steps"),
+        ({"settings": {"max_episode_steps": 20}}, "settings = .*20.*: must be .*; write steps"),
         ({"settings": 3}, "settings = 3: must be a dictionary"),
         ({"settings": {3: 3}}, "settings = 3: must be named by text"),
         ({"settings": {"a": object()}}, r"settings\[a\] = <object"),
