@@ -1,16 +1,16 @@
 """The report of all claims in a browser, from a file: folded, filtered by keyboard, its state in the address.
 
-`make browse` runs this. Without a browser or playwright these tests are left out, with a line.
+`make browse` runs this. Without a browser, playwright or a site these tests are left out, with a line.
 """
 
 import pytest
 
 from asyncsim import claims
 from tests.test_access import written
-from tests.test_site import BROWSER, browser, faults, opened, playwright
+from tests.test_site import browser, faults, opened, playwright, pytestmark
 
-__all__ = ["browser", "playwright"]
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium")
+# With the site's: `make test` has neither.
+__all__ = ["browser", "playwright", "pytestmark"]
 HEIGHT, DRAWN = 45_000, 10
 """Pixels of the page as it opens, and pictures that are laid out then: one of its families has a violated claim."""
 
