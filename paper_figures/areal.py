@@ -114,10 +114,13 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 4.6)
         first, *others = figure.subplots(2, 2).ravel()
-        draw_ends(first, rows, FIRST)
-        for ax, task in zip(others, TASKS, strict=True):
+        ran = [task for task in TASKS if (rows.task == task).any()]
+        draw_ends(first, rows, FIRST if FIRST in ran else ran[0])
+        for ax, task in zip(others, ran, strict=False):
             draw_task(ax, rows, task)
-        for ax in (first, *others):
+        for ax in others[len(ran) :]:
+            ax.remove()
+        for ax in figure.axes:
             ax.set(xlabel="bound on staleness $\\eta$ (publishes)", xlim=(-0.3, len(bounds(rows)) - 0.7))
             look.ticks(ax.xaxis, range(len(bounds(rows))), [str(eta) for eta in bounds(rows)])
         figure.suptitle(title(rows), x=0.01, ha="left")

@@ -48,8 +48,8 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_before(left, rows)
         draw_areas(right, rows)
-        found = {score: warned(rows, "area", arm=score, lead=LEAD) for score in SCORES}
-        cosine, alone = (float(found[score].value.iloc[0]) for score in ("cosine", "staleness"))
+        # Short runs have no falls to warn of, and then neither area.
+        cosine, alone = (warned(rows, "area", arm=score, lead=LEAD).value.mean() for score in ("cosine", "staleness"))
         words = "High cosines warn of falls on a chain, but the staleness alone warns better"
         title = _script.finding(0.6 < cosine < alone, words, "Cosine of consecutive gradients before falls")
         figure.suptitle(title, x=0.01, ha="left")

@@ -84,11 +84,8 @@ def draw_prices(ax: Axes, rows: Any, held: bool) -> None:
 def draw_updates(ax: Axes, rows: Any, held: bool) -> None:
     """Updates beside fresh data for each number of uses."""
     cells = {task: updates(rows, task, held) for task in tasks(rows)}
-    found = {
-        task: [beside(own.loc[(uses, SHOWN)], own.loc[0].iloc[0]) for uses in experiment.RATIOS if uses]
-        for task, own in cells.items()
-    }
-    uses = [each for each in experiment.RATIOS if each]
+    uses = [each for each in experiment.RATIOS if each in set(rows.ratio) - {0}]
+    found = {task: [beside(own.loc[(each, SHOWN)], own.loc[0].iloc[0]) for each in uses] for task, own in cells.items()}
     draw_lines(ax, uses, found, (0.4, 12.0))
     if not held:
         fine = np.geomspace(1.0, 8.0, 40)
