@@ -52,7 +52,10 @@ def __getattr__(name: str) -> _Any:
         parts = {each: kind for kind in plugins.PARTS for each in plugins.summaries(f"asyncsim.{kind}")}
         near = checks.near(name, [*PACKAGES, *NAMES], 1, 0.7) or checks.near(name, parts, 1, 0.8)
         place = ".".join(filter(None, ["sim", parts.get(near[0]), near[0]])) if near else ""
-        hint = calls.ELSEWHERE.get(f"sim {name}") or (f"did you mean {place}?" if near else "see dir(asyncsim)")
+        hint = f"did you mean {place}?" if near else "see dir(asyncsim)"
+        if near and parts.get(near[0]) == "diagnostics":
+            hint = f"write sim.Spec(..., diagnostics=[{near[0]!r}]), then sim.run(spec)[{near[0]!r}]"
+        hint = calls.ELSEWHERE.get(f"sim {name}", hint)
         raise AttributeError(f"asyncsim has no {name!r}; {hint}", name=None, obj=None)
     module = _importlib.import_module(NAMES[name])
     return module if NAMES[name].endswith(f".{name}") else getattr(module, name)

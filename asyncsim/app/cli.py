@@ -16,6 +16,7 @@ Files are written before anything is printed about the result, so that a closed 
 """
 
 import json
+import re
 import shlex
 import signal
 import sys
@@ -185,6 +186,13 @@ def compare(o: Options) -> int:
     remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"
     checks.require(not loose, "--along", " ".join(loose), "behind commas, without spaces", remedy)
     specs = wording.specs_of(o.arms, o.set)
+    named = [word for text in (*o.arms, *o.set) for word in text.split()]
+    for word in named:
+        looks = "--max-replicates says where they end"
+        checks.require(not re.match("replicates *=", word), "--set", word, "left out: looks begin at 64", looks)
+    rates = [word for word in named if wording.names_rate([word]) and not word.startswith("link")]
+    if rates and "tune" not in o.given:
+        streams.complain(f"each arm's rate is tuned, and {rates[0]} is where that begins; --tune none keeps it")
     shared = [word for word in o.set if not wording.of_task(word)]
     tasks = [wording.of_words([*shared, *wording.task_words(o.set, other)], "--also").task for other in o.also]
     values = sweeping.values_of(o.along, "--along") if o.along else {}

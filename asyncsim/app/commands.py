@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import logs, streams
+from asyncsim.app import logs, streams, wording
 from asyncsim.app.options import KINDS, Options
 from asyncsim.base import checks, files, notation, outside, plugins, records, stopping
 
@@ -34,6 +34,8 @@ TIMES = ("length", "rates", "train_time", "load")
 """What a header shows of a run and of a system, beside the knobs that were named, unless it is to show all."""
 SETTINGS = 10
 """Settings of a run whose last numbers are printed."""
+HARDLY = 0.02
+"""Share of the return that is missing, below which a training has hardly learned."""
 
 
 def names(kind: str) -> list[dict[str, str]]:
@@ -232,6 +234,8 @@ def run(spec: Spec, o: Options) -> int:
         o.files.json({**result, **header, "knobs": trace.header["settings"]})
         o.files.draw(trace)
     _print_ends(trace, ends)
+    if not (o.file or o.resume or o.link or wording.names_rate(o.set or ())):
+        _say_flat(spec, trace)
     o.files.say("plot: {}", "plot")
     if stopped is not None:
         path = o.checkpoint or o.resume
@@ -242,6 +246,16 @@ def run(spec: Spec, o: Options) -> int:
         )
         return int(128 + stopped.number)
     return o.files.status(128 + received[0] if received else 0)
+
+
+def _say_flat(spec: Spec, trace: Trace) -> None:
+    """A line where the default learning rate brings next to nothing of the return that is possible."""
+    if len(trace.metrics.get(notation.TRAINED, ())) >= 10:
+        first, last = trace[notation.TRAINED][0].mean(), trace.final(notation.TRAINED).value
+        missing = spec.fitted_task.optimum - first
+        if last - first < HARDLY * missing:
+            gained = f"the default learning rate gained {last - first:.2g} of {missing:.2g} in return that are missing"
+            streams.complain(f"{gained}; write --set sgd.lr=VALUE, a larger one, or more --updates")
 
 
 def _introduce(spec: Spec, verbose: bool, given: Iterable[str]) -> None:

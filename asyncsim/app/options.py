@@ -10,6 +10,8 @@ from asyncsim.base import notation, plugins
 KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
 """What can be listed."""
 ALSO = {"metrics": "diagnostics", "links": "updates", "presets": "systems", "baselines": "advantages"}
+ALSO |= dict.fromkeys(("losses", "algorithms", "estimators"), "methods") | {"optimizers": "updates"}
+ALSO |= dict.fromkeys(("envs", "environments", "benchmarks"), "tasks") | {"trainers": "systems", "stacks": "systems"}
 """Other names of these."""
 STORE = "asyncsim-results"
 """The store of the command line, unless one is named."""

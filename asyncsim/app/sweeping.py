@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim.app import streams, wording
 from asyncsim.app.options import Options
-from asyncsim.base import checks
+from asyncsim.base import checks, notation
 from asyncsim.base.notation import plural
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ def sweep(o: Options) -> int:
         return o.files.status(0)
     with streams.announced():
         answer = sweeps.answer(question, work)
-    return show(replace(answer, lines=lines), o.files)
+    status = show(replace(answer, lines=lines), o.files)
+    if not wording.names_rate([*o.set, *o.grid]) and {*notation.RETURNS} & {*metrics}:
+        streams.complain("each setting trains at the default learning rate; --grid lr=0.1:10:5 varies it")
+    return status
 
 
 def show(answer: Sweep, files: streams.Files) -> int:

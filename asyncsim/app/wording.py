@@ -146,6 +146,12 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
     return ""
 
 
+def is_knob(preset: str, key: str) -> bool:
+    """Whether a preset of this name has such a knob."""
+    known = preset.replace("-", "_") in plugins.summaries("asyncsim.systems")
+    return known and key in inspect.signature(plugins.load("asyncsim.systems", preset, "system")).parameters
+
+
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
     """A preset with its own knobs, then with settings of the event model changed by name; `option` names those."""
     from asyncsim.systems import _settings
@@ -278,12 +284,20 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
         if key not in known:
             chosen = {name: value for name, value in own.items() if name in PARTS}
             remedy = placed(key, chosen | {name: _listed(own.get(name)) for name in LISTS}, "")
+            part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
+            remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
             checks.one_of(option, key, known, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
     words |= {name: str(own[name]) if name in PARTS else own[name] for name in own}
     words |= {name: understood(own[name], None) for name in SIZES if name in own}
     words |= {name: _listed(own.get(name)) for name in LISTS}
     return spec(words, [pair for pair in pairs if "." in pair.partition("=")[0]])
+
+
+def names_rate(words: Sequence[str]) -> bool:
+    """Whether some of these words choose a learning rate, or the links that have one."""
+    keys = {word.partition("=")[0].strip().replace("-", "_").rpartition(".")[2] for word in words}
+    return bool(keys & {"lr", "link"})
 
 
 def _listed(names: Any) -> list[str]:

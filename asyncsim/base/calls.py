@@ -28,7 +28,7 @@ ELSEWHERE = {word: row[1] for _, *row in _CALLED if len(row) > 1 for word in row
 """What to write for arguments and attributes that people look for at a call or object that has none of that name.
 
 By the words of other libraries alone; and by call, kind of object or what an object has, and name. There () is for
-arguments that do not fit, [] for an object that is taken for a mapping.
+arguments that do not fit, = for names that an argument may not have, [] for an object that is taken for a mapping.
 """
 ELSEWHERE |= {
     f"{of} {word}": advice for places, words, advice in _PLACES for of in places.split() for word in words.split()
@@ -54,7 +54,8 @@ def bound(
         if each not in known:
             # A word of other libraries is no misspelling of a name that looks like it.
             near = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, "", 2.0 if each in ELSEWHERE else 0.65)
-            near = near or ELSEWHERE.get(f"model {each}" if "model" in known else f"{name} ()", "")
+            places = [f"model {each}"] if "model" in known else [f"{name} =", f"{name} ()"]
+            near = near or next(filter(None, map(ELSEWHERE.get, places)), "")
             if near and near == ELSEWHERE.get(f"{name} ()") and not lacks:
                 near = f"{near} ({takes})"
             raise checks.CallError(field, each, "one that it takes", near or ELSEWHERE.get(each, takes))

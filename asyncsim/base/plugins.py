@@ -123,7 +123,9 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known and snake in (others := outside.registered(package)):
         return _remembered(outside.loaded(others[snake], kind, installed=True), f"{package.rpartition('.')[2]}.{snake}")
     if snake not in known:
-        remedy = _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
+        place, _, own = name.rpartition(".")
+        remedy = f"write {own if own in known else f'{place}:{own} for one of your own'}" if place else ""
+        remedy = remedy or _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
         checks.one_of(kind, name, listed(package), remedy)
     home = _read_index(package)[snake][0]
     module = importlib.import_module(f"{package}.{home}")

@@ -47,6 +47,7 @@ def _take(subject: Any, id: str) -> str:
     """Keep a claim from outside, checked as far as it can be without measuring it; an instance is its own point."""
     home: Any = subject if isinstance(subject, type) else type(subject)
     bound, remedy = "a class of sim.claims.Claim", "inherit sim.claims.Claim"
+    remedy = f"write asyncsim conformance {id}, which checks functions" if inspect.isfunction(subject) else remedy
     checks.require(issubclass(home, _claim.Claim), "claim", id, bound, remedy)
     trial = home.__new__(home)
     asked = {"predict": (trial.predict, "self"), "measure": (trial.measure, "self, point, effect, seed, plant")}

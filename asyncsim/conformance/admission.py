@@ -1,6 +1,8 @@
 """`check_admission`: random runs of an admission controller against the rules that bound staleness."""
 
+import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -73,8 +75,14 @@ def check_admission(
       (before any event)
     behaves like: off by one version: (h + 2) M
     """
-    remedy = "give lambda: Yours(...)"
-    checks.require(callable(controller), "controller", controller, "a function without arguments", remedy)
+    name = getattr(controller, "__name__", "Yours")
+    bound, remedy = "a function without arguments", f"give lambda: {name}(...)"
+    checks.require(callable(controller), "controller", controller, bound, remedy)
+    needs: list[str] = []
+    with suppress(ValueError):  # a class of C has no signature
+        takes = inspect.signature(controller).parameters.values()
+        needs = [each.name for each in takes if each.default is each.empty and each.kind < each.VAR_POSITIONAL]
+    checks.require(not needs, "controller", name, f"{bound}, and it needs {', '.join(needs)}", remedy)
     batch = checks.integer("batch_size", batch_size, 1, "count groups", checks.LARGEST)
     publish = checks.integer("batches_per_publish", batches_per_publish, 1, "count batches", checks.LARGEST)
     eta = checks.real("max_staleness", max_staleness, "give publishes", 0.0, 1e6)

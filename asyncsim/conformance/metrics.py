@@ -250,7 +250,11 @@ def check_metric(
         like = str(getattr(like, "name", like)).replace("-", "_")
         # The plain names first.
         plain = sorted(METRICS, key=lambda each: each.endswith(tuple(word for word, _ in _OF.values() if word)))
-        checks.one_of("like", like, plain, "a plain name is of sequence ratios, with _token of token ratios")
+        remedy = "a plain name is of sequence ratios, with _token of token ratios"
+        if like not in METRICS and (several := [each for each in plain if each.startswith(f"{like}_")]):
+            remedy = f"take {', '.join(several[:3])}, ...; {remedy}"
+            raise checks.InputError("like", like, "the name of a metric", remedy)
+        checks.one_of("like", like, plain, remedy)
     subject = Subject(fn, key, micro_batch)
     probes = batches(seed, subject.masked)
     values = [subject.ask(probe) for probe in probes]

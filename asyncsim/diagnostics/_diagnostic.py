@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, parts, plugins
+from asyncsim.base import calls, checks, parts, plugins
 from asyncsim.base.notation import RETURNS, TRAINED
 from asyncsim.policies._policy import Policy, require_outputs
 from asyncsim.step.step import Step
@@ -77,6 +77,7 @@ class Metric:
             # The class is frozen; an instance's own docstring is where `help` looks first.
             object.__setattr__(self, "__doc__", inspect.cleandoc(doc))
 
+    @calls.named
     def __call__(
         self, of: str | None = None, *, name: str | None = None, doc: str = "", also: str = "", source: str = ""
     ) -> "Metric":

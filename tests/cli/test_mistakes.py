@@ -300,6 +300,27 @@ TYPED = {
     "the method that a loss is": ("conformance own.py:ppo --method grpo", "option = '--method'", "mean --like?"),
     "a baseline": ("judge --baseline a.csv --new b.csv", "option = '--baseline'", "did you mean --a?"),
     "a rate of words": ("run --penalty kl", "penalty = 'kl'", "did you mean k3?"),
+    "a metric as a command": ("ess --staleness 16", "command = 'ess'", "write asyncsim run --diagnostics ess, which"),
+    "replicates of arms": (f"{TWO} --set replicates=16 --smallest 1", "'replicates=16'", "--max-replicates says where"),
+    "seeds of arms": (f"{TWO} --seeds 16 --smallest 1", "option = '--seeds'", "end at --max-replicates"),
+    "an arm named by =": (f"compare x=own.py:ppo {TWO[8:]} --smallest 1", "= 'x'", 'write "x: method=own.py:ppo"'),
+    "a loss as a claim": ("verify own.py:ppo", "claim = 'own.py:ppo'", "write asyncsim conformance own.py:ppo"),
+    "a staleness of claims": ("verify ess --staleness 16", "option = '--staleness'", "write --at staleness=VALUE"),
+    "another kind": ("list lossess", "kind = 'lossess'", "choose what to list"),
+    "a knob as an option": (
+        "run --system areal --max-head-offpolicyness 8",
+        "option = '--max-head-offpolicyness'",
+        "write --set system.max_head_offpolicyness=VALUE",
+    ),
+    "a limit of a controller": (
+        "conformance own.py:Mine --max_staleness 2",
+        "'--max_staleness'",
+        "--set max_staleness=",
+    ),
+    "what is drawn": ("run --plot-metric return", "option = '--plot-metric'", "write --diagnostics NAME"),
+    "a module's loss": ("run --method own.ppo", "method = 'own.ppo'", "write own:ppo for one of your own"),
+    "a method by its place": ("run --method methods.grpo", "method = 'methods.grpo'", "write grpo"),
+    "a silent run": ("run --quiet", "option = '--quiet'", "write 2>/dev/null"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -342,6 +363,19 @@ WRITTEN = {
     "ends of a claim's parameter": (lambda: sim.claims.Integer(5, 1), "high = 1", "swap the ends"),
     "ends of a real one": (lambda: sim.claims.Real(5.0, 1.0), "high = 1.0", "swap the ends"),
     "updates of a run": (lambda: sim.run(SPEC, steps=9), "'steps'", r"write Spec\(updates=100\)"),
+    "a method of a run": (lambda: sim.run(method="gspo"), "'method'", r"write sim.run\(sim.Spec\(task, system"),
+    "arms by name": (lambda: sim.compare(a=SPEC, b=SPEC, smallest=0.1), "'a'", r"sim.compare\({'A': spec, 'B': other}"),
+    "a metric that is called": (lambda: sim.diagnostics.ess(staleness=4), "'staleness'", r"sim.run\(spec\)\['ess'\]"),
+    "several metrics": (
+        lambda: sim.conformance.check_metric(lambda log_prob, behavior_log_prob, mask: 0.0, "kl"),
+        "like = 'kl'",
+        "take kl_k1, kl_k2, kl_k3, ...; a plain name is of sequence ratios",
+    ),
+    "a controller with arguments": (
+        lambda: sim.conformance.check_admission(lambda limit: None, batch_size=8, max_staleness=4),
+        "it needs limit",
+        "give lambda: ",
+    ),
     "a limit of advise": (lambda: sim.advise({}, limits=[1]), "'limits'", "write staleness_limit into the system"),
     "a file as a task": (lambda: sim.evaluate(None, "test.jsonl"), "task = 'test.jsonl'", r"sim.tasks.NAME\(...\)"),
     "settings of a forecast": (lambda: sim.forecast({}, {"machines": 4}), "method", "as staleness_limit=4"),
@@ -1110,3 +1144,19 @@ def test_samples_are_calibrated_with_the_columns_that_the_log_asked_for(tmp_path
     assert made.fields["prompts_per_batch"] * made.fields["samples_per_prompt"] == 4
     with pytest.raises(sim.InputError, match=r"samples\.jsonl"):
         sim.calibrate(rows, "verl", columns=columns, **settings)
+
+
+def test_rates_that_are_tuned_or_too_small_are_named(capsys):
+    two = f"{TWO} --set sgd.lr=0.3 --set updates=2 --smallest 0.5"
+    long = "run --task token-bandit --method grpo --updates 10 --set task.horizon=300"
+    tuned, flat = "sgd.lr=0.3 is where that begins; --tune none keeps it", "write --set sgd.lr=VALUE, a larger one"
+    for words, line, said in (
+        (two, tuned, True),
+        (f"{two} --tune none", tuned, False),
+        (long, flat, True),
+        (f"{long} --set sgd.lr=0.1", flat, False),
+        (f"{long} --set task.horizon=3".replace(" --set task.horizon=300", ""), flat, False),
+    ):
+        with pytest.raises(SystemExit):
+            main(shlex.split(words))
+        assert (line in capsys.readouterr().err) == said, words
