@@ -13,7 +13,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.diagnosing import aliases
 from asyncsim.forecasting import calibrating, drifts, forecasting
 from asyncsim.sweeping import advising
-from tests.forecasting import simulated
+from tests.forecasting import published, simulated
 from tests.forecasting.coverage import CHANGES, PRESETS, counted
 from tests.forecasting.simulated import DRIFT, SMALL, given, part
 
@@ -390,6 +390,29 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     truth = {n: x[60:].mean() for n, x in simulated.verl(160, 77, machines=24, staleness_limit=4)[1].items()}
     said = (f"{truth['seconds per update']:.1f} s", f"ESS of {truth['token ESS']:.2f}", f"k3 of {truth['k3']:.3f}")
     assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.3f}"))
+
+
+def test_published_seconds_of_other_limits_are_forecast(monkeypatch):
+    found = published.swept()
+    for key, seconds in published.SWEEP.items():
+        # A tenth of a second is the last digit of what was published.
+        assert (
+            found[key] == pytest.approx(seconds, rel=0.05) if key[2] else found[key] == pytest.approx(seconds, abs=0.05)
+        )
+        assert f"| {seconds} s | {found[key]:.1f} s |" in PAGE.read_text(encoding="utf-8")
+    # A model that does not know the limit misses by a third and more.
+    windowed = sim.systems.nemo_rl_windowed
+    monkeypatch.setattr(sim.systems, "nemo_rl_windowed", lambda batch, _, **more: windowed(batch, 0, **more))
+    assert published.swept()[16, 16, 1] > 1.3 * published.SWEEP[16, 16, 1]
+
+
+@pytest.mark.rows
+def test_published_thresholds_are_forecast_from_the_first_two():
+    text = PAGE.read_text(encoding="utf-8")
+    for threshold, seconds in published.forecast(published.SLOTS[0]).items():
+        assert seconds == pytest.approx(published.VERL[threshold][0], rel=0.05)
+        row = f"| {threshold:g} | {published.VERL[threshold][0]:.0f} s |"
+        assert any(f"{row} {seconds + rounding:.0f} s |" in text for rounding in (-0.3, 0.0, 0.3))
 
 
 def test_training_times_of_batches_that_did_not_wait_are_bounds():
