@@ -242,11 +242,15 @@ def on_post_page(output: str, page: Any, config: Any) -> str:
 
 def on_post_build(config: Any) -> None:
     """Lead the explorer's links to pages of the site, and take from the page of errors what comes from elsewhere."""
-    links = " ".join(
-        f'<a href="{_first(part)}">{html.escape(name)}</a>' for each in config["nav"] for name, part in each.items()
-    )
-    head = ("<header>", f'<header>\n<nav aria-label="site">{links}</nav>')
-    for name, old, new in ((EXPLORER.name, '.md"', '.html"'), (EXPLORER.name, *head), ("404.html", *FRAMES)):
+
+    def led(tag: str, up: str = "") -> tuple[str, str]:
+        """What stands at the beginning of a page, then the same with links to the site."""
+        parts = ((name, up + _first(part)) for each in config["nav"] for name, part in each.items())
+        links = " ".join(f'<a href="{place}">{html.escape(name)}</a>' for name, place in parts)
+        return tag, f'{tag}\n<nav aria-label="site">{links}</nav>'
+
+    alone, atlas = EXPLORER.name, ("gallery/atlas.html", *led("</style>", "../"))
+    for name, old, new in ((alone, '.md"', '.html"'), (alone, *led("<header>")), atlas, ("404.html", *FRAMES)):
         path = Path(config["site_dir"]) / name
         path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 

@@ -23,7 +23,7 @@ document.querySelector("input").oninput = event => { const words = event.target.
 STYLE = (
     "body{font:14px sans-serif;margin:1em}table{border-collapse:collapse}th{position:sticky;top:0;background:#fff;"
     "cursor:pointer}td,th{padding:1px 7px;text-align:right;border-bottom:1px solid #ddd}"
-    "td:nth-child(-n+4){text-align:left}"
+    "td:nth-child(-n+4){text-align:left}input{max-width:100%}div{overflow:auto;max-height:85vh}nav{display:flex;gap:1em;flex-wrap:wrap}"
 )
 HEADS = (
     "method", "family", "cell", "rewards", "tokens", "samples", *(f"staleness {level}" for level in LEVELS),
@@ -50,6 +50,7 @@ def page(rows: Any) -> str:
     heads = "".join(f"<th>{head}" for head in HEADS)
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Atlas of methods</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{STYLE}</style>\n<main><h1>Progress of one stale batch, by method</h1>\n"
         "<p>Progress of the best step along one batch's gradient: 1 is the exact gradient's, below 0 it leads away.\n"
         "It probes one step and is no advice on training. Cells: ascent (data of the policy some steps earlier) or\n"
@@ -58,7 +59,9 @@ def page(rows: Any) -> str:
         "kept the share of tokens with a weight. One batch: its largest share in all squared length; above 0.1 the\n"
         "numbers rest on rare batches. Intervals are 95 percent. Click a head to sort.\n"
         f'<p><input size="40" placeholder="words, such as: masks 512 ascent" aria-label="filter">\n'
-        f"<table><thead><tr>{heads}</thead><tbody>\n" + "\n".join(lines) + f"\n</tbody></table>\n"
+        f'<div tabindex="0"><table><thead><tr>{heads}</thead><tbody>\n'
+        + "\n".join(lines)
+        + "\n</tbody></table></div>\n"
         f"<p>Left out: {escape(absent)}.</main>\n<script>{SCRIPT}</script>\n"
     )
 

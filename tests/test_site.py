@@ -16,6 +16,7 @@ PAGES = [
     "compare",
     "notebooks/1_staleness",
     "gallery/vcpo",
+    "gallery/atlas",
     "explorer",
     "questions",
     "reference/methods",
