@@ -2,9 +2,12 @@
 
 import numpy as np
 
+import pytest
+
 from benchmarks import events
 
 
+@pytest.mark.rows
 def test_the_kernel_and_the_simpy_program_agree_on_every_version():
     ours, theirs = events.kernel_versions(1000)[0], events.simpy_versions(1000)[0]
     assert ours.tolist() == theirs

@@ -335,6 +335,7 @@ def copy(day, tmp_path):
     return tmp_path / "lab"
 
 
+@pytest.mark.rows
 def test_the_paper_of_the_guide_goes_from_experiment_to_gallery(day):
     assert set(guide()) == {
         "experiments/echoes.py", "experiments/echo.py", "paper_figures/echo.py", "paper_figures/entries/echo.md"

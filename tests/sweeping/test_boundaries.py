@@ -31,6 +31,7 @@ def quadratic(**changes):
 GROWN = {"metric": "exact_return", "over": "reached", "better": "lower", "target": -1e3}
 
 
+@pytest.mark.rows
 def test_brackets_hold_the_exact_boundary_of_delayed_descent():
     found = sim.boundary(
         quadratic(), "lr", low=0.05, high=3.0, ratio=1.02, along={"staleness": [0, 4]},

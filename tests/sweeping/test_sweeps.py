@@ -106,7 +106,7 @@ def test_more_replicates_and_other_values_add_to_what_is_there(tmp_path):
     assert counted(replicates=64, metric="ess_token") == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.rows)])
 def test_a_sweep_that_is_stopped_goes_on_where_it_was(whole, tmp_path, number):
     script = (
         "import asyncsim as sim\nfrom tests.sweeping.laboratory import bandit\n"
