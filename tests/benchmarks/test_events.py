@@ -1,7 +1,6 @@
 """Both sides of the event benchmarks run the same model."""
 
 import numpy as np
-
 import pytest
 
 from benchmarks import events
