@@ -72,14 +72,14 @@ def side_by_side(
     you      —            enter my_prediction above, then run its cell and this one
     >>> side_by_side(None, 2.5)
     measured 2.5
-    theory   —            no formula predicts this
+    theory   —            no formula is used here
     you      —            enter my_prediction above, then run its cell and this one
     """
     mine = None if mine is None else checks.real("my_prediction", mine, "enter a number, or None")
     row = measured if isinstance(measured, (Comparison, Verdict)) else _judged(measured, predicted, judging)
     off = _apart(row.predicted, row.measured)
     about = row.predicted if math.isfinite(off) else 0.0
-    words = "no formula predicts this" if predicted is None else row.reason.partition(";")[0]
+    words = "no formula is used here" if predicted is None else row.reason.partition(";")[0]
     print("measured", notation.measurement(row.measured, (row.high - row.low) / 2.0, about))
     verdict = f"outside: {outside}" if outside else row.verdict
     _line("theory", row.predicted, off, verdict if math.isfinite(off) else words)

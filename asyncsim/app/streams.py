@@ -7,7 +7,9 @@ import errno
 import importlib
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -177,7 +179,13 @@ class Files:
         """Write the JSON object and the picture of an answer, print it; the exit status."""
         self.json(value.row())
         self.draw(value)
-        print(text or value)
+        text = text or str(value)
+        if sys.stdout.isatty() or "COLUMNS" in os.environ:
+            width, whole = shutil.get_terminal_size().columns, {"break_long_words": False, "break_on_hyphens": False}
+            for line in filter(lambda each: len(each) > width, set(text.splitlines())):
+                hung = " " * (len(line) - len(line.lstrip()) + 4)
+                text = text.replace(line, textwrap.fill(line, width, subsequent_indent=hung, **whole))  # type: ignore[arg-type]
+        print(text)
         self.say("plot: {}", "plot")
         return self.status(status)
 

@@ -22,7 +22,7 @@ BUSY = 0.1
 RARE = 0.005
 """Share of discarded prompts from which on they are mentioned."""
 BLIND = (
-    "This does not say how much staleness your learning stands: ask `asyncsim compare` with several staleness values, "
+    "This does not say how much staleness your training tolerates: ask `asyncsim compare` with several staleness values, "
     "or sim.boundary. Responses are assumed to spread evenly over the machines; prefill, rewards and failures take "
     "no time unless the system's field `model` says so."
 )
@@ -198,7 +198,7 @@ class Advice(calls.Told):
         ends = [self._with(each) or "today" for each in knees if each.limit == self.curve()[-1].limit]
         where = f" ({', '.join(ends)})" * (len(knees) > 1)
         short += [f"The knee is at the largest limit tried{where}: larger ones may be faster still."] * bool(ends)
-        parts = [self.about, "", *table, "", _KEY, "", self.sentence, self.standstill, *self.gains(), *short, ""]
+        parts = [self.sentence, "", self.about, "", *table, "", _KEY, "", self.standstill, *self.gains(), *short, ""]
         knobs = ", ".join(f"{name}={value}" for name, value in knee.knobs.items())
         parts += [f"The trainer's knobs of that setting: {knobs}. {knee.defaults}".rstrip(), "", BLIND]
         lines = ([p] if p in table else textwrap.wrap(p, 80, break_on_hyphens=False) or [""] for p in parts)

@@ -108,7 +108,7 @@ class Pair:
         relation = {
             "better": f"{self.arm} is better than {self.base}{where}",
             "worse": f"{self.arm} is worse than {self.base}{where}",
-            "equal": f"{self.arm} equals {self.base}",
+            "equal": f"{self.arm} equals {self.base}{where}",
         }.get(word, f"{self.arm}, {self.base}: {word}")
         numbers = f"difference {last.difference:+.3g} [{last.low:+.3g}, {last.high:+.3g}]"
         numbers = numbers if word != UNTOLD else f"difference {last.difference:+.3g}, without an interval"
@@ -118,7 +118,7 @@ class Pair:
             numbers += f" ({but}[{low:+.3g}, {high:+.3g}] without unseen events)"
         if self.ratio is not None:
             numbers += ", ratio {:.3g} [{:.3g}, {:.3g}]".format(*self.ratio)
-        saved = f"variance / {self.pairing:.2g} by pairing" if self.pairing > PAIRED else "nothing gained by pairing"
+        saved = f"pairing divides the variance by {self.pairing:.2g}" if self.pairing > PAIRED else "pairing gains nothing"
         if not math.isfinite(self.pairing):
             saved = "the same numbers in every replicate"
         return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
@@ -205,9 +205,9 @@ class OnTask:
             return ""
         # Intervals have room for three times what was seen, which may be more than the range of a number allows.
         most = self.bounds[1] - self.bounds[0] + abs(last.difference)
-        beyond = "" if math.isfinite(most) else "; larger changes are assumed not to occur"
-        missed = f"cannot exclude that 1 of {1.0 / chance:.0f} changes by up to {min(event, most):.3g}"
-        return f"unseen events: {last.replicates} replicates {missed}, so intervals count this in{beyond}"
+        beyond = "" if math.isfinite(most) else "; larger ones are assumed not to occur"
+        still = f"1 replicate in {1.0 / chance:.0f} may still differ by up to {min(event, most):.3g}"
+        return f"unseen events: after {last.replicates} replicates, {still}; the intervals allow for this{beyond}"
 
     def word_of(self, pair: Pair) -> str:
         """The word of a pair, or that the task cannot tell."""
@@ -268,8 +268,9 @@ class Answer(calls.Told):
     def __str__(self) -> str:
         """A few lines for each task: words, differences with intervals, steps chosen, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
-        assumed = " if unseen events are as stated" if any(on.unseen for on in self.tasks) else ""
-        lines = [f"{reading}: smallest effect {self.smallest:g}, error rate {self.error:g} on each task{assumed}"]
+        assumed = ", if unseen events are no larger than stated" if any(on.unseen for on in self.tasks) else ""
+        matters = f"smallest difference that matters {self.smallest:g}"
+        lines = [f"{reading}: {matters}; error rate {self.error:g} per task{assumed}"]
         lines += [f"note: {note}" for note in self.notes]
         where = " at equal updates" if any(note.startswith(UNCOUNTED) for note in self.notes) else ""
         if self.tasks[0].setting:
@@ -278,7 +279,8 @@ class Answer(calls.Told):
             clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
             lines.append(f"{on.name}{clock}")
             for pair in on.pairs:
-                lines += [f"  {pair.sentence(on.word_of(pair), where)}"]
+                word = on.word_of(pair)
+                lines += [f"  {pair.sentence(word, f' within {self.smallest:g}' if word == 'equal' else where)}"]
                 lines += [f"    {line}" for line in (pair.why, *pair.notes) if line]
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try a harder task" if on.blind else "") if line]
             lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]

@@ -281,8 +281,8 @@ class Question:
         averaged = self.reading.until if self.reading.clocked else self.reading.over != "end"
         if apart and averaged and pair.word in ("better", "worse"):
             remedy = "a comparison without the target" if self.reading.clocked else "over='end'"
-            at = f"at the end {ahead.name} is ahead of {behind.name}, {' against '.join(shown)}"
-            notes.append(f"{at}: the reverse of this word, which {remedy} would judge")
+            at = f"at the end the order is reversed: {ahead.name} {shown[0]}, {behind.name} {shown[1]}"
+            notes.append(f"{at}; {remedy} compares the ends")
         if self.reading.clocked and self.reading.until and self.statistic == "mean" and not pair.why:
             numbers, level = (seen[pair.arm].numbers, seen[pair.base].numbers), self.error / len(on.pairs)
             pair = replace(pair, ratio=intervals.ratio(on.interval, *numbers, on.bounds, self.looks, level))

@@ -19,7 +19,7 @@ def test_words_make_arms_and_the_answer_goes_everywhere(tmp_path):
     assert names == ["staleness=8", "fresh", "method=ppo-clip method.low=0.3 staleness=8"]
     assert [pair["word"] for pair in row["tasks"][0]["pairs"]] == ["equal", "worse"]
     assert [on["task"]["actions"] for on in row["tasks"]] == [5, 20]
-    assert "fresh equals staleness=8; difference +" in text
+    assert "fresh equals staleness=8 within " in text
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 

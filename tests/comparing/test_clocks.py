@@ -109,7 +109,7 @@ def test_an_end_that_says_the_reverse_is_said():
     """Large steps that stop early learn first and end lower; beside them an arm that is behind all along."""
     early = sim.chain(sim.updates.adam(0.8), sim.updates.lr_schedule(decay="linear", updates=8))
     arms = {"slow": arm(), "hasty": arm().replace(update=early)}
-    reverse = "at the end slow is ahead of hasty, 0.991 against 0.988: the reverse of this word, which {} would judge"
+    reverse = "at the end the order is reversed: slow 0.991, hasty 0.988; {} compares the ends"
     for over, remedy in (("seconds", "a comparison without the target"), ("mean", "over='end'")):
         options = {"target": 0.5} if over == "seconds" else {"smallest": 0.01}
         answer = compared(arms, over=over, **options)

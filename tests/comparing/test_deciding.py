@@ -257,14 +257,14 @@ def test_an_answer_says_what_its_replicates_cannot_exclude():
     assert event == pytest.approx(max(arm.mean, other.mean, 1.0 - min(arm.mean, other.mean)))
     # All that an arm has, lost as rarely, is in the interval; what was seen is far from 0.
     assert last.low < last.difference - chance * event < 0.0 < last.seen[0]
-    assert f"64 replicates cannot exclude that 1 of 20 changes by up to {event:.3g}, so" in str(bounded)
+    assert f"after 64 replicates, 1 replicate in 20 may still differ by up to {event:.3g};" in str(bounded)
     assert "undecided; difference" in str(bounded) and "(better [" in str(bounded)
-    assert "error rate 0.05 on each task if unseen events are as stated" in str(bounded)
+    assert "error rate 0.05 per task, if unseen events are no larger than stated" in str(bounded)
     # Intervals may have room for more than can happen; what is printed keeps the range of the metric.
     far = replace(bounded.pairs[0], looks=(replace(last, unseen=(chance, 2.5)),))
-    assert f"by up to {1.0 + abs(last.difference):.3g}, so" in replace(bounded.tasks[0], pairs=(far,)).unseen
+    assert f"by up to {1.0 + abs(last.difference):.3g};" in replace(bounded.tasks[0], pairs=(far,)).unseen
     free = sim.compare(a, b, metric="gradient_norm", smallest=1e-6, tune=None, max_replicates=64)
-    assert "; larger changes are assumed not to occur" in str(free)
+    assert "; larger ones are assumed not to occur" in str(free)
     # Bets, medians and populations assume nothing of events that were not seen.
     listed = [spec.replace(sampling="enumerate") for spec in (a, b)]
     for arms, options in (
@@ -275,7 +275,7 @@ def test_an_answer_says_what_its_replicates_cannot_exclude():
         answer = sim.compare(
             *arms, **{"metric": "batch_return", **options}, smallest=1e-6, tune=None, max_replicates=64
         )
-        assert str(answer).splitlines()[0].endswith("error rate 0.05 on each task") and "exclude" not in str(answer)
+        assert str(answer).splitlines()[0].endswith("error rate 0.05 per task") and "exclude" not in str(answer)
 
 
 def test_other_tasks_are_asked_too():

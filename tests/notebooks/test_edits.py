@@ -162,7 +162,7 @@ EDITS: dict[str, dict[str, Mapping[str, str]]] = {
 ELSEWHERE = {
     "a bound tail": ("length=sim.pareto(0.5, 1.5)", "length=sim.pareto(0.5, 2.5)"),
     "another law without a tail": ("sim.systems.areal(3, 32, 128,", "sim.systems.areal(3, 32, 64,"),
-    "a small group": ("sim.systems.pipeline_rl(8, 32,", "sim.systems.pipeline_rl(8, None,"),
+    "a small group": ("8, 32, attempts=1,", "8, None, attempts=1,"),
 }
 """Edits of later cells of the first notebook."""
 

@@ -38,7 +38,7 @@ def test_a_verdict_and_a_formula_that_fails_are_compared(capsys: pytest.CaptureF
     lines = said(capsys)
     assert lines[1].endswith("violated") and lines[2].endswith("you are nearer")
     assert lines[4].startswith("theory — no formula: 1 generator slots do not hold") and lines[5] == "you 1 off by 1"
-    assert lines[7] == "theory — no formula predicts this" and lines[8] == "you 1 off by 1"
+    assert lines[7] == "theory — no formula is used here" and lines[8] == "you 1 off by 1"
 
 
 def test_one_run_is_compared_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
