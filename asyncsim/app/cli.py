@@ -443,8 +443,12 @@ def forecast(o: Options) -> int:
     """
     from asyncsim.forecasting import forecasting
 
+    changed = wording.settings(o.set)
+    for name in changed:
+        remedy = f"it is an option: write --{name} {changed[name]}"
+        checks.require(not hasattr(o, name), "--set", name, "a field of the system", remedy)
     with streams.announced():
-        found = forecasting.forecast(o.file, o.method, o.draws, o.updates, o.seed, **wording.settings(o.set))
+        found = forecasting.forecast(o.file, o.method, o.draws, o.updates, o.seed, **changed)
     return o.files.answer(found)
 
 

@@ -114,8 +114,14 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     remedy += "".join(f"; {m}: {text}" for m, text in words.items() if text)
     checks.require(not missing, f"{name} argument", ", ".join(missing), "given", remedy)
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
-    # A former knob goes to the preset as it is: that refuses it and names the present one.
-    return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
+    try:
+        # A former knob goes to the preset as it is: that refuses it and names the present one.
+        return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
+    except checks.InputError as error:
+        if kind != "systems" or not prefix:
+            raise
+        remedy = re.sub(r"\b(load|train_time)=", rf"--set {prefix}\1=", error.remedy)
+        raise checks.InputError(error.field, error.value, error.bound, remedy) from None
 
 
 def _refuse_valued(kind: str, name: str, prefix: str) -> None:
@@ -373,6 +379,10 @@ def _source(
     """The system or schedule of a run, from exactly one of its options."""
     chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
     options, remedy = "--" + " and --".join(chosen), "choose one source of staleness"
+    if parts["system"] and "staleness" in chosen:
+        takes = inspect.signature(plugins.load("asyncsim.systems", parts["system"], "system")).parameters
+        own = checks.near("staleness", takes, cutoff=0.9) or ["LIMIT"]
+        remedy = f"leave staleness out; a system has its own limit: --set system.{own[0]}={staleness}"
     checks.require(len(chosen) <= 1, options, "given together", "one of them", remedy)
     schedule = by_part.get("schedule", {})
     if parts["system"]:

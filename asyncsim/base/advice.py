@@ -22,9 +22,9 @@ BUSY = 0.1
 RARE = 0.005
 """Share of discarded prompts from which on they are mentioned."""
 BLIND = (
-    "This does not say how much staleness your training tolerates: ask `asyncsim compare` with several staleness values, "
-    "or sim.boundary. Responses are assumed to spread evenly over the machines; prefill, rewards and failures take "
-    "no time unless the system's field `model` says so."
+    "This does not say how much staleness your training tolerates: ask `asyncsim compare` with several staleness "
+    "values, or sim.boundary. Responses are assumed to spread evenly over the machines; prefill, rewards and failures "
+    "take no time unless the system's field `model` says so."
 )
 
 

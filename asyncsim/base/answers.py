@@ -118,7 +118,9 @@ class Pair:
             numbers += f" ({but}[{low:+.3g}, {high:+.3g}] without unseen events)"
         if self.ratio is not None:
             numbers += ", ratio {:.3g} [{:.3g}, {:.3g}]".format(*self.ratio)
-        saved = f"pairing divides the variance by {self.pairing:.2g}" if self.pairing > PAIRED else "pairing gains nothing"
+        saved = (
+            f"pairing divides the variance by {self.pairing:.2g}" if self.pairing > PAIRED else "pairing gains nothing"
+        )
         if not math.isfinite(self.pairing):
             saved = "the same numbers in every replicate"
         return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"

@@ -64,7 +64,11 @@ def bound(
         raise checks.CallError(field, spread, "given by position", f"write {name}(a, b), without {spread}=")
     most = len(place) - (len(signature.parameters) - len(known))
     if lacks:
-        remedy = ELSEWHERE.get(f"{name} ()") or f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
+        remedy = (
+            ELSEWHERE.get(f"{name} {', '.join(lacks)}=")
+            or ELSEWHERE.get(f"{name} ()")
+            or f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
+        )
         raise checks.CallError(field, ", ".join(lacks), "given", remedy)
     twice = next((n for n in place[: len(arguments)] if n in settings), None)
     if twice is not None:

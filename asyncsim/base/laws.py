@@ -293,7 +293,7 @@ def as_law(field: str, value: Any) -> Law:
         remedy = "write a distribution as lognormal:1.0:0.8, or @lengths.csv:column for the numbers of a file"
         raise checks.InputError(field, value, "a positive number or the text of a distribution", remedy)
     if isinstance(value, (list, tuple, dict)) or getattr(value, "ndim", 0) > 0:
-        remedy = "write empirical:3:5:8 (sim.empirical(numbers) in Python), or @lengths.csv:column for those of a file"
+        remedy = "write empirical:3:5:8 (sim.empirical(numbers) in Python), lognormal:MEAN:SPREAD, or @FILE.csv:COLUMN"
         raise checks.InputError(field, value, "a positive number or a distribution", remedy)
     return constant(checks.real(field, value, "give sim.lognormal(2.0, 0.8) or a positive number", 0.0, open_low=True))
 

@@ -182,6 +182,7 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
             hint = checks.hint(reading.metric, listed, "see `asyncsim list metrics`")
             hint = EARNED if reading.metric in ("reward", "rewards", "return", "score") else hint
+            hint = "write over='seconds'" if reading.metric in ("seconds", "time") else hint
             bound = f"a diagnostic, or a number that a link or method of {name} reports"
             checks.require(reading.metric in trace.metrics, "metric", reading.metric, bound, hint)
             if reading.target is not None:

@@ -47,8 +47,11 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
     several = any(knob.endswith(f".{name}") for knob in knobs.values(spec.update, "update"))
     fields = [field for field in FIELDS if field not in OWN]
     known = [*fields, "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
-    own = [knob.rpartition(".")[2] for knob in knobs.values(spec.update, "update")]
+    every = list(knobs.values(spec.update, "update"))
+    own = [knob.rpartition(".")[2] for knob in every]
     remedy = checks.hint(name, [*own, *fields], "name what is varied, as lr or adam.lr of a link")
+    if place in ("update", "link", "optimizer") and argument in own:
+        remedy = f"write {every[own.index(argument)]}"
     checks.require(several or has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", remedy)
     return set_knob(spec, grid_knob(spec, name), checks.real(name, value, "give a number"), spec.replicates)
 

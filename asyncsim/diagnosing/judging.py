@@ -343,7 +343,12 @@ def _curve(
     def along(found: Telemetry, quantity: str) -> np.ndarray:
         """What counts along the run, at the steps of the metric; seconds of steps are added up."""
         at, values = series(found, quantity)
-        values = np.cumsum(values) if quantity == "seconds_step" else values
+        if quantity == "seconds_step":
+            clock = len(values) > 3 and bool((np.diff(values) > 0.0).all()) and values[-1] > 3.0 * values[0]
+            column = found.names[quantity]
+            remedy = f"it only rises, as seconds since the start do: name it as --columns clock={column}"
+            checks.require(not clock, f"column {column} of {label}", float(values[-1]), "seconds of a step", remedy)
+            values = np.cumsum(values)
         return np.asarray(np.interp(step, at, values - values[0] * (found.names[quantity] == "_timestamp")))
 
     if not known:

@@ -77,7 +77,12 @@ def plot(
         Judgment: _decisions.draw_judgment,
         Forecast: _decisions.draw_forecast,
     }
-    checks.one_of("over", over, ("updates", "seconds"), "say what traces are drawn against")
+    checks.one_of(
+        "over",
+        over,
+        ("updates", "seconds"),
+        "say what traces are drawn against; metrics are those of Spec(diagnostics=[...])",
+    )
     given: Any = value if isinstance(value, (list, tuple, Mapping)) else [value]
     several = list(given.values()) if isinstance(given, Mapping) else given
     if several and all(isinstance(each, trace.Trace) for each in several):

@@ -110,7 +110,9 @@ def draw_forecast(found: Forecast) -> Figure:
         ax.set_ylim(None if quantity == "token ESS" else 0.0)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     seconds, ess = (found.line(PANELS[k][0]).forecasts[-1] for k in (0, -1))
-    said = f"{found.about.partition(' ')[0]}, {found.settings[-1]}: {seconds} s per update and {ess} of N as ESS"
+    said = f"{found.about.partition(' ')[0]}, {found.settings[-1]}: {seconds} s per update, ESS / N of {ess}"
+    if found.misses:
+        said = f"The forecast of today's setting misses the log: {', '.join(found.misses)}. Check what was given."
     figure.suptitle(said, ha="left", x=0.02)
     return figure
 

@@ -98,7 +98,7 @@ TYPED = {
     "a policy of a module": ("run --policy modul", "policy = 'modul'", "mlp, module, quadratic"),
     "an argument of an environment": ("run --task gym --set task.wind=3", "'wind'", 'task.settings={"wind": VALUE}'),
     "numbers of an environment": ("run --task gym --set policy.actions=3", "'actions'", "has observation 4, actions 2"),
-    "a return": ("run --diagnostics return", "diagnostics = 'return'", "did you mean batch_return?"),
+    "a return": ("run --diagnostics return", "diagnostics = 'return'", "did you mean trained_return?"),
     "no critic": ("run --method grpo --advantage gae", "advantage = 'gae'", "with a critic, policy.critic=true"),
     "a task without data": ("run --task text", "'data': must be given", "right answers unless `reward` is"),
     "Python's functions": ("evaluate x", "command = 'evaluate'", "in Python write sim.evaluate(...)"),
@@ -321,6 +321,28 @@ TYPED = {
     "a module's loss": ("run --method own.ppo", "method = 'own.ppo'", "write own:ppo for one of your own"),
     "a method by its place": ("run --method methods.grpo", "method = 'methods.grpo'", "write grpo"),
     "a silent run": ("run --quiet", "option = '--quiet'", "write 2>/dev/null"),
+    "a limit of a forecast": ("forecast x.yaml --limit 4", "option = '--limit'", "write --set staleness_limit=VALUE"),
+    "a method among fields": ("forecast x.yaml --set method=gspo", "--set = 'method'", "write --method gspo"),
+    "GPUs of a system": ("advise verl --gpus 16", "option = '--gpus'", "write machines: N and slots_per_machine: M"),
+    "a method of a diagnosis": ("diagnose a.csv --method grpo", "option = '--method'", "leave it out"),
+    "one run against another": ("judge a.csv --vs b.csv", "option = '--vs'", "write --a 'A*.csv' --b 'B*.csv'"),
+    "seconds as a metric": (f"{TWO} --metric seconds --smallest 1", "'seconds'", "write --over seconds"),
+    "a staleness of a system": (
+        f"{TWO} --set staleness=16 --set system=areal --smallest 1",
+        "= 'given together'",
+        "--set system.max_head_offpolicyness=16",
+    ),
+    "no pace of a system": (
+        "run --system tinker-cookbook --set system.groups_per_batch=4 --set system.max_steps_off_policy=1 "
+        "--set system.length=3",
+        "load, train_time = ",
+        "give exactly one of load, train_time: --set system.load=1.5",
+    ),
+    "a clock as seconds of a step": (
+        "judge --a clock.csv --b clock.csv --metric reward --columns seconds_step=s",
+        "column s of clock.csv",
+        "--columns clock=s",
+    ),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
@@ -363,6 +385,20 @@ WRITTEN = {
     "ends of a claim's parameter": (lambda: sim.claims.Integer(5, 1), "high = 1", "swap the ends"),
     "ends of a real one": (lambda: sim.claims.Real(5.0, 1.0), "high = 1.0", "swap the ends"),
     "updates of a run": (lambda: sim.run(SPEC, steps=9), "'steps'", r"write Spec\(updates=100\)"),
+    "no system": (
+        lambda: sim.Spec(BANDIT, method=SPEC.method, update=SPEC.update),
+        "'system'",
+        r"write system=sim\.sch",
+    ),
+    "a staleness of a run": (
+        lambda: sim.run(SPEC, staleness=16),
+        "'staleness'",
+        r"spec\.replace\(system=sim\.schedules",
+    ),
+    "a clip of truncation": (lambda: sim.methods.truncated_is(clip=5.0), "'clip'", "write cap=VALUE"),
+    "a rate of the update": (lambda: sim.sweep(SPEC, {"update.lr": [1.0]}), "'update.lr'", "write sgd.lr"),
+    "metrics as an axis": (lambda: sim.plot(TRACE, None, ["ess"]), "over = ", r"those of Spec\(diagnostics="),
+    "a metric by half": (lambda: TRACE.final("return"), "metric = 'return'", "did you mean trained_return"),
     "a method of a run": (lambda: sim.run(method="gspo"), "'method'", r"write sim.run\(sim.Spec\(task, system"),
     "arms by name": (lambda: sim.compare(a=SPEC, b=SPEC, smallest=0.1), "'a'", r"sim.compare\({'A': spec, 'B': other}"),
     "a metric that is called": (lambda: sim.diagnostics.ess(staleness=4), "'staleness'", r"sim.run\(spec\)\['ess'\]"),
@@ -657,6 +693,8 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
         )
     percents = (f"{step},{40 + step}" for step in range(50))
     (tmp_path / "percent.csv").write_text("\n".join(["step,reward", *percents, ""]))
+    clock = (f"{step},{60 * step + 5},{step % 3}" for step in range(20))
+    (tmp_path / "clock.csv").write_text("\n".join(["step,s,reward", *clock, ""]))
     (tmp_path / "tab.yaml").write_text("task:\n\tsoftmax_bandit: {}\n")
     (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]
@@ -775,7 +813,7 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
         (report, "method", "write report.name"),
         (report, "errors", "write report.findings"),
         (report, "to_dict", r"write report.record\(\)"),
-        (trace, "summary", r"write print\(trace\)"),
+        (trace, "summary", r"write trace\.table\(\)"),
         (trace, "rows", r"write trace.table\(\)"),
         (found, "history", r"write sweep.table\(\)"),
         (found, "staleness", r"it has "),
