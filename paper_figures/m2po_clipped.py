@@ -33,6 +33,7 @@ def draw(rows: Any) -> Figure:
             own = steps.curve(rows, arm, "masked", rate)
             steps.trace(clipped, own, **steps.LOOKS[arm])
             names[steps.NAMES[arm]] = (float(own.value.iloc[-1]), steps.LOOKS[arm]["color"])
+        clipped.locator_params(axis="y", nbins=4, steps=[1, 2, 5, 10])
         clipped.set(ylim=(0, None), ylabel="tokens clipped or masked", title="Clipping")
         clipped.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
         second.set(yscale="log", ylabel="second moment of\nharmful log ratios (nats²)", title="Second moment")
