@@ -75,19 +75,18 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     trainings = sorted(_script.pick(rows, part="speed").training.unique())
     x = [burden(rows, training) for training in trainings]
     ax.plot(x, [(longest() + each) / (each * tba_speed.MACHINES) for each in trainings], **_style.PREDICTED)
+    names = {}
     for interval, (color, marker) in SHOWN.items():
         found = [speed(rows, training, interval) for training in trainings]
         style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
         ax.errorbar(x, [v for v, _ in found], yerr=[h for _, h in found], **style)
-        look.say(ax, 1.2 * x[0], found[0][0], f"every {interval}", look.COLOR[color])
-    ax.set_title("Speed, by batches between exchanges")
+        names[f"every {interval}"] = (found[0][0], look.COLOR[color])
     ax.axhline(PAPER, **_style.REFERENCE)
-    look.say(ax, 2.4, 1.2 * PAPER, f"paper: {PAPER:g}", look.COLOR["muted"])
-    ax.set(
-        xlabel="generation time divided by training time",
-        ylabel="updates per second divided\nby those of synchronous training",
-    )
-    ax.set(xscale="log", yscale="log", xlim=(0.8 * min(x), 5.0 * max(x)), ylim=(0.4, 40.0))
+    names[f"paper: {PAPER:g}"] = (PAPER, look.COLOR["muted"])
+    ax.set(xlabel="generation time divided by training time", title="Speed, by batches between exchanges")
+    ax.set(xscale="log", yscale="log", ylabel="updates per second divided\nby those of synchronous training")
+    ax.set(xlim=(0.8 * min(x), 1.25 * max(x)), ylim=(0.4, 40.0))
+    look.ends(ax, names)
     look.ticks(ax.yaxis, (0.5, 1, 2, 4, 8, 16, 32))
     look.ticks(ax.xaxis, (3, 10, 30, 100))
 
@@ -105,9 +104,7 @@ def draw_clock(ax: Axes, rows: Any) -> None:
         ax.errorbar([], [], xerr=[], label=NAMES[arm], **style_of(arm))
     ax.legend(loc="upper right", frameon=False, fontsize=7, borderpad=0.0)
     ax.set(ylim=(len(TITLES) - 0.5, -1.3), xlabel="time of synchronous RLOO divided by own time", xscale="log")
-    ax.set_title(
-        f"Time to a target, where generation\ntakes {burden(rows, tba_speed.CLOCK):.0f} times as long as training"
-    )
+    ax.set_title(f"Time to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))
     look.ticks(ax.xaxis, (0.5, 1, 2, 4, 8))
 
