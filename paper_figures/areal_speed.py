@@ -31,7 +31,7 @@ def draw(rows: Any) -> Figure:
             names[name] = (value, look.COLOR["muted"])
         ax.set(xlabel="bound on staleness $\\eta$ (publishes)", yscale="log")
         ax.set_ylabel("speed divided by\nsynchronous speed")
-        ax.set_xscale("symlog", base=2, linthresh=1)
+        ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
         ax.set_xlim(-0.2, 1.15 * experiment.BOUNDS[-1])
         look.ticks(ax.xaxis, experiment.BOUNDS)
         look.ticks(ax.yaxis, [1, 2, 4])

@@ -137,7 +137,7 @@ def draw(rows: Any) -> Figure:
         left.set_title(finding(smaller, words, "Largest stable\nlearning rate"))
         before, after = (lags[lags.lag == lag].iloc[0] for lag in (tau, tau + 1))
         flips = before.low > 0.0 > after.high
-        words = "Their correlation flips past\nlag = staleness"
+        words = "Their correlation flips after\nas many updates as the staleness"
         right.set_title(finding(flips, words, "Correlation of gradients"))
     return figure
 

@@ -37,7 +37,7 @@ def draw_steps(ax: Axes, rows: Any) -> None:
         look.points(ax, found, own, **look.CONNECTED, **{**style, "markersize": 3.5})
         names[tba.LABELS.get(arm, arm)] = (float(own.value.iloc[-1]), style["color"])
     ax.set(xlabel="staleness (updates)", ylabel="mean return over training", ylim=(0.0, 1.0))
-    ax.set_xscale("symlog", base=2, linthresh=1)
+    ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
     ax.set(xlim=(-0.1, 1.3 * found[-1] + 0.1), title="By staleness")
     look.ticks(ax.xaxis, found)
     look.ends(ax, names)
