@@ -54,7 +54,7 @@ def draw_areas(ax: Axes, rows: Any, means: Any, order: list[str]) -> None:
     look.say(ax, 0.02, len(order) - 0.5, "reads ratios", color_of(min(RATIOS)))
     look.ticks(ax.yaxis, range(len(order)), [NAMES[alarm] for alarm in order])
     ax.set(xlim=(0.0, 1.05), ylim=(-0.6, len(order) - 0.1), xlabel="AUC (tick: one setting; dot: mean)")
-    ax.set_title(f"Ranking of runs, {alarms.LEAD} updates before a fall")
+    ax.set_title(f"Ranking of runs {alarms.LEAD} updates ahead")
 
 
 def draw_announced(ax: Axes, announced: Any, order: list[str]) -> None:
@@ -65,7 +65,7 @@ def draw_announced(ax: Axes, announced: Any, order: list[str]) -> None:
         look.points(ax, [y], own, sideways=True, color=color)
     ax.set(xlim=(0.0, 1.05), xlabel=f"falls announced at {100 * alarms.FALSE:.0f} % false alarms")
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    ax.set_title("Falls announced by then")
+    ax.set_title("Announced by then")
 
 
 def draw(rows: Any) -> Figure:

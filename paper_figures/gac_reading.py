@@ -52,7 +52,7 @@ def draw_correlogram(ax: Axes, rows: Any) -> bool:
         ax.text(made.LAGS + 1.0, base, f"staleness\n{tau}", color=color, fontsize=7, va="center")
     ax.set(xlabel="updates between two gradients", xlim=(0.3, made.LAGS + 8), xticks=[1, 4, 8, 16, 24])
     ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="correlation of two gradients\n(each scaled)")
-    ax.set_title("Shaded: from the staleness to one more")
+    ax.set_title("Shaded: the staleness to the next update")
     ends = [own[(own.staleness == tau)].set_index("lag").value for tau in shown]
     return all(
         one[tau] > 0.0 > one[tau + 1] and -one[tau + 1] > 0.7 * one[tau] for tau, one in zip(shown, ends, strict=True)

@@ -77,7 +77,7 @@ def draw(rows: Any) -> Figure:
         draw_rules(left, rows, "return", "mean", 1.0)
         left.set(ylabel="mean return over training", title="Return")
         draw_rules(right, rows, "distinct", "end")
-        right.set(ylabel="different good arms in 64 draws", title="Diversity at the end")
+        right.set(ylabel="different good arms in 64 draws", title="Final diversity")
         words = "Drawing all samples by reward costs return; drawing half of them keeps more good arms"
         title = _script.finding(traded(rows), words, "Return and diversity by how the buffer is drawn from")
         figure.suptitle(title, x=0.01, ha="left")
