@@ -38,7 +38,7 @@ def draw(rows: Any) -> Figure:
             prob, entropy = (binned(rows, start, quantity).value.to_numpy() for quantity in QUANTITIES)
             rare.append(prob[1:].max(initial=0.0) < prob[0])
             humped.append(entropy[1:-1].max(initial=0.0) > 1.5 * max(entropy[0], entropy[-1]))
-        words = "Tokens whose ratio moved are less probable; entropy is largest at moderate ratios"
+        words = "Tokens whose ratio moved are less probable; entropy peaks at moderate ratios"
         title = _script.finding(all(rare) and all(humped), words, "Probability and entropy of tokens by ratio")
         key(figure, title)
     return figure
