@@ -53,7 +53,7 @@ def speeds(rows: Any, sigma: float) -> dict[int, tuple[float, float]]:
 
 def draw_ends(ax: Axes, rows: Any, task: str) -> None:
     """Return at the end of training against the bound."""
-    names = {}
+    names, least = {}, 0.85
     for shift, (arm, (name, style)) in zip(
         (-0.15, -0.05, 0.05, 0.15), ({"decoupled": DECOUPLED} | ARMS).items(), strict=True
     ):
@@ -62,8 +62,9 @@ def draw_ends(ax: Axes, rows: Any, task: str) -> None:
         high = np.minimum(own.end + reach, TOP) - own.end
         ax.errorbar(own.eta * 2.0**shift, own.end, yerr=[reach, high], **{**_style.MEASURED, **look.CONNECTED, **style})
         names[name] = (float(own.end.iloc[-1]), style["color"])
+        least = min(least, float((own.end - reach.fillna(0.0)).min()) - 0.01)
     ax.axhline(TOP, **_style.REFERENCE)
-    ax.set(ylim=(0.85, 1.01), ylabel="return at the end", title=f"{TASKS[task]}: last updates")
+    ax.set(ylim=(least, 1.01), ylabel="return at the end", title=f"{TASKS[task]}: last updates")
     ax.set_xscale("log", base=2)
     names["maximum"] = (TOP, look.COLOR["muted"])
     look.ends(ax, names, gap=0.085)
