@@ -33,7 +33,7 @@ CLAIMS = (
     _claim(
         "ESS counts what stale samples are worth",
         "mostly not",
-        "ESS / worth: {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse}",
+        "ESS divided by worth: {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse}",
         "ess_five",
         when="at staleness 1 nearly",
     ),

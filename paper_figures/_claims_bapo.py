@@ -49,7 +49,7 @@ CLAIMS = (
         "BAPO re-balances the gradient",
         "mixed",
         "c_high up to {bapo_bounds:bapo_high} at target 0.4, {bapo_bounds:half_high} at 0.5",
-        "bapo_bounds",
+        "bapo_target",
         when="target 0.5; equally long answers meet 0.4 without a move",
         rebuilt=True,
     ),
@@ -103,7 +103,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Ratio against probability and entropy", "notes", "figure", f"{_OURS}; runs of the clip",
-        "bapo_tokens", "mostly", "probability {bapo_tokens:peaked_prob_near} to {bapo_tokens:peaked_prob_far}",
+        "bapo_ratios", "mostly", "probability {bapo_tokens:peaked_prob_near} to {bapo_tokens:peaked_prob_far}",
     ),
     _item(
         "Sweep of c_high and of c_low", "notes", "figure", f"{_OURS}; peaked start",
@@ -113,11 +113,11 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Bounds over steps", "notes", "figure", f"{_OURS}; 64 tokens",
-        "bapo_bounds", "mixed", "c_high {bapo_bounds:bapo_high} at 0.4, to {bapo_bounds:half_high} at 0.5",
+        "bapo_target", "mixed", "c_high {bapo_bounds:bapo_high} at 0.4, to {bapo_bounds:half_high} at 0.5",
     ),
     _item(
         "Target, ranges and steps", "notes", "figure", f"{_OURS}; one rate",
-        "bapo_bounds", "mixed",
+        "bapo_target", "mixed",
         "{bapo_bounds:target_04} at 0.4, {bapo_bounds:target_05} at 0.5; ranges {bapo_bounds:spread_high_cap}",
         "66.7 at 0.40, 66.1 at 0.50",
     ),

@@ -101,7 +101,7 @@ ITEMS: tuple[Item, ...] = (
     _item(
         "Accuracy over staleness",
         "abstract",
-        "figure",
+        "proxy",
         "three tables, sampler-anchored GRPO",
         figure="gac_steps",
         verdict="mostly not",

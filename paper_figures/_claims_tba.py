@@ -62,7 +62,7 @@ CLAIMS = (
         "Search scales where rewards are rare",
         "reproduced",
         "{tba_asynchrony:arms_first} to {tba_asynchrony:arms_last} from one searcher to 32",
-        "tba_asynchrony",
+        "tba_searchers",
         when="both tasks, one rate and tuned",
     ),
 )
@@ -95,7 +95,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Number of searchers", "text", "figure", "return on tables, not attack success; 1 to 32 generators",
-        "tba_asynchrony", "reproduced", "{tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
+        "tba_searchers", "reproduced", "{tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
     ),
     _item(
         "TBA beside Dr. GRPO over training", "text", "figure", "64 arms; fixed reference; clip at 0.2",
@@ -122,7 +122,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Reset of the reference", "text", "figure", "own loop; resets every 25 to 100 updates; larger beta",
-        "tba_buffer", "reproduced", "{tba_buffer:high_never_return} to {tba_buffer:high_reset_return} at beta 0.2",
+        "tba_resets", "reproduced", "{tba_buffer:high_never_return} to {tba_buffer:high_reset_return} at beta 0.2",
         "every 50 steps",
     ),
 )  # fmt: skip

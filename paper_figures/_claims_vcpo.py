@@ -237,7 +237,7 @@ ITEMS: tuple[Item, ...] = (
         "notes",
         "figure",
         "one bold rate; tables; penalty",
-        "vcpo_masks",
+        "vcpo_caps",
         "not reproduced",
         "cap 8 falls at {vcpo_masks:eight_when}, {vcpo_masks:sequence_longest} at {vcpo_masks:sequence_when}",
         "cap 8 survives longest",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from experiments import gac_steps
@@ -71,12 +70,3 @@ def returned(rows: Any, arm: str, times: float | None, quantity: str = "mean") -
     """Return over training, or at the end, over all places."""
     found = [at(rows, task, s, arm, quantity, times).value for task, s in places(rows)]
     return float(sum(found) / len(found))
-
-
-def over_tasks(rows: Any, staleness: int, arm: str) -> dict[str, float]:
-    """Return over training at the best synchronous rate, mean over tasks, with the interval that theirs give."""
-    tasks = [task for task in gac_steps.TASKS if len(steps(rows, task=task, staleness=staleness, arm=arm))]
-    own = [at(rows, task, staleness, arm, "mean", 1.0) for task in tasks]
-    mean = sum(row.value for row in own) / len(own)
-    reach = math.hypot(*((row.high_end - row.low_end) / 2 for row in own)) / len(own)
-    return {"value": mean, "low_end": mean - reach, "high_end": mean + reach}

@@ -24,7 +24,7 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     for shift, (task, (name, color, marker)) in zip((0.96, 1.04), SPEED.items(), strict=True):
         own = pd.DataFrame([gain(rows, task, number) for number in numbers], columns=["value", "low", "high"])
         look.points(ax, [shift * n for n in numbers], own, color=look.COLOR[color], marker=marker, label=name)
-    ax.set(xscale="log", yscale="log", xlabel="A3C workers", ylabel="speed / speed of one worker")
+    ax.set(xscale="log", yscale="log", xlabel="A3C workers", ylabel="speed divided by one worker's")
     for axis in (ax.xaxis, ax.yaxis):
         look.ticks(axis, numbers)
     ax.legend(loc="upper left")

@@ -1,4 +1,4 @@
-"""Eight alarms on the same runs: areas by lead, by place, and what they announce at equal false alarms."""
+"""Eight alarms on the same runs: areas in every setting, and what they announce at equal false alarms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
 
 from asyncsim.plotting import _style
 from experiments import alarms
@@ -16,18 +16,15 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("alarms",)
-SHOWN: dict[str, dict[str, Any]] = {
-    "return": {"color": look.COLOR["muted"], "marker": "D"},
-    "token ESS": {"color": look.COLOR["partial"], "marker": "v"},
-    "ESS": {"color": look.COLOR["measured"], "marker": "o"},
-    "cosine": {"color": look.COLOR["contrast"], "marker": "s"},
-    "entropy": {"color": look.COLOR["tuned"], "marker": "^"},
-}
-"""Alarms that are followed over leads."""
 NAMES = {"token ESS": "low token ESS", "ESS": "low ESS", "KL": "KL to behavior", "return": "low return"}
 RATIOS = {"token ESS", "ESS", "KL", "mean weight"}
 """Alarms that read importance ratios."""
 NAMES |= {"mean weight": "low mean weight", "norm": "large gradient", "entropy": "low entropy", "cosine": "high cosine"}
+
+
+def color_of(alarm: str) -> str:
+    """The color of an alarm, by whether it reads importance ratios."""
+    return look.COLOR["controlled" if alarm in RATIOS else "muted"]
 
 
 def pooled(rows: Any, quantity: str) -> Any:
@@ -46,52 +43,46 @@ def one(means: Any, alarm: str, lead: int = alarms.LEAD) -> Any:
     return _script.pick(means, alarm=alarm, lead=lead).iloc[0]
 
 
-def draw_leads(ax: Axes, means: Any) -> None:
-    """A pooled quantity against the time before the fall."""
-    for place, (alarm, style) in enumerate(SHOWN.items()):
-        own = _script.pick(means, alarm=alarm).sort_values("lead")
-        look.points(ax, 0.15 * (place - 2) - own.lead, own, **look.CONNECTED, **{"markersize": 3.5, **style})
-    ax.set(xlabel="updates before the fall")
-
-
-def draw_places(ax: Axes, rows: Any, means: Any) -> None:
-    """Every place as a small mark, their mean with its interval."""
-    order = sorted(NAMES, key=lambda alarm: float(one(means, alarm).value))
+def draw_areas(ax: Axes, rows: Any, means: Any, order: list[str]) -> None:
+    """AUC in every setting as a small mark, their mean with its interval."""
     for y, alarm in enumerate(order):
-        own = _script.pick(rows, quantity="area", alarm=alarm, lead=alarms.LEAD)
-        color = SHOWN.get(alarm, {"color": look.COLOR["muted"]})["color"]
-        ax.plot(own.value, [y] * len(own), "|", color=color, markersize=7, alpha=0.8)
+        own, color = _script.pick(rows, quantity="area", alarm=alarm, lead=alarms.LEAD), color_of(alarm)
+        ax.plot(own.value, [y] * len(own), "|", color=color, markersize=7, alpha=0.55)
         look.points(ax, [y], _script.pick(means, alarm=alarm, lead=alarms.LEAD), sideways=True, color=color)
     ax.axvline(0.5, **_style.REFERENCE)
-    ax.set_yticks(range(len(order)), [NAMES[alarm] for alarm in order])
-    least = {
-        alarm: own.value.min() for alarm, own in _script.pick(rows, quantity="area", lead=alarms.LEAD).groupby("alarm")
-    }
-    sure = {alarm for alarm in NAMES if least[alarm] > 0.5}
-    words = "Only alarms on ratios beat chance at every place (tick: a place; dot: all)"
-    title = _script.finding(sure and sure <= RATIOS, words, "Each alarm at every place (tick), and over all (dot)")
-    ax.set(xlim=(0.0, 1.05), xlabel=f"AUC {alarms.LEAD} updates before", title=title)
+    look.say(ax, 0.49, len(order) - 0.5, "chance", look.COLOR["muted"], ha="right")
+    look.say(ax, 0.02, len(order) - 0.5, "reads ratios", color_of(min(RATIOS)))
+    look.ticks(ax.yaxis, range(len(order)), [NAMES[alarm] for alarm in order])
+    ax.set(xlim=(0.0, 1.05), ylim=(-0.6, len(order) - 0.1), xlabel="AUC (tick: one setting; dot: mean)")
+    ax.set_title(f"Ranking of runs {alarms.LEAD} updates ahead")
+
+
+def draw_announced(ax: Axes, announced: Any, order: list[str]) -> None:
+    """Share of the falls that an alarm announces at few false alarms."""
+    for y, alarm in enumerate(order):
+        own, color = _script.pick(announced, alarm=alarm, lead=alarms.LEAD), color_of(alarm)
+        ax.plot([0.0, float(own.value.iloc[0])], [y, y], color=color, linewidth=3.0, alpha=0.45)
+        look.points(ax, [y], own, sideways=True, color=color)
+    ax.set(xlim=(0.0, 1.05), xlabel=f"falls announced at {100 * alarms.FALSE:.0f} % false alarms")
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    ax.set_title("Announced by then")
 
 
 def draw(rows: Any) -> Figure:
-    """Two panels over leads, one over places."""
+    """Areas in every setting, and what alarms announce, alarm by alarm."""
     areas, announced = pooled(rows, "area"), pooled(rows, "announced")
+    order = sorted(NAMES, key=lambda alarm: float(one(areas, alarm).value))
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.6)
-        grid = figure.add_gridspec(2, 2)
-        left, right = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
-        draw_leads(left, areas)
-        left.axhline(0.5, **_style.REFERENCE)
-        left.set(ylim=(0.0, 1.05), ylabel="AUC, falling or healthy")
-        seen, told = one(areas, "token ESS").low > 0.75, one(announced, "token ESS").high < 0.5
-        left.set_title(_script.finding(seen, "Token ESS sees falls coming …", "How well alarms rank runs …"))
-        right.set_title(_script.finding(seen and told, "… yet announces few of them", "… and what they announce"))
-        draw_leads(right, announced)
-        look.shares(right)
-        right.set(ylabel=f"falls announced,\nat {100 * alarms.FALSE:.0f} % false alarms")
-        draw_places(figure.add_subplot(grid[1, :]), rows, areas)
-        handles = [Line2D([], [], label=NAMES[alarm], **look.CONNECTED, **style) for alarm, style in SHOWN.items()]
-        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+        figure = _style.picture(_style.WIDTH, 3.2)
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.5, 1.0))
+        draw_areas(left, rows, areas, order)
+        draw_announced(right, announced, order)
+        own = _script.pick(rows, quantity="area", lead=alarms.LEAD)
+        sure = {alarm for alarm in NAMES if _script.pick(own, alarm=alarm).value.min() > 0.5}
+        few = all(one(announced, alarm).high < 0.5 for alarm in sure)
+        words = "Only alarms on importance ratios beat chance in every setting, yet announce under half of the falls"
+        title = _script.finding(sure and sure <= RATIOS and few, words, "How well alarms rank and announce falls")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Bounds that BAPO finds over updates, and what a fixed bound and BAPO's target do to return and entropy."""
+"""What the bounds of a fixed clip do to return and entropy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = ("bapo_steps",)
 TASK, MOVING = "long", "tokens"
 """The task that is drawn, and that on which all knobs are moved."""
-BOUNDS: dict[str, tuple[str, dict[str, Any]]] = {
-    "c_low": ("c_low", {"color": look.COLOR["measured"], "marker": "v"}),
-    "c_high": ("c_high", {"color": look.COLOR["contrast"], "marker": "^"}),
+BOUNDS: dict[str, dict[str, Any]] = {
+    "c_low": {"color": look.COLOR["measured"], "marker": "v"},
+    "c_high": {"color": look.COLOR["contrast"], "marker": "^"},
 }
 MOVED = ("low_cap", "high_cap", "high_step")
 
@@ -45,30 +45,13 @@ def bounds(rows: Any, name: str, arm: str, side: str) -> Any:
     return steps.near(own, steps.usual(rows, name)).sort_values("number")
 
 
-def draw_course(ax: Axes, rows: Any) -> None:
-    """Both bounds over updates; hollow at the target 0.5."""
-    name = task(rows)
-    for side, (_, style) in zip(("low", "high"), BOUNDS.values(), strict=True):
-        for arm, more in (("bapo", {}), ("half", look.HOLLOW)):
-            own = bounds(rows, name, arm, side)
-            look.points(ax, own.number, own, **look.CONNECTED, **{**style, **more, "markersize": 3.0, "capsize": 1.0})
-    ax.set(xlabel="update", ylabel="bounds that BAPO finds", ylim=(0.0, None), title="filled: target 0.4, hollow: 0.5")
-
-
 def draw_swept(ax: Axes, rows: Any, quantity: str) -> None:
     """A quantity against a fixed bound."""
-    for knob, (_, style) in BOUNDS.items():
+    for knob, style in BOUNDS.items():
         own = swept(rows, task(rows), knob, quantity)
         look.points(ax, own.number, own, **look.CONNECTED, **style)
-    ax.set(xlabel="fixed bound of the ratio", ylim=(0.0, None), xscale="symlog")
+    ax.set(xlabel="fixed bound on the importance ratio", ylim=(0.0, None), xscale="symlog")
     look.ticks(ax.xaxis, (0, 0.8, 1.2, 3, 10))
-
-
-def draw_target(ax: Axes, rows: Any) -> None:
-    """Return against BAPO's target."""
-    own = swept(rows, task(rows), "rho_0", "mean")
-    look.points(ax, own.number, own, **look.CONNECTED, **steps.ARMS["bapo"])
-    ax.set(xlabel="BAPO's target of the positive share", ylim=(0.0, None))
 
 
 def rises(rows: Any, name: str, knob: str, quantity: str, times: float | None = 1.0) -> int:
@@ -79,24 +62,21 @@ def rises(rows: Any, name: str, knob: str, quantity: str, times: float | None = 
 
 
 def draw(rows: Any) -> Figure:
-    """Bounds over updates; return and entropy against fixed bounds; return against the target."""
+    """Return and entropy against fixed bounds."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2).ravel()
-        draw_course(axes[0], rows)
-        draw_swept(axes[1], rows, "mean")
-        axes[1].set_ylabel("mean return")
-        draw_swept(axes[2], rows, "entropy_mean")
-        axes[2].set_ylabel("mean entropy (nats)")
-        draw_target(axes[3], rows)
-        axes[3].set_ylabel("mean return")
-        for side, (label, style) in zip((0.9, 0.78), BOUNDS.values(), strict=True):
-            look.say(axes[1], 0.05, side * axes[1].get_ylim()[1], label, style["color"])
+        figure = _style.picture(_style.WIDTH, 2.9)
+        axes = figure.subplots(1, 2)
+        for ax, quantity, name in zip(axes, ("mean", "entropy_mean"), ("return", "entropy (nats)"), strict=True):
+            draw_swept(ax, rows, quantity)
+            ax.set_ylabel(f"mean {name} over training")
+        for knob, x, y in (("c_low", 0.3, 0.32), ("c_high", 0.62, 0.5)):
+            words = "lower bound $c_{low}$" if knob == "c_low" else "upper bound $c_{high}$"
+            look.say(axes[0], x, y, words, BOUNDS[knob]["color"], transform=axes[0].transAxes, ha="right")
         name = task(rows)
         up = [rises(rows, name, knob, "mean") for knob in BOUNDS]
         entropy = rises(rows, name, "c_low", "entropy_mean")
-        words = "Both wider bounds raise the return; a wider lower one costs entropy"
-        title = _script.finding(up == [1, 1] and entropy == -1, words, "Bounds of clips, and BAPO's target")
+        words = "Both wider bounds raise the return; a wider lower bound costs entropy"
+        title = _script.finding(up == [1, 1] and entropy == -1, words, "Return and entropy by bounds of a fixed clip")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

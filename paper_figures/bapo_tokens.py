@@ -1,9 +1,10 @@
-"""Which tokens a clip blocks on old data: by ratio, by probability, by what they do to entropy, from two starts."""
+"""Which tokens a clip blocks on old data, by probability and by what they do to entropy, from two starts."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -22,7 +23,6 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
 TASK, FEW = "tokens", 0.001
 """The task that is drawn; least share of tokens that a bin needs."""
 KINDS = {"plain": "plain gradient", "natural": "natural gradient"}
-BINS = ("< 0.05", "to 0.2", "to 0.5", "to 1", "to 2", "> 2")
 
 
 def rate(rows: Any) -> float:
@@ -43,22 +43,13 @@ def binned(rows: Any, start: str, quantity: str) -> Any:
     return found[[share[edge] >= FEW for edge in found.number]]
 
 
-def draw_bins(ax: Axes, rows: Any, quantity: str) -> None:
-    """One quantity against the distance of the ratio from 1."""
-    for start, (_, style) in STARTS.items():
-        found = binned(rows, start, quantity)
-        look.points(ax, [bapo_steps.BINS.index(edge) for edge in found.number], found, **look.CONNECTED, **style)
-    ax.set(xlabel="|log ratio|", ylim=(0.0, None))
-    look.ticks(ax.xaxis, range(len(BINS)), list(BINS))
-
-
 def draw_blocked(ax: Axes, rows: Any) -> None:
     """Share of pushes up and down that the clip blocks."""
-    for side, (start, (_, style)) in zip((-0.08, 0.08), STARTS.items(), strict=True):
-        for place, way in enumerate(("up", "down")):
-            look.points(ax, [place + side], own(rows, start, f"plain {way}", "blocked"), **style)
-    ax.set(xlim=(-0.5, 1.5), xlabel="what the update does to entropy")
-    look.ticks(ax.xaxis, (0, 1), ("raises it", "lowers it"))
+    for start, (_, style) in STARTS.items():
+        both = pd.concat([own(rows, start, f"plain {way}", "blocked").head(1) for way in ("up", "down")])
+        look.points(ax, range(2), both, **look.CONNECTED, **style)
+    ax.set(xlim=(-0.5, 1.5), title="Updates, by their effect on entropy")
+    look.ticks(ax.xaxis, (0, 1), ("raises entropy", "lowers entropy"))
     look.shares(ax)
 
 
@@ -68,7 +59,8 @@ def draw_closed(ax: Axes, rows: Any) -> None:
         found = own(rows, start, "closed positive")
         places = [bapo_steps.CHANCES.index(edge) for edge in found.number]
         look.points(ax, places, found, **look.CONNECTED, **style)
-    ax.set(xlabel="behavior probability of a positive token", xlim=(-0.4, 2.4))
+    ax.set(xlabel="probability under the behavior policy", xlim=(-0.4, 2.4))
+    ax.set_title("Tokens with a positive advantage")
     look.ticks(ax.xaxis, range(3), ("< 0.1", "to 0.5", "> 0.5"))
     look.shares(ax)
 
@@ -83,25 +75,24 @@ def more_up(rows: Any, start: str, kind: str) -> tuple[int, int]:
     return sum(pairs), len(pairs)
 
 
+def key(figure: Figure, title: str) -> None:
+    """A title over the marks of both starts."""
+    handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in STARTS.values()]
+    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+    figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+
+
 def draw(rows: Any) -> Figure:
-    """Probability and entropy by ratio; what the clip blocks."""
+    """What the clip blocks, by effect on entropy and by probability."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2).ravel()
-        for ax, quantity in zip(axes, ("prob", "entropy"), strict=False):
-            draw_bins(ax, rows, quantity)
-        axes[0].set_ylabel("mean behavior probability")
-        axes[1].set_ylabel("mean entropy (nats)")
-        draw_closed(axes[2], rows)
-        axes[2].set_ylabel("positive tokens blocked")
-        draw_blocked(axes[3], rows)
-        axes[3].set_ylabel("share of updates blocked")
-        handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in STARTS.values()]
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2, sharey=True)
+        draw_blocked(left, rows)
+        draw_closed(right, rows)
+        left.set_ylabel("share that the clip blocks")
         (peaked, many), (uniform, _) = (more_up(rows, start, "plain") for start in STARTS)
         words = "From a peaked start the clip blocks more of what raises entropy"
-        title = _script.finding(peaked == many and uniform == 0, words, "Tokens that the clip blocks, from two starts")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        key(figure, _script.finding(peaked == many and uniform == 0, words, "What the clip blocks, from two starts"))
     return figure
 
 

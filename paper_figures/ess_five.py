@@ -1,4 +1,4 @@
-"""Five effective sample sizes against staleness and batch size, beside what stale samples are worth to the gradient."""
+"""Effective sample sizes against staleness, divided by what stale samples are worth to the gradient."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import ess_five
@@ -16,54 +15,42 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = ("ess_five",)
 STYLES: dict[str, dict[str, Any]] = {
     "token": {"color": look.COLOR["partial"], "marker": "v"},
-    "truncated": {"color": look.COLOR["tuned"], "marker": "D"},
     "sequence": {"color": look.COLOR["measured"], "marker": "o"},
-    "population": {"color": look.COLOR["muted"], "marker": "s", **look.HOLLOW},
     "log": {"color": look.COLOR["contrast"], "marker": "^"},
 }
+"""The sizes that are drawn."""
+NAMES = {"token": "token ratios", "sequence": "sequence ratios", "log": "log ratios"}
 
 
-def draw_task(ax: Axes, rows: Any, task: str) -> None:
-    """Sizes over what the samples are worth, against staleness; 1 would be right."""
+def draw_task(ax: Axes, rows: Any, task: str) -> dict[str, tuple[float, str]]:
+    """Sizes divided by what the samples are worth, against staleness; 1 would be right. Where lines end."""
     own = rows[(rows.task == task) & (rows.batch == ess_five.BATCH)].sort_values("staleness")
+    names = {"right: 1": (1.0, look.COLOR["muted"])}
     for name, style in STYLES.items():
         one = own[own["size"] == name]
         shown = one.assign(value=one.off)
         look.points(ax, one.staleness, shown, **look.CONNECTED, **{"markersize": 3.5, **style})
+        names[NAMES[name]] = (float(one.off.iloc[-1]), style["color"])
     ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", ylim=(0.003, 2.0), xlabel="staleness, updates")
-    ax.set_title(f"{task}, {ess_five.BATCH} in a batch")
+    ax.set(xscale="log", yscale="log", ylim=(0.003, 2.0), xlabel="staleness (updates)", title=task)
     look.ticks(ax.xaxis, sorted(own.staleness.unique()))
-
-
-def draw_batches(ax: Axes, rows: Any) -> None:
-    """Sizes of the stalest graded data over the population's, against the batch."""
-    late = rows[(rows.task == "graded") & (rows.staleness == rows.staleness.max())]
-    base = float(late[late["size"] == "population"].off.iloc[0])
-    for name, style in STYLES.items():
-        one = late[late["size"] == name].sort_values("batch")
-        ax.plot(one.batch, one.off / base, markersize=3.5, **look.CONNECTED, **style)
-    ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", xlabel="sequences in a batch", ylabel="ESS / that of infinite data")
-    ax.set_title(f"graded at staleness {int(rows.staleness.max())}")
-    look.ticks(ax.xaxis, sorted(late.batch.dropna().unique()))
+    return names
 
 
 def draw(rows: Any) -> Figure:
-    """A panel for each task, one for the batch."""
+    """A panel for each task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.8)
-        axes = figure.subplots(2, 2).ravel()
-        for ax, task in zip(axes, ess_five.TASKS, strict=False):
-            draw_task(ax, rows, task)
-            ax.set_ylabel("ESS per sample / its worth")
-        draw_batches(axes[3], rows)
-        marks = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in STYLES.items()]
+        figure = _style.picture(_style.WIDTH, 2.7)
+        tasks = [task for task in ess_five.TASKS if (rows.task == task).any()]
+        axes = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
+        names = [draw_task(ax, rows, task) for ax, task in zip(axes, tasks, strict=True)]
+        axes[0].set_ylabel("ESS per sample divided by\na sample's worth to the gradient")
+        look.ends(axes[-1], names[-1], gap=0.085)
         late = rows[(rows.staleness == rows.staleness.max()) & (rows.batch == ess_five.BATCH)]
         under = late[late["size"].isin(list(STYLES))].off < 1.0
         words = "Effective sample sizes undercount what stale samples are worth to the gradient"
-        title = _script.finding(under.mean() > 0.9, words, "Effective sample sizes over what samples are worth")
-        figure.legend(handles=marks, loc="outside upper left", ncols=len(marks), title=title, alignment="left")
+        title = _script.finding(under.mean() > 0.9, words, "Effective sample sizes by what samples are worth")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

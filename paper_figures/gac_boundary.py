@@ -63,7 +63,9 @@ def draw_constant(ax: Axes, rows: Any) -> None:
         name = f"staleness {tau}" if tau else "synchronous"
         ax.text(1.03, known[-1], name, color=color, fontsize=7, va="center")
     zero(ax, 1.0)
-    ax.set(xlabel="learning rate / largest stable one", xlim=(0.0, 1.5), xticks=[0.0, 0.25, 0.5, 0.75, 1.0])
+    ax.set(
+        xlabel="learning rate divided by the largest stable one", xlim=(0.0, 1.5), xticks=[0.0, 0.25, 0.5, 0.75, 1.0]
+    )
     ax.set_ylabel("correlation of consecutive gradients")
     own = of(rows, "fixed", LATE)
     near = at(rows, "fixed", LATE, "correlation", 1.0).value > 2.0 * own[own.fraction <= 0.5].value.max()

@@ -1,4 +1,4 @@
-"""Reading constant staleness off the autocorrelation of gradients, and where its checks refuse."""
+"""Reading constant staleness off the autocorrelation of gradients."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ FOOLED = "batch used twice"
 """Built against the checks after these were chosen."""
 
 
-def draw_correlogram(ax: Axes, rows: Any) -> None:
-    """Correlograms of several staleness values, one above the other, and where each drops."""
+def draw_correlogram(ax: Axes, rows: Any) -> bool:
+    """Correlograms of several staleness values, one above the other; whether each drops right after its staleness."""
     own = _script.pick(rows, part="reading", quantity="correlation")
     shown = [tau for tau in (1, 4, 16) if (own.staleness == tau).any()]
     for row, tau in enumerate(shown):
@@ -50,18 +50,17 @@ def draw_correlogram(ax: Axes, rows: Any) -> None:
         scaled = one.assign(**{name: base + one[name] / peak for name in ("value", "low", "high")})
         points(ax, one.lag, scaled, color=color, marker=SHOWN[tau], markersize=2.6)
         ax.text(made.LAGS + 1.0, base, f"staleness\n{tau}", color=color, fontsize=7, va="center")
-    ax.set(xlabel="lag (updates)", xlim=(0.3, made.LAGS + 8), xticks=[1, 4, 8, 16, 24])
-    ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="autocorrelation of gradients\n(each scaled)")
+    ax.set(xlabel="updates between two gradients", xlim=(0.3, made.LAGS + 8), xticks=[1, 4, 8, 16, 24])
+    ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="correlation of two gradients\n(each scaled)")
+    ax.set_title("Shaded: the staleness to the next update")
     ends = [own[(own.staleness == tau)].set_index("lag").value for tau in shown]
-    flips = all(
+    return all(
         one[tau] > 0.0 > one[tau + 1] and -one[tau + 1] > 0.7 * one[tau] for tau, one in zip(shown, ends, strict=True)
     )
-    words = "Autocorrelation drops to its opposite\nright after lag = staleness (shaded)"
-    ax.set_title(_script.finding(flips, words, "Autocorrelation, lag =\nstaleness shaded"))
 
 
-def draw_reading(ax: Axes, rows: Any) -> None:
-    """Share of replicates whose constant staleness is read right."""
+def draw_reading(ax: Axes, rows: Any) -> bool:
+    """Share of replicates whose constant staleness is read right; whether the longest runs nearly all are."""
     own = _script.pick(rows, part="reading", quantity="right")
     places = {4: (200, 0.4, "staleness 4"), 8: (790, 0.55, "8"), 16: (2900, 0.55, "16")}
     for tau, place in places.items():
@@ -76,9 +75,10 @@ def draw_reading(ax: Axes, rows: Any) -> None:
     ax.set_xscale("log")
     ax.set(xticks=[30, 100, 300, 1000, 3000], xticklabels=["30", "100", "300", "1000", "3000"])
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="replicates with the right staleness")
+    ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="share of replicates")
     last = own.loc[own.groupby("staleness")["update"].idxmax()].value
-    ax.set_title(_script.finding((last > 0.9).all(), "Enough updates give\nthe staleness", "Readings by updates"))
+    ax.set_title("Replicates whose staleness is read right")
+    return bool((last > 0.9).all())
 
 
 def passed(rows: Any) -> Any:
@@ -89,42 +89,15 @@ def passed(rows: Any) -> Any:
     return found.assign(right=wrong.value < 0.5 * found.value).loc[list(NAMES)]
 
 
-def draw_passed(ax: Axes, rows: Any) -> None:
-    """How many replicates pass the checks under each condition."""
-    for line, row in enumerate(passed(rows).itertuples()):
-        color = _style.COLORS["muted" if row.value < 0.5 else "held" if row.right else "violated"]
-        reach = [[max(row.value - max(row.low, 0.0), 0.0)], [max(min(row.high, 1.0) - row.value, 0.0)]]
-        ax.plot([0.0, row.value], [-line, -line], color=color, linewidth=2.0)
-        ax.errorbar(row.value, -line, xerr=reach, **{**_style.MEASURED, "color": color, "capsize": 0})
-    names = list(NAMES)
-    ax.text(
-        0.9, -names.index(FOOLED) + 0.25, "wrong staleness", fontsize=7, ha="right", color=_style.COLORS["violated"]
-    )
-    ax.text(0.9, -names.index("stale") - 0.5, "right staleness", fontsize=7, ha="right", va="center",
-            color=_style.COLORS["held"])  # fmt: skip
-    ax.set(
-        xlim=(-0.02, 1.02),
-        ylim=(0.5 - len(NAMES), 0.6),
-        xlabel="replicates with one drop to the opposite sign, clear of noise",
-    )
-    ax.set_yticks([-line for line in range(len(NAMES))], list(NAMES.values()))
-    own = passed(rows)
-    blank = [name for name in NAMES if not name.startswith("stale") and name != FOOLED]
-    shows = own.value["stale"] > 0.5 and own.right["stale"] and (own.value[blank] < 0.5).all()
-    fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
-    words = "Settled plain descent shows the drop; chosen batches fake it"
-    ax.set_title(_script.finding(shows and fake, words, "Where the checks let a reading pass"))
-
-
 def draw(rows: Any) -> Figure:
-    """The drop, how long it takes to read, and where the checks pass."""
+    """The drop, and how long it takes to read."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.2)
-        upper, lower = figure.subfigures(2, 1, height_ratios=(1.0, 1.05))
-        first, second = upper.subplots(1, 2)
-        draw_correlogram(first, rows)
-        draw_reading(second, rows)
-        draw_passed(lower.subplots(), rows)
+        figure = _style.picture(_style.WIDTH, 3.1)
+        left, right = figure.subplots(1, 2)
+        flips, read = draw_correlogram(left, rows), draw_reading(right, rows)
+        words = "The correlation of gradients flips sign after as many updates as the staleness"
+        title = _script.finding(flips and read, words, "Correlation of gradients, and the staleness read from it")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -1,10 +1,9 @@
-"""Return of four methods over updates at three levels of staleness and one learning rate, and by staleness."""
+"""Return of four methods over updates at three levels of staleness and one learning rate."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -32,54 +31,37 @@ def points(ax: Axes, x: Any, own: Any, **style: Any) -> None:
     )
 
 
-def draw_level(ax: Axes, rows: Any, staleness: int) -> None:
-    """Curves at one level of staleness, beside synchronous GRPO."""
-    rate = shared.usual(rows, TASK)
-    for arm, level, style in (
-        (shared.BASE, 0, FRESH),
-        *((arm, staleness, style) for arm, style in shared.ARMS.items()),
-    ):
-        own = shared.steps(rows, task=TASK, staleness=level, arm=arm, quantity="return", rate=rate).sort_values(
-            "update"
-        )
+def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, tuple[float, str]]:
+    """Curves at one level of staleness, beside synchronous GRPO, and where they are when half of training is over."""
+    rate, names = shared.usual(rows, TASK), {}
+    stale = ((arm, staleness, shared.CALLED.get(arm, arm), style) for arm, style in shared.ARMS.items())
+    for arm, level, name, style in ((shared.BASE, 0, "GRPO, synchronous", FRESH), *stale):
+        own = shared.steps(rows, task=TASK, staleness=level, arm=arm, quantity="return", rate=rate)
+        own = own.sort_values("update")
         points(ax, own["update"], own, **style)
-    ax.set(ylim=(0.0, 0.9), title=f"staleness {staleness}")
-
-
-def draw_staleness(ax: Axes, rows: Any) -> None:
-    """Return over training against staleness, over all tasks."""
-    levels = [0, *shared.STALE]
-    for place, (arm, style) in enumerate(shared.ARMS.items()):
-        there = [level for level in levels if len(shared.steps(rows, staleness=level, arm=arm))]
-        own = pd.DataFrame([shared.over_tasks(rows, level, arm) for level in there])
-        points(ax, [level + 0.3 * (place - 1.5) for level in there], own, **style) if len(own) else None
-    look.ticks(ax.xaxis, levels)
-    ax.set(ylim=(0.0, 1.0), xlabel="staleness in updates", title="all tasks, mean over training")
+        if len(own):
+            names[name] = (float(own.value.iloc[len(own) // 2]), style["color"])
+    ax.set(ylim=(0.0, 0.9), xlabel="update", title=f"staleness: {staleness} updates")
+    return names
 
 
 def draw(rows: Any) -> Figure:
-    """Three levels of staleness on one task, then all tasks against staleness."""
+    """The levels of staleness on one task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.2)
-        axes = figure.subplots(2, 2)
-        for ax, staleness in zip(axes.flat, shared.STALE, strict=False):
-            draw_level(ax, rows, staleness)
-        draw_staleness(axes[1, 1], rows)
-        axes[1, 0].set_xlabel("update")
-        for ax in axes[:, 0]:
-            ax.set_ylabel("return of the trained policy")
-        looks = {
-            "GRPO, synchronous": FRESH,
-            **{shared.CALLED.get(arm, arm): style for arm, style in shared.ARMS.items()},
-        }
+        figure = _style.picture(_style.WIDTH, 2.8)
+        levels = [level for level in shared.STALE if len(shared.steps(rows, task=TASK, staleness=level))]
+        axes = figure.subplots(1, len(levels), sharey=True, squeeze=False)[0]
+        halves = [draw_level(ax, rows, level) for ax, level in zip(axes, levels, strict=True)]
+        axes[0].set_ylabel("return of the trained policy")
+        looks = {"GRPO, synchronous": FRESH}
+        looks |= {shared.CALLED.get(arm, arm): style for arm, style in shared.ARMS.items()}
         handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in looks.items()]
-        lost, won = (
-            shared.record(rows, "GAC", "GRPO", 1.0)[2],
-            shared.fell(rows, "GAC", 1.0) < shared.fell(rows, "GRPO", 1.0),
-        )
-        slow = won and lost > len(shared.places(rows)) / 2
-        words = "At one rate GAC on GRPO falls less often than GRPO, but learns later"
-        title = _script.finding(slow, words, "Return over updates at three levels of staleness and one rate")
+        values = [value for value, _ in halves[-1].values()]
+        last = len(values) == len(looks) and values[-1] < min(values[:-1])
+        lost = shared.record(rows, "GAC", "GRPO", 1.0)[2] > len(shared.places(rows)) / 2
+        words = "On stale data GAC on GRPO learns later than GRPO; M2PO and BAPO learn soonest"
+        soonest = last and max(values[1], values[4]) < min(values[2:4])
+        title = _script.finding(lost and soonest, words, "Return over updates at one learning rate")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure

@@ -39,7 +39,7 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     ax.errorbar(own.staleness, own.ess, yerr=reach, color=color, **_style.MEASURED)
     ax.set_xscale("log", base=2)
     levels = sorted(own.staleness.unique())
-    ax.set(xlabel="staleness (updates)", ylabel="ESS / answers", ylim=(0.0, 1.06), xticks=levels)
+    ax.set(xlabel="staleness (updates)", ylabel="ESS per answer", ylim=(0.0, 1.06), xticks=levels)
     ax.set_xticklabels([str(level) for level in levels])
     ax.minorticks_off()
     met = (known.low <= 1.1 * known.predicted_ess) & (known.high >= 0.9 * known.predicted_ess)

@@ -39,13 +39,13 @@ def draw(rows: Any) -> Figure:
             ax.axhline(1.0, **_style.REFERENCE)
             ax.set(xscale="log", xlabel="learning rate", title=name)
         axes[0].set_ylim(0.0, 1.05 * axes[0].get_ylim()[1])
-        axes[0].set_ylabel("entropy at masked tokens\nover that at all")
+        axes[0].set_ylabel("entropy at masked tokens\ndivided by that at all")
         found = {(task, arm): ratios(rows, task, arm) for task in arms.TASKS for arm in SHOWN}
         values = {place: own[own.rate <= RATE].value for place, own in found.items()}
         apart, *alike = ([values[task, arm] for arm in SHOWN] for task in arms.TASKS)
         some = all((own > 1.2).all() for own in apart) and all((own < 1.1).all() for each in alike for own in each)
         words = "Clip and M2PO mask uncertain tokens where tokens differ in certainty"
-        title = _script.finding(some, words, "Entropy at masked tokens, over that at all")
+        title = _script.finding(some, words, "Entropy at masked tokens, divided by that at all")
         figure.suptitle(title, x=0.01, ha="left")
         for y, arm, text in ((0.9, "clip", "masked by clip"), (0.8, "m2po", "masked by M2PO")):
             axes[2].text(0.05, y, text, color=arms.ARMS[arm]["color"], transform=axes[2].transAxes, **look.LETTERS)

@@ -1,11 +1,10 @@
-"""M2PO over updates on old data, as the paper draws it: return, clipped share, second moment, KL."""
+"""Return over updates of M2PO and other trust regions on old data, at two learning rates."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from asyncsim.plotting import _style
 from paper_figures import _m2po_steps as steps
@@ -27,31 +26,17 @@ def shape(rows: Any, rate: float) -> dict[str, float]:
 
 
 def draw(rows: Any) -> Figure:
-    """Training at the best synchronous rate and at the bold one; clipping and second moment at the former."""
+    """Training at the best synchronous rate and at the bold one."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.7)
-        (usual, bold), (clipped, second) = figure.subplots(2, 2)
-        bold.sharey(usual)
+        figure = _style.picture(_style.WIDTH, 2.9)
         rate = steps.usual(rows)
-        for ax, own in ((usual, rate), (bold, steps.BOLD * rate)):
+        axes = figure.subplots(1, 2, sharey=True)
+        titles = ("best synchronous learning rate", f"{steps.BOLD:g} times that learning rate")
+        for ax, own, title in zip(axes, (rate, steps.BOLD * rate), titles, strict=True):
             steps.traces(ax, rows, RETURNS, "return", own)
             steps.ended(ax, rows, own)
-        usual.set(ylabel="return of the trained policy", title="return, synchronous rate")
-        bold.set_title(f"return, {steps.BOLD:g} times that rate")
-        steps.traces(clipped, rows, OTHERS, "masked", rate)
-        clipped.set(ylim=(0, None), ylabel="tokens clipped or masked", title="clipping, rate of a")
-        clipped.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-        for arm, quantity in (("none", "second"), ("m2po", "second"), ("m2po", "kept")):
-            style = {**steps.LOOKS[arm], **(look.HOLLOW if (arm, quantity) == ("m2po", "second") else {})}
-            steps.trace(second, steps.curve(rows, arm, quantity, rate), **style)
-        second.set(
-            yscale="log", ylabel="second moment of\nharmful log ratios (nats²)", title="second moment, rate of a"
-        )
-        for ax in (clipped, second):
-            ax.set(xlabel="updates", xlim=(0, None))
-        steps.label(second, 0.98, 0.96, "none")
-        steps.label(second, 0.98, 0.66, "m2po", "M2PO before its mask")
-        steps.label(second, 0.98, 0.4, "m2po", "after it")
+            ax.set(xlabel="updates", title=title)
+        axes[0].set_ylabel("return of the trained policy")
         found = shape(rows, rate)
         held = steps.at(rows, steps.TASK, "m2po", "fell", rate).value == 0.0
         words = "Without a trust region training prospers, then collapses; M2PO nears fresh data"

@@ -1,4 +1,4 @@
-"""Which tokens are clipped on old data, by distance of the ratio from 1 and by kind; KL and the bound on divergence."""
+"""Which tokens are clipped on old data, by kind and by distance of the ratio from 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = ("m2po_steps",)
 KINDS = {1.0: "forks", 0.0: "nearly\ncertain bits"}
-KL = ("clip", "m2po", "fresh")
+NAMES = {"forks": "forks and\ncertain bits", "chain": "plain bits"}
 SHOWN = {
     "forks": {"color": look.COLOR["tuned"], "marker": "D"},
     "chain": {"color": look.COLOR["controlled"], "marker": "^"},
@@ -33,46 +33,29 @@ def tokens(rows: Any, task: str, over: str) -> Any:
 def draw_kinds(ax: Axes, rows: Any) -> None:
     """Share of the tokens of either kind that is clipped."""
     own = tokens(rows, "forks", "kind")
+    ax.bar(own["at"], own.value, width=0.5, color=SHOWN["forks"]["color"], alpha=0.35)
     look.points(ax, own["at"], own, **SHOWN["forks"])
-    ax.set(xlim=(1.6, -0.6), ylim=(0, None), ylabel="tokens clipped", title="kinds of token, forks")
+    ax.set(xlim=(1.6, -0.6), ylim=(0, None), ylabel="tokens clipped", title="Kinds of token")
     look.ticks(ax.xaxis, list(KINDS), list(KINDS.values()))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
 
-def draw_divergence(ax: Axes, rows: Any) -> None:
-    """KL from behavior of the clip and of M2PO."""
-    steps.traces(ax, rows, KL, "kl", steps.usual(rows))
-    ax.set(xlabel="updates", xlim=(0, None), ylabel="KL from behavior\n(nats a response)", title="divergence, bits")
-    for arm, x, y in zip(KL, (0.62, 0.5, 0.98), (0.36, 0.8, 0.12), strict=True):
-        steps.label(ax, x, y, arm)
-
-
-def draw_bound(ax: Axes, rows: Any) -> None:
-    """The divergence of M2PO's policy from behavior, under what the second moment allows."""
-    rate = steps.usual(rows)
-    steps.trace(ax, steps.curve(rows, "m2po", "chi", rate), **steps.LOOKS["m2po"])
-    own = steps.curve(rows, "m2po", "bound", rate)
-    ax.plot(own["at"], own.value, **_style.PREDICTED)
-    ax.set(yscale="log", xlabel="updates", xlim=(0, None), ylabel="divergence χ²", title="bound on it, M2PO")
-    for x, y, text, color in ((0.42, 0.7, "bound", look.INK), (0.98, 0.3, "measured", steps.LOOKS["m2po"]["color"])):
-        look.say(ax, x, y, text, color, transform=ax.transAxes, ha="right")
-
-
 def draw(rows: Any) -> Figure:
-    """Entropy, kinds, divergence."""
+    """Kinds, entropy."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.5)
-        (entropy, kinds), (kl, divergence) = figure.subplots(2, 2)
+        figure = _style.picture(_style.WIDTH, 2.9)
+        kinds, entropy = figure.subplots(1, 2, width_ratios=(1.0, 1.4))
+        draw_kinds(kinds, rows)
         for task, style in SHOWN.items():
             own = tokens(rows, task, "distance")
             look.points(entropy, own["at"], own, **{**look.CONNECTED, **style})
+            if len(own):
+                look.say(entropy, own["at"].iloc[-1] + 0.02, own.value.iloc[-1], NAMES[task], style["color"])
         entropy.axvline(0.2, **_style.REFERENCE)
-        entropy.set(xlim=(0, 0.6), ylim=(0, 0.75), xlabel="|ratio − 1|", ylabel="entropy (nats)", title="entropy")
-        for y, task, text in ((0.12, "chain", "bits"), (0.04, "forks", "forks")):
-            look.say(entropy, 0.98, y, text, SHOWN[task]["color"], transform=entropy.transAxes, ha="right")
-        draw_kinds(kinds, rows)
-        draw_divergence(kl, rows)
-        draw_bound(divergence, rows)
+        look.say(entropy, 0.21, 0.03, "the clip's bound", look.COLOR["muted"])
+        entropy.set(xlim=(0, 0.75), ylim=(0, 0.75), xlabel="|importance ratio − 1|", ylabel="entropy (nats)")
+        entropy.set_title("Entropy of tokens by their ratio")
+        look.ticks(entropy.xaxis, (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
         own = tokens(rows, "forks", "kind").set_index("at").value
         holds = len(own) == len(KINDS) and own[1.0] > 3.0 * own[0.0]
         words = "The clip prunes uncertain tokens where tokens differ in certainty"

@@ -13,7 +13,7 @@ from experiments import model_ratios
 from paper_figures import _models, _script
 
 EXPERIMENTS = ("model_ratios",)
-DRAWN = {"variance": "variance of log ratio", "ess": "ESS / answers", "hill": "Hill index of the tail"}
+DRAWN = {"variance": "variance of log ratio", "ess": "ESS per answer", "hill": "Hill index of the tail"}
 
 
 def text(rows: Any) -> Any:

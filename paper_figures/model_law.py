@@ -72,7 +72,7 @@ def draw(rows: Any) -> Figure:
         draw_one(right, rows, "ess")
         left.set_yscale("log")
         left.set_ylabel("variance of log ratio")
-        right.set(ylabel="ESS / answers", ylim=(0, 1.06))
+        right.set(ylabel="ESS per answer", ylim=(0, 1.06))
         words = "A law fitted at staleness 1 predicts 4 and 16"
         title = _script.finding(all(kept(rows)), words, "What staleness 1 predicts of larger ones")
         handles, labels = left.get_legend_handles_labels()

@@ -40,7 +40,7 @@ def draw_ess(ax: Axes, rows: Any) -> Axes:
         ax.errorbar(horizons, mean, yerr=half, **{**_style.MEASURED, "color": shade})
         place = min(mean[-1], place - 0.05)
         ax.text(1.07 * horizons[-1], place, f"staleness {level}", va="center")
-    ax.set(xscale="log", ylim=(0, 1.03), xlim=(9, 420), xlabel="horizon $T$ (steps)", ylabel="ESS / episodes")
+    ax.set(xscale="log", ylim=(0, 1.03), xlim=(9, 420), xlabel="horizon $T$ (steps)", ylabel="ESS per episode")
     ticks = np.sort(rows.horizon.unique())
     ax.set_xticks(ticks, [f"{tick}" for tick in ticks])
     ax.minorticks_off()

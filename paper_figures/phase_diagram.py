@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
 
 from asyncsim import claims
 from asyncsim.plotting import _style
@@ -17,6 +17,12 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("phase_diagram",)
+NAMES = {
+    "plain": "no ratio",
+    "weighted": "importance weights",
+    "clipped": "PPO's clip",
+    "weighted, large": "weights, large batch",
+}
 COLOR = {"plain": "stale", "weighted": "controlled", "clipped": "tuned", "weighted, large": "partial"}
 SHADES = LinearSegmentedColormap.from_list("share", ["white", look.COLOR["violated"]])
 MARKS = {"bandit": "o", "graded": "s"}
@@ -38,35 +44,40 @@ def places(staleness: Any) -> np.ndarray:
     return np.asarray(staleness, dtype=float) + 1.0
 
 
-def draw_shares(ax: Axes, rows: Any, arm: str) -> None:
-    """Share of bandit runs that collapsed at each staleness and rate, and the predicted boundary."""
+def draw_shares(ax: Axes, rows: Any, arm: str) -> Any:
+    """Share of bandit runs that collapsed at each staleness and rate, and the predicted boundary. The shades."""
     own = _script.pick(rows, part="share", task="bandit", arm=arm)
     table = own.pivot(index="rate", columns="staleness", values="value")
     edges = np.arange(len(table.columns) + 1) - 0.5
     rates = table.index.to_numpy()
     ratio = np.sqrt(rates[1] / rates[0])
     heights = np.append(rates / ratio, rates[-1] * ratio)
-    ax.pcolormesh(edges, heights, table.to_numpy(), cmap=SHADES, vmin=0.0, vmax=1.0, rasterized=True)
+    shades = ax.pcolormesh(edges, heights, table.to_numpy(), cmap=SHADES, vmin=0.0, vmax=1.0, rasterized=True)
     levels = [int(s) for s in table.columns]
     ax.plot(range(len(levels)), [predicted(s, arm) for s in levels], **_style.PREDICTED)
-    ax.set(yscale="log", xlabel="staleness, updates", title=f"{arm}")
+    ax.set(yscale="log", xlabel="staleness (updates)", title=f"Bandit, {NAMES[arm]}")
     look.ticks(ax.xaxis, range(len(levels)), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
+    return shades
 
 
 def draw_boundaries(ax: Axes, rows: Any) -> None:
     """Rates at which half of the runs collapse, both tasks."""
+    names = {}
     for (task, arm), own in _script.pick(rows, part="boundary").dropna(subset="value").groupby(["task", "arm"]):
         style = {"color": look.COLOR[COLOR[arm]], "marker": MARKS[task]}
         style |= look.HOLLOW if task == "graded" else {}
+        if task == "bandit":
+            names[NAMES[arm]] = (float(own.sort_values("staleness").value.iloc[-1]), style["color"])
         # No bars: rates are known to a step of the grid, which is no interval of chance.
         ax.plot(places(own.staleness), own.value, markersize=4, **look.CONNECTED, **style)
     levels = sorted(int(s) for s in rows.staleness.unique())
     for arm in ("plain", "weighted"):
         ax.plot(places(levels), [predicted(s, arm) for s in levels], **_style.PREDICTED)
-    ax.set(xscale="log", yscale="log", xlabel="staleness, updates", title="Where half of the runs collapse, two tasks")
+    ax.set(xscale="log", yscale="log", xlabel="staleness (updates)", title="Half of the runs collapse (hollow: graded)")
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
+    look.ends(ax, names)
 
 
 def falls(rows: Any) -> bool:
@@ -87,25 +98,17 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 4.8)
         axes = figure.subplots(2, 2, sharey=True).ravel()
         for ax, arm in zip(axes, phase.ARMS, strict=False):
-            draw_shares(ax, rows, arm)
+            shades = draw_shares(ax, rows, arm)
+        place = axes[1].inset_axes((0.06, 0.16, 0.4, 0.06))
+        bar = figure.colorbar(shades, cax=place, orientation="horizontal", format=PercentFormatter(1.0, symbol=" %"))
+        bar.set_ticks([0.0, 0.5, 1.0])
+        place.set_title("runs that collapse", **look.LETTERS)
         draw_boundaries(axes[3], rows)
         for ax in axes[::2]:
             ax.set_ylabel("learning rate × curvature")
-        some = (_script.pick(rows, part="share", task="bandit", arm="plain").value > 0.5).any()
-        axes[0].set_title(
-            _script.finding(some, "no ratio: bandit runs collapse (red)", "no ratio: share that collapses (red)")
-        )
-        axes[1].set_title("importance weights")
-        axes[2].set_title("PPO's clip")
-        marks = [Line2D([], [], color=look.COLOR[color], label=arm) for arm, color in COLOR.items()]
-        shapes = [("bandit", {}), ("graded", look.HOLLOW)]
-        marks += [
-            Line2D([], [], linestyle="none", color=look.COLOR["muted"], marker=MARKS[task], label=task, **style)
-            for task, style in shapes
-        ]
         words = "Without a ratio the stable rate falls as 1/staleness; with weights or a clip far less"
         title = _script.finding(falls(rows), words, "Learning rates at which runs collapse, by staleness")
-        figure.legend(handles=marks, loc="outside upper left", ncols=len(marks), title=title, alignment="left")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -105,7 +105,7 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
-        right.set(ylabel="effective samples (ESS) / samples", title="effective samples on graded sequences")
+        right.set(ylabel="effective samples (ESS) per sample", title="effective samples on graded sequences")
         right.set_ylim(0.0, 1.03)
         look.say(right, speed(rows, 0)[0], 0.83, "PipelineRL", PIPELINE["color"], ha="center")
         look.say(right, 11.5, 0.96, "conventional", CONVENTIONAL["color"], ha="center")

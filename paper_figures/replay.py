@@ -77,7 +77,7 @@ def draw_prices(ax: Axes, rows: Any, held: bool) -> None:
     """Compute of the best replayed cell against the price."""
     found = {task: [best(rows, task, price, held)[1] for price in PRICES] for task in tasks(rows)}
     draw_lines(ax, PRICES, found, (0.08, 5.0))
-    ax.set(xlabel="seconds to generate / seconds to train on", ylabel="compute / compute of fresh data")
+    ax.set(xlabel="generation time divided by training time", ylabel="compute divided\nby that of fresh data")
     look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
 
 
@@ -90,7 +90,7 @@ def draw_updates(ax: Axes, rows: Any, held: bool) -> None:
     if not held:
         fine = np.geomspace(1.0, 8.0, 40)
         ax.plot(fine, [experiment.noise(y, 1) for y in fine], **_style.PREDICTED)
-    ax.set(xlabel="uses of each sample", ylabel="updates / updates with fresh data")
+    ax.set(xlabel="uses of each sample", ylabel="updates divided\nby those with fresh data")
     look.ticks(ax.xaxis, uses)
 
 

@@ -1,9 +1,10 @@
-"""Seconds of agentic rollouts: latencies, spare environments, what parts add; and two bounds on time beside it."""
+"""Speed of agentic rollouts by the spread of latency, and what parts of the system add."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -21,77 +22,53 @@ EXTRA = 64
 LADDER = {
     "lockstep": "lockstep",
     "environment": "environment-level",
-    "redundant": "… and spare",
-    "asynchronous, none spare": "… asynchronous",
-    "asynchronous": "… and spare",
+    "redundant": "environment-level, spare",
+    "asynchronous, none spare": "… and asynchronous",
+    "asynchronous": "… and asynchronous, spare",
 }
-SPARE = {
-    "groups": ("more groups", shared.NEW, {}),
-    "samples": ("larger groups", shared.OTHER, {}),
-    "groups, slow groups": ("", shared.NEW, look.HOLLOW),
-    "samples, slow groups": ("", shared.OTHER, look.HOLLOW),
-}
-"""Filled: single trajectories stop. Hollow: whole groups are slow."""
+SPARE = ("groups", "samples", "groups, slow groups", "samples, slow groups")
+"""Uses of spare environments; of slow groups all trajectories are slow."""
 
 
 def draw_latency(ax: Axes, rows: Any) -> None:
-    """Seconds over the spread of latencies."""
+    """Seconds against the spread of latencies."""
+    names = {}
     for arm, style in (("lockstep", shared.OLD), ("environment", shared.NEW)):
         own = shared.fastest(rows, "latency", arm)
-        shared.line(ax, own.x, own, label=LADDER[arm], **style)
-    ax.set(xlabel="standard deviation of latency (s)", ylabel="seconds of a rollout", ylim=(0.0, None))
-    shared.key(ax, loc="upper left")
-
-
-def draw_spare(ax: Axes, rows: Any) -> None:
-    """Seconds over spare environments, as groups or as samples."""
-    for arm, (name, style, more) in SPARE.items():
-        own = shared.fastest(rows, "environments", arm)
-        shared.line(ax, own.x, own, label=name or None, **{**style, **more})
-    look.ticks(ax.xaxis, roll_sizes.SPARES)
-    ax.set(xlabel="spare environments", ylabel="seconds of a rollout", ylim=(0.0, None))
-    shared.key(ax, loc="upper right", title="hollow: slow groups", title_fontsize=7.0)
+        shared.line(ax, own.x, own, **style)
+        names[LADDER[arm].replace("-", "-\n")] = (float(own.value.iloc[-1]), style["color"])
+    ax.set(xlabel="standard deviation of latency (seconds)", ylabel="seconds per rollout", ylim=(0.0, None))
+    ax.set_title("By the spread of latency")
+    look.ends(ax, names)
 
 
 def draw_ladder(ax: Axes, rows: Any) -> None:
-    """Speed over lockstep as parts are added."""
+    """Speed divided by lockstep's as parts are added."""
     base = shared.one(rows, "agents", "lockstep", roll_sizes.LATENCY)
     for place, arm in enumerate(LADDER):
         found = shared.faster(base, shared.one(rows, "agents", arm, roll_sizes.LATENCY))
         style = shared.OLD if arm == "lockstep" else shared.NEW if "asynchronous" in arm else shared.PART
-        shared.line(ax, [place], [found], **style)
-    look.ticks(ax.xaxis, range(len(LADDER)), list(LADDER.values()))
-    for label in ax.get_xticklabels():
-        label.set(rotation=20, ha="right")
-    ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(ylabel="times lockstep speed", ylim=(0.0, None))
-
-
-def draw_bound(ax: Axes, rows: Any) -> None:
-    """Seconds against their bounds."""
-    for arm, style in (("queue", shared.OLD), ("asynchronous", shared.NEW)):
-        own = _script.pick(rows, part="bound", arm=arm)
-        name = "synchronous queue" if arm == "queue" else "asynchronous"
-        look.points(ax, own.bound, own, capsize=0, label=name, **style)
-    ends = [0.8 * own.bound.min(), 1.05 * rows.bound.max()]
-    ax.plot(ends, ends, label="bound", **_style.PREDICTED)
-    ax.set(xlabel="bound on seconds of a step", ylabel="measured seconds", xscale="log", yscale="log")
-    look.ticks(ax.xaxis, (50, 100, 200, 400))
-    look.ticks(ax.yaxis, (25, 50, 100, 200, 400))
-    shared.key(ax, loc="upper left")
+        ax.barh([place], [found["value"]], height=0.55, color=style["color"], alpha=0.5)
+        look.points(ax, [place], pd.DataFrame([found]), sideways=True, color=style["color"], markersize=0.0, capsize=0)
+        look.say(ax, found["high"] + 0.1, place, f"{found['value']:.1f}", style["color"])
+    look.ticks(ax.yaxis, range(len(LADDER)), list(LADDER.values()))
+    ax.axvline(1.0, **_style.REFERENCE)
+    ax.set(xlabel="speed divided by lockstep speed", xlim=(0.0, 1.15 * ax.get_xlim()[1]))
+    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title="As parts are added")
 
 
 def draw(rows: Any) -> Figure:
-    """Four panels."""
+    """Spread of latency, parts."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.6)
-        axes = figure.subplots(2, 2)
-        for ax, part in zip(axes.flat, (draw_latency, draw_spare, draw_ladder, draw_bound), strict=True):
-            part(ax, rows)
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        draw_latency(left, rows)
+        draw_ladder(right, rows)
         wide = speed(rows, roll_sizes.SPREADS[-1])["low"] > speed(rows, roll_sizes.SPREADS[0])["high"]
-        split = spared(rows, "groups", "samples")["high"] < 1.0 < spared(rows, *SLOW)["low"]
-        words = "Gains grow with latency's spread; spare groups help where groups are slow"
-        title = _script.finding(wide and split, words, "Seconds of agentic rollouts, and bounds on time")
+        lockstep, alone, _, ahead, _ = (shared.one(rows, "agents", arm, roll_sizes.LATENCY).value for arm in LADDER)
+        words = "Environment-level rollouts gain more as latency spreads; asynchrony adds most"
+        holds = wide and alone / ahead > lockstep / alone
+        title = _script.finding(holds, words, "Speed of agentic rollouts by latency and by part")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -1,4 +1,4 @@
-"""Seconds of ROLL Flash's rollouts by GPUs, spare prompts and replication, and the ratio that a step needs."""
+"""Speed of ROLL Flash's asynchronous training by GPUs, and the ratio that a step needs."""
 
 from __future__ import annotations
 
@@ -22,41 +22,20 @@ GPU_ARMS = {"batch": shared.OLD, "queue": shared.PART, "asynchronous": shared.NE
 
 
 def draw_gpus(ax: Axes, rows: Any) -> None:
-    """Speed over the smallest pool's batch scheduling."""
-    base = shared.one(rows, "gpus", "batch", roll_sizes.GPUS[0], spread=shared.TIGHT)
+    """Speed divided by that of the smallest pool with batch scheduling."""
+    base, first = shared.one(rows, "gpus", "batch", roll_sizes.GPUS[0], spread=shared.TIGHT), roll_sizes.GPUS[0]
+    names = {"in proportion": (roll_sizes.GPUS[-1] / first, look.COLOR["muted"])}
     for arm, style in GPU_ARMS.items():
         own = shared.fastest(rows, "gpus", arm, shared.TIGHT)
-        shared.line(ax, own.x, [shared.faster(base, row) for row in own.itertuples()], label=arm, **style)
-    first = roll_sizes.GPUS[0]
-    ax.plot(roll_sizes.GPUS, [count / first for count in roll_sizes.GPUS], label="in proportion", **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel=f"speed, {first} GPUs in batches: 1")
+        found = [shared.faster(base, row) for row in own.itertuples()]
+        shared.line(ax, own.x, found, **style)
+        names[arm] = (found[-1]["value"], style["color"])
+    ax.plot(roll_sizes.GPUS, [count / first for count in roll_sizes.GPUS], **_style.REFERENCE)
+    ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel=f"speed divided by batch\nscheduling on {first} GPUs")
+    ax.set_title("By the size of the pool")
     look.ticks(ax.xaxis, roll_sizes.GPUS)
     look.ticks(ax.yaxis, (1, 2, 4, 8))
-    shared.key(ax, loc="upper left")
-
-
-def draw_queue(ax: Axes, rows: Any) -> None:
-    """Seconds over spare prompts."""
-    for arm, name, style in (("queue", "64 slots", shared.PART), ("queue, free", "a slot for each sample", shared.NEW)):
-        own = shared.fastest(rows, "queue", arm, shared.TIGHT)
-        shared.line(ax, own.x, own, label=f"queue, {name}", **style)
-    batch = shared.one(rows, "queue", "batch", 0, spread=shared.TIGHT)
-    shared.line(ax, [0], [batch], label="rounds of 8 prompts", **shared.OLD)
-    look.ticks(ax.xaxis, sorted(own.x.unique()))
-    ax.set(xlabel="spare prompts", ylabel="seconds of generation", ylim=(0.0, 310.0))
-    shared.key(ax, loc="upper right")
-
-
-def draw_replication(ax: Axes, rows: Any) -> None:
-    """Seconds of four configurations, with and without replication."""
-    there = list(roll_sizes.CONFIGURATIONS)
-    for arm, side, style in (("together", -0.1, shared.OLD), ("replicated", 0.1, shared.NEW)):
-        own = [shared.one(rows, "replication", arm, x, y, shared.TIGHT) for x, y in there]
-        name = "a prompt on one GPU" if arm == "together" else "samples on any GPU"
-        shared.line(ax, [k + side for k in range(len(own))], own, linestyle="none", label=name, **style)
-    look.ticks(ax.xaxis, range(len(there)), [f"{x} × {y}" for x, y in there])
-    ax.set(xlabel="prompts × samples", ylabel="seconds of generation", ylim=(0.0, None))
-    shared.key(ax, loc="lower left")
+    look.ends(ax, names)
 
 
 def speeds(rows: Any, size: int, spread: float) -> dict[int, dict[str, float]]:
@@ -74,27 +53,29 @@ def enough(rows: Any, size: int, spread: float) -> int:
 
 
 def draw_ratio(ax: Axes, rows: Any) -> None:
-    """Speed over the asynchronous ratio, for four sizes of a step."""
-    looks = (shared.OTHER, {**shared.PART}, {**shared.OLD}, shared.NEW)
-    for size, style in zip(roll_sizes.SIZES, looks, strict=True):
+    """Speed against the asynchronous ratio, for four sizes of a step."""
+    names = {}
+    for size, style in zip(roll_sizes.SIZES, (shared.OTHER, shared.PART, shared.OLD, shared.NEW), strict=True):
         found = speeds(rows, size, shared.TIGHT)
-        shared.line(ax, list(found), list(found.values()), label=f"{size} samples", **style)
+        shared.line(ax, list(found), list(found.values()), **style)
+        names[f"{size} samples"] = (list(found.values())[-1]["value"], style["color"])
     look.ticks(ax.xaxis, roll_sizes.RATIOS)
-    ax.set(xlabel="asynchronous ratio", ylabel="times synchronous speed", ylim=(1.0, 5.4))
-    shared.key(ax, loc="upper left", ncols=2)
+    ax.set(xlabel="asynchronous ratio", ylabel="speed divided by\nsynchronous speed", ylim=(1.0, None))
+    ax.set_title("By the samples of a step")
+    look.ends(ax, names)
 
 
 def draw(rows: Any) -> Figure:
-    """Four panels, lengths of spread 0.5."""
+    """Pools, ratios; lengths of spread 0.5."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2)
-        for ax, part in zip(axes.flat, (draw_gpus, draw_queue, draw_replication, draw_ratio), strict=True):
-            part(ax, rows)
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        draw_gpus(left, rows)
+        draw_ratio(right, rows)
         first, last = (enough(rows, size, shared.TIGHT) for size in (roll_sizes.SIZES[0], roll_sizes.SIZES[-1]))
         grows = gained(rows, roll_sizes.GPUS[-1], shared.TIGHT) > gained(rows, roll_sizes.GPUS[0], shared.TIGHT)
         words = "Asynchrony gains more on larger pools, and small steps need larger ratios"
-        title = _script.finding(grows and first > last, words, "Seconds of rollouts by pool, prompts and ratio")
+        title = _script.finding(grows and first > last, words, "Speed by pool and by asynchronous ratio")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -114,7 +114,7 @@ def draw_difference(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
     ax.errorbar(rows.lag, off, yerr=reach, color=_style.COLORS["measured"], **{**_style.MEASURED, "markersize": 3})
     edge = math.ceil(float((off.abs() + reach).max()))
     ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="off by\n(1/1000)")
-    ax.set(xlabel="lag $k$ (updates)", xticks=rows.lag)
+    ax.set(xlabel="updates between two gradients", xticks=rows.lag)
     return ax
 
 
@@ -137,7 +137,7 @@ def draw(rows: Any) -> Figure:
         left.set_title(finding(smaller, words, "Largest stable\nlearning rate"))
         before, after = (lags[lags.lag == lag].iloc[0] for lag in (tau, tau + 1))
         flips = before.low > 0.0 > after.high
-        words = "Their correlation flips past\nlag = staleness"
+        words = "Their correlation flips after\nas many updates as the staleness"
         right.set_title(finding(flips, words, "Correlation of gradients"))
     return figure
 

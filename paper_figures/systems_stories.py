@@ -104,7 +104,7 @@ def draw_price(ax: Axes, rows: Any) -> Axes:
         xlim=(0, 108),
         ylim=(0, 1.15),
         xlabel="throughput, % of a busy trainer",
-        ylabel="mean length trained / generated",
+        ylabel="mean length trained\ndivided by generated",
     )
     ends = {s: [number(rows[rows.system == s], q)[0] for q in ("throughput", "length_trained")] for s in LOOKS}
     costs = [ends[s][0] < 0.9 * ends["areal"][0] or ends[s][1] < 0.9 for s in LOOKS if s != "areal"]

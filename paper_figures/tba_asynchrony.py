@@ -1,4 +1,4 @@
-"""Return and KL over staleness, return over updates beside Dr. GRPO, and more searchers."""
+"""Return against staleness, and over updates beside Dr. GRPO."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _script
@@ -14,11 +13,9 @@ from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("tba_steps",)
-BESIDE = ("TBA", "Dr. GRPO")
-SEARCHED: dict[str, tuple[str, dict[str, Any]]] = {
-    "arms": ("64 arms", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "rare": ("rarely paid", {"color": look.COLOR["tuned"], "marker": "D"}),
-}
+BESIDE, CLIPPED = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO")
+SEARCHED = ("arms", "rare")
+"""Tasks on which searchers were varied."""
 
 
 def price(rows: Any, task: str = tba.TASK) -> float:
@@ -34,13 +31,16 @@ def level(rows: Any, arm: str, steps: int, quantity: str, times: float | None, t
 
 def draw_steps(ax: Axes, rows: Any) -> None:
     """Mean return against staleness."""
-    found = tba.steps(rows)
-    for shift, (arm, style) in enumerate(tba.ARMS.items()):
+    found, names = tba.steps(rows), {}
+    for arm, style in tba.ARMS.items():
         own = type(rows)([level(rows, arm, steps, "return", 1.0) for steps in found])
-        places = [place + 0.06 * (shift - 1.5) for place in range(len(found))]
-        look.points(ax, places, own, **look.CONNECTED, **{**style, "markersize": 3.5})
-    ax.set(xlabel="updates off policy", ylabel="mean return over training", ylim=(0.0, 1.0))
-    look.ticks(ax.xaxis, range(len(found)), [str(steps) for steps in found])
+        look.points(ax, found, own, **look.CONNECTED, **{**style, "markersize": 3.5})
+        names[tba.LABELS.get(arm, arm)] = (float(own.value.iloc[-1]), style["color"])
+    ax.set(xlabel="staleness (updates)", ylabel="mean return over training", ylim=(0.0, 1.0))
+    ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
+    ax.set(xlim=(-0.1, 1.3 * found[-1] + 0.1), title="By staleness")
+    look.ticks(ax.xaxis, found)
+    look.ends(ax, names)
 
 
 def draw_course(ax: Axes, rows: Any, steps: int) -> None:
@@ -49,7 +49,15 @@ def draw_course(ax: Axes, rows: Any, steps: int) -> None:
         own = tba.of(rows, "grid", "return", "course", task=tba.TASK, arm=arm, steps=steps, beta=price(rows))
         own = tba.near(own, tba.usual(rows)).sort_values("number")
         look.points(ax, own.number, own, **look.CONNECTED, **{**tba.ARMS[arm], "markersize": 3.0, "capsize": 1.0})
-    ax.set(xlabel="update", ylabel="return", ylim=(0.0, 1.0), title=f"{steps} updates off policy")
+        half = own.iloc[(own.value - 0.5 * own.value.max()).abs().argmin()]
+        side = {"x": half.number - 6, "ha": "right"} if arm == BESIDE[0] else {"x": half.number + 6, "ha": "left"}
+        look.say(ax, y=half.value, text=arm, color=tba.ARMS[arm]["color"], **side)
+    ax.set(
+        xlabel="update",
+        ylabel="return of the trained policy",
+        ylim=(0.0, 1.0),
+        title=f"At a staleness of {steps} updates",
+    )
 
 
 def searched(rows: Any, task: str, quantity: str, times: float | None) -> Any:
@@ -62,17 +70,6 @@ def searched(rows: Any, task: str, quantity: str, times: float | None) -> Any:
     else:
         own = tba.near(own, times * tba.usual(rows))
     return own.assign(number=own.place.astype(int)).sort_values("number")
-
-
-def draw_search(ax: Axes, rows: Any) -> None:
-    """Mean return against searchers, by task."""
-    for task, (_, style) in SEARCHED.items():
-        own = searched(rows, task, "return", 1.0)
-        look.points(ax, own.number, own, **look.CONNECTED, **style)
-    for side, (name, style) in zip((0.2, 0.08), SEARCHED.values(), strict=True):
-        look.say(ax, 6.0, side, name, style["color"])
-    ax.set(xlabel="searchers (generators)", ylabel="mean return over training", ylim=(0.0, 1.0), xscale="log")
-    look.ticks(ax.xaxis, sorted(own.number.unique()))
 
 
 def cost(rows: Any, arm: str, times: float | None, task: str = tba.TASK) -> float:
@@ -89,23 +86,16 @@ def old(rows: Any) -> int:
 
 
 def draw(rows: Any) -> Figure:
-    """Staleness; two courses; searchers."""
+    """Staleness; one course."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2).ravel()
-        draw_steps(axes[0], rows)
-        near = [steps for steps in tba.steps(rows) if 0 < steps < old(rows)] or tba.steps(rows)
-        draw_course(axes[1], rows, near[-1])
-        draw_course(axes[2], rows, old(rows))
-        draw_search(axes[3], rows)
-        handles = [
-            Line2D([], [], label=tba.LABELS.get(arm, arm), **look.CONNECTED, **style) for arm, style in tba.ARMS.items()
-        ]
-        holds = cost(rows, "TBA", 1.0) < 0.5 * min(cost(rows, arm, 1.0) for arm in ("Proximal RLOO", "Dr. GRPO"))
-        words = "Staleness costs TBA less return than clips, at one rate"
-        title = _script.finding(holds, words, "Return by staleness, over updates, and by searchers")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        draw_steps(left, rows)
+        draw_course(right, rows, old(rows))
+        holds = cost(rows, "TBA", 1.0) < 0.5 * min(cost(rows, arm, 1.0) for arm in CLIPPED)
+        words = "At one learning rate staleness costs TBA less return than clipped methods"
+        title = _script.finding(holds, words, "Return by staleness and over updates")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

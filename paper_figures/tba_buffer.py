@@ -1,4 +1,4 @@
-"""How TBA's buffer is drawn from and how large it is, and resets of its reference: return and diversity."""
+"""How TBA's buffer is drawn from: return and diversity."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = ("tba_steps",)
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
-    "uniform 0": ("any", {"color": look.COLOR["muted"], "marker": "o"}),
+    "uniform 0": ("uniform", {"color": look.COLOR["muted"], "marker": "o"}),
     "uniform 0.95": ("recent", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "reward 0.5": ("half recent, half by reward", {"color": look.COLOR["tuned"], "marker": "D"}),
+    "reward 0.5": ("half by reward", {"color": look.COLOR["tuned"], "marker": "D"}),
     "reward 0": ("by reward", {"color": look.COLOR["stale"], "marker": "s"}),
 }
-PRICES: dict[float, dict[str, Any]] = {
-    0.05: {"color": look.COLOR["partial"], "marker": "D"},
-    0.2: {"color": look.COLOR["controlled"], "marker": "^"},
-}
+PRICES = (0.05, 0.2)
+"""KL coefficients whose resets are quoted."""
 
 
 def at(rows: Any, part: str, place: str, quantity: str, reading: str, times: float | None = 1.0, **more: Any) -> Any:
@@ -44,14 +42,18 @@ def whole(rows: Any, rule: str) -> Any:
     return own.loc[own.groupby("stored")["size"].idxmax()].sort_values("stored")
 
 
-def draw_rules(ax: Axes, rows: Any, quantity: str, reading: str) -> None:
+def draw_rules(ax: Axes, rows: Any, quantity: str, reading: str, top: float | None = None) -> None:
     """A quantity against the samples that are stored, a line a rule."""
-    for rule, (_, style) in RULES.items():
+    names = {}
+    for rule, (name, style) in RULES.items():
         places = whole(rows, rule)
         own = type(rows)([at(rows, "buffer", place, quantity, reading) for place in places.place])
         look.points(ax, places.stored, own, **look.CONNECTED, **style)
-    ax.set(xlabel="samples generated at every exchange", xscale="log")
+        names[name] = (float(own.value.iloc[-1]), style["color"])
+    ax.set(xlabel="samples generated per exchange", xscale="log")
     look.ticks(ax.xaxis, sorted(parted(rows).stored.unique()))
+    ax.set_ylim(0.0, top)
+    look.ends(ax, names)
 
 
 def sizes(rows: Any) -> Any:
@@ -61,75 +63,36 @@ def sizes(rows: Any) -> Any:
     return own[own.stored == widest].sort_values("size")
 
 
-def draw_size(ax: Axes, rows: Any) -> None:
-    """Return against diversity at the end, from size to size."""
-    places = sizes(rows)
-    one, two = (
-        type(rows)([at(rows, "buffer", place, q, "end") for place in places.place]) for q in ("distinct", "return")
-    )
-    style = {**RULES["reward 0.5"][1], "xerr": [one.value - one.low, one.high - one.value]}
-    look.points(ax, one.value, two, **look.CONNECTED, **style)
-    for size, x, y in zip(places["size"], one.value, two.value, strict=True):
-        look.say(ax, x, y, f"  {size}", va="bottom")
-    ax.set(xlabel="different good arms at the end", ylabel="return at the end", title="by size of the buffer")
-
-
 def resets(rows: Any, beta: float) -> list[str]:
     """Updates between resets, never first and then the rarest."""
     own = _script.pick(rows, part="reset", beta=beta)
     return sorted(own.place.unique(), key=lambda each: (each != "0", -int(each)))
 
 
-def draw_reset(ax: Axes, rows: Any) -> None:
-    """Return against diversity at the end, from no resets to the most frequent ones."""
-    for beta, style in PRICES.items():
-        places = resets(rows, beta)
-        one, two = (
-            type(rows)([at(rows, "reset", place, q, "end", beta=beta) for place in places])
-            for q in ("distinct", "return")
-        )
-        reach = [one.value - one.low, one.high - one.value]
-        look.points(ax, one.value, two, **look.CONNECTED, **{**style, "xerr": reach})
-        for place, x, y in zip(places, one.value, two.value, strict=True):
-            if beta == max(PRICES):
-                look.say(ax, x, y, "  never" if place == "0" else f"  {place}", style["color"], va="top")
-        look.say(ax, 1.0, 0.62 - 0.06 * (beta == max(PRICES)), f"KL coefficient {beta:g}", style["color"])
-    ax.set(xlabel="different good arms at the end", ylabel="return at the end", title="by resets of the reference")
-
-
 def draw(rows: Any) -> Figure:
-    """Rules, over training and diversity at the end; sizes; resets."""
+    """Rules, over training and diversity at the end."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.0)
-        axes = figure.subplots(2, 2).ravel()
-        draw_rules(axes[0], rows, "return", "mean")
-        axes[0].set(ylabel="mean return over training", ylim=(0.0, 0.9))
-        draw_rules(axes[1], rows, "distinct", "end")
-        axes[1].set(ylabel="different good arms at the end", ylim=(0.0, None))
-        draw_size(axes[2], rows)
-        draw_reset(axes[3], rows)
-        handles = [
-            axes[0].errorbar([], [], yerr=[], label=name, **{**_style.MEASURED, **look.CONNECTED, **style})
-            for name, style in RULES.values()
-        ]
-        title = _script.finding(
-            both(rows),
-            "With resets a large KL coefficient returns as a small one does, more diversely",
-            "Buffer and reference",
-        )
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        draw_rules(left, rows, "return", "mean", 1.0)
+        left.set(ylabel="mean return over training", title="Return")
+        draw_rules(right, rows, "distinct", "end")
+        right.set(ylabel="different good arms in 64 draws", title="Final diversity")
+        words = "Drawing all samples by reward costs return; drawing half of them keeps more good arms"
+        title = _script.finding(traded(rows), words, "Return and diversity by how the buffer is drawn from")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
-def both(rows: Any) -> bool:
-    """Whether rare resets at the high price return as much as the low price without them, with more different arms."""
-    low, high = min(PRICES), max(PRICES)
-    first, after = (at(rows, "reset", "0", q, "end", beta=low) for q in ("return", "distinct"))
-    place = resets(rows, high)[1]
-    one, two = (at(rows, "reset", place, q, "end", beta=high) for q in ("return", "distinct"))
-    never = at(rows, "reset", "0", "return", "end", beta=high)
-    return bool(one.value > first.value - 0.02 and two.low > after.high and one.low > never.high)
+def traded(rows: Any) -> bool:
+    """Whether, of most samples, those by reward alone return far less, and the mixture is the most diverse."""
+    ends = {rule: whole(rows, rule).place.iloc[-1] for rule in RULES}
+    mean = {rule: at(rows, "buffer", place, "return", "mean") for rule, place in ends.items()}
+    arms = {rule: at(rows, "buffer", place, "distinct", "end") for rule, place in ends.items()}
+    mixed, alone = "reward 0.5", "reward 0"
+    others = [rule for rule in RULES if rule != alone]
+    poor = all(mean[alone].high < mean[rule].low - 0.2 for rule in others)
+    return poor and all(arms[mixed].value > arms[rule].value for rule in RULES if rule != mixed)
 
 
 def numbers(rows: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Speed of TBA's system over a synchronous one, and how much sooner it reaches a target return."""
+"""Speed of TBA's system divided by a synchronous one's, and how much sooner it reaches a target return."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = {2: ("partial", "v"), 10: ("controlled", "^"), 30: ("tuned", "D")}
 """Color and mark of each interval."""
 ARMS = ("TBA, 10", "RLOO, 10")
 NAMES = {"TBA, 10": "TBA, every 10", "RLOO, 10": "RLOO, every 10"}
-SEARCHED = {"graded": "graded", "rare": "rarely\npaid"}
+SEARCHED = ("graded", "rare")
 TITLES = {"noisy bandit": "noisy\nbandit", "noisy graded": "noisy\ngraded"}
 
 
@@ -75,16 +75,18 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     trainings = sorted(_script.pick(rows, part="speed").training.unique())
     x = [burden(rows, training) for training in trainings]
     ax.plot(x, [(longest() + each) / (each * tba_speed.MACHINES) for each in trainings], **_style.PREDICTED)
+    names = {}
     for interval, (color, marker) in SHOWN.items():
         found = [speed(rows, training, interval) for training in trainings]
         style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
         ax.errorbar(x, [v for v, _ in found], yerr=[h for _, h in found], **style)
-        look.say(ax, 1.2 * x[0], found[0][0], f"every {interval} batches", look.COLOR[color])
-    ax.set_title("by exchange of weights and samples")
+        names[f"every {interval}"] = (found[0][0], look.COLOR[color])
     ax.axhline(PAPER, **_style.REFERENCE)
-    look.say(ax, 2.4, 1.2 * PAPER, f"paper: {PAPER:g}", look.COLOR["muted"])
-    ax.set(xlabel="generation time / training time", ylabel="times synchronous updates per second")
-    ax.set(xscale="log", yscale="log", xlim=(0.8 * min(x), 14.0 * max(x)), ylim=(0.4, 40.0))
+    names[f"paper: {PAPER:g}"] = (PAPER, look.COLOR["muted"])
+    ax.set(xlabel="generation time divided by training time", title="Speed, by batches between exchanges")
+    ax.set(xscale="log", yscale="log", ylabel="updates per second divided\nby those of synchronous training")
+    ax.set(xlim=(0.8 * min(x), 1.25 * max(x)), ylim=(0.4, 40.0))
+    look.ends(ax, names)
     look.ticks(ax.yaxis, (0.5, 1, 2, 4, 8, 16, 32))
     look.ticks(ax.xaxis, (3, 10, 30, 100))
 
@@ -101,37 +103,23 @@ def draw_clock(ax: Axes, rows: Any) -> None:
     for arm in ARMS:
         ax.errorbar([], [], xerr=[], label=NAMES[arm], **style_of(arm))
     ax.legend(loc="upper right", frameon=False, fontsize=7, borderpad=0.0)
-    ax.set(ylim=(len(TITLES) - 0.5, -1.3), xlabel="times sooner than synchronous RLOO", xscale="log")
-    ax.set_title(f"to a target, at ratio {burden(rows, tba_speed.CLOCK):.0f}")
+    ax.set(ylim=(len(TITLES) - 0.5, -1.3), xlabel="time of synchronous RLOO divided by own time", xscale="log")
+    ax.set_title(f"Time to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))
     look.ticks(ax.xaxis, (0.5, 1, 2, 4, 8))
 
 
-def draw_search(ax: Axes, rows: Any) -> None:
-    """What more searchers give, by task."""
-    for y, task in enumerate(SEARCHED):
-        for side, count, more in ((-0.15, "4", look.HOLLOW), (0.15, "16", {})):
-            own = _script.pick(rows, part="search", task=task, quantity="difference", arm=count)
-            if len(own):
-                look.points(ax, [y + side], own, sideways=True, **{**style_of(ARMS[0]), **more})
-    ax.axvline(0.0, **_style.REFERENCE)
-    ax.set(ylim=(len(SEARCHED) - 0.5, -0.5), xlabel="return − that with one searcher")
-    ax.set_title("searchers: 4 (hollow), 16")
-    look.ticks(ax.yaxis, range(len(SEARCHED)), list(SEARCHED.values()))
-
-
 def draw(rows: Any) -> Figure:
-    """Speed against the share of generation; time to the target and searchers by task."""
+    """Speed against the share of generation; time to the target by task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.6)
-        grid = figure.add_gridspec(2, 2, height_ratios=(1.35, 1.0))
-        draw_speed(figure.add_subplot(grid[:, 0]), rows)
-        draw_clock(figure.add_subplot(grid[0, 1]), rows)
-        draw_search(figure.add_subplot(grid[1, 1]), rows)
+        figure = _style.picture(_style.WIDTH, 3.0)
+        left, right = figure.subplots(1, 2, width_ratios=(1.2, 1.0))
+        draw_speed(left, rows)
+        draw_clock(right, rows)
         factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[ARMS[0]][1])[0]
         ends = [own for task in TITLES for arm in ARMS if (own := sooner(rows, task, arm)) is not None]
         undecided = ends and any(low <= 1.0 <= high for _, low, high in ends)
-        words = f"{factor:.1f} times the updates; whether a target comes sooner is undecided"
+        words = f"TBA makes {factor:.1f} times the updates; whether a target comes sooner is undecided"
         title = _script.finding(factor > 1.0 and undecided, words, "Updates per second, and time to a target")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -66,7 +66,7 @@ def draw(hours: Any, rows: Any) -> Figure:
         words = "Asynchronous training gets there in fewer hours, with VCPO or without"
         both = [gain(hours, {**machine(*MAIN), **place}, draws=200) for place, _ in list(ARMS.values())[1:]]
         holds = quicker(rows) and all(found is not None and found[1] > 1.0 for found in both)
-        title = _script.finding(holds, words, "Return over hours, and seconds a step over length")
+        title = _script.finding(holds, words, "Return over hours, and seconds per step by length")
         steps.key(figure, {name: color for name, (_, color) in ARMS.items()}, title)
     return figure
 

@@ -25,7 +25,7 @@ GROUPS: dict[str, dict[str, Any]] = {
 }
 SHOWN = {
     "return": ("Chain: these runs collapse at 0 …", "Chain: return before collapse", "expected return"),
-    "ess": ("… their ESS was low all along", "… and effective sample size", "ESS / number of samples"),
+    "ess": ("… their ESS was low all along", "… and effective sample size", "ESS per sample"),
 }
 """What a panel says where medians of both groups are apart, what else, and its axis."""
 SURE, GUESS = 0.7, 0.65

@@ -72,7 +72,7 @@ def draw_law(ax: Axes, rows: Any) -> None:
     )
     look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
     look.shares(ax)
-    ax.set_ylabel("ESS / number of samples")
+    ax.set_ylabel("ESS per sample")
 
 
 def draw(rows: Any) -> Figure:

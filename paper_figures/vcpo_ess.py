@@ -18,7 +18,7 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 EXPERIMENTS = ("vcpo_ess",)
 MARKERS = {4: "o", 16: "s", 64: "^"}
 PANELS: dict[str, tuple[str, str, str, dict[int, tuple[float, float]]]] = {
-    "ess": ("ess", "ESS / number of samples", "Fewer samples count",
+    "ess": ("ess", "ESS per sample", "Fewer samples count",
             {4: (90.0, 0.45), 16: (50.0, 0.45), 64: (5.0, 0.55)}),
     "largest_share": ("share", "weight of the heaviest sample", "One sample outweighs the rest",
                       {4: (140.0, 0.14), 16: (82.0, 0.26), 64: (12.0, 0.45)}),

@@ -15,7 +15,7 @@ from paper_figures import _vcpo_steps as steps
 EXPERIMENTS = ("vcpo_steps",)
 ARM = "TIS, sequence"
 SIDES = {"fell": look.COLOR["stale"], "others": look.COLOR["muted"]}
-PANELS = {"return": "return", "ess": "ESS over samples", "norm": "gradient norm\n(over its own median before)"}
+PANELS = {"return": "return", "ess": "ESS per sample", "norm": "gradient norm\n(divided by its median before)"}
 
 
 def around(rows: Any, quantity: str, among: str) -> Any:

@@ -1,10 +1,9 @@
-"""What masks remove over updates, M2PO's trusted share under two laws of staleness, and the cap of truncated ratios."""
+"""Tokens that masks remove over updates, M2PO's under two laws of staleness."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -15,12 +14,15 @@ from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD, USUAL
 
 EXPERIMENTS = ("vcpo_steps",)
-MASKS = {"MIS, geometric": look.COLOR["stale"], "PPO": look.COLOR["partial"], "M2PO": look.COLOR["controlled"]}
-LAWS = {"constant": look.COLOR["controlled"], "mixed": look.COLOR["tuned"]}
-LEVELS: dict[str, dict[str, Any]] = {
-    "sequence": look.TRUNCATED,
-    "token": {"color": look.COLOR["partial"], "marker": "D"},
+MASKS = {
+    ("MIS, geometric", "constant"): ("MIS, geometric", look.COLOR["stale"]),
+    ("PPO", "constant"): ("PPO", look.COLOR["partial"]),
+    ("M2PO", "constant"): ("M2PO", look.COLOR["controlled"]),
+    ("M2PO", "mixed"): (f"M2PO, 0 to {2 * LAG} old", look.COLOR["tuned"]),
 }
+"""Name and color by arm and law of staleness."""
+LAWS = ("constant", "mixed")
+LEVELS = ("sequence", "token")
 SHOWN = 8.0
 """The cap of the paper."""
 WARM = 24
@@ -44,59 +46,30 @@ def caps(rows: Any, level: str, quantity: str, rate: float) -> Any:
     return own.assign(place=own.cap.astype(float).where(own.cap.astype(float) > 0, 256.0)).sort_values("place")
 
 
-def draw_caps(ax: Axes, rows: Any, quantity: str) -> None:
-    """A quantity over caps, of both levels, at the bold rate."""
-    for shift, (level, looks) in zip((0.96, 1.04), LEVELS.items(), strict=True):
-        own = caps(rows, level, quantity, BOLD)
-        look.points(ax, own.place * shift, own, **look.CONNECTED, **{**looks, "markersize": 3.5})
-        ax.plot([], [], label=f"{level} ratios", **look.CONNECTED, **{**looks, "markersize": 3.5})
-    ax.set_xscale("log", base=2)
-    places = sorted(caps(rows, "sequence", quantity, BOLD).place)
-    look.ticks(ax.xaxis, places, [f"{x:g}" if x < 256 else "none" for x in places])
-    ax.set_xlabel("cap of ratios")
-
-
 def everything(rows: Any) -> bool:
     """Whether the geometric band removes nine tenths of the tokens of old data, and the others less than a third."""
-    found = {arm: share(rows, arm) for arm in MASKS}
+    found = {arm: share(rows, arm) for arm, law in MASKS if law == "constant"}
     return found.pop("MIS, geometric") > 0.9 and max(found.values()) < 0.33
 
 
 def draw(rows: Any) -> Figure:
-    """Shares above, caps below."""
+    """Shares over updates."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2)
-        for arm, color in MASKS.items():
-            steps.line(axes[0, 0], removed(rows, arm), color=color)
-            axes[0, 0].plot([], [], color=color, label=arm)
-        axes[0, 0].set(xlabel="update", ylabel="tokens removed", ylim=(-0.02, 1.02))
-        for law, color in LAWS.items():
-            own = removed(rows, "M2PO", law)
-            trusted = own.assign(value=1 - own.value, low=1 - own.high, high=1 - own.low)
-            steps.line(axes[0, 1], trusted, color=color)
-            axes[0, 1].plot([], [], color=color, label={"constant": f"{LAG} old", "mixed": f"0 to {2 * LAG} old"}[law])
-        axes[0, 1].set(xlabel="update", ylabel="tokens that M2PO trusts")
-        draw_caps(axes[1, 0], rows, "end")
-        draw_caps(axes[1, 1], rows, "when")
-        axes[1, 0].set_ylabel("return at the end")
-        axes[1, 1].set(ylabel="update of the fall (median)", ylim=(0, None))
-        for ax in axes.flat:
-            ax.legend(loc="best", fontsize=7)
-        words = "A geometric mask removes nearly every token; no cap keeps sequence ratios from falling"
-        figure.suptitle(
-            _script.finding(everything(rows) and falls(rows), words, "Masks and caps on old data"),
-            x=0.01,
-            ha="left",
-            fontsize=8.5,
-        )
+        figure = _style.picture(_style.WIDTH, 2.9)
+        ax, names = figure.subplots(), {}
+        for (arm, law), (name, color) in MASKS.items():
+            own = removed(rows, arm, law)
+            if len(own):
+                steps.line(ax, own.assign(high=own.high.astype(float).clip(upper=1.0)), color=color)
+                names[name] = (float(own.value.iloc[-1]), color)
+        ax.set(xlabel="update", ylabel=f"tokens removed, data {LAG} updates old")
+        ax.set_xlim(0, None)
+        look.shares(ax)
+        look.ends(ax, names, gap=0.085)
+        words = "A geometric mask removes nearly every token of old data; PPO and M2PO remove few"
+        title = _script.finding(everything(rows), words, "Tokens that masks remove on old data")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
-
-
-def falls(rows: Any) -> bool:
-    """Whether half of the runs with sequence ratios fall, or end below half of the best return, at every cap."""
-    fell, end = caps(rows, "sequence", "fell", BOLD).value, caps(rows, "sequence", "end", BOLD).value
-    return bool(((fell.to_numpy() > 0.5) | (end.to_numpy() < 0.43)).all())
 
 
 def numbers(rows: Any) -> dict[str, str]:

@@ -20,7 +20,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "token": {"color": look.COLOR["stale"], "marker": "o"},
     "geometric": {"color": look.COLOR["muted"], "marker": "D"},
 }
-SWEEPS = {"lag": "lag (versions)", "batch": "batch (samples)", "horizon": "horizon (bits)"}
+SWEEPS = {"lag": "staleness (versions)", "batch": "batch (samples)", "horizon": "horizon (bits)"}
 
 
 def own(rows: Any, sweep: str, ratio: str, quantity: str = "return") -> Any:
@@ -68,8 +68,8 @@ def draw(rows: Any) -> Figure:
         for ax, sweep in zip(axes, SWEEPS, strict=True):
             draw_one(ax, rows, sweep)
         axes[0].set_ylabel("return at the end")
-        words = "With a penalty token ratios lose return with lag and batch, not with horizon"
-        title = _script.finding(robust(rows), words, "Return by ratio over lag, batch and horizon")
+        words = "With a penalty token ratios lose return with staleness and batch, not with horizon"
+        title = _script.finding(robust(rows), words, "Return by ratio, staleness, batch and horizon")
         steps.key(figure, {name: looks["color"] for name, looks in LOOKS.items()}, title)
     return figure
 

@@ -46,7 +46,7 @@ def draw_factors(ax: Axes, ends: Any) -> None:
     ax.axhline(1.0, **_style.REFERENCE)
     ax.set_xscale("log", base=2)
     look.ticks(ax.xaxis, sorted(own.factor.unique()))
-    ax.set(ylim=(0, 1.08), xlabel="learning rate / best synchronous rate")
+    ax.set(ylim=(0, 1.08), xlabel="learning rate divided by the best synchronous one")
 
 
 def draw(rows: Any) -> Figure:

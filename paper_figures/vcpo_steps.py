@@ -15,7 +15,7 @@ from paper_figures._vcpo_steps import BOLD, FOLLOWED
 EXPERIMENTS = ("vcpo_steps",)
 PANELS = {
     "return": "return",
-    "ess": "ESS over samples",
+    "ess": "ESS per sample",
     "norm": "gradient norm (median)",
     "kl_start": "KL from the start (nats)",
 }

@@ -1,0 +1,49 @@
+"""Behavior probability and entropy of tokens on old data, by their ratio, from two starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import bapo_steps
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures.bapo_tokens import STARTS, binned, key
+
+EXPERIMENTS = ("bapo_steps",)
+BINS = ("< 0.05", "to 0.2", "to 0.5", "to 1", "to 2", "> 2")
+QUANTITIES = {"prob": "mean behavior probability", "entropy": "mean entropy (nats)"}
+
+
+def draw_bins(ax: Axes, rows: Any, quantity: str) -> None:
+    """One quantity against the distance of the ratio from 1."""
+    for start, (_, style) in STARTS.items():
+        found = binned(rows, start, quantity)
+        look.points(ax, [bapo_steps.BINS.index(edge) for edge in found.number], found, **look.CONNECTED, **style)
+    ax.set(xlabel="|log importance ratio|", ylabel=QUANTITIES[quantity], ylim=(0.0, None))
+    look.ticks(ax.xaxis, range(len(BINS)), list(BINS))
+
+
+def draw(rows: Any) -> Figure:
+    """Probability and entropy by ratio."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.9)
+        for ax, quantity in zip(figure.subplots(1, 2), QUANTITIES, strict=True):
+            draw_bins(ax, rows, quantity)
+        rare, humped = [], []
+        for start in STARTS:
+            prob, entropy = (binned(rows, start, quantity).value.to_numpy() for quantity in QUANTITIES)
+            rare.append(prob[1:].max(initial=0.0) < prob[0])
+            humped.append(entropy[1:-1].max(initial=0.0) > 1.5 * max(entropy[0], entropy[-1]))
+        words = "Tokens whose ratio moved are less probable; entropy peaks at moderate ratios"
+        title = _script.finding(all(rare) and all(humped), words, "Probability and entropy of tokens by ratio")
+        key(figure, title)
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Readings stand beside what the clip blocks."""
+    return {}

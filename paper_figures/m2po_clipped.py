@@ -1,0 +1,60 @@
+"""Clipped or masked tokens and the second moment of ratios over updates on old data, as M2PO's paper draws them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from asyncsim.plotting import _style
+from paper_figures import _m2po_steps as steps
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures.m2po_steps import OTHERS
+
+EXPERIMENTS = ("m2po_steps",)
+MOMENTS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+    ("none", "second"): ("no region", {}),
+    ("m2po", "second"): ("M2PO, before\nits mask", look.HOLLOW),
+    ("m2po", "kept"): ("M2PO, after\nits mask", {}),
+}
+"""Curves of the second moment by arm and quantity."""
+
+
+def draw(rows: Any) -> Figure:
+    """Clipping and second moment at the best synchronous rate."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.9)
+        clipped, second = figure.subplots(1, 2)
+        rate = steps.usual(rows)
+        names = {}
+        for arm in OTHERS:
+            own = steps.curve(rows, arm, "masked", rate)
+            steps.trace(clipped, own, **steps.LOOKS[arm])
+            names[steps.NAMES[arm]] = (float(own.value.iloc[-1]), steps.LOOKS[arm]["color"])
+        clipped.locator_params(axis="y", nbins=4, steps=[1, 2, 5, 10])
+        clipped.set(ylim=(0, None), ylabel="tokens clipped or masked", title="Clipping")
+        clipped.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+        second.set(yscale="log", ylabel="second moment of\nharmful log ratios (nats²)", title="Second moment")
+        ends, own = {}, {}
+        for (arm, quantity), (name, more) in MOMENTS.items():
+            own[name] = steps.curve(rows, arm, quantity, rate)
+            steps.trace(second, own[name], **{**steps.LOOKS[arm], **more})
+            ends[name] = (float(own[name].value.iloc[-1]), steps.LOOKS[arm]["color"])
+        for ax in (clipped, second):
+            ax.set(xlabel="updates", xlim=(0, None))
+        look.ends(clipped, names)
+        look.ends(second, ends, gap=0.15)
+        free, _, after = (each.value.max() for each in own.values())
+        late = [steps.curve(rows, arm, "masked", rate).value.iloc[-1] for arm in ("clip", "m2po")]
+        words = "M2PO ends with fewer tokens masked than the clip, and holds the second moment low"
+        holds = after < 0.1 * free and late[1] < 0.5 * late[0]
+        title = _script.finding(holds, words, "Tokens clipped, and second moment of ratios")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Shares and moments stand beside returns."""
+    return {}

@@ -1,0 +1,57 @@
+"""Divergence from behavior over updates on old data: KL of three arms, and M2PO's bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from paper_figures import _m2po_steps as steps
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("m2po_steps",)
+KL = ("clip", "m2po", "fresh")
+
+
+def draw_kl(ax: Axes, rows: Any) -> None:
+    """KL from behavior of the arms."""
+    names = {}
+    for arm in KL:
+        own, style = steps.curve(rows, arm, "kl", steps.usual(rows)), steps.LOOKS[arm]
+        steps.trace(ax, own, **style)
+        names[steps.NAMES[arm]] = (float(own.value.iloc[-1]), style["color"])
+    ax.set(xlabel="updates", xlim=(0, None), ylabel="KL from behavior\n(nats per response)", title="KL")
+    look.ends(ax, names)
+
+
+def draw_bound(ax: Axes, rows: Any) -> bool:
+    """The divergence of M2PO's policy from behavior and what the second moment allows; whether that bounds it."""
+    chi, most = (steps.curve(rows, "m2po", name, steps.usual(rows)) for name in ("chi", "bound"))
+    steps.trace(ax, chi, **steps.LOOKS["m2po"])
+    ax.plot(most["at"], most.value, **_style.PREDICTED)
+    ax.set(yscale="log", xlabel="updates", xlim=(0, None), ylabel="χ² divergence from behavior", title="M2PO's bound")
+    ends = {"bound": (float(most.value.iloc[-1]), look.INK)}
+    look.ends(ax, ends | {"M2PO": (float(chi.value.iloc[-1]), steps.LOOKS["m2po"]["color"])})
+    return bool((chi.value <= most.value).all())
+
+
+def draw(rows: Any) -> Figure:
+    """KL, bound."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        draw_kl(left, rows)
+        held = draw_bound(right, rows)
+        m2po, clip = (steps.curve(rows, arm, "kl", steps.usual(rows)).value.max() for arm in ("m2po", "clip"))
+        words = "M2PO's bound holds, yet its policy moves farther from behavior than the clip's"
+        title = _script.finding(held and m2po > 1.3 * clip, words, "Divergence from behavior over updates")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Divergences stand beside tokens."""
+    return {}

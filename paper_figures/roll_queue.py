@@ -1,0 +1,65 @@
+"""Seconds of generation with queue scheduling and spare prompts, and with samples of a prompt on any GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import roll_sizes
+from paper_figures import _roll_sizes as shared
+from paper_figures import _script
+from paper_figures import _vcpo as look
+
+EXPERIMENTS = ("roll_sizes",)
+QUEUES = {"queue": ("queue, 64 slots", shared.PART), "queue, free": ("queue, a slot\nper sample", shared.NEW)}
+PLACED = {"together": ("prompt on one GPU", shared.OLD), "replicated": ("samples on any GPU", shared.NEW)}
+
+
+def draw_queue(ax: Axes, rows: Any) -> float:
+    """Seconds against spare prompts, beside batches; how many times faster the most spare prompts are."""
+    batch = shared.one(rows, "queue", "batch", 0, spread=shared.TIGHT)
+    names = {"batches": (float(batch.value), look.COLOR["muted"])}
+    for arm, (name, style) in QUEUES.items():
+        own = shared.fastest(rows, "queue", arm, shared.TIGHT)
+        shared.line(ax, own.x, own, **style)
+        names[name] = (float(own.value.iloc[-1]), style["color"])
+    ax.axhline(batch.value, **_style.REFERENCE)
+    look.ticks(ax.xaxis, sorted(own.x.unique()))
+    ax.set(xlabel="spare prompts", ylabel="seconds of generation per step", ylim=(0.0, None), title="Spare prompts")
+    look.ends(ax, names, gap=0.15)
+    return float(batch.value / own.value.iloc[-1])
+
+
+def draw_replication(ax: Axes, rows: Any) -> bool:
+    """Seconds of every configuration, with and without replication; whether it is faster in all."""
+    there, found = list(roll_sizes.CONFIGURATIONS), {}
+    for side, (arm, (name, style)) in zip((-0.2, 0.2), PLACED.items(), strict=True):
+        own = [shared.one(rows, "replication", arm, x, y, shared.TIGHT) for x, y in there]
+        found[arm] = [float(row.value) for row in own]
+        places = [k + side for k in range(len(own))]
+        ax.bar(places, found[arm], width=0.36, color=style["color"], alpha=0.5, label=name)
+        shared.line(ax, places, own, **{**style, "linestyle": "none", "markersize": 0.0})
+    look.ticks(ax.xaxis, range(len(there)), [f"{x} × {y}" for x, y in there])
+    ax.set(xlabel="prompts × samples per prompt", ylim=(0.0, None), title="Placement of samples")
+    ax.legend(loc="upper right")
+    return all(new < old for old, new in zip(*found.values(), strict=True))
+
+
+def draw(rows: Any) -> Figure:
+    """Spare prompts, placement."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        gain, faster = draw_queue(left, rows), draw_replication(right, rows)
+        words = "Spare prompts in a queue, and samples placed on any GPU, cut generation time"
+        title = _script.finding(gain > 1.5 and faster, words, "Seconds of generation by spare prompts and by placement")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Seconds stand beside speeds by pool."""
+    return {}

@@ -1,0 +1,52 @@
+"""Seconds of agentic rollouts against spare environments, as more groups or as larger groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from experiments import roll_sizes
+from paper_figures import _roll_sizes as shared
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures.roll_agents import SLOW, spared
+
+EXPERIMENTS = ("roll_sizes",)
+USES = {"groups": ("more groups", shared.NEW), "samples": ("larger groups", shared.OTHER)}
+FAILURES = {"": "2 % of trajectories stop", ", slow groups": "All of a group is slow"}
+"""What goes wrong, by the end of an arm's name."""
+
+
+def draw_spare(ax: Axes, rows: Any, failure: str) -> None:
+    """Seconds against spare environments, by their use."""
+    names = {}
+    for use, (name, style) in USES.items():
+        own = shared.fastest(rows, "environments", use + failure)
+        shared.line(ax, own.x, own, **style)
+        names[name] = (float(own.value.iloc[-1]), style["color"])
+    look.ticks(ax.xaxis, roll_sizes.SPARES)
+    ax.set(xlabel="spare environments", ylim=(0.0, None), title=FAILURES[failure])
+    look.ends(ax, names)
+
+
+def draw(rows: Any) -> Figure:
+    """A panel for each kind of failure."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.8)
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, failure in zip(axes, FAILURES, strict=True):
+            draw_spare(ax, rows, failure)
+        axes[0].set_ylabel("seconds per rollout")
+        split = spared(rows, "groups", "samples")["high"] < 1.0 < spared(rows, *SLOW)["low"]
+        words = "Spare groups win where groups are slow, larger groups where single trajectories stop"
+        title = _script.finding(split, words, "Seconds of agentic rollouts by spare environments")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Seconds stand beside speeds by latency."""
+    return {}

@@ -1,0 +1,41 @@
+"""Return of TBA against the number of searchers, on two tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures.tba_asynchrony import searched
+
+EXPERIMENTS = ("tba_steps",)
+TASKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "arms": ("64 arms", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "rare": ("rarely paid bits", {"color": look.COLOR["tuned"], "marker": "D"}),
+}
+
+
+def draw(rows: Any) -> Figure:
+    """Mean return against searchers, by task."""
+    with _style.applied():
+        figure, names, grows = _style.picture(_style.WIDTH, 2.6), {}, []
+        ax = figure.subplots()
+        for task, (name, style) in TASKS.items():
+            own = searched(rows, task, "return", 1.0)
+            look.points(ax, own.number, own, **look.CONNECTED, **style)
+            names[name] = (float(own.value.iloc[-1]), style["color"])
+            grows.append(own.low.iloc[-1] > own.high.iloc[0])
+        ax.set(xlabel="searchers (generators)", ylabel="mean return over training", ylim=(0.0, 1.0), xscale="log")
+        look.ticks(ax.xaxis, sorted(own.number.unique()))
+        look.ends(ax, names)
+        words = "More searchers raise TBA's return"
+        figure.suptitle(_script.finding(all(grows), words, "TBA's return by searchers"), x=0.01, ha="left")
+    return figure
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Returns by searchers stand beside those by staleness."""
+    return {}

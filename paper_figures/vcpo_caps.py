@@ -1,0 +1,61 @@
+"""The cap of truncated ratios: return at the end and update of the fall, of sequence and token ratios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from asyncsim.plotting import _style
+from paper_figures import _script
+from paper_figures import _vcpo as look
+from paper_figures._vcpo_steps import BOLD
+from paper_figures.vcpo_masks import LEVELS, caps
+
+EXPERIMENTS = ("vcpo_steps",)
+LOOKS: dict[str, dict[str, Any]] = dict(
+    zip(LEVELS, (look.TRUNCATED, {"color": look.COLOR["partial"], "marker": "D"}), strict=True)
+)
+
+
+def draw_caps(ax: Axes, rows: Any, quantity: str) -> None:
+    """A quantity against caps, of both levels, at the bold rate."""
+    names = {}
+    for shift, (level, looks) in zip((0.96, 1.04), LOOKS.items(), strict=True):
+        own = caps(rows, level, quantity, BOLD)
+        look.points(ax, own.place * shift, own, **look.CONNECTED, **{**looks, "markersize": 3.5})
+        names[f"{level} ratios"] = (float(own.value.iloc[-1]), looks["color"])
+    ax.set_xscale("log", base=2)
+    places = sorted(caps(rows, "sequence", quantity, BOLD).place)
+    look.ticks(ax.xaxis, places, [f"{x:g}" if x < 256 else "none" for x in places])
+    ax.set_xlabel("cap on importance ratios")
+    if quantity == "when":
+        ax.set_ylim(0, None)
+    look.ends(ax, names)
+
+
+def draw(rows: Any) -> Figure:
+    """Return, update of the fall."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        draw_caps(left, rows, "end")
+        draw_caps(right, rows, "when")
+        left.set_ylabel("return at the end")
+        right.set_ylabel("median update of the fall")
+        words = "No cap keeps runs with sequence ratios from falling"
+        title = _script.finding(falls(rows), words, "Return and fall by the cap on importance ratios")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def falls(rows: Any) -> bool:
+    """Whether half of the runs with sequence ratios fall, or end below half of the best return, at every cap."""
+    fell, end = caps(rows, "sequence", "fell", BOLD).value, caps(rows, "sequence", "end", BOLD).value
+    return bool(((fell.to_numpy() > 0.5) | (end.to_numpy() < 0.43)).all())
+
+
+def numbers(rows: Any) -> dict[str, str]:
+    """Returns by cap stand beside masks."""
+    return {}
