@@ -1,6 +1,7 @@
 """Figures and the gallery: what is committed is what the rows give, and whatever does not fit together is named."""
 
 import ast
+import itertools
 import json
 import os
 import re
@@ -58,6 +59,18 @@ def test_nothing_is_wrong_with_the_gallery(numbers):
     front = (ROOT / "README.md").read_text(encoding="utf-8")
     assert _gallery.faults(FIGURES, _pipeline.names(), questions(), front) == []
     assert _gallery.pages(FIGURES, numbers, _claims.tables())[1] == []
+
+
+def test_an_entry_gives_the_verdict_of_its_claim():
+    """Of an entry with one claim the verdict has the same word as the claim's row."""
+    for name, given in itertools.groupby(
+        sorted(_claims.CLAIMS, key=lambda each: each.figure), lambda each: each.figure
+    ):
+        words = {each.verdict for each in given}
+        entry = FIGURES / "entries" / f"{name}.md"
+        if len(words) == 1 and entry.exists() and "**Verdict.**" in (text := entry.read_text(encoding="utf-8")):
+            verdict = text.partition("**Verdict.**")[2].partition("\n\n")[0].lower()
+            assert any(re.search(rf"\*(reproduced )?{word}[*., ]", verdict) for word in words), (name, words, verdict)
 
 
 @pytest.mark.rows
