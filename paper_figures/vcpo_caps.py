@@ -11,7 +11,7 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._vcpo_steps import BOLD
-from paper_figures.vcpo_masks import LEVELS, caps
+from paper_figures.vcpo_masks import LEVELS, caps, last
 
 EXPERIMENTS = ("vcpo_steps",)
 LOOKS: dict[str, dict[str, Any]] = dict(
@@ -32,6 +32,8 @@ def draw_caps(ax: Axes, rows: Any, quantity: str) -> None:
     ax.set_xlabel("cap on importance ratios")
     if quantity == "when":
         ax.set_ylim(0, None)
+        ax.axhline(last(rows), **_style.REFERENCE)
+        names["end of training, not fallen"] = (last(rows), look.COLOR["muted"])
     look.ends(ax, names)
 
 

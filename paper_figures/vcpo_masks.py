@@ -72,6 +72,11 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
+def last(rows: Any) -> float:
+    """The last update, which counts as that of the fall where a run has not fallen."""
+    return float(_script.pick(rows, quantity="when").high.max())
+
+
 def numbers(rows: Any) -> dict[str, str]:
     """Shares removed and trusted; the best caps by return and by survival."""
     found = steps.sizes(rows) | {"lag": f"{LAG}", "oldest": f"{2 * LAG}", "cap": f"{SHOWN:g}"}
@@ -87,7 +92,8 @@ def numbers(rows: Any) -> dict[str, str]:
         when, end = (caps(rows, level, quantity, BOLD) for quantity in ("when", "end"))
         longest = when.loc[when.value.astype(float).idxmax()]
         found[f"{level}_longest"] = "none" if longest.cap == 0 else f"{longest.cap:g}"
-        found[f"{level}_when"] = f"{longest.value:.0f} ({longest.low:.0f} to {longest.high:.0f})"
+        ends = [f"{'> ' if x >= last(rows) else ''}{x:.0f}" for x in (longest.value, longest.low, longest.high)]
+        found[f"{level}_when"] = f"{ends[0]} ({ends[1]} to {ends[2]})"
         top = end.loc[end.value.astype(float).idxmax()]
         found[f"{level}_end"] = f"{top.value:.2f}"
         eight = end[end.cap == SHOWN].iloc[0]
