@@ -114,7 +114,7 @@ def draw_difference(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
     ax.errorbar(rows.lag, off, yerr=reach, color=_style.COLORS["measured"], **{**_style.MEASURED, "markersize": 3})
     edge = math.ceil(float((off.abs() + reach).max()))
     ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="off by\n(1/1000)")
-    ax.set(xlabel="updates between two gradients", xticks=rows.lag)
+    ax.set(xlabel="distance of two gradients (updates)", xticks=rows.lag)
     return ax
 
 
