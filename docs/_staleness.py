@@ -145,7 +145,7 @@ def generators(found: Results) -> str:
     double = more.index(2 * more[0])
     return (
         f"From {values[0]:.3g} to {values[-1]:.3g} slots throughput grows by {share(speeds[-1] / speeds[0] - 1)} at "
-        f"a bound of one version. The slots are then idle {share(idle)} of the time, for want of permits. "
+        f"a bound of one version. The slots are then idle {share(idle)} of the time, because no permit is free. "
         f"At a bound of four versions the same doubling gives {share(faster[double] / faster[0] - 1)}. "
         + held(faster[double] / faster[0] > speeds[-1] / speeds[0], "At a tight bound, raise the bound first.")
     )

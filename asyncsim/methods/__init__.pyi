@@ -17,7 +17,7 @@ def a2c(
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
     at: str = "current",
 ) -> Method:
-    """Advantage actor-critic: no ratio, returns minus the critic's values."""
+    """Advantage actor-critic: no ratio; the advantage is the return minus the critic's value."""
 
 def a3c(
     steps: int = 5,

@@ -77,7 +77,7 @@ _ORDER = "advantage critic entropy aggregator"
 
 @method("1602.01783", compared=lambda **_: advantages.gae(trace=1.0), order=f"{_ORDER} at")
 def a2c(critic: float = CRITIC, entropy: float = ENTROPY, at: str = AT) -> Weight:
-    """Advantage actor-critic: no ratio, returns minus the critic's values.
+    """Advantage actor-critic: no ratio; the advantage is the return minus the critic's value.
 
     Actor-critic: ascend A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - target_t)^2, whatever drew the data.
     A_t is the discounted return of the episode minus V at the draw, target_t that return. Where a future was cut off,

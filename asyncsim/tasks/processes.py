@@ -342,7 +342,7 @@ def mdp(
     discount: float = _DISCOUNT,
     logits: Any = LOGITS,
 ) -> Mdp:
-    """A decision process from tables of one's own: transitions, rewards, start; exact values by recursion.
+    """A decision process from your own tables of transitions, rewards and start states; exact values by recursion.
 
     S states and A actions: s' ~ P(.|s, a), reward r(s, a), at most T steps; J = E sum_t gamma^t r(s_t, a_t). Where
     gamma^T is negligible, J = start^T (I - gamma P_pi)^-1 r_pi. Its gradient is d(s) pi(a|s) A(s, a) with the
