@@ -210,7 +210,9 @@ def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidenc
 
     grid = Table(box=None, pad_edge=False)
     for name in ("claim", "quantity", "prediction", "measured [interval]", "verdict", "seconds"):
-        grid.add_column(name, justify="right" if name in ("prediction", "seconds") else "left", overflow="fold")
+        # Ids are copied, and stay whole.
+        justify: Any = "right" if name in ("prediction", "seconds") else "left"
+        grid.add_column(name, justify=justify, overflow="fold", no_wrap=name == "claim")
     if bets:
         grid.add_column("e", justify="right")
     defects = defects or any(v.defects for v in verdicts)
@@ -263,7 +265,8 @@ def lines(page: Page, defects: bool, brief: bool = False) -> list[str]:
         took = f"measured in {page.summary['seconds']:.0f} s over all claims; -v prints each claim"
         return ["", line, together(page), took]
     loosest = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED)]
-    return [line, *loosest, f"measured in {cost(page.summary)}", together(page)]
+    both = [f"measured in {cost(page.summary)}", together(page)]
+    return [line, *loosest, *both * (len(verdicts) > 1)]
 
 
 def together(page: Page) -> str:
