@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments.vcpo_prefix import CENTER
+from experiments.vcpo_prefix import CENTER, LONG
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
@@ -77,7 +77,7 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Returns at both ends of each sweep, and without a penalty."""
     found = {"runs": f"{int(rows.samples.max())}", "few": f"{int(rows.samples.min())}"}
-    found |= {name: f"{CENTER[name]}" for name in ("lag", "batch", "horizon")}
+    found |= {name: f"{CENTER[name]}" for name in ("lag", "batch", "horizon", "updates")} | {"long": f"{LONG:,}"}
     for sweep in (*SWEEPS, "free"):
         for ratio in ("sequence", "token", "geometric"):
             for name, row in zip(("least", "most"), ends(rows, sweep, ratio), strict=True):
