@@ -81,6 +81,20 @@ class Forecast(calls.Told):
         """Quantities whose measurement lies outside of the forecast of today's setting."""
         return [each.name for each in self.lines if each.missed]
 
+    @property
+    def astray(self) -> str:
+        """How far today's seconds are off where they miss the log, and which fields bring them nearer; else ""."""
+        line = self.line("seconds per update")
+        if not line.missed:
+            return ""
+        now: Any = line.forecasts[0]
+        found: Any = line.measured
+        times, fast = found.value / now.value, found.value > now.value
+        fields = "slots_per_machine, machines, tokens_per_second or staleness_limit"
+        others = "longer train_seconds" if fast else "shorter train_seconds"
+        nearer = f"{'Smaller' if fast else 'Larger'} {fields}, or {others}, bring it nearer"
+        return f"It makes updates {max(times, 1 / times):.2g} times too {'fast' if fast else 'slow'}. {nearer}."
+
     def row(self) -> dict[str, Any]:
         """Everything as plain values."""
         return asdict(self) | {"misses": self.misses}

@@ -1,6 +1,7 @@
 """Calibration and forecast: exact inverses, intervals of correlated steps, bands that hold, and what is refused."""
 
 import itertools
+import re
 import shlex
 from pathlib import Path
 
@@ -158,6 +159,7 @@ def test_a_description_that_is_wrong_is_told_in_the_first_line(columns):
     wrong = {**given(SYSTEM), "tokens_per_second": 27}
     text = str(sim.forecast(sim.calibrate(columns, "areal", **wrong)))
     assert text.startswith("The forecast of today's setting misses the log in") and "seconds per update" in text[:200]
+    assert re.search(r"updates [\d.]+ times too slow\. Larger", " ".join(text.split()))
 
 
 def test_rows_of_samples_say_the_same_as_rows_of_steps(tmp_path):
