@@ -38,7 +38,7 @@ def example(page: str, word: str) -> tuple[str, str]:
     return found[at][1], found[at + 1][1]
 
 
-PAGES = ["README.md", "docs/tutorial.md", "docs/environments.md"]
+PAGES = ["README.md", "docs/tutorial.md", "docs/environments.md", "docs/verdicts.md"]
 COMMANDS = [(page, text) for page in PAGES for language, text in blocks(ROOT / page) if language == "console"]
 EXAMPLES = {
     "comparison": ("README.md", "def rooted", "", ""),
