@@ -110,7 +110,7 @@ def pieces(folder: Path, frame: str) -> list[tuple[str, str]]:
     for place, part in enumerate(ENTRY.split(frame)):
         path = folder / _entry(part)
         if place % 2 == 0:
-            found.append(("", part))
+            found.append(("", part.replace("](../", "](")))
         elif path.exists():
             text = path.read_text(encoding="utf-8").strip()
             deeper = outside(text, lambda text: re.sub(r"^#", "##", text, flags=re.M).replace("](../", "]("))

@@ -61,6 +61,12 @@ def test_nothing_is_wrong_with_the_gallery(numbers):
     assert _gallery.pages(FIGURES, numbers, _claims.tables())[1] == []
 
 
+@pytest.mark.parametrize("page", sorted(FIGURES.glob("*.md")), ids=lambda page: page.stem)
+def test_pictures_of_a_written_page_are_beside_it(page):
+    links = re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).is_file()] == []
+
+
 def test_an_entry_gives_the_verdict_of_its_claim():
     """Of an entry with one claim the verdict has the same word as the claim's row."""
     for name, given in itertools.groupby(
