@@ -73,8 +73,8 @@ def draw(rows: Any) -> Figure:
 
 
 def last(rows: Any) -> float:
-    """The last update, which counts as that of the fall where a run has not fallen."""
-    return float(_script.pick(rows, quantity="when").high.max())
+    """Updates of training, which count as the update of the fall where a run has not fallen; rows count from 0."""
+    return float(rows["update"].max()) + 1.0
 
 
 def numbers(rows: Any) -> dict[str, str]:

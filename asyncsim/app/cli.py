@@ -16,7 +16,6 @@ Files are written before anything is printed about the result, so that a closed 
 """
 
 import json
-import re
 import shlex
 import signal
 import sys
@@ -189,7 +188,7 @@ def compare(o: Options) -> int:
     named = [word for text in (*o.arms, *o.set) for word in text.split()]
     for word in named:
         looks = "--max-replicates says where they end"
-        checks.require(not re.match("replicates *=", word), "--set", word, "left out: looks begin at 64", looks)
+        checks.require(not word.startswith("replicates="), "--set", word, "left out: looks begin at 64", looks)
     rates = [word for word in named if wording.names_rate([word]) and not word.startswith("link")]
     if rates and "tune" not in o.given:
         streams.complain(f"each arm's rate is tuned, and {rates[0]} is where that begins; --tune none keeps it")

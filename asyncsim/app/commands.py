@@ -253,9 +253,11 @@ def _say_flat(spec: Spec, trace: Trace) -> None:
     if len(trace.metrics.get(notation.TRAINED, ())) >= 10:
         first, last = trace[notation.TRAINED][0].mean(), trace.final(notation.TRAINED).value
         missing = spec.fitted_task.optimum - first
-        if last - first < HARDLY * missing:
+        if missing > 0.0 and last - first < HARDLY * missing:
+            from asyncsim.comparing.tuning import knob_of
+
             gained = f"the default learning rate gained {last - first:.2g} of {missing:.2g} in return that are missing"
-            streams.complain(f"{gained}; write --set sgd.lr=VALUE, a larger one, or more --updates")
+            streams.complain(f"{gained}; write --set {knob_of(spec, 'lr')}=VALUE, a larger one, or more --updates")
 
 
 def _introduce(spec: Spec, verbose: bool, given: Iterable[str]) -> None:

@@ -140,8 +140,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         written = f"write --set {part}.{key}=VALUE" if dot else ""
         near = checks.near(part, [each for each in takes if takes[each] == "option"], cutoff=0.7)
         name, worded = part.replace("-", "_"), described or {"smallest", "grid"} & set(takes)
-        preset = _value_of("--system", arguments) or "", name
-        if worded and (checks.near(part, DESCRIBES, cutoff=3.0) or plugins.kinds_of(name) or wording.is_knob(*preset)):
+        preset = _value_of("--system", arguments) or ""
+        # A system of a user's file is not imported for the sake of a message.
+        knobs = {} if ":" in preset else wording.knobs_of(preset)
+        if worded and (checks.near(part, DESCRIBES, cutoff=3.0) or plugins.kinds_of(name) or name in knobs):
             near = []
         alone = [name for name in checks.near(part, takes) if takes[name] == "argument"]
         if alone:
@@ -217,9 +219,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         instead |= {each: f"write asyncsim list {each}" for each in KINDS}
         instead |= {f"{word}": f"write asyncsim list {kind} {word}" for kind in plugins.kinds_of(word)}
         if "diagnostics" in plugins.kinds_of(word):
-            instead[word] = (
-                f"write asyncsim run --diagnostics {word}, which measures it; {instead[word][6:]} explains it"
-            )
+            explains = f"asyncsim list diagnostics {word} explains it"
+            instead[word] = f"write asyncsim run --diagnostics {word}, which measures it; {explains}"
         instead |= {"cite": "CITATION.cff beside the README says how", "version": "write asyncsim --version"}
         remedy = instead.get(word) or checks.hint(unknown[1], known, see)
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)

@@ -179,13 +179,12 @@ class Files:
         """Write the JSON object and the picture of an answer, print it; the exit status."""
         self.json(value.row())
         self.draw(value)
-        text = text or str(value)
-        if sys.stdout.isatty() or "COLUMNS" in os.environ:
-            width, whole = shutil.get_terminal_size().columns, {"break_long_words": False, "break_on_hyphens": False}
-            for line in filter(lambda each: len(each) > width, set(text.splitlines())):
-                hung = " " * (len(line) - len(line.lstrip()) + 4)
-                text = text.replace(line, textwrap.fill(line, width, subsequent_indent=hung, **whole))  # type: ignore[arg-type]
-        print(text)
+        # Lines of a pipe stay whole, unless COLUMNS says otherwise.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else sys.maxsize
+        for line in (text or str(value)).split("\n"):
+            hung = " " * (len(line) - len(line.lstrip()) + 4)
+            whole = textwrap.TextWrapper(width, "", hung, break_long_words=False, break_on_hyphens=False)
+            print(whole.fill(line) if len(line) > width else line)
         self.say("plot: {}", "plot")
         return self.status(status)
 

@@ -46,7 +46,7 @@ def sweep(o: Options) -> int:
         answer = sweeps.answer(question, work)
     status = show(replace(answer, lines=lines), o.files)
     if not wording.names_rate([*o.set, *o.grid]) and {*notation.RETURNS} & {*metrics}:
-        streams.complain("each setting trains at the default learning rate; --grid lr=0.1:10:5 varies it")
+        streams.complain("each setting trains at the default learning rate; --grid lr=LOW:HIGH:COUNT varies it")
     return status
 
 

@@ -143,7 +143,7 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
     """What to write for a knob of a preset, a setting of its event model or the size of a group; else ""."""
     from asyncsim.systems import _settings
 
-    takes = inspect.signature(plugins.load("asyncsim.systems", preset, "system")).parameters
+    takes = knobs_of(preset)
     model = "set model." if prefix else "model "
     for where, names in ((f"set {prefix}", takes), (model, _settings.CHANGEABLE), ("", ["samples"])):
         if near := checks.near(key, names, 1, 0.8):
@@ -152,10 +152,12 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
     return ""
 
 
-def is_knob(preset: str, key: str) -> bool:
-    """Whether a preset of this name has such a knob."""
-    known = preset.replace("-", "_") in plugins.summaries("asyncsim.systems")
-    return known and key in inspect.signature(plugins.load("asyncsim.systems", preset, "system")).parameters
+def knobs_of(preset: str) -> Mapping[str, inspect.Parameter]:
+    """Arguments of a system; none where the name is no system."""
+    try:
+        return inspect.signature(plugins.load("asyncsim.systems", preset, plugins.PARTS["systems"])).parameters
+    except checks.InputError:
+        return {}
 
 
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
@@ -380,8 +382,7 @@ def _source(
     chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
     options, remedy = "--" + " and --".join(chosen), "choose one source of staleness"
     if parts["system"] and "staleness" in chosen:
-        takes = inspect.signature(plugins.load("asyncsim.systems", parts["system"], "system")).parameters
-        own = checks.near("staleness", takes, cutoff=0.9) or ["LIMIT"]
+        own = checks.near("staleness", knobs_of(parts["system"]), cutoff=0.9) or ["LIMIT"]
         remedy = f"leave staleness out; a system has its own limit: --set system.{own[0]}={staleness}"
     checks.require(len(chosen) <= 1, options, "given together", "one of them", remedy)
     schedule = by_part.get("schedule", {})
@@ -389,8 +390,7 @@ def _source(
         knobs = by_part.get("system", {})
         if coupled:
             # The length distribution is not used: lengths come from the policy.
-            make = plugins.load("asyncsim.systems", parts["system"], plugins.PARTS["systems"])
-            knobs = ({"length": 1.0} if "length" in inspect.signature(make).parameters else {}) | knobs
+            knobs = ({"length": 1.0} if "length" in knobs_of(parts["system"]) else {}) | knobs
         made = system(parts["system"], knobs, by_part.get("model", {}), "--set model", "system.")
         return build("schedules", "coupled", {"system": made}) if coupled else made
     checks.require(not coupled, "--coupled", True, "used with --system", "name the system whose lengths it couples")

@@ -312,6 +312,7 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     length, train = given["response_lengths"].mean(), given["train_seconds"].mean()
     sync, every, note = given["sync_seconds"], given["publish_every"], ""
     equal = f" All responses have exactly {length:g} tokens: where this is their mean, write lognormal:{length:g}:0.8."
+    equal *= given["response_lengths"].kind == "constant"
     if trainer.publish and "publish_every" in given["unsaid"]:
         usual = plugins.load("asyncsim.systems", trainer.preset, "system").knobs[trainer.publish].usual
         note = f" (as assumed; the trainer's default is every {usual}: publish_every)" * (usual not in (None, every))
@@ -319,7 +320,5 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
         f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync after every "
-        f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}."
-        + equal
-        * (given["response_lengths"].kind == "constant")
+        f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}.{equal}"
     )

@@ -306,6 +306,7 @@ TYPED = {
     "an arm named by =": (f"compare x=own.py:ppo {TWO[8:]} --smallest 1", "= 'x'", 'write "x: method=own.py:ppo"'),
     "a loss as a claim": ("verify own.py:ppo", "claim = 'own.py:ppo'", "write asyncsim conformance own.py:ppo"),
     "a staleness of claims": ("verify ess --staleness 16", "option = '--staleness'", "write --at staleness=VALUE"),
+    "a method of no name": ("list losses gpro", "'gpro'", "did you mean grpo?"),
     "another kind": ("list lossess", "kind = 'lossess'", "choose what to list"),
     "a knob as an option": (
         "run --system areal --max-head-offpolicyness 8",

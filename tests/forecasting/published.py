@@ -14,9 +14,10 @@ import asyncsim as sim
 # github.com/halflearned/rlvr-experiments at daa1354, experiments/2026-01-15-gsm8k-staleness-sweep-100steps/NOTES.md:
 # seconds of a step by prompts of a step, prompts of a sync and the limit in steps.
 SWEEP = {(16, 16, 0): 42.6, (8, 8, 0): 28.7, (16, 16, 1): 29.1, (8, 8, 1): 15.2, (8, 16, 1): 21.1}
-# github.com/volcengine/verl, docs/advance/fully_async.md, stale ablation on 128 GPUs: seconds of a step, which is a
-# sync, and of its updates, by staleness_threshold.
+# github.com/volcengine/verl at b178a3c, docs/advance/fully_async.md, stale ablation on 128 GPUs: seconds of a step,
+# which is a sync, and of its updates, by staleness_threshold; and the trainer's wait at threshold 0.
 VERL = {0.0: (231.34, 98.77), 0.1: (171.30, 109.12), 0.3: (146.11, 103.22), 0.5: (150.63, 113.16)}
+WAIT = 128.47
 SLOTS = (1024, 2048, 4096)
 """Samples in generation at once, which verl's page does not state."""
 
@@ -37,7 +38,7 @@ def swept() -> dict[tuple[int, int, int], float]:
 
 def verl(threshold: float, mean: float, sigma: float, slots: int) -> float:
     """Seconds between two syncs of verl's runs, whose samples take a log-normal time."""
-    train, fixed = VERL[threshold][1] / 4, VERL[0.0][0] - 128.47 - VERL[0.0][1]
+    train, fixed = VERL[threshold][1] / 4, VERL[0.0][0] - WAIT - VERL[0.0][1]
     law: Any = sim.lognormal(mean=mean, sigma=sigma)
     partial, groups = threshold > 0.0, slots // 16
     system = sim.systems.verl_fully_async(
