@@ -5,7 +5,7 @@ Each has --help, --json PATH and an exit status that a script can use:
     0    all well
     1    a claim is violated (or a planted defect not caught), a loss or controller deviates, a unit of a sweep failed,
          a finding on telemetry differs, a device differs from the CPU
-    2    bad input: one line names field, value, bound and remedy
+    2    bad input: a line names field, value, bound and remedy, and others may say what known names mean
     3    nothing is violated, but a claim or a comparison is undecided, or the point of a claim is outside
     4    an output could not be written; the others are
     5    all well, but stdout was closed or full
@@ -665,16 +665,17 @@ def _status(arguments: list[str]) -> int:
     if arguments[:1] == ["list"] and arguments[-1] == "--json":
         arguments.append(str(STDOUT))
     try:
+        arguments = parsing.rewritten(arguments, command)
         parsing.refuse(arguments, command)
         return int(command.main(arguments, prog_name="asyncsim", standalone_mode=False) or 0)
     except checks.InputError as error:
-        streams.complain(str(error))
+        streams.complain(error)
         return 2
     except parsing.USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
         else:
-            streams.complain(str(parsing.translated(error, arguments, list(command.commands))))
+            streams.complain(parsing.translated(error, arguments, list(command.commands)))
         return 2
     except typer.Abort:
         streams.complain("stopped before there was anything to keep")

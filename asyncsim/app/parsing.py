@@ -43,8 +43,7 @@ def command(
                 files = streams.Files(paths)
                 status = function(Options(**{**options, **lists}, given=_given(context), files=files))
             except (checks.InputError, checks.RunError) as error:
-                lines = str(_several(error, options, rows)), *getattr(error, "__notes__", ())
-                streams.complain("\n  ".join(_typed(line, rows) for line in lines))
+                streams.complain(_several(error, options, rows), lambda line: _typed(line, rows))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)
@@ -167,10 +166,6 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         meant = checks.near(name, [each for each in takes if takes[each] == "option"], 3, 3.0)
         own = [_dashed(each) for each in takes if takes[each] == "option"]
         word = _value_of(error.option_name, arguments) or "VALUE"
-        if name in PARTS and arguments.count(error.option_name) > 1 and "smallest" in takes:
-            written = f"write {name}={word} alone, without --: each is an arm"
-        elif "grid" in takes and "," in word:
-            written = f"write --grid {name}={word}"
         beside = getattr(context and context.parent and context.parent.command, "commands", {})
         opts = {each: [o for parameter in other.params for o in parameter.opts] for each, other in beside.items()}
         takers = [each for each in opts if error.option_name in opts[each]]
@@ -186,7 +181,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"{see}; {' and '.join(takers[:3])} take{'s' * (len(takers) == 1)} {error.option_name}"
         elif own and len(own) <= LISTED:
             see = f"it has {', '.join(own)}"
-        return checks.InputError("option", error.option_name, "an option of the command", advice or written or see)
+        helps = {_dashed(each.name): each.help or "" for each in context.command.params if takes[each.name] == "option"}
+        unknown = checks.InputError("option", error.option_name, "an option of the command", advice or written or see)
+        return unknown if advice or written or near or len(meant) > 1 else unknown.explaining(name, helps)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"
@@ -244,12 +241,56 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     return checks.InputError("arguments", value, "a command and no more than it takes", see)
 
 
-def refuse(arguments: Sequence[str], command: Any) -> None:
-    """Refuse what a parser takes silently: an option of one value that is given twice, and 1_0 for ten."""
+def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
+    """The arguments, where options of `run` are words of `compare` and `sweep`, and --PART.KEY is --set PART.KEY.
+
+    So --task gym --staleness 0,4 of a sweep is --set task=gym --grid staleness=0,4.
+    """
+    rows = _rows_of(arguments, command)
+    if "set" not in rows or not {"smallest", "grid", "method"} & {*rows} or "draws" in rows:
+        return list(arguments)
+    several = "grid" if "grid" in rows else "along"
+    words, lists = list[str](), dict[str, list[str]]()
+    rest = list(arguments)
+    options = [word.partition("=")[0] for word in rest]
+    arms = [part for part in PARTS if options.count(f"--{part}") > 1 and "smallest" in rows]
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        name = name.replace("-", "_")
+        row = DESCRIBES.get(name)
+        ours = word.startswith("--") and name not in rows and (row or name == "lr" or "." in name)
+        if not ours:
+            words.append(word)
+            continue
+        if row and row.kind is bool:
+            value = value or "true"
+        elif not equals and rest and not rest[0].startswith("--"):
+            value = rest.pop(0)
+        if not value:
+            words.append(word)
+        elif row and row.kind == list[str]:
+            lists.setdefault(name, []).append(value)
+        elif name in arms:
+            words.append(f"{name}={value}")
+        else:
+            grid = several in rows and "," in value and value[:1] not in "[{("
+            words += [f"--{several}" if grid else "--set", f"{name}={value}"]
+    return [*words, *(text for name, each in lists.items() for text in ("--set", f"{name}={','.join(each)}"))]
+
+
+def _rows_of(arguments: Sequence[str], command: Any) -> Mapping[str, Row]:
+    """The options of the command that the arguments name."""
     words = list(arguments)
     while words and words[0] in getattr(command, "commands", ()):
         command = command.commands[words.pop(0)]
-    for name, row in getattr(command.callback, "rows", {}).items():
+    return getattr(command.callback, "rows", {})
+
+
+def refuse(arguments: Sequence[str], command: Any) -> None:
+    """Refuse what a parser takes silently: an option of one value that is given twice, and 1_0 for ten."""
+    words = list(arguments)
+    for name, row in _rows_of(arguments, command).items():
         option = f"--{name.replace('_', '-')}"
         places = [place for place, word in enumerate(words) if word.partition("=")[0] == option]
         values = [str(_value_of(option, words[place:])) for place in places]

@@ -92,9 +92,11 @@ def guarded() -> Iterator[Stream]:
         sys.stdout, sys.stderr = before
 
 
-def complain(line: str) -> None:
-    """One line on stderr (or more, the first thing to do first), behind the name of the command."""
-    print(f"asyncsim: {line}", file=sys.stderr, flush=True)
+def complain(of: object, written: Callable[[str], str] = str) -> None:
+    """Print a message, or an error with its notes, on stderr behind the name of the command; `written` edits a line."""
+    notes = (line.strip() for note in getattr(of, "__notes__", ()) for line in note.splitlines())
+    lines = map(written, (str(of), *notes))
+    print("asyncsim:", "\n  ".join(lines), file=sys.stderr, flush=True)
 
 
 def load() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.app.options import DESCRIBES, PARTS, SIZES
-from asyncsim.base import checks, plugins
+from asyncsim.base import calls, checks, plugins
 
 if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
@@ -95,7 +95,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     signature = inspect.signature(make)
     anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for key in arguments if not anything else ():
-        remedy = checks.hint(key, signature.parameters, f"see `asyncsim list {kind} {name}`")
+        unknown = f"see `asyncsim list {kind} {name}`"
+        remedy = checks.hint(key, signature.parameters, unknown)
         if re.search("clip|eps", key) and {"low", "high"} <= signature.parameters.keys():
             remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
         other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
@@ -105,14 +106,23 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = of_preset(name, key, prefix) or remedy if kind == "systems" else remedy
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
-        checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
+        try:
+            checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
+        except checks.InputError as error:
+            known = calls.meanings(make, signature.parameters) if error.remedy == unknown else {}
+            raise error.explaining(key, known) from None
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     needed = (name for name, p in signature.parameters.items() if p.default is p.empty and p.kind not in several)
     missing = [name for name in needed if name not in arguments]
-    remedy = "add " + " ".join(f"--set {prefix}{m}=VALUE" for m in missing)
-    words = {m: getattr(vars(make).get("knobs", {}).get(m), "words", "") for m in missing}
-    remedy += "".join(f"; {m}: {text}" for m, text in words.items() if text)
-    checks.require(not missing, f"{name} argument", ", ".join(missing), "given", remedy)
+    if missing:
+        # A system has one of two clocks.
+        clock = "load" in signature.parameters and not {"load", "train_time"} & {*arguments}
+        asked = [*missing, *["load"] * clock]
+        known = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
+        values = (calls.example(each, signature.parameters[each]) for each in asked)
+        pairs = (f"--set {prefix}{each}={known.get(value, value)}" for each, value in zip(asked, values, strict=True))
+        error = checks.InputError(f"{name} argument", ", ".join(missing), "given", f"add {' '.join(pairs)}")
+        raise error.explaining("", calls.meanings(make, asked))
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     try:
         # A former knob goes to the preset as it is: that refuses it and names the present one.
@@ -183,7 +193,7 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
 
     grouped, parts = dict[str, dict[str, Any]](), {name: words[name] for name in PARTS}
     for key, given in settings(pairs).items():
-        part, dot, argument = key.partition(".")
+        part, dot, argument = (owner(key, words) or key if "." not in key else key).partition(".")
         if not dot:
             raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or FORM)
         grouped.setdefault(part, {})[argument] = given
@@ -248,21 +258,33 @@ def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str,
     return plugins.load("asyncsim.methods", "added", "method")(method, **more) if any(more.values()) else method
 
 
-def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
-    """What to write for a word without a part: an option, a part to be added, or an argument of a part of this run."""
+def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
+    """Arguments of the parts of this run that a word without a part stands for, as sgd.lr or method.low."""
     named = {name: [words[name]] if isinstance(words.get(name), str) else words.get(name) or [] for name in _KINDS}
     network = words.get("task") == "gym" or words.get("policy")
     named["link"] = named["link"] or list((_NETWORKS if network else _TABLES)[0])
+    found = []
+    for part, names in named.items():
+        for name in names:
+            takes = inspect.signature(plugins.load(f"asyncsim.{_KINDS[part]}", name, part)).parameters
+            where = _called(name).replace("-", "_") if part in ("link", *_ADDED) else part
+            found += [f"{where}.{near}" for near in checks.near(key, takes, cutoff=cutoff)]
+    return found
+
+
+def owner(key: str, words: Mapping[str, Any]) -> str | None:
+    """The argument of that very name, as sgd.lr, where one part of this run alone takes it."""
+    found = [each for each in takers(key, words, 2.0) if each.endswith(f".{key}")]
+    return found[0] if len(found) == 1 else None
+
+
+def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
+    """What to write for a word without a part: an option, a part to be added, or an argument of a part of this run."""
     # A name of a link, penalty or factor is no argument that is spelled alike.
     kind = next(iter(plugins.kinds_of(key)), None)
     added = kind in (_KINDS["link"], *_ADDED.values())
-    for part, names in named.items() if not added else ():
-        for name in names:
-            takes = inspect.signature(plugins.load(f"asyncsim.{_KINDS[part]}", name, part)).parameters
-            near = checks.near(key, takes, cutoff=0.8)
-            if near:
-                where = _called(name).replace("-", "_") if part in ("link", *_ADDED) else part
-                return f"write {'--set ' * (option == '--')}{where}.{near[0]}=VALUE"
+    for taker in takers(key, words, 0.8) if not added else ():
+        return f"write {'--set ' * (option == '--')}{taker}=VALUE"
     kinds = ("updates", "penalties", "factors")
     every = {name: kind for kind in kinds for name in plugins.summaries(f"asyncsim.{kind}")}
     near = checks.near(key, [*DESCRIBES, *every], cutoff=0.8)
@@ -274,7 +296,8 @@ def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
     if near[0] in DESCRIBES:
         return f"write {option}{near[0].replace('_', '-')}{equals}VALUE"
     part = next(part for part, kind in _KINDS.items() if kind == every[near[0]])
-    own, last = near[0].replace("_", "-"), f"{named['link'][-1]},".replace("_", "-") * (part == "link")
+    links = words.get("link") or list(_TABLES[0])
+    own, last = near[0].replace("_", "-"), f"{links[-1]},".replace("_", "-") * (part == "link")
     if option == "--":
         return f"add {f'--link {last[:-1]} ' * bool(last)}--{part} {own} --set {near[0]}.KEY=VALUE"
     return f"write {part}={last}{own} {near[0]}.KEY=VALUE"
@@ -286,12 +309,15 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
     Raises `InputError` for a word that is no part, no size and no argument of a part.
     """
     given = settings(pairs, option)
-    own = {key: value for key, value in given.items() if "." not in key}
     known = [name for name in DESCRIBES if name not in ("set", "diagnostics")]
-    for key in own:
-        if key not in known:
-            chosen = {name: value for name, value in own.items() if name in PARTS}
-            remedy = placed(key, chosen | {name: _listed(own.get(name)) for name in LISTS}, "")
+    own = {key: value for key, value in given.items() if "." not in key}
+    chosen = {name: own.get(name, DESCRIBES[name].default) for name in PARTS}
+    chosen |= {name: _listed(own.get(name)) for name in LISTS}
+    for key in list(own):
+        if key not in known and owner(key, chosen):
+            own.pop(key)
+        elif key not in known:
+            remedy = placed(key, chosen, "")
             part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
             remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
             checks.one_of(option, key, known, remedy or "name a part of the spec, or PART.KEY")
@@ -299,7 +325,7 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
     words |= {name: str(own[name]) if name in PARTS else own[name] for name in own}
     words |= {name: understood(own[name], None) for name in SIZES if name in own}
     words |= {name: _listed(own.get(name)) for name in LISTS}
-    return spec(words, [pair for pair in pairs if "." in pair.partition("=")[0]])
+    return spec(words, [pair for pair in pairs if pair.partition("=")[0].strip().replace("-", "_") not in own])
 
 
 def names_rate(words: Sequence[str]) -> bool:
@@ -408,7 +434,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
     specs: dict[str, Spec] = {}
     for text in arms:
         name, words = _words(text)
-        name = name or " ".join(words)
+        name = name or text
         own = {word.partition("=")[0] for word in words}
         inherited = [word for word in common if word.partition("=")[0] not in own]
         checks.require(name not in specs, "arm", name, "named once", "put NAME: in front of an arm")
@@ -432,7 +458,14 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
 def _words(text: str) -> tuple[str, list[str]]:
     """Name ("" where there is none) and words of an arm."""
     named = re.match(r"\s*([\w .+-]+):\s+(.*)$", text)
-    return (named[1].strip() if named else ""), _split("arm", named[2] if named else text)
+    words = _split("arm", named[2] if named else text)
+    return (named[1].strip() if named else ""), [_of_method(word) for word in words]
+
+
+def _of_method(word: str) -> str:
+    """A word of an arm; a method's name, or a file's, is the method."""
+    own = word.replace("-", "_") in plugins.summaries("asyncsim.methods") or re.fullmatch(r"[\w./]+:\w+", word)
+    return f"method={word}" if own else word
 
 
 def _split(field: str, text: str) -> list[str]:

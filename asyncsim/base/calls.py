@@ -5,8 +5,10 @@ import dataclasses
 import functools
 import inspect
 import os
+import re
+import textwrap
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -37,8 +39,31 @@ _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
 
+def meanings(function: Any, names: Iterable[str]) -> dict[str, str]:
+    """What a docstring says of arguments or attributes, each up to its first stop; "" where it says nothing.
+
+    >>> def f(x, y): "`x`, width in metres; `y`: the height."
+    >>> meanings(f, ["x", "y", "z"])
+    {'x': 'width in metres', 'y': 'the height', 'z': ''}
+    """
+    text = " ".join((getattr(function, "__doc__", None) or "").split())
+    found = {}
+    for name in names:
+        marked = re.search(rf"`{name}`(?:, `\w+`)*(?: >=? \d+)?[:,]? ((?:[^.;]|\.(?=\w))+)", text)
+        match = marked or re.search(rf"(?<![\w.=]){name}: ((?:[^.;]|\.(?=\w))+)", text)
+        found[name] = textwrap.shorten(match[1], 140, placeholder=" ...").rstrip(" ,`") if match else ""
+    return found
+
+
+def example(name: str, parameter: inspect.Parameter) -> str:
+    """A value that an argument may have, as it is written in Python; ... where none is known."""
+    kind = re.search("int|float", str(parameter.annotation))
+    usual = {"int": "8", "float": "1.0"}[kind[0]] if kind else "..."
+    return ELSEWHERE.get(f"example {name}", usual)
+
+
 def bound(
-    name: str, signature: inspect.Signature, arguments: Any, settings: Mapping[str, Any]
+    name: str, signature: inspect.Signature, arguments: Any, settings: Mapping[str, Any], function: Any = None
 ) -> inspect.BoundArguments:
     """Arguments of a call by name; raises `CallError` with near names for those that the function does not take."""
     try:
@@ -58,18 +83,18 @@ def bound(
             near = near or next(filter(None, map(ELSEWHERE.get, places)), "")
             if near and near == ELSEWHERE.get(f"{name} ()") and not lacks:
                 near = f"{near} ({takes})"
-            raise checks.CallError(field, each, "one that it takes", near or ELSEWHERE.get(each, takes))
+            error = checks.CallError(field, each, "one that it takes", near or ELSEWHERE.get(each, takes))
+            raise error if near or each in ELSEWHERE else error.explaining(each, meanings(function, known))
     spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
     if spread:
         raise checks.CallError(field, spread, "given by position", f"write {name}(a, b), without {spread}=")
     most = len(place) - (len(signature.parameters) - len(known))
     if lacks:
-        remedy = (
-            ELSEWHERE.get(f"{name} {', '.join(lacks)}=")
-            or ELSEWHERE.get(f"{name} ()")
-            or f"write {name}({', '.join(f'{each}=...' for each in lacks)})"
-        )
-        raise checks.CallError(field, ", ".join(lacks), "given", remedy)
+        # A system has one of two clocks.
+        asked = [*lacks, *["load"] * ("load" in known and not given & {"load", "train_time"})]
+        written = ", ".join(f"{each}={example(each, known[each])}" for each in asked)
+        remedy = ELSEWHERE.get(f"{name} ()") or f"write {name}({written}), with your own values"
+        raise checks.CallError(field, ", ".join(lacks), "given", remedy).explaining("", meanings(function, asked))
     twice = next((n for n in place[: len(arguments)] if n in settings), None)
     if twice is not None:
         first = checks.shown(arguments[place.index(twice)])
@@ -95,7 +120,7 @@ def named(function: Called) -> Called:
             return function(*arguments, **settings)
         except TypeError as error:
             refused = error
-        bound(name, signature, arguments, settings)
+        bound(name, signature, arguments, settings, function)
         raise refused
 
     return call  # type: ignore[return-value]
@@ -125,7 +150,13 @@ class Lacking(AttributeError):
         known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1], "any"))), "")
         if "metrics" in own and isinstance(of.metrics, dict) and name in of.metrics:
             known = f"write {kind.lower()}[{name!r}]"
-        remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, f"it has {', '.join(own)}", 0.75)
+        remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, "", 0.75)
+        if not remedy:
+            docs = {n: inspect.getdoc(getattr(type(of), n, None)) or "" for n in own}
+            about = meanings(type(of), own) | {
+                n: doc.splitlines()[0] for n, doc in docs.items() if doc and n in vars(type(of))
+            }
+            remedy = f"it has {', '.join(own)}\n{checks.explained(name, about, 24)}".rstrip()
         return f"{kind} has no {name!r}; {remedy}"
 
     def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
@@ -163,7 +194,7 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     @functools.wraps(make)
     def made(*arguments: Any, **named: Any) -> Any:
-        given = bound(make.__name__, signature, arguments, named).arguments
+        given = bound(make.__name__, signature, arguments, named, make).arguments
         part = make(*arguments, **named)
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)

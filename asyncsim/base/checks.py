@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -41,6 +41,13 @@ class InputError(ValueError):
             remedy = f"call it, {value.__module__.removeprefix('async')}.{value.__name__}(...); {remedy}"
         # Names that were given may have line breaks in them, wherever they stand.
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
+
+    def explaining(self, word: str, meanings: Mapping[str, str], most: int = 16) -> Self:
+        """The same error with a note: names that the word may stand for, a line each, with what they mean."""
+        lines = explained(word, meanings, most)
+        if lines:
+            self.add_note(lines)
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process boundaries in sweeps; the default rebuild would pass the joined line as `field`.
@@ -235,6 +242,29 @@ def hint(word: str, names: Iterable[str], otherwise: str = "", cutoff: float = 0
     close = near(word, names, 2, cutoff)
     both = {*close} == {"low", "high"}
     return f"did you mean {' and '.join(close) if both else close[0]}?" if close else otherwise
+
+
+def explained(word: str, meanings: Mapping[str, str], most: int) -> str:
+    """A line for each name that may be meant by an unknown word, with its meaning, those of like meaning first.
+
+    Words are compared by their first five letters. Of more than `most` names those that share no word are left out.
+
+    >>> print(explained("max_lag", {"seed": "of all draws", "staleness": "the lag in versions"}, most=2))
+      staleness: the lag in versions
+      seed: of all draws
+    """
+
+    def stems(text: str) -> set[str]:
+        return {part[:5].lower() for part in re.findall("[A-Za-z]{3,}", text.replace("_", " "))} - {"each", "with"}
+
+    def shared(name: str) -> int:
+        return 2 * len(asked & stems(name)) + len(asked & stems(meanings[name]))
+
+    known = {name.lstrip("-").replace("-", "_"): name for name in meanings if meanings[name]}
+    asked = stems(word).union(*(stems(name) for name in known if word in _called().get(name, ())))
+    ranked = sorted(known.values(), key=lambda name: -shared(name))
+    close = [name for name in ranked if len(ranked) <= most or shared(name)][:most]
+    return "\n".join(f"  {name}: {meanings[name]}" for name in close)
 
 
 def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:

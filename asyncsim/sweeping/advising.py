@@ -193,10 +193,16 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The description, checked: every field by name; what may vary is a list."""
-    for name in rows:
-        checks.one_of("field of the system", name, FIELDS, "see docs/which-limit.md for what each field means")
-    for name, (usual, words) in FIELDS.items():
-        checks.require(usual is not ... or name in rows, name, None, "given", f"say it: {words}")
+    meanings = {name: words for name, (_, words) in FIELDS.items()}
+    try:
+        for name in rows:
+            checks.one_of("field of the system", name, FIELDS, "see docs/which-limit.md for what each field means")
+    except checks.InputError as error:
+        raise error.explaining(error.value, meanings, 20) from None
+    lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
+    if lacks:
+        error = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
+        raise error.explaining("", {name: meanings[name] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     checks.one_of("trainer", given["trainer"], TRAINERS, "name the trainer whose limit it is")
     trainer = TRAINERS[given["trainer"]]

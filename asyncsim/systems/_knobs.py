@@ -104,7 +104,7 @@ def preset(
 
         @functools.wraps(function)
         def build(*arguments: Any, **named: Any) -> System:
-            bound = calls.bound(name, signature, arguments, named)
+            bound = calls.bound(name, signature, arguments, named, build)
             bound.apply_defaults()
             given = bound.arguments
             event = function(**{each: knob.read(each, given[each]) for each, knob in knobs.items()})

@@ -14,11 +14,14 @@ import numpy as np
 import pandas
 import pytest
 import torch
+import typer
 
 import asyncsim as sim
-from asyncsim.app.cli import main
+from asyncsim.app import parsing, wording
+from asyncsim.app.cli import app, main
 from asyncsim.base import answers, calls
 from asyncsim.base.laws import as_law
+from asyncsim.sweeping.advising import FIELDS
 from tests.refusals import refused
 
 BANDIT = sim.tasks.softmax_bandit()
@@ -33,13 +36,24 @@ SLOW |= {"machines": 1, "staleness_limit": 1, "response_lengths": 1000}
 TWO = "compare method=grpo method=ppo-clip"
 AREAL = "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set load=1.5"
 
+# Of the command line: what people type, and the words that it is short for.
+SHORT = {
+    "run --lr 0.1 --updates=3": "run --set lr=0.1 --updates=3",
+    "run --task.arms 3 --adam.lr=0.1 --link adam": "run --set task.arms=3 --set adam.lr=0.1 --link adam",
+    "run --staleness 4 --lr": "run --staleness 4 --lr",
+    f"{TWO} --task gym --coupled --seed 2": f"{TWO} --set task=gym --set coupled=true --seed 2",
+    f"{TWO} --staleness 0,4 --advantage gae": f"{TWO} --along staleness=0,4 --set advantage=gae",
+    "compare --method grpo --method=cispo --smallest 0.1": "compare method=grpo method=cispo --smallest 0.1",
+    "compare a b --link clip-norm --link adam": "compare a b --set link=clip-norm,adam",
+    "sweep --staleness 0,4 --lr 0.1 --at x=1": "sweep --grid staleness=0,4 --set lr=0.1 --at x=1",
+    "forecast a.yaml --method grpo --lr 1": "forecast a.yaml --method grpo --lr 1",
+    "judge a.csv b.csv --task x": "judge a.csv b.csv --task x",
+}
+
 # Of the command line: words, the field and value of the message, its remedy.
 TYPED = {
     "the rate without its link": ("run --set rate=0.1", "--set = 'rate'", "write --set sgd.lr=VALUE"),
     "of another link": ("run --link adam --set learning-rate=1", "--set = 'learning_rate'", "--set adam.lr=VALUE"),
-    "the rate as an option": ("run --lr 0.1", "option = '--lr'", "write --set sgd.lr=VALUE"),
-    "lr without its link": ("run --set lr=0.1", "--set = 'lr'", "write --set sgd.lr=VALUE"),
-    "the rate of an arm": (f"{TWO} --set lr=0.1 --smallest 0.1", "= 'lr'", "write sgd.lr=VALUE"),
     "letters swapped": ("run --method gpro", "method = 'gpro'", "one of 55 names, grpo, "),
     "no smallest effect": (TWO, "smallest = None: must be given", "add --smallest VALUE: smallest difference"),
     "a list as length": (f"{AREAL} --set length=[3,5]", "length = [3, 5]", "write empirical:3:5:8"),
@@ -54,7 +68,6 @@ TYPED = {
     "a schedule as a setting": ("run --set warmup=10", "--set = 'warmup'", "add --link sgd --link lr-schedule "),
     "a schedule as a link": ("run --link adam --link warmup --set adam.lr=1", "'warmup'", "did you mean lr_schedule?"),
     "a metric misspelt": (f"{TWO} --metric trained_retrn --smallest 0.1", "'trained_retrn'", "mean trained_return?"),
-    "a setting as an option": ("run --task.arms 3", "option = '--task.arms'", "write --set task.arms=VALUE"),
     "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates VALUE"),
     "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
     "a trainer as a kind": ("list verl", "kind = 'verl'", " or asyncsim list systems verl"),
@@ -74,9 +87,7 @@ TYPED = {
         "write method.KEY in place of grpo.KEY",
     ),
     "names with a space": ("run --diagnostics ess kl", "file = 'kl'", "separate several names by commas"),
-    "an arm without its word": ("compare grpo cispo --smallest 0.1", "arm grpo = 'grpo'", "write method=grpo"),
     "a single arm": ("compare method=grpo --smallest 0.1", "arms = ['method=grpo']", "write for example method=grpo"),
-    "a word as an option": (f"{TWO} --smallest 0.1 --task gym", "option = '--task'", "write --set task=VALUE"),
     "an option of Python": (f"{TWO} --smallest 0.1 --tune x", "tune = 'x'", "--tune none keeps the arms as they are"),
     "what stands alone": ("verify --claim ess/limit", "option = '--claim'", "write its value alone"),
     "an environment as a kind": ("run --task cartpole", "task = 'cartpole'", "did you mean gym?"),
@@ -162,7 +173,6 @@ TYPED = {
     "ends of a grid": ("sweep --grid lr=1e-3:1e-1", "--grid = 'lr=1e-3:1e-1'", "write NAME=V1,V2"),
     "an arm without its system": (f"{TWO} --set system.load=1 --smallest 1", "part = 'system'", "--set system=NAME"),
     "seeds": ("run --seed 0,1,2", "--seed = '0,1,2'", "give one; --replicates takes their number"),
-    "a rate of a network": ("run --task gym --lr 0.1", "option = '--lr'", "write --set adam.lr=VALUE"),
     "a rate of another optimizer": ("run --set adam.lr=0.1", "part = 'adam'", "write --link adam"),
     "a network as a policy": (
         "run --task gym --policy own.py:net",
@@ -238,11 +248,6 @@ TYPED = {
     "a store before a name": ("results show st 5ffcee", "arguments = '5ffcee'", "write 5ffcee --store st"),
     "a folder as a sweep": ("results show st", "name = 'st'", "write --store st"),
     "a tab in a file": ("run tab.yaml", "path = 'tab.yaml'", "indented by spaces"),
-    "a loss as an arm": (
-        f"{TWO.split(' method')[0]} own.py:ppo grpo --smallest 1",
-        "= 'own.py:ppo'",
-        "write method=own.py:ppo",
-    ),
     "a loss of the wrong sign": (
         "run --method own.py:ascent",
         "loss = 'ascent'",
@@ -286,12 +291,6 @@ TYPED = {
     ),
     "a method as a file": ("run grpo", "file = 'grpo'", "write --method grpo"),
     "limits by position": ("timeline areal 4 8", "arguments = '4 8'", "write --set NAME=VALUE for each"),
-    "arms as options": (
-        "compare --method grpo --method cispo --smallest 0.1",
-        "option = '--method'",
-        "write method=grpo alone, without --",
-    ),
-    "a grid as an option": ("sweep --staleness 0,4", "option = '--staleness'", "write --grid staleness=0,4"),
     "an environment of one's own": ("run --env a:B", "option = '--env'", "write --task gym --set task.id=NAME"),
     "a run offline": ("run --offline", "option = '--offline'", "set the environment variable WANDB_MODE=offline"),
     "a table of a run": ("run --csv x.csv", "option = '--csv'", "write --json x.json for numbers as text"),
@@ -366,7 +365,7 @@ WRITTEN = {
     "a preset without its word": (
         lambda: sim.systems.areal(4),
         "'consumer_batch_size, length'",
-        r"consumer_batch_size=\.\.\.",
+        r"write areal\(consumer_batch_size=8, length=sim.lognormal\(1.0, 0.8\), load=1.5\)",
     ),
     "a list as length": (lambda: sim.systems.areal(4, 8, length=[3, 5], load=1), "length", r"sim.empirical\(numbers\)"),
     "a word for penalties": (lambda: SPEC.method.replace(penalty=()), "Method argument = 'penalty'", "mean penalties?"),
@@ -389,7 +388,7 @@ WRITTEN = {
     "no system": (
         lambda: sim.Spec(BANDIT, method=SPEC.method, update=SPEC.update),
         "'system'",
-        r"write system=sim\.sch",
+        r"Spec\(system=sim\.schedules.fixed\(4\)\)",
     ),
     "a staleness of a run": (
         lambda: sim.run(SPEC, staleness=16),
@@ -701,9 +700,10 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
     words, field, remedy = TYPED[name]
     with pytest.raises(SystemExit, match="2"):
         main(shlex.split(words))
-    said = capsys.readouterr().err
-    assert said.startswith("asyncsim: ") and said.count("\n") == 1 and "must be " in said
-    assert field in said and remedy in said, said
+    said, *known = capsys.readouterr().err.splitlines()
+    assert said.startswith("asyncsim: ") and "must be " in said and field in said, said
+    assert remedy in "\n".join([said, *known]), said
+    assert all(line.startswith("  ") for line in known)
 
 
 SYSTEM = {
@@ -786,6 +786,52 @@ def test_an_environment_of_the_former_gym_is_told_the_new_form(name, reset, step
     gymnasium.register(f"{name}-v0", Former, max_episode_steps=4)
     spec = SPEC.replace(task=sim.tasks.gym(f"{name}-v0"), updates=1, replicates=1)
     assert remedy in refused(f"(step|reset) of {name}-v0", sim.run, spec).remedy
+
+
+@pytest.mark.parametrize("typed", SHORT)
+def test_options_of_a_run_are_words_of_comparisons_and_sweeps(typed):
+    command = typer.main.get_command(app)
+    assert parsing.rewritten(shlex.split(typed), command) == shlex.split(SHORT[typed])
+
+
+def test_names_that_are_like_none_are_answered_by_meanings(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text("trainer: verl\n")
+    lines = []
+    for words in (
+        "run --metric ess",
+        "run --method importance",
+        "judge a b --doubt 3",
+        "advise s.yaml",
+        "run --system areal",
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(words.split())
+        lines.append(capsys.readouterr().err.splitlines()[1:])
+    assert lines[0][0].startswith("  --diagnostics: default, none, or names")
+    assert "  truncated_is: Truncated importance sampling: " in [line[:48] for line in lines[1]] and len(lines[1]) == 8
+    assert len(lines[2]) > 12 and any(line.startswith("  --error: ") for line in lines[2])
+    assert lines[3] == [f"  {name}: {words}" for name, (usual, words) in FIELDS.items() if usual is ...][1:]
+    assert lines[4][0] == "  max_head_offpolicyness: eta in versions" and lines[4][3].startswith("  load: ")
+    with pytest.raises(calls.Lacking, match=r"(?s)it has .*\n  parameters: final"):
+        _ = TRACE.parameter_count
+    error = refused("it takes a, b, metric", sim.judge_runs, confidence_level=0.9)
+    assert "\n  error: " in error.__notes__[0] and "\n  metric: " in error.__notes__[0]
+
+
+def test_words_without_their_part_are_arguments_of_the_one_part_that_takes_them(capsys):
+    words = "run --method ppo-clip --link adam --updates 4 --print-spec --set adam.lr=0.1 --set method.low=0.3"
+    with pytest.raises(SystemExit, match="0"):
+        main(words.split())
+    full = capsys.readouterr().out
+    with pytest.raises(SystemExit, match="0"):
+        main(words.replace("adam.lr", "lr").replace("method.low", "low").split())
+    assert capsys.readouterr().out == full and '"low": 0.3' in full
+    # Two parts take a rate here, one of another name takes alpha: neither is guessed.
+    refused("--set = 'lr'.*sgd.lr=VALUE", wording.of_words, ["link=sgd,adam", "lr=0.1"], "--set")
+    refused("--set = 'learning_rate'.*sgd.lr=VALUE", wording.of_words, ["learning-rate=0.1"], "--set")
+    specs = wording.specs_of(["grpo", "m: cispo", "method=reinforce"], ["staleness=2"])
+    assert [spec.method.name for spec in specs.values()] == ["grpo", "cispo", "reinforce"] and "m" in specs
 
 
 @pytest.mark.parametrize("name", WRITTEN)
