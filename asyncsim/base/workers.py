@@ -180,7 +180,7 @@ class Crew:
 def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -> Iterator[tuple[int, Any]]:
     """Index and result of every call, in order of completion; with one worker the calls run in this process.
 
-    `workers`: their number, or a crew that its owner closes. An exception in a call is raised here, and the other calls
+    `workers`: their number, or a crew that its owner closes. An exception of a call is raised here; it ends the others.
     """
     ready = Here() if workers == 1 else workers
     with Crew(ready) if isinstance(ready, int) else nullcontext(ready) as crew:
