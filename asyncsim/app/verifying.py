@@ -41,16 +41,16 @@ def verify(
 ) -> Verdict | list[Verdict]:
     """Measure a claim and compare it with its prediction; without an argument, all claims.
 
-    A true claim is called violated with probability at most 1e-3. One that is off by the trial's effect is called held
-    with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities and expectations.
+    The verdict on a true claim is "violated" with probability at most 1e-3. On a claim that is wrong by the trial's
+    effect it is "held" with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities and expectations.
 
-    Arguments: `claim`, an id of `sim.claims.claims()`, or a conjecture of one's own: a class that inherits
-    `sim.claims.Claim`, its instance (that point alone), or its place, my.py:MyClaim. Defects of such a claim are always
-    planted; unless it has some and all are caught, it "holds, not tested" at best. `size`, "quick", or "full" (half the
-    effect, more points); `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and
-    try the wrong formulas. `at`: parameters that replace those of the trial's first point. Where the statement holds,
-    but its trial or a limit of the product cannot judge it, the verdict is "outside", and its reason names bound and
-    remedy. `workers`: processes among which claims are spread (default: one per core; few claims are measured in this
+    Arguments: `claim`, an id of `sim.claims.claims()`, or a user's conjecture: a class that inherits
+    `sim.claims.Claim`, its instance (that point alone), or its location, my.py:MyClaim. Bugs of such a claim are always
+    injected; unless it has some and all are caught, it "holds, not tested" at best. `size`: "quick", or "full" (half
+    the effect, more points); `seed`. `defects`: also inject each of the trial's bugs, check that the verdict changes,
+    and try the wrong formulas. `at`: parameters that replace those of the trial's first point. If the statement holds,
+    but its trial or a limit of the package cannot judge it, the verdict is "outside", and its reason names bound and
+    remedy. `workers`: number of processes that share the claims (default: one per core; few claims are measured in this
     process); verdicts do not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown
     claim, or a point outside of the claim's domain, where nothing is stated.
 

@@ -29,21 +29,21 @@ OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
 OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
 """Fields of the JSON object."""
 UNCOUNTED = "seconds are not counted here"
-"""How a note begins where arms are not equally fast and a reading counts updates."""
+"""Start of a note that arms are not equally fast although the reading counts updates."""
 SAME_TASK = "not distinguishable on this task"
 UNTOLD = "cannot tell"
 """The verdict of a pair whose numbers support no other."""
 CHANCE = 0.1
-"""Area above 1/2 below which a signal is no better than chance."""
+"""Excess of the area over 1/2 below which a signal counts as no better than chance."""
 
 
 @dataclass(frozen=True)
 class Tuned:
     """Result of tuning one arm.
 
-    `knob`, its name ("" where nothing was tuned); `chosen`, its value; `grid` and `scores`, the values tried and the
-    mean of the reading at each; `errors`, standard errors of these; `pilot` `[n]`, the numbers at the chosen value;
-    `flat`, ratio of the largest to the smallest inner value that is as good as the best within the tolerance.
+    `knob` is its name ("" if nothing was tuned), `chosen` its value; `grid` and `scores` are the values tried and the
+    mean of the reading at each, `errors` their standard errors; `pilot` `[n]`, the numbers at the chosen value; `flat`,
+    the ratio of the largest to the smallest inner value that is as good as the best within the tolerance.
     """
 
     knob: str
@@ -149,7 +149,7 @@ class Arm:
     low: float = math.nan
     high: float = math.nan
     never: int = 0
-    """Replicates that never reach the target, and count as the end of the axis; `short` ones end before the horizon."""
+    """Number of replicates that never reach the target, and count as the end of the axis; `short`: end early."""
     short: int = 0
     why: str = ""
     """When and why replicates diverged, in the first run in which some did; `lacking` replicates have no value."""
@@ -469,9 +469,9 @@ def mean_of(row: Mapping[str, Any] | None) -> str:
 
 
 def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any]:
-    """Statistics of one number per replicate `[n]`: mean, standard error, 95 percent interval, median, diverged.
+    """Statistics of one number per replicate `[n]`: mean, standard error, 95 percent interval, median, divergence.
 
-    Replicates without a value (NaN) are left out of all but `diverged`; `replicates` counts the others.
+    Replicates without a value (NaN) are omitted from all but `diverged`; `replicates` counts the others.
     """
     share = 0.0 if diverged is None else float((diverged >= 0).mean())
     at = float(np.median(diverged[diverged >= 0])) if diverged is not None and share else math.nan
@@ -505,7 +505,7 @@ class Boundary(calls.Told):
     claim: str = ""
 
     def table(self) -> "pd.DataFrame":
-        """One row per structure: its setting, low, high, narrow, replicates, and predicted where a claim is named."""
+        """One row per structure: its setting, low, high, narrow, replicates, and predicted if a claim is named."""
         import pandas as pd
 
         return pd.DataFrame(list(self.rows))
@@ -530,15 +530,15 @@ class Boundary(calls.Told):
 class Alarm:
     """How well one signal predicts collapse.
 
-    `area`: by lead, the probability that a run about to collapse has the higher score. `roc`: shares of false alarms
-    and of detections at every level, `[K, 2]`, at the smallest lead. `level`: what the share `rate` of healthy runs of
-    one half exceeds; an alarm is a score of the `Signal` above it, so of "ess" a mean of log ESS below -`level`. There,
-    each within `band`: `false_alarms` of the other half, `detections` of collapses, `precision` at the shares of
-    collapses among the runs; `missed`, the other collapses, with an exact interval. `lead_time`: by lead, the share of
-    collapses whose first alarm came earlier; `ahead`, the median of recorded updates by which it came (NaN: none did).
-    `fair`: the area at the smallest lead of collapses among healthy runs that were cut at the same time, and how far
-    off it can be with probability 0.05, whatever the law of scores. `word` is what it shows: "better than chance",
-    "worse than chance", "no better than chance" (below 0.6) or "cannot tell"; `why`: all scores are alike.
+    `area`, by lead: probability that a run about to collapse has the higher score. `roc`: rates of false alarms and of
+    detections at every level, `[K, 2]`, at the smallest lead. `level`: exceeded by the share `rate` of one half of the
+    healthy runs; an alarm is a score of the `Signal` above it (for "ess", a mean of log ESS below -`level`). At this
+    level, each within `band`: `false_alarms` of the other half, `detections` of collapses, `precision` at the share of
+    collapses among the runs; `missed`, undetected collapses with an exact interval. `lead_time`, by lead: share of
+    collapses with an earlier first alarm; `ahead`, median lead in recorded updates (NaN: no alarm). `fair`: the area at
+    the smallest lead against healthy runs cut at the same time, and its maximum error with probability 0.95, for any
+    distribution of scores. `word`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or
+    "cannot tell"; `why`: all scores are equal.
     """
 
     signal: Any

@@ -34,7 +34,7 @@ class RunsOfArm:
 
 @dataclass(frozen=True)
 class Judgment(calls.Told):
-    """Whether setting B is better than setting A on fresh seeds: the `word` is better, worse, equal or cannot tell.
+    """Whether setting B is better than setting A on fresh seeds: `word` is better, worse, equal or cannot tell.
 
     `difference`: mean of B minus mean of A, over the numbers of their runs. `half`: half-width of its interval at level
     1 - `error`, NaN if the spread between seeds is unknown; `basis`: source of the spread, and assumptions.

@@ -99,7 +99,7 @@ class Law(calls.Told):
         return value
 
     def expected_max(self, n: int) -> float:
-        """E[max of n draws] = integral over x > 0 of 1 - F(x)^n, by quadrature; raises `InputError` where infinite.
+        """E[max of n draws] = integral over x > 0 of 1 - F(x)^n, by quadrature; raises `InputError` if it is infinite.
 
         >>> round(exponential(1.0).expected_max(4), 6) == round(1 + 1/2 + 1/3 + 1/4, 6)
         True

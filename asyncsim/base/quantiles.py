@@ -9,7 +9,7 @@ from asyncsim.base import checks
 
 
 def quantile(probability: float, freedom: float = math.inf) -> float:
-    """Quantile of the t distribution with `freedom` degrees of freedom; the normal one where it is infinite.
+    """Quantile of the t distribution with `freedom` degrees of freedom; the normal quantile if that is infinite.
 
     Arguments: `probability` in (0, 1); `freedom` > 0. Returns a pure number. Raises `InputError` outside these bounds.
 

@@ -88,8 +88,8 @@ def pair(k0, k1, c0, c1, c2, c3):
 def fill_block(k0, k1, first, row, second, third, number, low, high):
     """Both uniform numbers of one block for R x n counters: draws 2*number -> low and 2*number + 1 -> high, `[R, n]`.
 
-    first [R]; row [R], the row of second [M, n] that each replicate reads. It is vectorized: ten times faster
-    than calls of `uniform_at`.
+    first [R]; row [R], the row of second [M, n] that each replicate reads. The loop is vectorized, an order of
+    magnitude faster than calls of `uniform_at`.
     """
     for r in range(first.size):
         start = np.uint64(first[r])

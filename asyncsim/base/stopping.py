@@ -9,11 +9,11 @@ from types import FrameType
 from typing import Any
 
 NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-"""Signals that end a run early, as messages call them."""
+"""Signals that end a run early, with their names in messages."""
 if hasattr(signal, "SIGHUP"):  # Windows has no terminal that hangs up
     NAMES[signal.SIGHUP] = "SIGHUP"
 PATIENCE = 1.0
-"""Seconds after which a message names what delays the stop."""
+"""Seconds after which a message says why the stop takes time."""
 _WAITING = b"asyncsim: stopping after the current batch; press Ctrl-C again to stop at once and lose the run\n"
 
 

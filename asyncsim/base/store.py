@@ -33,7 +33,7 @@ SEAL, UNSEALED = f'{{"{SEALED}": "'.encode(), b"0" * 64
 TRASH = "trash"
 """The folder for files that are set aside; it is never read."""
 OWN = ("units/", "trainings/", "sweeps/", "failed/", f"{TRASH}/")
-"""Folders of a store."""
+"""Top-level folders of a store."""
 CELL = 64
 """Maximum memory in bytes per cell of a table while it is read, in addition to its text."""
 AT_ONCE = 32

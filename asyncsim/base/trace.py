@@ -381,10 +381,10 @@ class Trace(calls.Told):
     def export(
         self, folder: str | os.PathLike[str], replicate: int = 0, policy: Any = None, trust: Sequence[str] = ()
     ) -> None:
-        """Write the trained language model of a replicate by `save_pretrained`: weights, configuration, tokenizer.
+        """Write the trained language model of a replicate with `save_pretrained`: weights, configuration, tokenizer.
 
-        `transformers` and engines load the folder, and so does `policies.causal_lm(folder)`. Raises `InputError` for
-        another policy, a folder that is not empty, and what `policy` misses.
+        `transformers` and inference engines load the folder, as does `policies.causal_lm(folder)`. Raises `InputError`
+        for another policy, a folder that is not empty, and what `policy` misses.
         """
         self.policy(policy, trust).export(self._row(replicate), folder)
 

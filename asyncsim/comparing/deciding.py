@@ -66,35 +66,35 @@ def compare(
     that all verdicts of a task together err with probability <= error.
 
     Arguments:
-        arms: two or more `Spec`s, or one mapping from names to specs; the first is the one that others are compared
-        with. smallest: the smallest difference that matters, in units of the reading (of a probability, for
-        "improvement"). metric: its name in the trace, or a value of `sim.diagnostics`; by default the return of the
-        policy that is trained, whatever the age of its data. over: what of its curve counts,
-        "mean" over updates, "end", or updates until `target` ("time"), whether it is "reached", whether the replicate
-        has a "collapse". "seconds": arms at equal simulated seconds of their event systems, whatever number of updates
-        each makes: the mean over the last tenth before the `horizon`, or with a target the seconds until it is reached.
-        A replicate that never reaches it counts as the horizon. "slot-hours": the same at equal cost, slots x seconds /
-        3600. Counted are slots for samples that the system names, busy or idle, and `trainer_slots`, as many as the
-        trainer counts as. horizon: in seconds or slot-hours (default: where the run of the shortest arm ends).
-        statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
-        (probability that the arm wins, less one half). error: probability that any word of a task is wrong. tune: the
-        knob that every arm is tuned in, "lr" or a name such as "adam.lr" or "method.cap"; a mapping from it to the
-        grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
-        interval: "planned" (near normal numbers, with room for unseen events), "betting" (bounded numbers, no further
-        assumption) or "auto": betting where it can decide within `max_replicates`. along: one setting of all arms with
-        its values, such as {"staleness": [4, 16, 64]} or {"system.max_staleness": [1, 8]}: an answer for each value,
-        each arm tuned there anew, in a table and in one picture. seed: of everything. progress and
-        workers: as of `run`; arms are trained side by side, and the answer does not depend on it. store: a folder or an
-        address such as s3://bucket/folder that keeps every training under its spec, seed and code (default: nothing is
-        kept). What is there is read, so a comparison that was stopped goes on, to the bit, when it is called again.
+        arms: two or more `Spec`s, or one mapping from names to specs; the others are compared with the first. smallest:
+        the smallest difference that matters, in units of the reading (for "improvement", of a probability). metric: its
+        name in the trace, or a value of `sim.diagnostics`; by default the return of the trained policy, whatever the
+        staleness of its data. over: how its curve becomes a number: "mean" over updates, "end", updates until `target`
+        ("time"), whether it is "reached", or whether the replicate has a "collapse". "seconds": arms at equal simulated
+        seconds of their event systems, whatever their numbers of updates: the mean over the last tenth before the
+        `horizon`, or with a target the seconds until it is reached. A replicate that never reaches it counts as the
+        horizon. "slot-hours": the same at equal cost, slots x seconds / 3600. This counts the sample slots of the
+        system, busy or idle, and `trainer_slots`, the number of slots that the trainer is worth. horizon: in seconds or
+        slot-hours (default: the end of the shortest arm's run). statistic: "mean", "median" (for heavy tails), "iqm"
+        (mean of the middle half) or "improvement" (probability that the arm wins, minus one half). error: probability
+        that any verdict of a task is wrong. tune: the knob tuned for every arm, "lr" or a name such as "adam.lr" or
+        "method.cap"; a mapping from it to the grid; or None. tasks: further tasks for the same comparison. better:
+        "higher" or "lower" values of the metric. interval: "planned" (nearly normal numbers, with allowance for unseen
+        events), "betting" (bounded numbers, no other assumption) or "auto": betting if it can decide within
+        `max_replicates`. along: one setting of all arms with its values, such as {"staleness": [4, 16, 64]} or
+        {"system.max_staleness": [1, 8]}: an answer for each value, with each arm tuned anew, in a table and in one
+        figure. seed: of all random draws. progress and workers: as in `run`; arms are trained in parallel, and the
+        answer does not depend on it. store: a folder or an address such as s3://bucket/folder that keeps every training
+        run by spec, seed and code (default: nothing is kept). Stored runs are read, so a stopped comparison continues,
+        with identical bits, when it is called again.
 
     Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`. Raises `InputError` for
-    arms that differ in nothing or do not pair, a metric that an arm lacks, or smallest = 0. Also for a best value
-    at the edge of its grid after three extensions. Where an arm's mean has heavy tails, or some of its replicates have
-    no value, the word is "cannot tell", with the reason. Assumes independent replicates; where schedules are random
-    each replicate has a realization of its own. Planned looks assume that an event which no
-    replicate shows strikes one arm, and where nothing bounds the metric that it is no larger than the answer says.
-    Source: this package; the intervals' own in `comparing.intervals`.
+    arms that do not differ or cannot be paired, a metric that an arm lacks, or smallest = 0. Also for a best value at
+    the edge of its grid after three extensions. If an arm's mean has heavy tails, or some of its replicates have no
+    value, the verdict is "cannot tell", with the reason. Assumes independent replicates; with random schedules each
+    replicate has its own realization. Planned looks assume that an event which no replicate shows affects one arm only,
+    and, for an unbounded metric, that it is no larger than the answer says. Source: this package; for the intervals see
+    `comparing.intervals`.
 
     >>> import asyncsim as sim
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
@@ -521,10 +521,10 @@ def power(
     difference the verdict is then "equal" within the effect with probability at least 2 power - 1. Pass that number to
     `compare` as `max_replicates`: its looks are those planned.
 
-    Arguments: `arms`, two or more specs or a mapping, at the learning rates that they have; `effect` > 0 in units of
-    the reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates
-    of each arm; `seed`. Returns a `Plan` for the pair that needs most. Raises `InputError` as `compare` does.
-    Assumes paired differences near normal, and planned looks. Source: this package.
+    Arguments: `arms`, two or more specs or a mapping, with their present learning rates; `effect` > 0 in units of the
+    reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates per
+    arm; `seed`. Returns a `Plan` for the pair that needs most replicates. Raises `InputError` as `compare` does.
+    Assumes nearly normal paired differences, and planned looks. Source: this package.
 
     >>> import asyncsim as sim
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),

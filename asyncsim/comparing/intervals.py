@@ -56,10 +56,10 @@ def betting(values: Any, low: float, high: float, alpha: float = 0.05) -> Interv
         K_n(m) = max(prod_i (1 + min(l_i, 1/(2m)) (x_i - m)), prod_i (1 - min(l_i, 1/(2(1-m))) (x_i - m))) / 2.
     Under the true mean K rarely grows: P(K_n(m) >= 1/alpha at any n) <= alpha. The interval holds every other m.
 
-    Arguments: `values` [n] in their order; `low`, `high`, bounds of a number; `alpha`, probability that the interval
-    ever misses the mean. Returns the means that are left, all where none is. Raises `InputError` for numbers outside
-    the bounds. Assumes one mean for all numbers, given those before. Source: Waudby-Smith and Ramdas (2010.09686), the
-    hedged capital of section 4.
+    Arguments: `values` [n] in order; `low`, `high`, bounds of a number; `alpha`, probability that the interval ever
+    misses the mean. Returns the means not refuted, or all if none remains. Raises `InputError` for numbers outside the
+    bounds. Assumes a constant mean of all numbers, given those before. Source: Waudby-Smith and Ramdas (2010.09686),
+    the hedged capital of section 4.
 
     >>> betting([0.0, 1.0] * 200, 0.0, 1.0) == betting([0.0, 1.0] * 200, 0.0, 1.0)
     True

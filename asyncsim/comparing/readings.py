@@ -31,11 +31,11 @@ class Reading:
     """How the curve of a run becomes one number.
 
     Arguments: `metric`, a name in the trace. `over`: "mean" over updates; "end", the mean over the last tenth; "time",
-    the first update at which the metric reaches `target` (all updates where it never does: the restricted mean);
-    "reached", whether it does; "collapse", whether the end lies below half of the largest gain, or the replicate left
-    the finite range. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the last tenth before the
-    `horizon`, or, with a target, when it is first reached (the horizon where it is not). `target`: in units of the
-    metric, needed by "time" and "reached". `better`: "higher" or "lower" values of the metric.
+    the first update at which the metric reaches `target` (all updates if it never does: the restricted mean);
+    "reached", whether it does; "collapse", whether the end is below half of the maximum gain, or the replicate
+    diverged. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the last tenth before the `horizon`,
+    or, with a target, when it is first reached (else the horizon). `target`: in units of the metric, needed by "time"
+    and "reached". `better`: "higher" or "lower" values of the metric.
 
     >>> Reading("trained_return").orientation
     1.0

@@ -76,26 +76,26 @@ class Spec(calls.Told):
         task: what is trained (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
         (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update: links
         applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N. updates:
-        optimizer updates U. epochs: how often each batch is gone through (default: what the system recommends, else 1).
-        minibatches: parts that a batch is cut into, an update on each, shuffled anew for every epoch and replicate
-        (default: what the system recommends, else 1). cut: what it is cut between. "groups" keeps them whole (default).
-        "parts" takes as many samples of every group. "samples" and "tokens" deal those of the whole batch, and a
-        minibatch is one group. advantages_from: they are made from the whole "batch" at its start, or from each
-        "minibatch". replicates: R independent seeds. realizations: schedules M that replicates are spread over
-        (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts" (one-token tasks) or
-        "enumerate" (the population: mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when
-        the version is current, nothing kept); the same result to the bit for tables; default the policy's own, early
-        for language models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: record
-        each so many updates. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the
+        optimizer updates U. epochs: passes over each batch (default: as the system recommends, else 1). minibatches:
+        parts of a batch, with one update on each, shuffled for every epoch and replicate (default: as the system
+        recommends, else 1). cut: how a batch is split. "groups" keeps groups together (default). "parts" takes equally
+        many samples of every group. "samples" and "tokens" split those of the entire batch, and a minibatch counts as
+        one group. advantages_from: compute advantages from the entire "batch" at its start, or from each "minibatch".
+        replicates: R independent seeds. realizations: schedules M that replicates share (replicate r runs on r mod M);
+        default the system's own. sampling: "monte_carlo", "counts" (one-token tasks) or "enumerate" (the population:
+        mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when the version is current,
+        without kept weights); for tables the results are bitwise equal; default the policy's own, early for language
+        models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: interval in updates
+        between records. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the
         parameters: "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates
         computed together (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda"
-        (networks only). micro_batches: passes in which the policy computes a step, of which one is in memory at a time
-        (each is made again for its gradient); sums are over the whole step whatever their number. compiled: whether
-        updates run as one machine program (default: tables, from 1000 updates on, up to 131,072 numbers of a replicate
-        in an operation); the same result to rounding. rewards: which of them arrive too late, and what becomes of their
-        samples (`sim.rewards`; default: all are there in time).
+        (networks only). micro_batches: number of passes in which the policy computes a step, with one in memory at a
+        time (each is recomputed for its gradient); sums are over the entire step, whatever their number. compiled:
+        whether updates run as one machine program (default: for tables, from 1000 updates on, up to 131,072 numbers per
+        replicate in an operation); results are equal up to rounding. rewards: which rewards arrive late, and what
+        happens to their samples (`sim.rewards`; default: none).
 
-    Raises `InputError` when the parts do not fit together, before anything is run.
+    Raises `InputError` when the parts do not fit together, before any run.
     """
 
     task: Task

@@ -98,25 +98,23 @@ class Draws:
 class Batch:
     """Rectangular data `[R, G, N, T]`; missing entries have mask 0 or mass 0, and rows are never shorter.
 
-    `action`: int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`. `state`: what the policy read, an int64 row of a table
-    or an observation with a trailing axis; T = 1 where it does not change, as a prompt. `mask`: 1 on generated tokens.
-    `reward`: `[R, G, N]`. `mass`: `[R or 1, G, N]`, sums to 1 inside a group. `size`: samples that the mass stands for,
-    infinity for a population. `behavior`: outputs recorded when the data was generated, the policy's own and others.
-    There `successor_value` is the critic's value of what follows a token behind which the future was cut off, else 0.
-    There `scored_log_prob` is the trainer's numerics at the behavior weights. Where an engine keeps old cache entries,
-    `stale_cache` is 1 on tokens that read one, and `reread_log_prob` what it would have said without. `view`: behavior
-    weights, where kept.
+    `action`: int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`. `state`: input of the policy, an int64 row of a table or
+    an observation with a trailing axis; T = 1 if it is constant, as a prompt. `mask`: 1 on generated tokens. `reward`:
+    `[R, G, N]`. `mass`: `[R or 1, G, N]`, sums to 1 inside a group. `size`: number of samples that the mass represents,
+    infinity for a population. `behavior`: outputs recorded when the data was generated. Other names in it:
+    `successor_value`, the critic's value after a token at which the episode was cut off, else 0; `scored_log_prob`, the
+    trainer's log-probs at the behavior weights; if an engine keeps old cache entries, `stale_cache`, 1 on tokens that
+    read one, and `reread_log_prob`, the log-prob without them. `view`: behavior weights, if kept.
     `version`: int32 `[M, G, N, T or 1]`; `train_version`. `trajectory`: ids, int64 `[M, G, N]`. `index`: cell of the
-    policy's table that each token reads, filled by tabular policies. `realization`: `[R]`. `token_reward`:
-    `[R, G, N, T]` where the task pays token by token. `ended`: bool `[R, G, N, T]`, an episode ended here. `finished`:
-    its return, else 0. `broken`: bool `[R]`, replicates whose environment failed. `after`: the world that segments go
-    on from. `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until it is asked for. `cells`: samples were
-    counted into cells.
+    policy's table that each token reads, set by tabular policies. `realization`: `[R]`. `token_reward`: `[R, G, N, T]`
+    if the task pays per token. `ended`: bool `[R, G, N, T]`, the episode ended here. `finished`: its return, else 0.
+    `broken`: bool `[R]`, replicates whose environment failed. `after`: environment state from which segments continue.
+    `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until needed. `cells`: samples were counted into cells.
 
-    Where rewards arrive late, `mass` is that of known rewards, which advantages compare, and `kept` `[R, G, N]` is what
-    of it is trained. Then `arrivals` has, `[R, G, N]`: rewards as `earned`, and the mass of samples that are `fresh`
-    (generated for this batch). `late` is 1 for those trained late or on a stand-in, `lost` for those whose reward is
-    lost.
+    If rewards arrive late, `mass` is that of known rewards, which advantages compare, and `kept` `[R, G, N]` is its
+    trained part. Then `arrivals` has, `[R, G, N]`: rewards as `earned`, and the mass of samples that are `fresh`
+    (generated for this batch). `late` is 1 for samples trained late or on a substitute reward, `lost` for those whose
+    reward is lost.
     """
 
     action: Tensor

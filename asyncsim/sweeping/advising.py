@@ -82,9 +82,9 @@ def advise(
 
     Every limit is simulated with the same responses, for today's machines and for others in the description.
 
-    Arguments: `system`, a mapping with `FIELDS`, or a JSON or YAML file of one, whose data files are beside it; `share`
-    of seconds, in (0, 1); `updates` of each simulation; `realizations` M, whose spread makes the intervals. Returns an
-    `Advice`, seconds and slot-hours. Raises `InputError`.
+    Arguments: `system`, a mapping with `FIELDS`, or a JSON or YAML file of it, with its data files in the same folder;
+    `share` of seconds, in (0, 1); `updates` per simulation; `realizations` M, whose spread gives the intervals. Returns
+    an `Advice` in seconds and slot-hours. Raises `InputError`.
 
     >>> print(advise({"trainer": "areal", "slots_per_machine": 8, "tokens_per_second": 30, "prompts_per_batch": 4,
     ...     "samples_per_prompt": 1, "response_lengths": "lognormal:300:0.5", "train_seconds": 8,

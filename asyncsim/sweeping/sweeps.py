@@ -76,20 +76,19 @@ def sweep(
 
     Arguments:
         subject: a `Spec`, or a system that is only simulated. grid: values by name; see `sweeping.grids.grid_of`.
-        metric: names in the trace, each a column; of a system they are given (staleness, seconds_per_update, ...).
-        over, target, better: how a curve becomes a number, as in `compare`. replicates: of each setting (default: the
-        spec's, of a system 16 realizations). updates, samples: of a system; a spec has its own. seed: of everything;
-        structures share draws, settings that ride in one unit have draws of their own. store: a folder or an address
-        such as s3://bucket/folder (default: nothing is kept). workers: worker processes (default: one a core; 1: in
-        this process). backend: "processes" or "ray". address: of a Ray cluster (default: one is started here). claim:
-        one that predicts a value of the only knob that rides; a picture gets its line. at: parameters of the claim that
-        the grid does not have. progress: as of `run`. other_code: count units that other code made.
+        metric: names in the trace, each a column; for a system they are fixed (staleness, seconds_per_update, ...).
+        over, target, better: how a curve becomes a number, as in `compare`. replicates: per setting (default: the
+        spec's, for a system 16 realizations). updates, samples: for a system; a spec has its own. seed: of all random
+        draws; structures share draws, vectorized settings of one unit have separate draws. store: a folder or an
+        address such as s3://bucket/folder (default: nothing is kept). workers: worker processes (default: one per core;
+        1: in this process). backend: "processes" or "ray". address: of a Ray cluster (default: one is started here).
+        claim: a claim that predicts a value of the only vectorized knob, drawn as a line in the figure. at: parameters
+        of the claim that the grid lacks. progress: as in `run`. other_code: accept units that other code made.
 
     Returns a `Sweep`: print it, `.table()`, `.rows()`, `sim.plot(result)`.
-    Raises `InputError` for a name or value that does not fit, before anything is done, and for a store that is not
-    reachable. A unit that fails is tried up to three times, then it is in `.failed` with its reason.
-    Assumes independent replicates; where schedules are random each replicate has a realization of its own. Source: this
-    package.
+    Raises `InputError` for a name or value that does not fit, before any run, and for an unreachable store. A unit that
+    fails is tried up to three times, and then listed in `.failed` with its reason. Assumes independent replicates; with
+    random schedules each replicate has its own realization. Source: this package.
 
     >>> import asyncsim as sim
     >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(),
