@@ -42,7 +42,8 @@ def verify(
     """Measure a claim and compare it with its prediction; without an argument, all claims.
 
     The verdict on a true claim is "violated" with probability at most 1e-3. On a claim that is wrong by the trial's
-    effect it is "held" with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities and expectations.
+    effect it is "held" with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities
+    and expectations.
 
     Arguments: `claim`, an id of `sim.claims.claims()`, or a user's conjecture: a class that inherits
     `sim.claims.Claim`, its instance (that point alone), or its location, my.py:MyClaim. Bugs of such a claim are always

@@ -133,7 +133,7 @@ def _kinds(name: str, table: Table) -> None:
 
 
 def _hold(name: str, table: Table, column: str, right: Any, bound: str) -> None:
-    """Raise `InputError` with the first row of a column that breaks a rule."""
+    """Raise `InputError` for the first row of a column that breaks a rule."""
     right = np.broadcast_to(right, table[column].shape)
     if not right.all():
         row = int(np.argmin(right))

@@ -271,7 +271,7 @@ def heavy(numbers: np.ndarray) -> bool:
 
 
 def betting_decides(bounds: tuple[float, float], most: int, smallest: float) -> bool:
-    """Whether `most` bets could detect differences of the smallest effect.
+    """Whether bets on `most` numbers could detect differences of the smallest effect.
 
     However small the variance, n numbers of range B leave at least the half-width B log(2 n) / n: an event of that
     probability and size may not have been observed yet.
