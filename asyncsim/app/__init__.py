@@ -1,1 +1,1 @@
-"""What the command line does, and what is printed: words, reports, judgments, streams."""
+"""The command line: commands and what they print, reports, judgments, output streams."""

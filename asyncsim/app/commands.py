@@ -1,4 +1,4 @@
-"""What the commands do: from specs and names to tables and files."""
+"""Commands of the command line: from specs and names to tables and files."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
 
 WIDE = 150
-"""Columns of a table that is not shown on a terminal."""
+"""Width in columns of a table that is not shown on a terminal."""
 BRIEF = ("task", "policy", "method", "advantage", "update", "samples_per_group", "updates", "replicates", "seed",
          "epochs", "minibatches", "cut")  # fmt: skip
 TIMES = ("length", "rates", "train_time", "load")
-"""What a header shows of a run and of a system, beside the knobs that were named, unless it is to show all."""
+"""Settings in the header of a run or a system by default, in addition to the knobs that were set."""
 SETTINGS = 10
-"""Settings of a run whose last numbers are printed."""
+"""Maximum number of settings whose final values are printed."""
 HARDLY = 0.02
-"""Share of the return that is missing, below which a training has hardly learned."""
+"""Fraction of the missing return below which training has gained next to nothing."""
 
 
 def names(kind: str) -> list[dict[str, str]]:
-    """Name and summary of everything of a kind, read without importing it."""
+    """Name and summary of everything of a kind, read without any import."""
     if kind in plugins.PARTS:
         package = f"asyncsim.{kind}"
         others = {name: f"of another package, {value}." for name, value in outside.registered(package).items()}
@@ -63,7 +63,7 @@ def names(kind: str) -> list[dict[str, str]]:
 
 
 def _exports() -> dict[str, tuple[str, str]]:
-    """By method or link, for which trainers it is exported, and what is in the way of the others."""
+    """For each method or link, the trainers that it is exported for, and what prevents the others."""
     from asyncsim.exporting.exports import exportable
 
     told = {}
@@ -78,7 +78,7 @@ def _exports() -> dict[str, tuple[str, str]]:
 
 
 def _conformance(kind: str) -> dict[str, tuple[str, str]]:
-    """Signature and docstring of styles of losses, or of what a metric may be meant to be, by name."""
+    """Signatures and docstrings by name, of loss adapters or of the reference metrics for `--like`."""
     from asyncsim.conformance import adapters, metrics
 
     if kind == "like":
@@ -94,7 +94,7 @@ def _conformance(kind: str) -> dict[str, tuple[str, str]]:
 
 
 def kinds() -> list[dict[str, str]]:
-    """Name and summary of the kinds of things, read without importing them."""
+    """Name and summary of each kind, read without any import."""
     summaries = {
         "claims": "statements of the theory, each with a prediction and a measurement that can contradict it.",
         "papers": "sentences of papers, each with its status and the claims that are set against it.",
@@ -110,7 +110,7 @@ def kinds() -> list[dict[str, str]]:
 
 
 def described(kind: str, name: str) -> dict[str, Any]:
-    """Everything about one thing of a kind: signature, arguments with their defaults (None: required), docstring."""
+    """Describe one item of a kind: signature, arguments with defaults (None: required), docstring."""
     if kind == "logs":
         return logs.described(name)
     if kind in ("adapters", "like", "exports"):
@@ -149,10 +149,10 @@ def described(kind: str, name: str) -> dict[str, Any]:
 
 
 def facts(kind: str, name: str) -> dict[str, Any]:
-    """What a table shows of one method, advantage, factor, penalty, link, metric or sentence of a paper.
+    """Properties of a method, advantage, factor, penalty, link, metric or sentence of a paper, for a table.
 
-    Defaults of its arguments (None: required or left to the part) and the reference. Of a method also level, anchor,
-    aggregator, what it is when all policies agree, and whether it is a reconstruction.
+    They are the defaults of its arguments (None: required or set by the part) and the reference. Methods also have
+    level, anchor, aggregator, the equivalent method when all policies agree, and whether it is a reconstruction.
     """
     if kind == "papers":
         about = described(kind, name)
@@ -179,7 +179,7 @@ def facts(kind: str, name: str) -> dict[str, Any]:
 
 
 def outputs(plot: Path | None = None, **paths: Path | None) -> None:
-    """Refuse, before any work, files that cannot be written: the picture's ending first."""
+    """Check before any work that output files can be written; the suffix of the figure is checked first."""
     if plot is not None:
         from asyncsim.plotting import _style
 
@@ -193,9 +193,9 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
 
 
 def run(spec: Spec, o: Options) -> int:
-    """Run, print the header, write what is asked for, then print where the metrics ended; the exit status.
+    """Run, print the header, write the requested files, print the final metrics; return the exit status.
 
-    A run that a signal stops is written and printed as far as it came.
+    Results of a run that a signal stops are written and printed as well.
     """
     from asyncsim.running import callbacks, running
 
@@ -249,7 +249,7 @@ def run(spec: Spec, o: Options) -> int:
 
 
 def _say_flat(spec: Spec, trace: Trace) -> None:
-    """A line where the default learning rate brings next to nothing of the return that is possible."""
+    """Print a hint if the default learning rate gained next to nothing of the possible return."""
     if len(trace.metrics.get(notation.TRAINED, ())) >= 10:
         first, last = trace[notation.TRAINED][0].mean(), trace.final(notation.TRAINED).value
         missing = spec.fitted_task.optimum - first
@@ -261,7 +261,7 @@ def _say_flat(spec: Spec, trace: Trace) -> None:
 
 
 def _introduce(spec: Spec, verbose: bool, given: Iterable[str]) -> None:
-    """The header of a run, and what a comparison of two runs needs."""
+    """Print the header of a run, and notes on comparing two runs."""
     header = spec.describe()
     print_header(header, verbose, given)
     if not verbose:
@@ -275,7 +275,7 @@ def _introduce(spec: Spec, verbose: bool, given: Iterable[str]) -> None:
 
 
 def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Mean and 95 percent interval over the last tenth, by setting and metric; None where there is none."""
+    """Mean and 95 percent interval over the last tenth of updates, by setting and metric; None if there is none."""
     ends: dict[str, dict[str, dict[str, float | None]]] = {}
     for name, part in trace.split().items():
         ends[name] = {}
@@ -292,7 +292,7 @@ def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
 
 
 def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
-    """Where the metrics ended, with a heading for each setting."""
+    """Print the final values of the metrics, with a heading for each setting."""
     updates = trace.header["spec"]["updates"] if trace.partial is None else trace.partial["updates"]
     for name, part in list(trace.split().items())[:SETTINGS]:
         of = notation.plural(part.replicates, "replicate") + f" of {name}" * bool(name)
@@ -321,14 +321,14 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
 
 
 def console(wide: int = WIDE) -> Console:
-    """Where tables are printed: as wide as the terminal or COLUMNS says, or `wide` where there is neither."""
+    """Console for tables: as wide as the terminal or COLUMNS, else `wide`."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else wide)
 
 
 def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = ()) -> None:
-    """Everything that the result depends on, nested parts on lines of their own; or the main settings and the given."""
+    """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
     if not verbose:
         given = set(given)
         # The header of a timeline is that of its system.
@@ -346,7 +346,7 @@ def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = (
 
 
 def print_wrapped(lines: Iterable[str], indent: str) -> None:
-    """Print lines as wide as the terminal; no word is broken in two, since somebody may copy it."""
+    """Print lines wrapped to the width of the terminal; words are not broken, so that they can be copied."""
     whole: Any = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
     width = console().width
     for line in lines:
@@ -354,7 +354,7 @@ def print_wrapped(lines: Iterable[str], indent: str) -> None:
 
 
 def _word(value: Any) -> str:
-    """A setting as JSON, without the rounding behind the twelfth digit, and the middle of a long one."""
+    """Format a setting as JSON, rounded to twelve digits, and shortened in the middle if it is long."""
     return checks.clipped(json.dumps(_round(records.plain(value))), 240)
 
 

@@ -1,4 +1,4 @@
-"""What `asyncsim conformance` does: find what is to be checked, check it, print what was found."""
+"""The command `asyncsim conformance`: load the target, check it, and print the findings."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from asyncsim.conformance import LossReport
 
 PACKAGES = ("trl", "torchrl")
-"""Installed packages whose losses are known."""
+"""Installed packages whose losses can be checked."""
 KINDS = ("loss", "metric", "advantage", "controller")
 _PARTS = ("adapter", "controller", "names")
 
 
 def check(o: Options) -> tuple[dict[str, Any], int]:
-    """Check what the target names; the record of the finding, and the exit status: 0 conforms, 1 deviates.
+    """Check the target; return the record of findings, and the exit status: 0 conforms, 1 deviates.
 
-    `o`: options of `asyncsim conformance`; `hazards`, whether the print has them.
+    `o`: options of `asyncsim conformance`; `hazards` says whether hazards are printed.
     """
     kind = "metric" if o.metric else o.kind
     if kind is not None:
@@ -64,7 +64,7 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
 
 
 def _number(o: Options, kind: str) -> tuple[dict[str, Any], int]:
-    """A metric or an advantage; `--set` has the settings of its check."""
+    """Check a metric or an advantage; `--set` gives the settings of the check."""
     from asyncsim.conformance import check_advantage, check_metric
 
     for name in ("names", "adapter", "advantages_per"):
@@ -150,7 +150,7 @@ def _admission(
 
 
 def _print(report: LossReport, hazards: bool) -> None:
-    """The verdict, a table of findings, then what was measured; without `hazards` their number stands for them."""
+    """Print the verdict, a table of findings, then the measurements; without `hazards` only the number of hazards."""
     from rich.table import Table
     from rich.text import Text
 

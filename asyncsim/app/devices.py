@@ -1,4 +1,4 @@
-"""What a device computes beside a CPU, and how fast: agreement, number formats, speed and memory of a small model."""
+"""Check a device against the CPU: agreement, number formats, speed and memory of a small model."""
 
 import shutil
 import subprocess
@@ -28,13 +28,13 @@ from asyncsim.step.batch import Batch
 from asyncsim.updates._link import chain
 
 BOUNDS = {"log-probs, nats": 1e-4, "gradient, relative": 1e-3, "greedy tokens, share": 0.0, "resumed run": 0.0}
-"""Largest deviation that counts as rounding in float32; what is discrete has to be equal."""
+"""Maximum deviation that counts as rounding in float32; discrete results have to be equal."""
 MISMATCH = ("mismatch_variance", "ess_mismatch", "kl_mismatch")
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large the model and its batches are, and for how many seconds each speed is measured."""
+    """Size of the model and its batches, and the seconds for which each speed is measured."""
 
     width: int
     layers: int
@@ -44,13 +44,13 @@ class Size:
     seconds: float
 
     def policy(self, **settings: Any) -> CausalLM:
-        """A character model of random weights, the same on every machine, cold enough for tokens to differ."""
+        """A character model of random weights, equal on every machine, with a low temperature so that tokens differ."""
         heads = max(1, self.width // 64)
         shape = {"width": self.width, "layers": self.layers, "heads": heads, "hidden": 4 * self.width, "steps": 0}
         return policies.causal_lm("char", recipe=shape, **{"temperature": 0.25, **settings})
 
     def spec(self, device: str, length: int, **changes: Any) -> Spec:
-        """A run of `length` updates on sums of two digits, one version behind."""
+        """A run of `length` updates on sums of two digits, at staleness 1."""
         settings: dict[str, Any] = {
             "task": tasks.arithmetic(digits=2, prompts=self.groups, horizon=self.horizon),
             "system": schedules.fixed(1, groups_per_batch=self.groups),
@@ -65,13 +65,13 @@ class Size:
 
 SIZES = {"cpu": Size(128, 4, 8, 8, 16, 10.0), "cuda": Size(768, 12, 32, 16, 64, 10.0)}
 QUICK = Size(16, 1, 2, 2, 4, 0.0)
-"""A size that takes a moment, for tests."""
+"""A size for fast tests."""
 
 
 def check(device: str | torch.device, size: Size | None = None) -> dict[str, Any]:
-    """All about a device, in plain containers; `holds` says whether it agrees with the CPU.
+    """Check a device and return all results in plain containers; `holds` says whether it agrees with the CPU.
 
-    Raises `InputError` for a device that is not at hand.
+    Raises `InputError` if the device is not available.
     """
     kind = device.type if isinstance(device, torch.device) else device.partition(":")[0]
     checks.one_of("device", kind, list(SIZES), "choose where to compute")
@@ -89,7 +89,7 @@ def check(device: str | torch.device, size: Size | None = None) -> dict[str, Any
 
 
 def driver() -> str | None:
-    """Version of the card's driver; None where the driver's own tool is missing."""
+    """Version of the GPU's driver; None if the driver's own tool is missing."""
     with suppress(OSError, subprocess.SubprocessError):
         words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         return subprocess.run(words, capture_output=True, timeout=10, check=True, text=True).stdout.split()[0]
@@ -97,7 +97,7 @@ def driver() -> str | None:
 
 
 def drawn(policy: CausalLM, size: Size, device: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Prompts, tokens int64 `[1, G, N, T]` and their mask, drawn on a device."""
+    """Draw prompts, tokens int64 `[1, G, N, T]` and their mask on a device."""
     task = tasks.arithmetic(digits=2, prompts=size.groups, horizon=size.horizon)
     ids = np.arange(size.groups * size.samples).reshape(1, size.groups, size.samples)
     with torch.no_grad(), versions.threads(policy.threads), versions.on(device):
@@ -121,7 +121,7 @@ def scored(policy: CausalLM, columns: tuple[Tensor, Tensor, Tensor], device: str
 
 
 def agreement(device: str, size: Size) -> Iterator[float]:
-    """Deviations of log-probs, gradient and greedy tokens from those of the CPU, on at most 256 tokens."""
+    """Deviations of log-probs, gradient and greedy tokens from the CPU, on at most 256 tokens."""
     # A CPU takes minutes for what a card does in a second.
     size = replace(size, groups=min(4, size.groups), samples=min(4, size.samples), horizon=min(16, size.horizon))
     policy = size.policy()
@@ -138,7 +138,7 @@ class Enough(Exception):
 
 
 def resumed(device: str, size: Size) -> float:
-    """Largest deviation of parameters of two runs from one checkpoint from those of an unbroken run."""
+    """Maximum deviation of the parameters of two runs resumed from one checkpoint from those of an unbroken run."""
 
     def stop(recorded: Recorded) -> None:
         if recorded.update == 2:
@@ -159,7 +159,7 @@ def resumed(device: str, size: Size) -> float:
 
 
 def formats(device: str, size: Size) -> Iterator[dict[str, Any]]:
-    """Mismatch of samplers in every number format to trainers in float32 and in the same format, at equal weights."""
+    """Mismatch of samplers in every number format to trainers in float32 and in that format, at equal weights."""
     for sampler in FORMATS:
         for compute in dict.fromkeys(("float32", sampler)):
             with suppress(checks.InputError):
@@ -176,7 +176,7 @@ def formats(device: str, size: Size) -> Iterator[dict[str, Any]]:
 
 
 def speed(device: str, size: Size) -> dict[str, float | None]:
-    """Tokens drawn per second, updates per minute, and the peak of the device's memory in bytes, all and per weight."""
+    """Tokens drawn per second, updates per minute, and peak memory of the device in bytes, in total and per weight."""
     cuda, policy = device == "cuda", size.policy()
     drawn(policy, size, device)  # what is made once is not counted
     tokens, begun = 0.0, time.perf_counter()
@@ -205,7 +205,7 @@ def speed(device: str, size: Size) -> dict[str, float | None]:
 
 
 def lines(report: dict[str, Any]) -> Iterator[str]:
-    """The report in at most 80 columns."""
+    """Format the report in at most 80 columns."""
     yield f"{report['device']}: {report['accelerator'] or report['cpu']}"[:80]
     driver = f"driver {report['driver']}, " if report["driver"] else ""
     yield f"{driver}torch {report['libraries']['torch']}, {report['weights']:,} weights"[:80]

@@ -1,4 +1,4 @@
-"""What `asyncsim diagnose` prints and writes: findings as lines, one HTML page, or Markdown."""
+"""Output of `asyncsim diagnose`: findings as lines, as an HTML page, or as Markdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIGNS = {"as predicted": "✓", "differs": "✗", "cannot tell": "?"}
 
 
 def write(diagnosis: Diagnosis, path: Path, title: str = TITLE) -> None:
-    """Write findings to one HTML file that needs nothing else; to Markdown where the path ends in .md."""
+    """Write findings to one self-contained HTML file, or to Markdown if the path ends in .md."""
     counts = ", ".join(f"{count} {name}" for name, count in diagnosis.counts.items())
     rate = f"At most {diagnosis.level:.1%} of healthy runs have a finding that differs."
     facts, found = f"{diagnosis.steps} steps. {counts}. {rate}", diagnosis.ordered
@@ -49,7 +49,7 @@ def write(diagnosis: Diagnosis, path: Path, title: str = TITLE) -> None:
 
 
 def measured(finding: Finding) -> str:
-    """A measurement with half of its interval and its unit; a dash where there is none."""
+    """Format a measurement with half its interval and its unit; a dash if there is none."""
     if finding.measured is None or finding.low is None or finding.high is None:
         return "—"
     half = (finding.high - finding.low) / 2.0
@@ -57,7 +57,7 @@ def measured(finding: Finding) -> str:
 
 
 def predicted(finding: Finding) -> str:
-    """The predicted number or range; a dash where there is none."""
+    """Format the predicted number or range; a dash if there is none."""
     if finding.predicted is None:
         return "—"
     low, high = finding.predicted

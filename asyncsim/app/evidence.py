@@ -1,4 +1,4 @@
-"""Evidence against claims over many runs: a file of p-values at fresh seeds, and the bets that they win or lose."""
+"""Evidence against claims over many runs: a file of p-values at fresh seeds, and bets on them (e-processes)."""
 
 import json
 import os
@@ -17,19 +17,19 @@ from asyncsim.claims._trial import FALSE_FAIL
 
 KIND, FORMAT = "asyncsim evidence", 2
 APART = 1 << 20
-"""Least distance of two seeds: trials draw also at seeds that follow the one they are given."""
+"""Minimum distance of two seeds, since trials also draw at seeds that follow their own."""
 LARGEST = 1 << 62
-"""Seeds of the operating system lie below."""
+"""Upper bound of seeds from the operating system."""
 EVER = 0.01
-"""Probability that the bets against any true claim ever reach the limit of all claims."""
+"""Probability that the bets against any true claim ever reach the limit for all claims."""
 REMEDY = "move it away to begin anew, or name another with --evidence"
 PATIENCE = 60.0
-"""Seconds in which another command has written its run."""
+"""Seconds to wait for another command to write its run."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One measurement: its seed, the claim's p-value, and the money of the bet after it, from 1."""
+    """One measurement: its seed, the claim's p-value, and the bettor's wealth after it, starting at 1."""
 
     seed: int
     p: float
@@ -38,48 +38,48 @@ class Run:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Runs of one claim with the same trial, formula and version of the package, in order."""
+    """Runs of one claim with the same trial, formula and package version, in order."""
 
     version: str
     digest: str
     runs: tuple[Run, ...]
     claims: int = 1
-    """Claims that are bet against, which share `EVER`."""
+    """Number of claims with a bet, which share `EVER`."""
 
     @property
     def e(self) -> float:
-        """The money of the bet now."""
+        """Current wealth of the bet."""
         return self.runs[-1].e
 
     @property
     def greatest(self) -> float:
-        """The most that it ever was, which a true claim lets reach x with probability at most 1/x."""
+        """Maximum wealth so far; for a true claim it reaches x with probability at most 1/x."""
         return max(run.e for run in self.runs)
 
     @property
     def own_limit(self) -> float:
-        """What a true claim ever reaches with probability at most 1e-3."""
+        """Wealth that a true claim ever reaches with probability at most 1e-3."""
         return 1.0 / FALSE_FAIL
 
     @property
     def limit(self) -> float:
-        """What any of the true claims ever reaches with probability at most 0.01."""
+        """Wealth that any of the true claims ever reaches with probability at most 0.01."""
         return max(self.own_limit, self.claims / EVER)
 
     @property
     def word(self) -> str:
-        """What the bets say of the claim."""
+        """What the bets show about the claim."""
         if self.greatest >= self.limit:
             return "against the claim"
         return "against the claim by its own limit only" if self.greatest >= self.own_limit else "none against it"
 
     def row(self) -> dict[str, Any]:
-        """The JSON object."""
+        """The evidence as a JSON object."""
         names = ("e", "greatest", "own_limit", "limit", "word", "version", "digest")
         return {"runs": len(self.runs)} | {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
-        """One line.
+        """The evidence in one line.
 
         >>> print(Evidence("0.1.0", "ab", (Run(3, 0.5, 0.9),), 114))
         1 run at fresh seeds: e = 0.9, at most 0.9 so far (limits 1000 alone, 11400 over all claims): none against it
@@ -90,14 +90,14 @@ class Evidence:
 
 
 class Ledger:
-    """A file of evidence. Each run is written at once and whole, so that a killed command loses none.
+    """A file of evidence. Each run is written at once and atomically, so that a killed command loses none.
 
-    A claim whose code changed, or another version of the package, begins a new process; the old one stays in the file,
-    so that no seed is used twice. `digest(id)` names the code that a process measures. Commands may write one file at
-    the same time.
+    If the code of a claim or the package version changes, a new process starts; the old one stays in the file, so that
+    no seed is used twice. `digest(id)` identifies the code that a process measures. Several commands may write to one
+    file.
 
     Arguments: `path` of the file, which need not exist. Raises `InputError` for a file of another kind or format, for
-    one that was changed since it was written, and for one whose money does not follow from its p-values.
+    one that was changed since it was written, and for one whose wealth does not follow from its p-values.
     """
 
     def __init__(self, path: str | os.PathLike[str], digest: Callable[[str], str] | None = None) -> None:
@@ -105,7 +105,7 @@ class Ledger:
         self.lock = self.path.with_name(f".{self.path.name[:50]}.lock")
         self._digest = digest or digest_of
         self.begun: dict[str, str] = {}
-        """Claims whose process was begun anew by this object, each with the reason."""
+        """Claims for which this object started a new process, each with the reason."""
         with files.well_formed(self.path, "evidence"):
             for process in (each for claim in self._read().values() for each in claim):
                 money = validation.wealth(p for _, p, _ in process["runs"])
@@ -113,7 +113,7 @@ class Ledger:
                 checks.require(same, "--evidence", str(self.path), "as it was written, not changed by hand", REMEDY)
 
     def _read(self) -> dict[str, list[dict[str, Any]]]:
-        """Processes by claim, as the file has them now."""
+        """Processes by claim, read from the file."""
         if not self.path.exists():
             return {}
         whole = files.read_mapping(self.path, "evidence")
@@ -124,9 +124,9 @@ class Ledger:
             return rows
 
     def fresh(self, ids: Sequence[str], seed: int | None = None) -> int:
-        """A seed that no run of these claims has used or drawn from: the given one, or one of the operating system.
+        """A seed that no run of these claims has used or drawn from: the given seed, or a random one.
 
-        Raises `InputError` where the given one is not fresh.
+        Raises `InputError` if the given seed is not fresh.
         """
         used = {id: [run[0] for process in claim for run in process["runs"]] for id, claim in self._read().items()}
         if seed is None:
@@ -138,7 +138,7 @@ class Ledger:
         return seed
 
     def add(self, id: str, seed: int, p: float) -> None:
-        """Write a claim's p-value at a fresh seed into its process, or into a new one where something changed."""
+        """Write a claim's p-value at a fresh seed to its process, or to a new one if code or version changed."""
         refusal = checks.InputError("--evidence", str(self.path), "written by one command at a time", "start it again")
         with files.locked(self.lock, refusal, patience=PATIENCE):
             whole = self._read()
@@ -158,14 +158,14 @@ class Ledger:
             files.write_atomically(self.path, lambda file: file.write(text.replace('"runs":', '\n"runs":').encode()))
 
     def processes(self, count: int) -> dict[str, Evidence]:
-        """The current process of each claim; `count` of all, those that were never measured too."""
+        """The current process of each claim; `count` is the number of all claims, including those never measured."""
         return {
             id: Evidence(own[-1]["version"], own[-1]["digest"], tuple(Run(*run) for run in own[-1]["runs"]), count)
             for id, own in self._read().items()
         }
 
     def fewest(self, ids: Sequence[str]) -> list[str]:
-        """The claims, those with the fewest runs first: what a killed command left out comes first in the next."""
+        """Sort claims by their number of runs, so that claims that a killed command left out come first."""
         count = {id: sum(len(process["runs"]) for process in own) for id, own in self._read().items()}
         return sorted(ids, key=lambda id: count.get(id, 0))
 
@@ -181,11 +181,11 @@ def _require_fresh(id: str, seed: int, used: Sequence[int]) -> None:
 
 @cache
 def digest_of(id: str) -> str:
-    """16 hexadecimal digits that change with the code of a claim and of all that it runs."""
+    """16 hexadecimal digits that change with the code of a claim and of everything that it runs."""
     path = claims.claims()[id].relative_to(Path(__file__).parents[1]).with_suffix("")
     return digests.reached(".".join(["asyncsim", *path.parts]))
 
 
 def against(evidence: Mapping[str, Evidence]) -> list[str]:
-    """Claims whose bets reached the limit of all claims."""
+    """Claims whose bets reached the limit for all claims."""
     return [id for id, own in evidence.items() if own.greatest >= own.limit]

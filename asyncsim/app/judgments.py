@@ -1,4 +1,4 @@
-"""A page of verdicts, whatever its form: what holds of all together, the printed table and lines, what to do next."""
+"""A page of verdicts in any format: joint error rates, the printed table and lines, and advice on what to do next."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS
 TOGETHER = 0.01
 """Probability that any true claim of a page is violated after Holm's correction."""
 SLOWEST = 5
-"""Claims whose seconds are named."""
+"""Number of slowest claims whose seconds are reported."""
 COVERAGE = "coverage.json"
-"""Beside this file: small faults at places drawn by chance, and which claim sees each."""
+"""File in this folder with small faults at random positions, and the claims that detect each."""
 SUCCESSES = ("held", LOOSE, UNTESTED)
-"""Verdicts that leave nothing to do; the second is that of a bound with a term that nothing attains.
+"""Verdicts that need no action; the second is for a bound with a term that no measurement attains.
 
-The third is that of a user's claim without defects that its measurement has caught.
+The third is for a user's claim whose measurement has not caught an injected bug.
 """
 HELD, VIOLATED, INCONCLUSIVE = 0, 1, 3
 NAMED = 5
-"""Claims that the advice names, at most."""
+"""Maximum number of claims named in the advice."""
 MANY = 20
-"""More claims than that are printed as one row per family."""
+"""Number of claims above which verdicts are printed as one row per family."""
 PAGE = "docs/verdicts.md"
-"""Where error rates and verdicts are explained."""
+"""Documentation of error rates and verdicts."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Verdicts with what belongs to all of them together.
+    """Verdicts and what applies to all of them.
 
-    `manifest`: what they were measured on. `at`: parameters that replaced those of the claim's first point. `evidence`:
-    claim id to its bets over runs, where there are any. `coverage`: faults drawn by chance and what sees them, None
-    where they were not measured.
+    `manifest`: versions and hardware. `at`: parameters that replaced those of the claim's first point. `evidence`:
+    claim id to its bets over runs, if there are any. `coverage`: random faults and the claims that detect them, None if
+    they were not measured.
     """
 
     verdicts: Sequence[Verdict]
@@ -57,17 +57,17 @@ class Page:
 
     @cached_property
     def holm(self) -> dict[str, float]:
-        """Holm's adjusted p-value of each claim."""
+        """Adjusted p-value of each claim by Holm's method."""
         return validation.holm({v.id: v.p for v in self.verdicts})
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Counts, rates and seconds, as in `summary`."""
+        """Counts, rates and seconds, as in the function `summary`."""
         return summary(self.verdicts)
 
     @property
     def size(self) -> str:
-        """How much was measured."""
+        """The size of the measurement, such as quick."""
         return str((self.manifest.get("spec") or {}).get("size", "quick"))
 
     @property
@@ -76,11 +76,11 @@ class Page:
         return int(self.manifest.get("seed") or 0)
 
     def stands(self, verdict: Verdict) -> bool:
-        """Whether a claim is violated, and after Holm's correction too."""
+        """Whether a claim is violated even after Holm's correction."""
         return verdict.verdict == "violated" and self.holm[verdict.id] <= TOGETHER
 
     def beside(self, verdict: Verdict) -> str:
-        """What Holm's correction says of a violated claim; nothing of the others."""
+        """Effect of Holm's correction on a violated claim; "" for other claims."""
         if verdict.verdict != "violated" or math.isnan(verdict.p):
             return ""
         if self.stands(verdict):
@@ -89,7 +89,7 @@ class Page:
         return f"violated by its own rate only: expected once in {pages:.0f} such pages; ask again with --seed"
 
     def json(self) -> dict[str, Any]:
-        """The JSON object: a row for each claim, what holds of all, faults drawn by chance, the manifest."""
+        """The page as a JSON object: a row for each claim, joint results, random faults, the manifest."""
         rows = []
         for verdict in self.verdicts:
             row = verdict.row() | {"holm": self.holm[verdict.id], "stands": self.stands(verdict)}
@@ -105,9 +105,9 @@ class Page:
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts and error rates: `counts` by verdict, `false_fail` of one and of all, `false_pass`, defects caught.
+    """Counts and error rates: `counts` by verdict, `false_fail` of one and of all claims, `false_pass`, bugs caught.
 
-    `seconds` of all claims, `slowest` with those of a few.
+    `seconds` are those of all claims, `slowest` those of the slowest.
     """
     fails = [v.false_fail for v in verdicts if math.isfinite(v.false_fail)]
     passes = [v.false_pass for v in verdicts if v.verdict == "held" and math.isfinite(v.false_pass)]
@@ -128,19 +128,19 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def cost(totals: Mapping[str, Any]) -> str:
-    """Seconds of all claims, and of the slowest where there are several."""
+    """Format the seconds of all claims, and of the slowest if there are several."""
     slowest = ", ".join(f"{id} {seconds:.1f}" for id, seconds in totals["slowest"].items())
     return f"{totals['seconds']:.1f} s" + f" over all claims; slowest: {slowest}" * (len(totals["slowest"]) > 1)
 
 
 def coverage() -> dict[str, Any] | None:
-    """The faults drawn by chance that are installed with what sees them; None where there are none."""
+    """The installed list of random faults and the claims that detect them; None if it is missing."""
     path = Path(__file__).with_name(COVERAGE)
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
 def detection(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What claims see of faults at places drawn by chance, and the share of new ones that this lets expect."""
+    """Describe how many random faults the claims detect, and the rate that this predicts for new faults."""
     from scipy import stats
 
     seen, run = sum(bool(row["claims"]) for row in rows), sum(bool(row["running"]) for row in rows)
@@ -154,7 +154,7 @@ def detection(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def families(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
-    """Verdicts by the first word of their id, in order."""
+    """Group verdicts by the first word of their id, in order."""
     members: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         members.setdefault(verdict.id.partition("/")[0], []).append(verdict)
@@ -162,14 +162,14 @@ def families(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
 
 
 def measured(row: Comparison | Verdict) -> str:
-    """A measurement with half of its interval, in figures that compare with the prediction's."""
+    """Format a measurement with half its interval, with digits that compare with the prediction."""
     if not math.isfinite(row.measured):
         return "diverged" if row.reason == "diverged" else "—"
     return measurement(row.measured, (row.high - row.low) / 2.0, row.predicted)
 
 
 def rate(value: float) -> str:
-    """A probability in words, a very small one as a bound.
+    """Format a probability, a very small one as a bound.
 
     >>> rate(0.0004), rate(1e-30), rate(0.0)
     ('0.0004', 'below 1e-06', '0')
@@ -180,17 +180,17 @@ def rate(value: float) -> str:
 
 
 def point_text(point: Mapping[str, Any]) -> str:
-    """The parameters of a point on one line."""
+    """Format the parameters of a point on one line."""
     return ", ".join(
         f"{key} = {value:.6g}" if isinstance(value, float) else f"{key} = {value}" for key, value in point.items()
     )
 
 
 def status(verdicts: Sequence[Verdict], bets: Mapping[str, evidence.Evidence] | None = None) -> int:
-    """Exit status: 1 where a claim is violated or a planted defect not caught, 3 where one is undecided, else 0.
+    """Exit status: 1 if a claim is violated or an injected bug was missed, 3 if a verdict is undecided, else 0.
 
-    Where there are `bets` over many runs they decide instead of one run's verdict, which is then undecided at most
-    unless a component broke off.
+    `bets` over many runs, if there are any, decide instead of one run's verdict, which is then undecided at most,
+    unless a component failed.
     """
     violated = [v.id for v in verdicts if v.verdict == "violated" and (not bets or math.isnan(v.p))]
     if violated or evidence.against(bets or {}) or missed(verdicts):
@@ -199,13 +199,13 @@ def status(verdicts: Sequence[Verdict], bets: Mapping[str, evidence.Evidence] | 
 
 
 def missed(verdicts: Sequence[Verdict]) -> list[str]:
-    """Defects that did not turn the verdict of their claim, as "claim: defect"; none of a claim without a verdict."""
+    """Injected bugs that did not change their claim's verdict, as "claim: bug", without claims that have no verdict."""
     decided = [v for v in verdicts if v.verdict != "inconclusive"]
     return [f"{v.id}: {d['name']}" for v in decided for d in v.defects if d["verdict"] != "violated"]
 
 
 def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidence.Evidence] | None = None) -> Any:
-    """The comparison with the least margin of each claim, and its money in the `bets` over many runs."""
+    """Table of the comparison with the smallest margin of each claim, and its wealth in the `bets` over many runs."""
     from rich.table import Table
 
     grid = Table(box=None, pad_edge=False)
@@ -237,7 +237,7 @@ def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidenc
 
 
 def overview(verdicts: Sequence[Verdict]) -> Any:
-    """How many claims of each family held, and those that did not, whose families come first."""
+    """Table of how many claims of each family held, and which did not; families with such claims come first."""
     from rich.table import Table
 
     grid = Table(box=None, pad_edge=False)
@@ -250,7 +250,7 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
 
 
 def lines(page: Page, defects: bool, brief: bool = False) -> list[str]:
-    """How many claims have which verdict, what they cost, and the error rates of one and of all together."""
+    """Summary lines: number of claims per verdict, their cost, and error rates of each and of all together."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
     rates = f"false fail <= {FALSE_FAIL:g} each, false pass <= {FALSE_PASS:g}"
@@ -270,7 +270,7 @@ def lines(page: Page, defects: bool, brief: bool = False) -> list[str]:
 
 
 def together(page: Page) -> str:
-    """The probability of any false alarm, by the claims' own rates and after Holm's correction."""
+    """Probability of any false alarm, by the claims' own rates and after Holm's correction."""
     count = len(page.verdicts)
     chance = rate(page.summary["false_fail_of_all"])
     line = f"chance of any false alarm over all {count} claims: at most {chance}"
@@ -281,7 +281,7 @@ def together(page: Page) -> str:
 
 
 def bets(page: Page) -> list[str]:
-    """What the e-values over many runs mean, and what they say of the claims that they speak against."""
+    """Explain the e-values over many runs, and list the claims that they contradict."""
     if not page.evidence:
         return []
     one = next(iter(page.evidence.values()))
@@ -298,7 +298,7 @@ def bets(page: Page) -> list[str]:
 
 
 def begun(reasons: Mapping[str, str]) -> list[str]:
-    """Claims whose bets begin anew, by the reason."""
+    """Claims whose bets restart, grouped by reason."""
     sentences = []
     for reason in dict.fromkeys(reasons.values()):
         ids = [id for id, own in reasons.items() if own == reason]
@@ -308,7 +308,7 @@ def begun(reasons: Mapping[str, str]) -> list[str]:
 
 
 def advice(page: Page) -> list[str]:
-    """What to do where not everything held: the claims and points that decide, and how to rule out chance."""
+    """Advice if not all claims held: the decisive claims and points, and how to rule out chance."""
     sentences, verdicts = [], page.verdicts
     for word in ("violated", "inconclusive", "outside"):
         rows = [v for v in verdicts if v.verdict == word]
@@ -336,7 +336,7 @@ def advice(page: Page) -> list[str]:
 
 
 def steps(verdict: Verdict, page: Page) -> list[str]:
-    """What to do about a violated claim, in order: chance, theory, product, where to read on; code in backticks."""
+    """Steps to take for a violated claim, in order: chance, theory, code, further reading; code is in backticks."""
     id, sentences = verdict.id, []
     if math.isnan(verdict.p):
         sentences.append("neither chance nor theory: a component raised, and nothing was measured.")
@@ -368,7 +368,7 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
 
 
 def _again(verdict: Verdict, page: Page) -> str:
-    """The command that measures a claim again, at the same point, another seed and with more samples."""
+    """The command that measures a claim again at the same point, with another seed and more samples."""
     place = "".join(f" {_option(key, value)}" for key, value in (page.at or {}).items())
     if page.evidence:
         return f"asyncsim verify {verdict.id} --size long"

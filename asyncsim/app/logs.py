@@ -1,4 +1,4 @@
-"""Logs of trainers on the command line: what each writes, a writer where that is not enough, and what a log says."""
+"""Trainer logs on the command line: what each trainer writes, code to add missing columns, and reports."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from asyncsim.diagnosing import Finding
 
 NEEDED = "import json\nfrom typing import Any\n\n"
-"""What a writer needs where it is pasted."""
+"""Imports that a pasted log writer needs."""
 
 
 def names() -> list[dict[str, str]]:
-    """Name and summary of every trainer whose logs are read."""
+    """Name and summary of every trainer whose logs can be read."""
     from asyncsim.schedules._log_stacks import STACKS
 
     state = {True: "read as written", False: "read through its writer"}
@@ -31,7 +31,7 @@ def writers() -> dict[str, str]:
 
 
 def described(name: str) -> dict[str, Any]:
-    """All about the logs of one trainer: columns, units, offsets, traps, source, and the writer where it needs one."""
+    """Describe the logs of one trainer: columns, units, offsets, traps, source, and the log writer if it needs one."""
     from asyncsim.schedules import _log_stacks
 
     name = name.lower().replace("-", "_")
@@ -64,7 +64,7 @@ def described(name: str) -> dict[str, Any]:
 
 
 def settings(pairs: list[str]) -> dict[str, Any]:
-    """Arguments of `replay` from KEY=VALUE pairs; raises `InputError` for another key."""
+    """Parse the arguments of `replay` from KEY=VALUE pairs; raises `InputError` for an unknown key."""
     counts = ("batches_per_publish", "updates_per_batch", "samples_per_publish")
     known = ("unit", *counts, "train_offset", "stamp_offset", "start_is", "first_version")
     found = wording.settings(pairs)
@@ -76,9 +76,9 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 def shown(
     path: Path, settings: dict[str, Any], plot: Path | None, staleness: str | None = None
 ) -> tuple[dict[str, Any], str]:
-    """The report of a log as JSON can hold it and as text; unknown versions stay unknown. Draws it where asked.
+    """The report of a log as JSON values and as text; unknown versions stay unknown. Draws it if `plot` is given.
 
-    It ends with the distribution that the staleness follows; `staleness`, the expected one.
+    The report ends with the distribution of the staleness; `staleness` is the expected distribution.
     """
     from asyncsim import diagnosing, plotting, schedules
 
@@ -95,7 +95,7 @@ def shown(
 
 
 def _referred(path: Path, error: checks.InputError) -> checks.InputError:
-    """The complaint itself, or that rows are steps or tokens where `diagnose` reads them; samples have rewards too."""
+    """An error that refers to `diagnose` if it can read the rows as steps or tokens, else the original error."""
     from asyncsim.diagnosing import diagnose
 
     with suppress(checks.InputError):
@@ -107,7 +107,7 @@ def _referred(path: Path, error: checks.InputError) -> checks.InputError:
 
 
 def _law(finding: Finding, word: str) -> str:
-    """Which distribution the staleness follows, in three lines."""
+    """Format the distribution of the staleness in three lines."""
     from asyncsim.diagnosing.findings import HARMLESS
 
     cause = f" ({finding.cause})" if finding.cause else ""
@@ -121,7 +121,7 @@ def _law(finding: Finding, word: str) -> str:
 
 
 def recorded(path: Path, column: str, settings: list[str], beside: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The report of a column of delays, as JSON can hold it and as text; raises `InputError` for options of a log."""
+    """The report of a column of delays as JSON values and as text; raises `InputError` for options of a log."""
     from asyncsim import schedules
 
     for option, value in beside.items():

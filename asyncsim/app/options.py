@@ -1,4 +1,4 @@
-"""Options and arguments of the command line, each declared once: its type, its default, its help, what completes it."""
+"""Options and arguments of the command line, each declared once: type, default, help, completion."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,27 +8,27 @@ from asyncsim.app.streams import Files
 from asyncsim.base import notation, plugins
 
 KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
-"""What can be listed."""
+"""Kinds that can be listed."""
 ALSO = {"metrics": "diagnostics", "links": "updates", "presets": "systems", "baselines": "advantages"}
 ALSO |= dict.fromkeys(("losses", "algorithms", "estimators"), "methods") | {"optimizers": "updates"}
 ALSO |= dict.fromkeys(("envs", "environments", "benchmarks"), "tasks") | {"trainers": "systems", "stacks": "systems"}
-"""Other names of these."""
+"""Other names of these kinds."""
 STORE = "asyncsim-results"
-"""The store of the command line, unless one is named."""
+"""Default store of the command line."""
 STDOUT = Path("-")
 
 
 class Options(SimpleNamespace):
-    """The options of a command by name; `given`: those that were given; `files`: what it is asked to write."""
+    """The options of a command by name; `given` lists those that the user gave; `files` are the requested outputs."""
 
     given: list[str]
     files: Files
 
 
 class Row(NamedTuple):
-    """One option: its type (or None, where that is its default); `of`, the kind whose names complete it.
+    """One option: its type (None: that of its default); `of` is the kind whose names complete it.
 
-    `short`: another name, of one letter. `written`: whether it is a file that the command writes.
+    `short`: a name of one letter. `written`: whether the option names an output file.
     """
 
     kind: Any
@@ -42,12 +42,12 @@ class Row(NamedTuple):
 
 
 def argument(kind: Any, default: Any, text: str, of: str | None = None) -> Row:
-    """What stands on the command line without a name; `...` is no default."""
+    """Declare a positional argument; `...` means that it has no default."""
     return Row(kind, default, text, of=of, positional=True)
 
 
 def writes(text: str) -> Row:
-    """A file that is written where it is asked for."""
+    """Declare an option for an output file."""
     return Row(Path, None, text, written=True)
 
 
@@ -78,10 +78,10 @@ DESCRIBES = {
     "dtype": Row(str, None, "float64 or float32 (default: the policy's)."),
     "device": Row(str, "cpu", "cpu or cuda (networks only)."),
 }
-"""Options that describe a run; none of them stands beside the file of a spec."""
+"""Options that describe a run; they cannot be combined with the file of a spec."""
 PARTS = ("task", "policy", "method", "advantage", "system", "schedule", "rewards")
 SIZES = tuple(DESCRIBES)[tuple(DESCRIBES).index("samples") :]
-"""Words of a spec that belong to no part."""
+"""Names of the settings of a spec that belong to no part."""
 
 OPTIONS = {
     **DESCRIBES,
@@ -107,4 +107,4 @@ OPTIONS = {
     "verbose": Row(bool, False, "Print everything.", short="v"),
     "at": Row(list[str], None, "Measure one claim at another point; repeat for more.", "KEY=VALUE"),
 }
-"""Every option that several commands have, or that describes a run."""
+"""All options that several commands share, or that describe a run."""

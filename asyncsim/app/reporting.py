@@ -1,4 +1,4 @@
-"""A page of verdicts as one HTML file that needs nothing else, for a laptop and a phone; or as Markdown."""
+"""A page of verdicts as one self-contained HTML file, for large and small screens; or as Markdown."""
 
 import json
 import math
@@ -18,11 +18,11 @@ from asyncsim.plotting import _curves
 
 TEMPLATE = "report.html.jinja"
 SHOWN, LEAST = 12, 8
-"""Comparisons that a section shows at once, and how many of least margin it shows where there are more."""
+"""Number of comparisons shown at once in a section, and number of those with the smallest margins if there are more."""
 MOST = 100
-"""Comparisons that it shows behind a click; one claim has five hundred."""
+"""Maximum number of comparisons behind a click; one claim has five hundred."""
 MARKDOWN = (".md", ".markdown")
-"""Endings of a report in Markdown; every other is HTML."""
+"""Suffixes of a report in Markdown; any other is HTML."""
 MARKED = re.compile("`([^`]+)`")
 LETTERS = "alpha beta gamma delta epsilon eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega zeta"
 LETTERS += " Gamma Delta Theta"
@@ -34,11 +34,11 @@ WORDS = {name: f"\\{name} " for name in f"{LETTERS} {FUNCTIONS}".split()} | {"gr
 WORDS |= {name: name for name in ("ceil", "floor", "sqrt")}
 WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]+")
 GROUP = re.compile(r"(\^ ?|_ ?|sqrt ?|ceil|floor|(?:))\(([^()]*)\)")
-"""Innermost brackets with what they belong to."""
+"""Innermost brackets with the operator before them."""
 GROUPS = {"^": "^{%s}", "_": "_{%s}", "sqrt": r"\sqrt{%s}", "ceil": r"\lceil %s\rceil ", "floor": r"\lfloor %s\rfloor "}
 SCRIPT = re.compile(r"([\^_]) ?([-+]?(?:\\text\{\w+\}|\\[A-Za-z]+|\d+(?:\.\d+)?|\w|\[)|[-+★])")
 JOINT = re.compile(r"(?<=[-+=<>,;:]) ")
-"""Where a formula may be broken, once a piece of it is long enough."""
+"""Positions at which a long formula may be broken."""
 
 
 def write_page(
@@ -48,9 +48,9 @@ def write_page(
     references: Mapping[str, str] | None = None,
     predictions: Mapping[str, _curves.Prediction] | None = None,
 ) -> Path:
-    """Write verdicts with their figures, points and planted defects to one file, atomically.
+    """Write verdicts with their figures, points and injected bugs to one file, atomically.
 
-    Where the path ends in .md it is Markdown: a table of the claims, then what is violated or not tight, else HTML.
+    If the path ends in .md it is Markdown: a table of the claims, then what is violated or not tight; else HTML.
 
     Arguments: `page`, with at least one verdict; `path` of the file; `title`, by
     default the number of claims. `references`: claim id to the source of
@@ -95,7 +95,7 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
 
 
 def filled(template: str, filters: Mapping[str, Any], **values: Any) -> str:
-    """The page that a template beside this file makes of values; what it is not given is an error."""
+    """Fill a template of this folder with values; a missing value raises an error."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -104,21 +104,21 @@ def filled(template: str, filters: Mapping[str, Any], **values: Any) -> str:
 
 
 def coded(text: str) -> Markup:
-    """A text with what stands between backticks as code."""
+    """Format text between backticks as code."""
     parts = text.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
 
 
 def anchor(id: str) -> str:
-    """The id of a claim as the target of a link."""
+    """The id of a claim as an anchor for links."""
     return id.replace("/", "-").replace(" ", "-")
 
 
 def comparisons(verdict: records.Verdict) -> dict[str, Any]:
-    """Comparisons as a section shows them, each with the number of its point.
+    """Comparisons for a section, each with the number of its point.
 
-    `first` and `more`: those shown at once, and those behind a click; `left`, how many are shown nowhere. `shared`:
-    parameters that all points have alike; `points`: the others, point by point.
+    `first` and `more`: those shown at once, and those behind a click; `left`, how many are not shown. `shared`:
+    parameters that are equal at all points; `points`: the other parameters, by point.
     """
     places = {repr(row.point): row.point for row in verdict.points}
     numbers = {name: number for number, name in enumerate(places, 1)}
@@ -142,7 +142,7 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
 
 
 def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) -> Markup:
-    """Panels with predicted curves and measured points, as SVG; empty where no parameter varies."""
+    """Panels with predicted curves and measured points, as SVG; empty if no parameter varies."""
     return Markup("".join(_curves.panel(panel) for panel in _curves.panels(verdict, predict)))
 
 
@@ -174,7 +174,7 @@ def markdown(page: Page, title: str) -> str:
 
 
 def escaped(words: str) -> str:
-    """Text as it is, in a cell too: nothing in it is markup but code between backticks.
+    """Escape text for Markdown, also in table cells; only code between backticks is markup.
 
     >>> escaped("a*b | `c_d`"), escaped("grad[2]")
     ('a\\\\*b \\\\| `c_d`', 'grad\\\\[2]')
@@ -185,7 +185,7 @@ def escaped(words: str) -> str:
 
 
 def _head(page: Page) -> list[str]:
-    """Counts, rates, seconds and what the bets mean."""
+    """Lines with counts, rates, seconds and an explanation of the bets."""
     counts = page.summary["counts"].items()
     planted = page.summary["defects"]
     lines = [", ".join(f"{count} {word}" for word, count in counts if count or word in ("held", "violated"))]
@@ -219,7 +219,7 @@ def _list(lines: Sequence[str]) -> list[str]:
 
 
 def rendered(text: str) -> Markup:
-    """A text as HTML in which formulas between backticks are set as mathematics, and everything is escaped.
+    """Format text as HTML with formulas between backticks as mathematics; everything is escaped.
 
     >>> str(rendered("size `a < 2`"))
     'size <math><mi>a</mi><mo>&#x0003C;</mo><mn>2</mn></math>'
@@ -229,9 +229,9 @@ def rendered(text: str) -> Markup:
 
 
 def formula(text: str) -> Markup:
-    """A formula in plain letters as MathML, which may break after a sign.
+    """Convert a plain-text formula to MathML that may be broken after a sign.
 
-    Indices follow `_`, powers `^`; an operand of several signs stands in parentheses, which are left out.
+    Indices follow `_`, powers `^`; parentheses around an operand of several signs are omitted.
     """
     from latex2mathml.converter import convert
 
@@ -248,7 +248,7 @@ def formula(text: str) -> Markup:
 
 
 def _torn(piece: str) -> bool:
-    """Whether a break would tear brackets: of a long piece those alone that are an index, a power or a root."""
+    """Whether a break would split brackets; in a long piece, only those of an index, a power or a root."""
     rest = ""
     while rest != piece:
         rest, piece = piece, re.sub(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}", "", piece)
@@ -256,7 +256,7 @@ def _torn(piece: str) -> bool:
 
 
 def latex(text: str) -> str:
-    r"""A formula in plain letters as LaTeX.
+    r"""Convert a plain-text formula to LaTeX.
 
     >>> latex("(1 + chi^2)^-T"), latex("sqrt(d)/p0")
     ('(1 + \\chi ^{2})^{-T}', '\\sqrt{d}/p_{0}')

@@ -1,6 +1,6 @@
-"""What a command writes: each file by itself, and a page whose reader may go away without stopping the work.
+"""Output streams of a command: files that are written one by one, and pages that tolerate a closed pipe.
 
-Also that the event kernel is being compiled: ten seconds without output look like a hang.
+Also a message while the event kernel is compiled, since ten seconds without output look like a hang.
 """
 
 import errno
@@ -18,19 +18,19 @@ from typing import Any
 from asyncsim.base import checks, files, records
 
 LOST = 4
-"""Exit status where an output that was asked for could not be written."""
+"""Exit status if a requested output could not be written."""
 UNREAD = 5
-"""Exit status where everything went well, but stdout was closed or full."""
+"""Exit status if the command succeeded, but stdout was closed or full."""
 READ = 128 + 13
-"""Exit status where everything went well, but who read stdout went away: a shell's word for SIGPIPE."""
+"""Exit status if the command succeeded, but the reader of stdout left: the shell's value for SIGPIPE."""
 KERNEL = "asyncsim.systems._kernel"
 LINE = "compiling the event kernel, once after an installation (about ten seconds)"
 
 
 class Stream:
-    """A text stream that never raises: from its first failure on, what is written to it goes nowhere.
+    """A text stream that never raises: after its first failure, output is discarded.
 
-    `failure` is that first error, None as long as there is none.
+    `failure` is the first error, None if there was none.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -46,16 +46,16 @@ class Stream:
         return getattr(self.stream, name)
 
     def isatty(self) -> bool:
-        """Whether somebody looks at it."""
+        """Whether the stream is a terminal."""
         return self.failure is None and bool(self.stream.isatty())
 
     def write(self, text: str) -> int:
-        """Write, as long as that works."""
+        """Write text unless the stream has failed."""
         self._try(lambda: self.stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        """Flush, as long as that works."""
+        """Flush the stream unless it has failed."""
         self._try(lambda: self.stream.flush())
 
     def _try(self, action: Callable[[], Any]) -> None:
@@ -74,7 +74,7 @@ class Stream:
 
 @contextmanager
 def guarded() -> Iterator[Stream]:
-    """Replace stdout and stderr by streams that never raise, for as long as the context lasts; gives stdout's."""
+    """Replace stdout and stderr by streams that never raise inside the context; yields that of stdout."""
     # Open what a shell closed (`>&-`), else the next file that is opened would stand in for a standard stream.
     for number in (0, 1, 2):
         try:
@@ -100,7 +100,7 @@ def complain(of: object, written: Callable[[str], str] = str) -> None:
 
 
 def load() -> None:
-    """On a terminal: load what every training needs, and say so meanwhile, since that takes a second or two."""
+    """On a terminal, load the libraries for training, with a message, since this takes a second or two."""
     if sys.stderr is None or not sys.stderr.isatty() or "torch" in sys.modules:
         return
     print("loading torch and numba ...", end="", file=sys.stderr, flush=True)
@@ -112,7 +112,7 @@ def load() -> None:
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """One line on stderr where the event kernel is compiled meanwhile, nothing where its compiled code is at hand."""
+    """Print one line on stderr if the event kernel is compiled inside the context; nothing if it is cached."""
     # numba reports the start of a compilation; loading from disk is no such event.
     from numba.core import event
 
@@ -125,16 +125,16 @@ def announced() -> Iterator[None]:
                 complain(LINE)
 
         def on_end(self, event: Any) -> None:
-            """The results that follow show that it has ended."""
+            """Do nothing: the results that follow show the end."""
 
     with event.install_listener("numba:compile", CompileListener()):
         yield
 
 
 class Files:
-    """Outputs of a command, written one after the other: one that fails is a line on stderr and loses no other.
+    """Outputs of a command, written one by one; a failure prints a line on stderr and does not affect the others.
 
-    `paths`: where each is to go, by its option; None where it is not asked for.
+    `paths`: the path of each output by its option; None if it is not requested.
     """
 
     def __init__(self, paths: Mapping[str, Path | None]) -> None:
@@ -143,7 +143,7 @@ class Files:
         self.written: list[str] = []
 
     def write(self, name: str, write: Callable[[Path], Any], path: Path | None = None) -> bool:
-        """Let `write(path)` write an output, where it is asked for; whether it stands now."""
+        """Write an output with `write(path)` if it is requested; return whether it was written."""
         path = path or self.paths.get(name)
         if path is None:
             return False
@@ -160,15 +160,15 @@ class Files:
         return True
 
     def json(self, value: Any) -> None:
-        """Write the JSON object of the result."""
+        """Write the result as JSON."""
         self.text("json", lambda: json.dumps(records.plain(value), indent=2) + "\n")
 
     def text(self, name: str, text: Callable[[], str]) -> None:
-        """Write a text, made where it is asked for."""
+        """Write a text, which is made only if it is requested."""
         self.write(name, lambda path: files.write_atomically(path, lambda file: file.write(text().encode())))
 
     def draw(self, value: Any) -> None:
-        """Draw what `sim.plot` draws of a value."""
+        """Draw the figure of a value as `sim.plot` does."""
 
         def write(path: Path) -> None:
             from asyncsim.plotting import plot
@@ -178,7 +178,7 @@ class Files:
         self.write("plot", write)
 
     def answer(self, value: Any, status: int = 0, text: str = "") -> int:
-        """Write the JSON object and the picture of an answer, print it; the exit status."""
+        """Write the JSON object and the figure of an answer, print it, and return the exit status."""
         self.json(value.row())
         self.draw(value)
         # Lines of a pipe stay whole, unless COLUMNS says otherwise.
@@ -191,10 +191,10 @@ class Files:
         return self.status(status)
 
     def say(self, line: str, name: str) -> None:
-        """Print where an output stands, if it does."""
+        """Print the path of an output if it was written."""
         if name in self.written:
             print(line.format(self.paths[name]))
 
     def status(self, otherwise: int) -> int:
-        """`LOST` where an output is missing, else the given status."""
+        """`LOST` if an output is missing, else the given status."""
         return LOST if self.lost else otherwise

@@ -1,4 +1,4 @@
-"""What `asyncsim sweep` and `asyncsim timeline --sweep` do, and how `asyncsim results` shows a sweep."""
+"""The commands `asyncsim sweep` and `asyncsim timeline --sweep`, and the output of sweeps in `asyncsim results`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from asyncsim.sweeping.grids import Grid
 
 FAILED = 1
-"""Exit status where a unit failed, or a file of a store is not as it was written."""
+"""Exit status if a unit failed, or if a file of a store was changed."""
 FORM = "write NAME=V1,V2,... or NAME=LOW:HIGH:COUNT for values on a logarithmic scale"
 
 
 def sweep(o: Options) -> int:
-    """Sweep over words, print the table, write what is asked for; the exit status."""
+    """Run a sweep from command-line words, print the table, write the requested files, and return the exit status."""
     from dataclasses import replace
 
     from asyncsim.sweeping import plans, sweeps
@@ -51,7 +51,7 @@ def sweep(o: Options) -> int:
 
 
 def show(answer: Sweep, files: streams.Files) -> int:
-    """Write and print the answer of a sweep; the exit status."""
+    """Write and print the answer of a sweep; return the exit status."""
     files.json(answer.row())
     files.text("csv", lambda: str(answer.table().to_csv(index=False)))
     files.draw(answer)
@@ -80,7 +80,7 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
 
 
 def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
-    """Values by name, each by what a table shows of it, from NAME=V1,V2 or NAME=LOW:HIGH:COUNT."""
+    """Values by name and label, from NAME=V1,V2 or NAME=LOW:HIGH:COUNT."""
     values: dict[str, dict[Any, Any]] = {}
     for text in grid:
         name, equals, listed = text.partition("=")
@@ -112,7 +112,7 @@ def _range(option: str, text: str) -> list[str] | None:
 
 
 def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> int:
-    """Simulate a system at every value of its knobs, all else equal, and print what each costs."""
+    """Simulate a system at every value of its knobs, other settings equal, and print the results."""
     from asyncsim.sweeping import grids, plans, sweeps
 
     values = {name: {label: label for label in each} for name, each in values_of(o.sweep, "--sweep").items()}

@@ -1,4 +1,4 @@
-"""What `asyncsim timeline` does: simulate a system, lay what it realizes beside what is predicted, draw, save."""
+"""The command `asyncsim timeline`: simulate a system, compare results with predictions, draw, and save."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from asyncsim.systems._system import System
 
 REALIZATIONS, SAMPLES = 8, 1 << 20
-"""Realizations behind the 99th percentile, and how many samples they have at most together."""
+"""Number of realizations for the 99th percentile, and their maximum number of samples in total."""
 
 
 def header(system: System, samples: int, seed: int) -> dict[str, Any]:
-    """What the result depends on: the settings that are not as they are in a system of which nothing is said."""
+    """The settings that determine the result, as far as they differ from the defaults of a system."""
     usual = {f.name: records.plain(f.default) for f in fields(system)} | {"recommended": {}}
     settings = system.describe_at(samples)
     changed = {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
@@ -30,7 +30,7 @@ def header(system: System, samples: int, seed: int) -> dict[str, Any]:
 def timeline(
     system: System, updates: int, samples: int, seed: int, recorded: bool
 ) -> tuple[dict[str, Any], records.Timeline | None]:
-    """Simulate: the JSON object of the result, and the full record where one is asked for."""
+    """Simulate a system: the result as a JSON object, and the full record if it is requested."""
     from asyncsim.systems import _summary
 
     checks.integer("updates", updates, 1, "train one batch at least")
@@ -61,9 +61,9 @@ def timeline(
 
 
 def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
-    """The printed page: what is measured beside what is predicted, then what it costs.
+    """Lines to print: measured and predicted values, then costs.
 
-    Unless it is `verbose`, the distribution of the staleness is printed where a formula predicts it, and no identities.
+    Without `verbose` identities are omitted, and the distribution of staleness if no formula predicts it.
     """
     law, stale = result["predicted"], result["staleness"]
     if not result["steady"]:
@@ -148,12 +148,12 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
 
 
 def _p99(pmf: Sequence[float]) -> int:
-    """The least staleness that 99 percent do not exceed, up to the rounding of the sum."""
+    """The smallest staleness that 99 percent do not exceed, up to rounding of the sum."""
     return next(k for k, total in enumerate(accumulate(pmf)) if total >= 0.99 * sum(pmf) * (1.0 - 1e-12))
 
 
 def write(record: records.Timeline, outputs: streams.Files) -> None:
-    """Write what is asked for of `save`, `plot` and `trace`."""
+    """Write the requested outputs among `save`, `plot` and `trace`."""
     from asyncsim.plotting._perfetto import perfetto
 
     outputs.write("save", record.save)

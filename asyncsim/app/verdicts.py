@@ -1,4 +1,4 @@
-"""What `asyncsim verify` does: measure claims, keep evidence, write the report, say what to do next."""
+"""The command `asyncsim verify`: measure claims, keep evidence, write the report, and give advice."""
 
 import fnmatch
 import itertools
@@ -18,16 +18,16 @@ from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES
 
 EVIDENCE = Path("build/evidence.json")
 REPORT, PART = Path("build/report.html"), Path("build/report-part.html")
-"""Reports of all claims and of fewer, unless one is named: the second leaves the first alone."""
+"""Default reports of all claims and of fewer claims; the second does not overwrite the first."""
 LONG = "long"
-"""Size whose runs are at fresh seeds and add up; each measures as the full size does."""
+"""Size with fresh seeds for every run, whose evidence accumulates; each run measures as the full size does."""
 
 
 class Request(NamedTuple):
-    """What is measured: `claims` (none: all), `size`, `defects`, `seed` and `at` as in `verifying.verify`.
+    """Request of a verification: `claims` (none: all), `size`, `defects`, `seed` and `at` as in `verifying.verify`.
 
-    `seed` None: 0, or a fresh one where the size is long. `evidence`: the file of that size, None for the default one.
-    `workers`: processes.
+    `seed` None: 0, or a fresh one for the long size. `evidence`: the file for that size, None for the default.
+    `workers`: number of processes.
     """
 
     claims: Sequence[str] = ()
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
 
 def announced(*arguments: Any) -> records.Verdict:
-    """The verdict of one claim, as `verifying.verify_one` gives it; the first worker says what delays it."""
+    """The verdict of one claim, from `verifying.verify_one`; the first worker reports compilation of the kernel."""
     with streams.announced() if workers.number() in (None, 0) else nullcontext():
         return verifying.verify_one(*arguments)
 
@@ -48,9 +48,9 @@ def announced(*arguments: Any) -> records.Verdict:
 def verify(
     request: Request, report: Path | None, json_path: Path | None = None, verbose: bool = False
 ) -> tuple[dict[str, Any], int]:
-    """Verify, write the report and the JSON, print the table and what to do next; JSON object and exit status.
+    """Verify claims, write the report and the JSON, print the table and advice; return the JSON object and exit status.
 
-    Many claims are printed as one row per family, unless the page is `verbose`.
+    Many claims are printed as one row per family, unless `verbose` is true.
     """
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
     # A family stands for its claims, and so does a pattern.
@@ -111,7 +111,7 @@ def verify(
 def _measured(
     ids: Sequence[str], request: Request, ledger: Ledger | None, outputs: streams.Files
 ) -> tuple[list[records.Verdict], KeyboardInterrupt | None]:
-    """Verdicts as far as they were reached, each said and kept at once, and what stopped them."""
+    """Verdicts reached so far, each printed and stored at once, and the interrupt that stopped them."""
     verdicts: list[records.Verdict] = []
     seed = request.seed or 0
 
@@ -138,7 +138,7 @@ def _measured(
 
 
 def _coverage(verdicts: Sequence[records.Verdict]) -> dict[str, Any] | None:
-    """Faults drawn by chance, where every claim that sees one is on the page."""
+    """The list of random faults, if every claim that detects one is on the page."""
     found = judgments.coverage()
     named = set() if found is None else {id for row in found["rows"] for id in row["claims"]}
     return found if named <= {v.id for v in verdicts} else None

@@ -1,4 +1,4 @@
-"""`verify`: run a claim's trial, compute the prediction of the theory, and compare the two."""
+"""`verify`: run a claim's trial, compute the prediction of the theory, and compare them."""
 
 import contextlib
 import dataclasses
@@ -18,16 +18,16 @@ from asyncsim.claims import _claim, _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES, SPARE, Plant, untouched
 
 EACH = 8
-"""Claims for each worker process that is started unasked."""
+"""Number of claims per worker process that is started by default."""
 Trial = _claim.Claim
 Measured = dict[str, Estimate] | Unmeasured
 """Estimates by quantity, or why there are none."""
 COARSE = 3.0
-"""Times the trial's effect at which a defect is looked for first."""
+"""Multiple of the trial's effect at which the detection of a bug is tried first."""
 BROKEN = "the measurement broke off:"
-"""Beginning of the reason where a trial raised."""
+"""Start of the reason if a trial raised an exception."""
 ALIKE = 1e-12
-"""Standard error, of the value, below which all realizations say the same."""
+"""Relative standard error below which all realizations count as equal."""
 
 
 @calls.named
@@ -39,18 +39,19 @@ def verify(
     at: Point | None = None,
     workers: int | None = None,
 ) -> Verdict | list[Verdict]:
-    """Measure a claim beside its prediction; all claims when none is named.
+    """Measure a claim and compare it with its prediction; without an argument, all claims.
 
-    A true claim is called violated with probability at most 1e-3. One that is off by the trial's effect is called held
-    with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities and expectations.
+    The verdict on a true claim is "violated" with probability at most 1e-3. On a claim that is wrong by the trial's
+    effect it is "held" with probability at most 0.05. The effect is at most 5 percent, 2 percent for exact identities
+    and expectations.
 
-    Arguments: `claim`, an id of `sim.claims.claims()`, or a conjecture of one's own: a class that inherits
-    `sim.claims.Claim`, its instance (that point alone), or its place, my.py:MyClaim. Defects of such a claim are always
-    planted; unless it has some and all are caught, it "holds, not tested" at best. `size`, "quick", or "full" (half the
-    effect, more points); `seed`. `defects`: also plant each of the trial's defects, check that the verdict flips, and
-    try the wrong formulas. `at`: parameters that replace those of the trial's first point. Where the statement holds,
-    but its trial or a limit of the product cannot judge it, the verdict is "outside", and its reason names bound and
-    remedy. `workers`: processes among which claims are spread (default: one per core; few claims are measured in this
+    Arguments: `claim`, an id of `sim.claims.claims()`, or a user's conjecture: a class that inherits
+    `sim.claims.Claim`, its instance (that point alone), or its location, my.py:MyClaim. Bugs of such a claim are always
+    injected; unless it has some and all are caught, it "holds, not tested" at best. `size`: "quick", or "full" (half
+    the effect, more points); `seed`. `defects`: also inject each of the trial's bugs, check that the verdict changes,
+    and try the wrong formulas. `at`: parameters that replace those of the trial's first point. If the statement holds,
+    but its trial or a limit of the package cannot judge it, the verdict is "outside", and its reason names bound and
+    remedy. `workers`: number of processes that share the claims (default: one per core; few claims are measured in this
     process); verdicts do not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown
     claim, or a point outside of the claim's domain, where nothing is stated.
 
@@ -78,10 +79,10 @@ def verify_many(
     workers: int | None = None,
     call: str = "asyncsim.app.verifying:verify_one",
 ) -> list[Verdict]:
-    """Verdicts of several claims in their order; `after` is called with each as it is reached.
+    """Verdicts of several claims in order; `after` is called with each verdict when it is reached.
 
-    Few claims are measured in this process unless `workers` are asked for: they take seconds to start. `call` names
-    what gives one verdict.
+    Few claims are measured in this process unless `workers` is given, since workers take seconds to start. `call` names
+    the function that returns one verdict.
     """
     count = spreading.count_of(workers, len(names) if workers else len(names) // EACH)
     order = names if count == 1 else kernel_early(names)
@@ -94,7 +95,7 @@ def verify_many(
 
 
 def kernel_early(names: Sequence[str]) -> list[str]:
-    """One claim of systems first, the others last: one worker compiles the kernel, the rest do what needs none.
+    """Order claims so that one of systems comes first and the others last: one worker compiles the kernel meanwhile.
 
     >>> kernel_early(["ess/limit", "systems/little", "systems/overflow"])
     ['systems/little', 'ess/limit', 'systems/overflow']
@@ -166,10 +167,10 @@ def verify_one(
 
 
 def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant, asked: bool = False) -> Measured:
-    """The trial's estimates, or why there are none.
+    """Estimates of a trial, or why there are none.
 
-    Where a trial has measured before, a component that breaks off contradicts the claim. At a point that was `asked`
-    for, what trial or product refuses is outside, and nothing else contradicts. Machines may fail anywhere.
+    A component that fails where the trial has measured before contradicts the claim. At a point that the user `asked`
+    for, a point that trial or code refuses is outside, and nothing else contradicts. Machines may fail anywhere.
     """
     beyond = trial.reach(point) if asked else None
     if beyond is not None:
@@ -194,9 +195,9 @@ def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant
 
 
 def _seen(estimates: dict[str, Estimate], predicted: Mapping[str, float]) -> Measured:
-    """The estimates; or outside, where all realizations are alike and what makes the difference may be in none of them.
+    """The estimates; or outside, if all realizations are equal and the event behind the difference may be in none.
 
-    An event that moves the mean by d has at most probability exp(-d M) to be missing from M realizations.
+    An event that moves the mean by d is missing from M realizations with probability at most exp(-d M).
     """
     for name, value in predicted.items():
         e = estimates[name]
@@ -208,7 +209,7 @@ def _seen(estimates: dict[str, Estimate], predicted: Mapping[str, float]) -> Mea
 
 
 def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
-    """The trial's first point with some parameters replaced, those given as None left out, inside the domain."""
+    """The trial's first point with some parameters replaced or (None) removed, checked against the domain."""
     point = dict(trial.points[0])
     checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")
     for key in at:

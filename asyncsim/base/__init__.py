@@ -1,1 +1,1 @@
-"""What everything stands on: records, checks, keyed randomness, laws, files, uncertainty."""
+"""The foundation of all other folders: records, checks, keyed randomness, distributions, files, uncertainty."""

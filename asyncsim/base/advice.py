@@ -1,4 +1,4 @@
-"""What `advise` says: seconds, staleness and slot-hours of every setting that was tried, the knee, what more brings."""
+"""The answer of `advise`: seconds, staleness and slot-hours of every simulated setting, the knee, possible gains."""
 
 import itertools
 import textwrap
@@ -18,9 +18,9 @@ from asyncsim.base.uncertainty import between
 LEVEL = 0.05
 """Error rate of every interval."""
 BUSY = 0.1
-"""Share of time, besides the sync, below which a side that stands still is the bottleneck."""
+"""Idle share of an update, without the sync, below which a side counts as the bottleneck."""
 RARE = 0.005
-"""Share of discarded prompts from which on they are mentioned."""
+"""Share of discarded prompts above which the answer mentions them."""
 BLIND = (
     "This does not say how much staleness your training tolerates: ask `asyncsim compare` with several staleness "
     "values, or sim.boundary. Responses are assumed to spread evenly over the machines; prefill, rewards and failures "
@@ -29,7 +29,7 @@ BLIND = (
 
 
 def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:
-    """Mean over realizations `[M]` with its t interval, Bonferroni over so many tests; alike values have width 0.
+    """Mean over realizations `[M]` with its t interval, Bonferroni-corrected for `tests`; width 0 for equal values.
 
     >>> mean_interval([1.0, 1.0, 1.0])
     (1.0, 1.0, 1.0)
@@ -41,14 +41,14 @@ def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One setting that was simulated: what differs, and numbers of each realization `[M]` by name.
+    """One simulated setting: limit, machines, slots and knobs, and its `numbers`, values per realization `[M]`.
 
-    `limit` in the trainer's own unit; `seconds` an update; `tokens` trained a second; `generator_idle`, share of time
-    in which a named slot writes nothing, and `trainer_idle` in which the trainer does not train; both in seconds an
-    update, with the `sync_seconds` in which either stands still; `staleness` of a trained token in versions; `dropped`
-    share of groups; `kept_length`, mean length of trained over generated responses; `steady`, 1 where the run was long
-    enough. `p99`, the 99th percentile of staleness over trained tokens. `knobs` of the trainer's preset, and how they
-    differ from the trainer's own where the owner does not say them (`defaults`).
+    `limit` is in the trainer's own unit, `seconds` per update, `tokens` trained per second. `generator_idle` is the
+    share of time in which a slot generates nothing, `trainer_idle` that without training. Both are also in seconds per
+    update, with `sync_seconds` that pause both. `staleness` of a trained token is in versions; `dropped` is a share
+    of groups; `kept_length` divides mean lengths of trained and generated responses; `steady` is 1 for runs long
+    enough. `p99` is the 99th percentile of staleness over trained tokens. `knobs` are those of the trainer's preset;
+    `defaults` says how they differ from the trainer's defaults where the user did not set them.
     """
 
     limit: float
@@ -61,20 +61,20 @@ class Setting:
     defaults: str
 
     def mean(self, name: str) -> float:
-        """Mean over realizations."""
+        """Mean of a number over realizations."""
         return float(self.numbers[name].mean())
 
     def interval(self, name: str) -> tuple[float, float, float]:
-        """Mean, or 99th percentile, with its interval."""
+        """Mean of a number, or the 99th percentile of staleness, with its interval."""
         return self.p99[:3] if name == "p99" else mean_interval({**self.numbers, "slot_hours": self.slot_hours}[name])
 
     @property
     def slot_hours(self) -> np.ndarray:
-        """Slot-hours of 1,000 updates, `[M]`: named slots x seconds per update x 1,000 / 3,600."""
+        """Slot-hours per 1,000 updates, `[M]`: slots x seconds per update x 1,000 / 3,600."""
         return np.asarray(self.numbers["seconds"] * self.slots / 3.6)
 
     def row(self) -> dict[str, Any]:
-        """The JSON object: means with their intervals."""
+        """The setting as a JSON object: means with their intervals."""
         each = (*self.numbers, "slot_hours")
         own = {name: dict(zip(("mean", "low", "high"), self.interval(name), strict=True)) for name in each}
         own["p99"] = self.p99._asdict()
@@ -84,11 +84,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Advice(calls.Told):
-    """The answer of `advise`: all `settings`, those of today's machines first, in the order of their limits.
+    """The answer of `advise`: all simulated `settings`, those with today's machines first, ordered by their limits.
 
-    `knob` is the trainer's name of the limit; `about` the system in words; `share` the loss in seconds that is allowed;
-    `knee`, the smallest limit of today's machines whose mean seconds exceed the fewest by at most that share; `between`
-    the smallest limit for which that cannot be excluded, and the smallest for which it is sure.
+    `knob` is the trainer's name for the limit; `about` describes the system; `share` is the accepted relative slowdown;
+    `knee` is the smallest limit with today's machines whose mean seconds exceed the minimum by at most that share.
+    `between`: the smallest limit for which that cannot be excluded, and the smallest for which it is certain.
     """
 
     trainer: str
@@ -100,13 +100,13 @@ class Advice(calls.Told):
     updates: int
 
     def curve(self, machines: int | None = None, partial: bool | None = None) -> list[Setting]:
-        """Settings of one number of machines, with or without partial rollouts, by limit; unless given, today's."""
+        """Settings with one number of machines, with or without partial rollouts, by limit; default: today's."""
         first = self.settings[0]
         wanted = (first.machines if machines is None else machines, first.partial if partial is None else partial)
         return [each for each in self.settings if (each.machines, each.partial) == wanted]
 
     def slower(self, *of: Any) -> list[tuple[float, float, float]]:
-        """Seconds of each limit of a `curve` over those of its fastest, less 1: mean, interval; paired."""
+        """Relative slowdown of each limit of a `curve` against its fastest, paired by realization: mean, interval."""
         curve = self.curve(*of)
         best = min(curve, key=lambda each: each.mean("seconds")).numbers["seconds"]
         return [mean_interval(each.numbers["seconds"] / best - 1.0, max(1, len(curve) - 1)) for each in curve]
@@ -117,27 +117,27 @@ class Advice(calls.Told):
 
     @property
     def knee(self) -> Setting:
-        """The recommended setting of today's machines."""
+        """The recommended setting with today's machines."""
         return self._least(0)
 
     @property
     def between(self) -> tuple[float, float]:
-        """Limits between which the knee is, as far as the realizations tell."""
+        """The lowest and highest limit that the knee may have, given the spread between realizations."""
         return self._least(1).limit, self._least(2).limit
 
     def knees(self) -> list[Setting]:
-        """The smallest limit within `share` of the fastest, for each number of machines and kind of rollouts."""
+        """The smallest limit within `share` of the fastest, for each number of machines and rollout mode."""
         return [self._least(0, *curve) for curve in dict.fromkeys((s.machines, s.partial) for s in self.settings)]
 
     def _with(self, other: Setting) -> str:
-        """What another setting has that today's has not, in words."""
+        """Describe what another setting changes: the number of machines, partial rollouts, or both."""
         more = plural(other.machines, "machine") * (other.machines != self.knee.machines)
         way = f"partial rollouts {'on' if other.partial else 'off'}" * (other.partial != self.knee.partial)
         return " and ".join(filter(None, (more, way)))
 
     @property
     def sentence(self) -> str:
-        """The recommendation in one sentence, with number, unit and interval."""
+        """The recommendation in one sentence, with value, unit and interval."""
         knee, (low, high) = self.knee, self.between
         mean, least, most = mean_interval(knee.numbers["seconds"])
         if len({each.limit for each in self.settings}) == 1:
@@ -153,7 +153,7 @@ class Advice(calls.Told):
 
     @property
     def standstill(self) -> str:
-        """Which side of the recommended setting waits, for how many seconds per update, and which is the slower."""
+        """Idle seconds per update of both sides at the recommended setting, and which side is the bottleneck."""
         knee, words, busy = self.knee, [], []
         sync, seconds = knee.mean("sync_seconds"), knee.mean("seconds")
         for side, who in (("trainer", "the trainer stands still"), ("generator", "a generator slot")):
@@ -166,7 +166,7 @@ class Advice(calls.Told):
         return f"Of each update {' and '.join(words)} on average{own}. {slower}."
 
     def gains(self) -> list[str]:
-        """What other machines and partial rollouts bring at their own knee over today's, in seconds and slot-hours."""
+        """Compare the knee of other machines and rollout modes with today's knee, in seconds and slot-hours."""
         knee, lines = self.knee, []
         for own in self.knees()[1:]:
             seconds = _signed(mean_interval(own.numbers["seconds"] - knee.numbers["seconds"]), "s per update")
@@ -176,7 +176,7 @@ class Advice(calls.Told):
         return lines
 
     def __str__(self) -> str:
-        """One screen: the recommendation, a row a setting, what other settings bring, what is not known."""
+        """Format the answer for a terminal: recommendation, table of settings, possible gains, limitations."""
         cells = [["limit", "mach.", "partial", "s/update", "tok/s", "wait", "idle", "stale", "p99", "slot-h"]]
         knee, knees = self.knee, self.knees()
         for each in (s for s in self.settings if s.limit == knee.limit or s in (*self.curve(), *knees)):
@@ -205,7 +205,7 @@ class Advice(calls.Told):
         return "\n".join(itertools.chain.from_iterable(lines))
 
     def row(self) -> dict[str, Any]:
-        """The JSON object."""
+        """The answer as a JSON object."""
         low, high = self.between
         names = ("trainer", "knob", "about", "share", "realizations", "updates", "sentence", "standstill")
         own = {name: getattr(self, name) for name in names}

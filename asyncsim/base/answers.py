@@ -1,4 +1,4 @@
-"""What a comparison and a sweep say: a word for each pair, a row for each setting, with the numbers behind them."""
+"""The answers of `compare`, `sweep`, `boundary` and collapse prediction: verdicts, and the numbers behind them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAMED = 4
-"""Settings that name a task, at most."""
+"""Maximum number of settings in the name of a task."""
 UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
-"""Settings that do not."""
+"""Settings that are left out of the name of a task."""
 PAIRED = 1.05
-"""Ratio of variances from which on pairing gained something."""
+"""Ratio of variances above which pairing is reported as a gain."""
 OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
 OF_ARM = (
     *("name", "replicates", "mean", "low", "high", "end", "end_error", "start"),
@@ -29,21 +29,21 @@ OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
 OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
 """Fields of the JSON object."""
 UNCOUNTED = "seconds are not counted here"
-"""How a note begins where arms are not equally fast and a reading counts updates."""
+"""Start of a note that arms are not equally fast although the reading counts updates."""
 SAME_TASK = "not distinguishable on this task"
 UNTOLD = "cannot tell"
-"""The word of a pair whose numbers allow none."""
+"""The verdict of a pair whose numbers support no other."""
 CHANCE = 0.1
-"""Area above 1/2 below which a signal is no better than chance."""
+"""Excess of the area over 1/2 below which a signal counts as no better than chance."""
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning one arm found.
+    """Result of tuning one arm.
 
-    `knob`, its name ("" where nothing was tuned); `chosen`, its value; `grid` and `scores`, the values tried and the
-    mean of the reading at each; `errors`, standard errors of these; `pilot` `[n]`, the numbers at the chosen value;
-    `flat`, ratio of the largest to the smallest inner value that is as good as the best within the tolerance.
+    `knob` is its name ("" if nothing was tuned), `chosen` its value; `grid` and `scores` are the values tried and the
+    mean of the reading at each, `errors` their standard errors; `pilot` `[n]`, the numbers at the chosen value; `flat`,
+    the ratio of the largest to the smallest inner value that is as good as the best within the tolerance.
     """
 
     knob: str
@@ -57,11 +57,11 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a pair: after `replicates` of each arm, the difference, its interval and the word.
+    """One look at a pair: after `replicates` of each arm, the difference, its interval and the verdict.
 
-    `seen`: ends of the interval and the word, if no event is rarer than what the replicates show. `unseen`: the
-    probability up to which they can miss an event, and how far one is assumed to move a replicate at most (0: any, the
-    interval assumes nothing).
+    `seen`: ends of the interval and the verdict, if no event is rarer than what the replicates show. `unseen`: the
+    probability up to which they can miss an event, and how far such an event is assumed to move a replicate at most
+    (0: the interval assumes nothing).
     """
 
     replicates: int
@@ -75,7 +75,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Pair:
-    """An arm beside the one that it is compared with.
+    """An arm compared with the base arm.
 
     A difference is the arm's number less the base's, so where lower is better, a better arm has a negative one.
     `pairing`: how many times larger the variance would be without common draws.
@@ -86,24 +86,24 @@ class Pair:
     looks: tuple[Look, ...]
     pairing: float
     ratio: tuple[float, float, float] | None = None
-    """Mean of the arm's numbers over that of the base's, with its interval, of seconds or cost until a target."""
+    """Ratio of the arm's mean to that of the base, with its interval, for seconds or cost until a target."""
     why: str = ""
-    """Why the word is "cannot tell", and the remedy."""
+    """Why the verdict is "cannot tell", and the remedy."""
     notes: tuple[str, ...] = ()
-    """What the word leaves out, such as an end that is the other way round."""
+    """Qualifications of the verdict, such as a final value with the opposite sign."""
 
     @property
     def word(self) -> str:
-        """Better, worse, equal, undecided or "cannot tell"."""
+        """The verdict: better, worse, equal, undecided or "cannot tell"."""
         return self.looks[-1].word
 
     @property
     def last(self) -> Look:
-        """The look that decided, or the last one."""
+        """The look that decided, or the last one if none did."""
         return self.looks[-1]
 
     def sentence(self, word: str, where: str = "") -> str:
-        """The pair in one line, with the word that is said of it, and `where` it holds."""
+        """The pair in one line: the verdict `word`, the condition `where` it holds, and the numbers."""
         last = self.last
         relation = {
             "better": f"{self.arm} is better than {self.base}{where}",
@@ -126,13 +126,13 @@ class Pair:
         return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
 
     def __str__(self) -> str:
-        """The word and its numbers in one line."""
+        """The verdict and its numbers in one line."""
         return self.sentence(self.word)
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: how it was tuned, what its replicates gave, where they began and ended."""
+    """One arm: its tuned value, the mean over its replicates, and their values at the start and the end."""
 
     name: str
     tuned: Tuned
@@ -149,18 +149,18 @@ class Arm:
     low: float = math.nan
     high: float = math.nan
     never: int = 0
-    """Replicates that never reach the target, and count as the end of the axis; `short` ones end before the horizon."""
+    """Number of replicates that never reach the target, and count as the end of the axis; `short`: end early."""
     short: int = 0
     why: str = ""
-    """When and why replicates of the first run that lost some diverged; `lacking` of the replicates have no value."""
+    """When and why replicates diverged, in the first run in which some did; `lacking` replicates have no value."""
     lacking: int = 0
 
 
 @dataclass(frozen=True)
 class OnTask:
-    """The answer on one task.
+    """Result on one task.
 
-    `interval` names the kind that was used; `bounds` are the smallest and largest possible number of a replicate;
+    `interval` names the kind of interval; `bounds` are the smallest and largest possible number of a replicate;
     `optimum` is the best expected return, NaN where unknown; `in_metric` whether differences are in units of the
     metric; `updates` are those of the arms' curves.
     """
@@ -175,18 +175,18 @@ class OnTask:
     in_metric: bool
     updates: np.ndarray = field(repr=False, compare=False)
     axis: str = "update"
-    """What `updates`, the places of the curves, count: updates, simulated seconds or slot-hours."""
+    """Unit of `updates`, the abscissae of the curves: updates, simulated seconds or slot-hours."""
     setting: dict[str, Any] = field(default_factory=dict)
-    """The value of what varies along a grid, by its name; empty without one."""
+    """Values of the grid's parameters at this setting, by name; empty without a grid."""
     target: float = math.nan
     latest: float = math.nan
-    """The last place at which a replicate reaches the `target`: the end of the axis where one never does."""
+    """Where on the axis the last replicate reaches the `target`; the end of the axis if some replicate never does."""
 
     @property
     def blind(self) -> str:
-        """Why no arm can be better here, "" where one can: all end at the optimum, or none leaves its start.
+        """Why no arm can be better here: all end at the optimum, or none leaves its start; "" if one can.
 
-        It is asked only of differences in units of the metric, and where no pair is better or worse.
+        Only for differences in units of the metric, and if no pair is better or worse.
         """
         if not self.in_metric or any(pair.word in ("better", "worse", UNTOLD) for pair in self.pairs):
             return ""
@@ -200,7 +200,7 @@ class OnTask:
 
     @property
     def unseen(self) -> str:
-        """What the replicates cannot exclude, and what is assumed of it; "" where the intervals assume nothing."""
+        """What the replicates cannot exclude, and the assumption on it; "" where the intervals assume nothing."""
         last = max((pair.last for pair in self.pairs), key=lambda look: look.unseen)
         chance, event = last.unseen
         if event == 0.0:
@@ -212,12 +212,12 @@ class OnTask:
         return f"unseen events: after {last.replicates} replicates, {still}; the intervals allow for this{beyond}"
 
     def word_of(self, pair: Pair) -> str:
-        """The word of a pair, or that the task cannot tell."""
+        """The verdict of a pair, or that the task cannot distinguish the arms."""
         return SAME_TASK if pair.word in ("equal", "undecided") and self.blind else pair.word
 
     @property
     def name(self) -> str:
-        """The task in a few words."""
+        """Name of the task with its first settings."""
         settings = {key: value for key, value in self.task.items() if isinstance(value, (int, float, str))}
         named = [f"{key}={value}" for key, value in settings.items() if key not in UNNAMED]
         sizes = ", ".join(named[:NAMED])
@@ -227,10 +227,10 @@ class OnTask:
 
 @dataclass(frozen=True)
 class Answer(calls.Told):
-    """The answer to `compare`: one `OnTask` for each task.
+    """The answer of `compare`, with one `OnTask` per task.
 
-    Each word of a task is wrong with probability at most `error`, whatever the number of looks, as long as events that
-    the replicates do not show move a replicate by no more than is printed (`OnTask.unseen`). `better`: whether "higher"
+    Each verdict of a task is wrong with probability at most `error`, whatever the number of looks, if events that the
+    replicates do not show move a replicate by no more than is printed (`OnTask.unseen`). `better`: whether "higher"
     or "lower" numbers, and so differences, are better.
     """
 
@@ -245,16 +245,16 @@ class Answer(calls.Told):
     tasks: tuple[OnTask, ...]
     seconds: float
     notes: tuple[str, ...] = ()
-    """What a reader has to know of the arms, such as samples an update that differ."""
+    """What a reader has to know of the arms, such as different numbers of samples per update."""
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Pairs on the first task."""
+        """Pairs of the first task."""
         return self.tasks[0].pairs
 
     @property
     def word(self) -> str:
-        """The word of the first pair on the first task."""
+        """The verdict of the first pair on the first task."""
         return self.tasks[0].word_of(self.pairs[0])
 
     @property
@@ -264,11 +264,11 @@ class Answer(calls.Told):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its interval."""
+        """Interval of that difference."""
         return self.pairs[0].last.low, self.pairs[0].last.high
 
     def __str__(self) -> str:
-        """A few lines for each task: words, differences with intervals, steps chosen, replicates."""
+        """Format the answer for a terminal: per task verdicts, differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = ", if unseen events are no larger than stated" if any(on.unseen for on in self.tasks) else ""
         matters = f"smallest difference that matters {self.smallest:g}"
@@ -308,7 +308,7 @@ class Answer(calls.Told):
         return f"{arm.name}: {mean}end {notation.number(arm.end)}, {best}{lost}"
 
     def table(self) -> "pd.DataFrame":
-        """One row per task, setting and arm: mean with its 95 percent interval, tuned value, and the word of its pair.
+        """One row per task, setting and arm: mean with its 95 percent interval, tuned value, verdict of its pair.
 
         Columns: `task`, the setting, `arm`, `mean`, `low`, `high`, `replicates`, `never`, `knob`, `chosen`, and of the
         pair with the first arm `difference`, `difference_low`, `difference_high` and `word` (missing for that arm).
@@ -331,7 +331,7 @@ class Answer(calls.Told):
                 yield row
 
     def _along(self) -> list[str]:
-        """The lines of the table of a comparison along a grid."""
+        """Lines of the table of a comparison along a grid."""
         form = "{difference:+.3g} [{difference_low:+.3g}, {difference_high:+.3g}]"
         lines = [[*self.tasks[0].setting, "arm", "mean", "best", "difference", ""]]
         for row in self._rows():
@@ -342,7 +342,7 @@ class Answer(calls.Told):
         return aligned(lines)
 
     def row(self) -> dict[str, Any]:
-        """The JSON object of this answer."""
+        """The answer as a JSON object."""
         tasks = []
         for on in self.tasks:
             pairs = [{**plain(asdict(pair)), "word": on.word_of(pair)} for pair in on.pairs]
@@ -356,20 +356,20 @@ def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 PACE = "groups_per_hour"
-"""The metric of a system that has a knee."""
+"""The metric of a system whose knee is computed."""
 PRINTED = 40
-"""Rows that the printed form has."""
+"""Maximum number of rows in the printed form."""
 
 
 @dataclass(frozen=True)
 class Sweep(calls.Told):
-    """The answer of a sweep.
+    """The answer of `sweep`.
 
-    `id`, its name in the store; `store`, where that is; `names` of what was varied, with their `values`; `metrics`, the
-    numbers that each replicate has; `summary`, a mapping for each setting and metric (see `table`); `units`, how many
-    there are, and `made`, how many of them this call made; `failed`, settings that have no numbers, with the reason;
-    `replicates` of a setting; `reading`, how a curve became a number, in words; `seconds` of this call; `files` of the
-    numbers; `folder`, a temporary one that goes when the answer goes; `lines`, structures with what a claim predicts.
+    `id`, its name in the store at the path `store`; `names` of what was varied, with their `values`; `metrics`, the
+    numbers of each replicate; `summary`, a mapping for each setting and metric (see `table`); `units`, the number of
+    units, and `made`, how many this call computed; `failed`, settings without numbers, with the reason; `replicates` of
+    a setting; `reading`, in words how a curve became a number; `seconds` of this call; `files` with the numbers;
+    `folder`, a temporary one that is deleted with the answer; `lines`, structures with the prediction of a claim.
     """
 
     id: str
@@ -401,19 +401,19 @@ class Sweep(calls.Told):
         return pd.DataFrame(list(self.summary))
 
     def rows(self) -> "Iterator[pd.DataFrame]":
-        """The numbers of every replicate, a table for each unit in the order of the grid, read when it is asked for."""
+        """Numbers of every replicate, one table per unit in the order of the grid, read lazily."""
         store = storing.Store(self.store)
         for name, data in zip(self.files, store.read_all(self.files), strict=True):
             yield storing.unpack(data, name)[0].to_pandas(use_threads=False)
 
     def row(self) -> dict[str, Any]:
-        """The JSON object."""
+        """The answer as a JSON object."""
         return plain({name: value for name, value in vars(self).items() if name not in ("files", "folder")})
 
     def knee(self, share: float = 0.95) -> tuple[str, Any] | None:
-        """The only varied number of a system, and its least value with that share of the most groups per hour.
+        """The only varied number of a system, and the smallest value that reaches `share` of the best pace.
 
-        None where something else was varied.
+        None if anything else was varied.
         """
         rows = [row for row in self.summary if row["metric"] == PACE]
         if len(self.names) != 1 or not rows or any(isinstance(row[self.names[0]], (str, bool)) for row in rows):
@@ -422,7 +422,7 @@ class Sweep(calls.Told):
         return name, min(row[name] for row in rows if row["mean"] >= share * most)
 
     def __str__(self) -> str:
-        """A table of means with their intervals, a line about what failed, and one about the work."""
+        """Format the answer for a terminal: a table of means with intervals, failed settings, and the work done."""
         knee = self.knee()
         word = [f"knee: {knee[0]}={cell(knee[1])} is the least with 95 % of the most groups per hour"] if knee else []
         settings: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -445,18 +445,18 @@ class Sweep(calls.Told):
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table with columns as wide as their longest text."""
+    """Format rows of cells as lines, each column as wide as its longest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def cell(value: Any) -> str:
-    """A value of a setting in few signs."""
+    """A value of a setting in at most six significant digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def mean_of(row: Mapping[str, Any] | None) -> str:
-    """A mean with half its interval, in words; an interval of nothing but rounding is 0."""
+    """Format a mean with half its interval; a half-width of mere rounding is 0."""
     if row is None:
         return "failed"
     if row.get("diverged") == 1.0:
@@ -469,9 +469,9 @@ def mean_of(row: Mapping[str, Any] | None) -> str:
 
 
 def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any]:
-    """Statistics of one number per replicate `[n]`: mean, standard error, 95 percent interval, median, diverged.
+    """Statistics of one number per replicate `[n]`: mean, standard error, 95 percent interval, median, divergence.
 
-    Replicates without a value (NaN) are left out of all but `diverged`; `replicates` counts the others.
+    Replicates without a value (NaN) are omitted from all but `diverged`; `replicates` counts the others.
     """
     share = 0.0 if diverged is None else float((diverged >= 0).mean())
     at = float(np.median(diverged[diverged >= 0])) if diverged is not None and share else math.nan
@@ -489,11 +489,11 @@ def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any
 
 @dataclass(frozen=True)
 class Boundary(calls.Told):
-    """Brackets of a boundary.
+    """The answer of `boundary`: brackets of a critical value of a knob.
 
-    `knob`; `names` of the structures; `rows`, a mapping for each structure: its setting, low, high, narrow (whether the
-    bracket is as narrow as was asked), replicates used, and predicted where a `claim` predicts it; `event`, in words;
-    `share` of replicates that have it at the boundary; `error`, probability that a bracket misses its boundary.
+    `knob` is the name; `names` those of the structures; `rows` holds a mapping per structure: setting, low, high,
+    narrow (whether the bracket is as narrow as requested), replicates, and predicted if a `claim` predicts it. `event`:
+    in words; `share` of replicates with the event at the boundary; `error`, probability that a bracket misses it.
     """
 
     knob: str
@@ -505,17 +505,17 @@ class Boundary(calls.Told):
     claim: str = ""
 
     def table(self) -> "pd.DataFrame":
-        """One row per structure: its setting, low, high, narrow, replicates, and predicted where a claim is named."""
+        """One row per structure: its setting, low, high, narrow, replicates, and predicted if a claim is named."""
         import pandas as pd
 
         return pd.DataFrame(list(self.rows))
 
     def row(self) -> dict[str, Any]:
-        """The JSON object."""
+        """The answer as a JSON object."""
         return plain(vars(self))
 
     def __str__(self) -> str:
-        """A line for each structure."""
+        """Format the answer for a terminal, one line per structure."""
         head = f"{self.knob} at which the {self.event} crosses {self.share:g}; each bracket misses it in {self.error:g}"
         lines = [head]
         for row in self.rows:
@@ -528,17 +528,17 @@ class Boundary(calls.Told):
 
 @dataclass(frozen=True, eq=False)
 class Alarm:
-    """What one signal is worth.
+    """How well one signal predicts collapse.
 
-    `area`: by lead, the probability that a run about to collapse has the higher score. `roc`: shares of false alarms
-    and of detections at every level, `[K, 2]`, at the smallest lead. `level`: what the share `rate` of healthy runs of
-    one half exceeds; an alarm is a score of the `Signal` above it, so of "ess" a mean of log ESS below -`level`. There,
-    each within `band`: `false_alarms` of the other half, `detections` of collapses, `precision` at the shares of
-    collapses among the runs; `missed`, the other collapses, with an exact interval. `lead_time`: by lead, the share of
-    collapses whose first alarm came earlier; `ahead`, the median of recorded updates by which it came (NaN: none did).
-    `fair`: the area at the smallest lead of collapses among healthy runs that were cut at the same time, and how far
-    off it can be with probability 0.05, whatever the law of scores. `word` is what it shows: "better than chance",
-    "worse than chance", "no better than chance" (below 0.6) or "cannot tell"; `why`: all scores are alike.
+    `area`, by lead: probability that a run about to collapse has the higher score. `roc`: rates of false alarms and of
+    detections at every level, `[K, 2]`, at the smallest lead. `level`: exceeded by the share `rate` of one half of the
+    healthy runs; an alarm is a score of the `Signal` above it (for "ess", a mean of log ESS below -`level`). At this
+    level, each within `band`: `false_alarms` of the other half, `detections` of collapses, `precision` at the share of
+    collapses among the runs; `missed`, undetected collapses with an exact interval. `lead_time`, by lead: share of
+    collapses with an earlier first alarm; `ahead`, median lead in recorded updates (NaN: no alarm). `fair`: the area at
+    the smallest lead against healthy runs cut at the same time, and its maximum error with probability 0.95, for any
+    distribution of scores. `word`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or
+    "cannot tell"; `why`: all scores are equal.
     """
 
     signal: Any
@@ -557,7 +557,7 @@ class Alarm:
     why: str
 
     def __str__(self) -> str:
-        """The word with its direction."""
+        """The verdict and its direction."""
         side = f"{'low' if self.signal.low else 'high'} {self.signal.metric}"
         survival = f" ({side} goes with survival)" * self.word.startswith("worse")
         told = f"{side} predicts collapse {self.word}{survival}"
@@ -568,11 +568,11 @@ class Alarm:
 
 @dataclass(frozen=True, eq=False)
 class Prediction(calls.Told):
-    """What became of the runs, and what each signal said before.
+    """What became of each run, and how well each signal predicted that.
 
-    `course` has the times of each run; `runs` counts "collapsed", "recovered", "healthy" and "never learned", `scored`
-    those of them that areas rest on; `others`: why not all; `stretch`: the part of the history that is scored.
-    `alarms` by the signals' names; empty where there is a `reason`.
+    `course` has the times of each run. `runs` counts "collapsed", "recovered", "healthy" and "never learned" runs, and
+    `scored` those used for the areas; `others`: why not all; `stretch`: the part of the history that is scored.
+    `alarms` are keyed by the signals' names; empty where there is a `reason`.
     """
 
     course: Any
@@ -584,7 +584,7 @@ class Prediction(calls.Told):
     reason: str = ""
 
     def __str__(self) -> str:
-        """Runs by what became of them, those that are scored, then a line for each signal."""
+        """Format the answer for a terminal: counts of outcomes, runs scored, then a line for each signal."""
         lines = [", ".join(f"{count} {name}" for name, count in self.runs.items())]
         used = ", ".join(f"{count} of {self.runs[name]} {name}" for name, count in self.scored.items())
         lines.append(f"scored: {used}" + f" ({self.others})" * any(n < self.runs[k] for k, n in self.scored.items()))

@@ -1,4 +1,4 @@
-"""Arguments of a loss from outside by their names: which tensor each is, and which trainer's style it has."""
+"""Match the arguments of a user's loss to tensors by name, and recognize the calling conventions of trainers."""
 
 import inspect
 import re
@@ -10,11 +10,11 @@ from typing import Any
 from asyncsim.base import checks
 
 DOCUMENTED = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantages", "mask")
-"""The five tensors in the order in which a loss without known names gets them."""
+"""The five tensors, in the order in which they are passed to a loss whose argument names are unknown."""
 
 
 def words_of(words: str) -> frozenset[str]:
-    """A set of words."""
+    """Set of the words in a text."""
     return frozenset(words.split())
 
 
@@ -28,9 +28,9 @@ _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCU
 
 @dataclass(frozen=True)
 class Binding:
-    """How a loss is called with the five tensors: by `words` (argument: tensor), or as they are where there are none.
+    """How to call a loss with the five tensors: by keyword as in `words` (argument: tensor), else by position.
 
-    `notes`: what a reader of the report should know of it.
+    `notes`: what the report says about the binding.
     """
 
     fn: Callable[..., Any]
@@ -40,16 +40,16 @@ class Binding:
     notes: tuple[str, ...] = ()
 
     def __call__(self, *tensors: Any) -> Any:
-        """The loss of the five tensors in their documented order."""
+        """Call the loss with the five tensors in their documented order."""
         return self.of(**dict(zip(DOCUMENTED, tensors, strict=True)))
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The tensors that it is given."""
+        """Names of the tensors that the loss takes."""
         return tuple(self.words.values()) or DOCUMENTED
 
     def of(self, **by_name: Any) -> Any:
-        """The loss of tensors by what they are."""
+        """Call the loss with tensors given by name."""
         if not self.words:
             return self.fn(*(by_name[name] for name in DOCUMENTED))
         positional = [by_name[self.words[name]] for name in self.first]
@@ -57,7 +57,7 @@ class Binding:
 
 
 def role_of(name: str) -> str | None:
-    """The tensor that an argument's name means, "old" where it may be two of them, None where it says nothing.
+    """The tensor that an argument's name means, "old" if it may be either old policy, None if the name is unknown.
 
     >>> role_of("rollout_log_probs"), role_of("logp"), role_of("old_logp"), role_of("response_mask"), role_of("eps")
     ('behavior_log_prob', 'log_prob', 'old', 'mask', None)
@@ -78,7 +78,7 @@ def role_of(name: str) -> str | None:
 
 
 def is_loss(part: Any) -> bool:
-    """Whether a part of a user's file is a loss: it asks for log-probs by this name, or with advantages."""
+    """Whether a function of a user's file is a loss: it takes an argument `log_prob`, or log-probs and advantages."""
     names = list(inspect.signature(part).parameters) if inspect.isfunction(part) else []
     return "log_prob" in names or {"log_prob", "advantages"} <= {role_of(name) for name in names}
 
@@ -86,9 +86,9 @@ def is_loss(part: Any) -> bool:
 def bind(
     fn: Callable[..., Any], needed: Sequence[str] = ("advantages", "log_prob", "mask"), more: Sequence[str] = ()
 ) -> Binding:
-    """The call of a loss; raises `InputError` for arguments that are ambiguous, unknown or missing (of the `needed`).
+    """Bind a loss to the tensors; raises `InputError` for ambiguous, unknown or missing (of the `needed`) arguments.
 
-    `more`: what it may ask for beside the five tensors, by these names alone.
+    `more`: other arguments that the loss may have, matched by exact name.
     """
     target = getattr(fn, "forward", fn)
     try:
@@ -121,7 +121,7 @@ def bind(
 
 
 def _settled(named: Sequence[inspect.Parameter]) -> dict[str, str | None]:
-    """Roles by argument; old log-probs are those of the policy that no other one names, of behavior where none is."""
+    """Tensor of each argument; "old" log-probs go to the policy that no other argument names, behavior first."""
     roles = {p.name: role_of(p.name) for p in named}
     old = [p for p in named if roles[p.name] == "old"]
     needed = [p.name for p in old if p.default is p.empty] or [p.name for p in old[:1]]
@@ -136,7 +136,7 @@ def _settled(named: Sequence[inspect.Parameter]) -> dict[str, str | None]:
 
 
 def _words(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None]) -> dict[str, str]:
-    """Argument by argument, the tensor that it gets; of two for one tensor, the one without a default."""
+    """Arguments with the tensors that they get; of two arguments for one tensor, the one without a default."""
     words: dict[str, str] = {}
     for role in dict.fromkeys(filter(None, roles.values())):
         candidates = [p for p in named if roles[p.name] == role]
@@ -150,7 +150,7 @@ def _words(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None]) 
 
 
 def _in_order(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None], several: bool) -> bool:
-    """Whether five tensors can be given by position: the count fits, and no known name stands elsewhere."""
+    """Whether five tensors can be passed by position: the count fits, and no known name is at another position."""
     positional = [p for p in named if p.kind is not p.KEYWORD_ONLY]
     needed = [p for p in positional if p.default is p.empty]
     others = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in named)
@@ -160,7 +160,7 @@ def _in_order(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None
 
 
 def _notes(named: Sequence[inspect.Parameter], words: Mapping[str, str]) -> tuple[str, ...]:
-    """What is not plain from the documented order."""
+    """Where the binding differs from the documented names and order."""
     lines = []
     if list(words.values()) != list(DOCUMENTED):
         renamed = ", ".join(f"{name} is {role}" for name, role in words.items() if name != role)
@@ -177,15 +177,15 @@ def _defaults(others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Style:
-    """How a trainer calls its losses: what each argument gets, where "old" is the log-probs that the caller says."""
+    """Calling convention of a trainer: the tensor for each argument; "old" is the log-probs that the caller chooses."""
 
     tensors: Mapping[str, str]
     optional: Mapping[str, str]
-    """What only some losses have an argument for."""
+    """Arguments that only some losses have."""
     mask: Callable[[Any], Any] = lambda mask: mask
     by_position: int = 0
     known_by: int = 4
-    """How many first arguments tell a loss of this style."""
+    """How many first arguments identify a loss of this style."""
 
 
 STYLES = {
@@ -219,8 +219,8 @@ STYLES = {
 
 
 def refuse(fn: Any) -> None:
-    """Raise `InputError` for a loss in the style of a trainer without its adapter, which knows whose the old
-    log-probs are: its tensors would be taken for others.
+    """Raise `InputError` for a loss in a trainer's style without its adapter, which knows whose log-probs the old
+    ones are: the loss would get the wrong tensors.
     """
     try:
         names = tuple(inspect.signature(getattr(fn, "forward", fn)).parameters)

@@ -1,6 +1,6 @@
-"""What the arrays of schedules and timelines hold, and what has to hold among them.
+"""Columns of schedules and timelines, and checks of their consistency.
 
-In a timeline a column that occurs twice (a sample has the times of its group) has to agree with itself. Times and
+A column of a timeline that occurs twice (a sample has the times of its group) has to agree with itself. Times and
 versions have to be in the order of `systems/MODEL.md`; counts have to add up. A plausible wrong number in a column that
 occurs once, a length or a rate, cannot be detected.
 """
@@ -13,9 +13,9 @@ import numpy as np
 from asyncsim.base import checks
 
 FATES = ("unfinished", "trained", "dropped_age", "dropped_overflow", "rejected")
-"""What became of a group."""
+"""Possible ends of a group."""
 CANCELLED = "cancelled"
-"""What became of a redundant sample: enough others of its group were in before it."""
+"""End of a redundant sample: enough other samples of its group were complete before it."""
 
 INTEGERS = {
     "samples": "sample group attempt place server v_submit v_start v_end v_ready batch",
@@ -37,13 +37,13 @@ NUMBERS = {
 }
 WORDS = {"samples": "fate", "groups": "fate", "resources": "resource"}
 SLACK = 1e-9
-"""Share of a sum of seconds by which its parts may differ from it."""
+"""Relative tolerance between a sum of seconds and its parts."""
 
 Table = Mapping[str, np.ndarray]
 
 
 def check_timeline(tables: Mapping[str, Table], header: Any) -> None:
-    """Refuse tables of a timeline that break a rule, with the column and its first wrong row."""
+    """Raise `InputError` for inconsistent tables of a timeline, with the column and its first wrong row."""
     checks.require(isinstance(header, dict), "timeline.header", header, "a mapping", _REMEDY)
     seconds = checks.real("timeline.header.seconds", header.get("seconds"), _REMEDY, 0.0)
     publish = header.get("batches_per_publish")
@@ -71,7 +71,7 @@ _REMEDY = "simulate it again with System.timeline()"
 
 
 def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
-    """Refuse ids, works and seconds of a schedule that no run can use: `[M, B, G, N]`, the same, `[M, B]`."""
+    """Raise `InputError` for unusable ids, works or seconds of a schedule: `[M, B, G, N]`, the same, `[M, B]`."""
     shape = trajectory.shape
     axes = ("M", "B", "G", "N")
     empty = [name for name, size in zip(axes, shape, strict=True) if size == 0]
@@ -112,7 +112,7 @@ def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
 
 
 def _kinds(name: str, table: Table) -> None:
-    """Names, types and lengths of the columns of a table."""
+    """Check names, types and lengths of the columns of a table."""
     kinds = dict.fromkeys(INTEGERS[name].split(), "i") | dict.fromkeys(NUMBERS[name].split(), "f")
     kinds |= dict.fromkeys(WORDS.get(name, "").split(), "U")
     if name == "publishes":
@@ -133,7 +133,7 @@ def _kinds(name: str, table: Table) -> None:
 
 
 def _hold(name: str, table: Table, column: str, right: Any, bound: str) -> None:
-    """Refuse a column whose first wrong row breaks a rule."""
+    """Raise `InputError` for the first row of a column that breaks a rule."""
     right = np.broadcast_to(right, table[column].shape)
     if not right.all():
         row = int(np.argmin(right))
@@ -142,7 +142,7 @@ def _hold(name: str, table: Table, column: str, right: Any, bound: str) -> None:
 
 
 def _within(name: str, table: Table, columns: str, low: float, high: float, missing: bool = False) -> None:
-    """Refuse what is outside [low, high]; -1 and NaN are what is missing."""
+    """Check that a column lies in [low, high]; -1 and NaN are missing values."""
     for column in columns.split():
         values = table[column]
         gone = np.isnan(values) if values.dtype.kind == "f" else values == -1
@@ -157,7 +157,7 @@ def _same(name: str, table: Table, column: str, expected: np.ndarray, bound: str
 
 
 def _ordered(name: str, table: Table, columns: str, unknown: Any = np.nan) -> None:
-    """Refuse a time or version before one that stands in front of it; what is missing stands nowhere."""
+    """Check that columns ascend within each row, as times and versions do; missing values are skipped."""
     names = columns.split()
     for k, late in enumerate(names):
         for early in names[:k]:
@@ -178,7 +178,7 @@ def _numbered(name: str, table: Table, column: str, first: int = 0) -> None:
 
 
 def _in_time(name: str, table: Table, version: str, time: str, events: np.ndarray, ahead: int = 0) -> None:
-    """Refuse a version that is not the number of the events so far; at one instant it is either, or `ahead`."""
+    """Check that a version equals the number of events so far; at an event either count, or up to `ahead` more."""
     known = ~np.isnan(table[time])
     low, high = (np.searchsorted(events, table[time], side=side) for side in ("left", "right"))
     right = ((low <= table[version]) & (table[version] <= high + ahead)) | ~known
@@ -187,7 +187,7 @@ def _in_time(name: str, table: Table, version: str, time: str, events: np.ndarra
 
 
 def _resources(table: Table, batches: Table, seconds: float) -> int:
-    """How many places there are."""
+    """Check the table of resources, and return the number of slots."""
     places = len(table["resource"]) - 1
     names = np.array([*(f"place {place}" for place in range(places)), "trainer"])
     _same("resources", table, "resource", names, "place 0, place 1, ..., trainer")
@@ -275,7 +275,7 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
 
 
 def _entries(table: Table) -> np.ndarray:
-    """Places of groups in the order of their entry: by time, and by what the column says where times are one."""
+    """Ranks of groups by entry time; ties keep the order of the column."""
     entries = np.full(len(table["entry"]), -1)
     entered = np.flatnonzero(~np.isnan(table["t_ready"]))
     order = entered[np.lexsort((table["entry"][entered], table["t_ready"][entered]))]
@@ -325,7 +325,7 @@ def _samples(table: Table, groups: Table, batches: Table, publishes: Table, ahea
 
 
 def _ends(table: Table, groups: Table) -> None:
-    """What a group has of its samples."""
+    """Check times and versions of a group against those of its samples."""
     count = len(groups["group"])
     size = len(table["sample"]) // max(1, count)
     names = ("t_end", "t_scored", "v_ready", "v_start", "fate")

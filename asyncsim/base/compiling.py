@@ -1,7 +1,7 @@
-"""Functions compiled by numba, whose code is kept on disk where that is possible and made anew where it is not.
+"""Functions compiled by numba with a disk cache that tolerates missing folders, full disks and damaged files.
 
-numba by itself stops a program where no folder can be written, and where the disk is full after the work. It stops at
-every call where a kept file is damaged, and it would run machine code with flipped bits. Here each ends in one line on
+numba itself stops a program if no folder is writable, and after the work if the disk is full. It stops at every call
+if a cached file is damaged, and it would run machine code with flipped bits. Here each case ends in one line on
 stderr. Processes that need the same function at the same time wait for the one that compiles it.
 """
 
@@ -19,15 +19,15 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from asyncsim.base import checks, files
 
 SUM = 16
-"""Bytes of the digest at the end of every kept file; what reads pickles stops before it."""
+"""Bytes of the digest at the end of every cached file; pickle readers stop before it."""
 _NOWHERE = "compiled code is not kept: no folder for it is writable; set NUMBA_CACHE_DIR to one that is"
 PATIENCE = 120.0
-"""Seconds that a process waits for another one to compile; then it compiles for itself."""
+"""Seconds that a process waits for another one to compile; after that it compiles the function itself."""
 _reported: set[str] = set()
 
 
 def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit` with its code kept on disk; where it cannot be kept or read, it is compiled and a line says so."""
+    """`numba.njit` with a disk cache; where the cache fails, the function is compiled anew and a line says so."""
 
     def compile_function(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
@@ -41,7 +41,7 @@ def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def report(kind: str, text: str) -> None:
-    """Say the first of a kind only: functions are many, and what is wrong is the same for all."""
+    """Print only the first message of a kind: many functions share one cause."""
     if kind not in _reported:
         _reported.add(kind)
         print(f"asyncsim: {text}", file=sys.stderr)
@@ -57,7 +57,7 @@ def _not_kept(folder: object, error: BaseException) -> None:
 
 
 class _DiskCache(FunctionCache):
-    """numba's cache of one function, which a damaged file or a full disk only makes slower."""
+    """numba's cache of one function, made robust: a damaged file or a full disk only costs time."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -68,7 +68,7 @@ class _DiskCache(FunctionCache):
         self._turn = _Turn(Path(self._cache_path, f"{name}.lock"))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled code, or None; then this process has the turn to compile it."""
+        """The compiled code, or None; after None this process holds the lock for compiling it."""
         found = self._read(sig, target_context)
         if found is None and self._turn.take():
             found = self._read(sig, target_context)
@@ -85,7 +85,7 @@ class _DiskCache(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep it if that is possible."""
+        """Save the compiled code if possible, and release the lock."""
         self._try(super().save_overload, sig, data)
         self._turn.give()
 
@@ -99,9 +99,9 @@ class _DiskCache(FunctionCache):
 
 
 class Shelf:
-    """Machine code under names of one's own, in the folder where numba keeps that of a function; the oldest give way.
+    """Machine code under own names, in numba's cache folder of a function; the least recently used entries are deleted.
 
-    Whatever a folder or a disk does only makes programs slower to start.
+    Failures of a folder or disk only make programs start more slowly.
     """
 
     def __init__(self, function: Callable[..., Any], most: int = 256) -> None:
@@ -112,7 +112,7 @@ class Shelf:
             report("kept", _NOWHERE)
 
     def read(self, name: str) -> bytes | None:
-        """What was kept under a name; None where nothing was, or a file is damaged."""
+        """The data stored under a name; None if there are none, or if the file is damaged."""
         path = self._path(name)
         if path is None or not path.is_file():
             return None
@@ -128,7 +128,7 @@ class Shelf:
         return data[:-SUM]
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep it if that is possible."""
+        """Store the data under a name if possible."""
         path = self._path(name)
         if path is None:
             return
@@ -146,13 +146,13 @@ class Shelf:
 
 
 class _Turn:
-    """Whose turn it is to compile a function: a lock that ends with its process, so that nothing can be left behind."""
+    """A lock for compiling a function, released by the system when its process ends."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._mine, self._held = path, False, ExitStack()
 
     def take(self) -> bool:
-        """Wait for the turn; False where it cannot be had, or is had already by a compilation that failed."""
+        """Wait for the lock; False if it is unavailable, or still held after a failed compilation."""
         if self._mine:
             return False
         try:
@@ -164,13 +164,13 @@ class _Turn:
         return True
 
     def give(self) -> None:
-        """Let the next process have it."""
+        """Release the lock."""
         self._held.close()
         self._mine = False
 
 
 class _Files(IndexDataCacheFile):
-    """Index and code files that appear in one step and end with a digest, which is looked at before they are used."""
+    """Index and code files that are written atomically and end with a digest, checked before use."""
 
     @contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:

@@ -1,4 +1,4 @@
-"""A point that declares its parameters once: what is accepted, what is typical, in which unit, and what it means.
+"""A point of a claim that declares its parameters once: domain, typical values, unit and meaning.
 
     class Setting(Declared):
         staleness = Integer(0, 64, typical=(0, 8), example=4, unit="updates", doc="from reading to applying")
@@ -7,8 +7,8 @@
         def joint(self):  # rules between parameters
             checks.require(...)
 
-`Setting(point)` has the values as attributes, or raises `InputError`. Documentation, the stated example, random draws
-and the report read the same lines.
+`Setting(point)` has the values as attributes, or raises `InputError`. Documentation, the example, random draws and
+the report are all made from these declarations.
 """
 
 import copy
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 
 class Parameter(Generic[T]):
-    """One entry of a point: `check(name, value)` gives the value as formulas take it, `domain` says what it accepts.
+    """One parameter of a point: `check(name, value)` converts a value for formulas, `domain` describes valid values.
 
-    `example`: its value in the stated point. `typical`: values of random points, (least, largest) for numbers, the
-    choices for words. `optional`: it may be missing or None. `remedy` is the advice of a refusal (default: from `doc`).
+    `example`: its value in the example point. `typical`: range of values in random points, (min, max) for numbers, the
+    choices for words. `optional`: it may be missing or None. `remedy`: advice in error messages (default: from `doc`).
     """
 
     name = ""
@@ -63,12 +63,12 @@ class Parameter(Generic[T]):
         return self
 
     def read(self, value: Any) -> T:
-        """The value as the formulas take it. Raises `InputError` outside the domain."""
+        """Convert a value for formulas. Raises `InputError` outside the domain."""
         return self.check(self.name, value)
 
 
 class Integer(Parameter[int]):
-    """A whole number in [low, high]."""
+    """An integer in [low, high]."""
 
     def __init__(self, low: int, high: int | None = None, **details: Any) -> None:
         self.low, self.high = low, high
@@ -78,18 +78,18 @@ class Integer(Parameter[int]):
 
 
 def Count(low: int, high: int | None = None, *, doc: str, **details: Any) -> Integer:
-    """A whole number of what its `doc` names."""
+    """An integer count of what `doc` names."""
     return Integer(low, high, **{"doc": doc, "remedy": f"count the {doc}", **details})
 
 
 def Staleness(low: int = 0, high: int | None = None, **details: Any) -> Integer:
-    """Staleness in updates."""
+    """An integer staleness in updates."""
     doc = "optimizer updates between reading and applying"
     return Integer(low, high, **{"unit": "updates", "doc": doc, "remedy": f"count {doc}", **details})
 
 
 class Real(Parameter[float]):
-    """A finite number in [low, high]; `open_low` leaves the least out."""
+    """A finite number in [low, high]; `open_low` excludes `low`."""
 
     def __init__(self, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, **details: Any) -> None:
         checks.require(low <= high, "high", high, f"{low:g} or more, the low end", "swap the ends")
@@ -104,12 +104,12 @@ class Real(Parameter[float]):
 
 
 def Positive(**details: Any) -> Real:
-    """A number above 0."""
+    """A number greater than 0."""
     return Real(0.0, open_low=True, **{"remedy": "give a positive number", **details})
 
 
 class Vector(Parameter[np.ndarray]):
-    """Numbers above `low`, float64 `[length]` (None: any); `sizes`: how many are typical."""
+    """A vector of numbers above `low`, float64 `[length]` (None: any); `sizes`: range of typical lengths."""
 
     def __init__(
         self, low: float = -np.inf, length: int | None = None, sizes: tuple[int, int] = (1, 3), **details: Any
@@ -127,7 +127,7 @@ class Vector(Parameter[np.ndarray]):
 
 
 class Counts(Parameter["list[int]"]):
-    """Distinct whole numbers in [low, high], in their order, two at least unless `least` says otherwise."""
+    """Distinct integers in [low, high], in the given order; at least `least` of them."""
 
     def __init__(self, low: int, high: int | None = None, least: int = 2, **details: Any) -> None:
         self.low, self.high, self.least = low, high, least
@@ -145,7 +145,7 @@ class Counts(Parameter["list[int]"]):
 
 
 class Choice(Parameter[str]):
-    """One of some words."""
+    """One of the given words."""
 
     def __init__(self, *options: str, **details: Any) -> None:
         super().__init__(
@@ -156,7 +156,7 @@ class Choice(Parameter[str]):
 
 
 class Flag(Parameter[bool]):
-    """True or False."""
+    """A boolean."""
 
     def __init__(self, **details: Any) -> None:
         super().__init__(
@@ -167,18 +167,18 @@ class Flag(Parameter[bool]):
 
 
 class Parsed(Parameter[T]):
-    """A value that `check(name, value)` converts or refuses: the text of a law, a table of logits."""
+    """A value that `check(name, value)` converts or rejects, such as a distribution as text or a table of logits."""
 
 
 class Table(Parsed[np.ndarray]):
-    """A table of finite numbers `[rows, columns]`; other parameters say how many of each."""
+    """A table of finite numbers `[rows, columns]`; other parameters give its size."""
 
     def __init__(self, accepts: str, remedy: str, **details: Any) -> None:
         super().__init__(lambda name, value: checks.finite_array(name, value, [None, None], remedy), accepts, **details)
 
 
 class Declared:
-    """Base of the point of a claim: its parameters are the class attributes that are `Parameter`s, of all bases."""
+    """Base class of the point of a claim; its own and inherited class attributes of type `Parameter` are parameters."""
 
     parameters: ClassVar[dict[str, Parameter[Any]]] = {}
 
@@ -205,7 +205,7 @@ class Declared:
         self._refuse()
 
     def but(self, **values: Any) -> Self:
-        """The same point with other values of some parameters, as formulas take them."""
+        """A copy of the point with other values of some parameters, already converted."""
         other = copy.copy(self)
         vars(other).update(values)
         other._refuse()
@@ -216,21 +216,21 @@ class Declared:
             vars(each).get("joint", Declared.joint)(self)
 
     def joint(self) -> None:
-        """Rules that one parameter sets for another, after those of its bases. Raises `InputError` for a broken one."""
+        """Check rules between parameters, after those of the base classes. Raises `InputError` for a broken rule."""
 
     def require(self, holds: Any, name: str, bound: str, remedy: str) -> None:
-        """Raise `InputError` for the value of a parameter unless something holds of it."""
+        """Raise `InputError` for the value of a parameter unless `holds` is true."""
         value = getattr(self, name)
         checks.require(bool(holds), name, value.tolist() if isinstance(value, np.ndarray) else value, bound, remedy)
 
     @classmethod
     def example(cls) -> dict[str, Any]:
-        """The stated point, at which wrong formulas show."""
+        """The example point, at which wrong formulas give different values."""
         return {name: p.example for name, p in cls.parameters.items() if p.example is not None}
 
     @classmethod
     def described(cls) -> list[dict[str, Any]]:
-        """A row for each parameter: name, domain, unit, meaning, example."""
+        """Describe the parameters, one row each: name, domain, unit, meaning, example, optional."""
         return [
             {"name": name, **{key: getattr(p, key) for key in ("domain", "unit", "doc", "example", "optional")}}
             for name, p in cls.parameters.items()

@@ -1,6 +1,6 @@
-"""Digests of code: they change with what code computes, not with its comments, docstrings, layout and quotes.
+"""Digests of code, which change with what the code computes, not with comments, docstrings, layout or quotes.
 
-Modules that a module reaches are found by reading it: nothing is imported.
+The modules that a module imports are found by parsing; nothing is imported.
 """
 
 import ast
@@ -24,17 +24,17 @@ MACHINERY = frozenset(
         *("running.callbacks", "running.checkpoint", "running.evaluating"),
     )
 )
-"""Modules that keep, hand on and show what others compute: a change in them changes no number."""
+"""Modules that store, pass on and display what others compute: changes in them change no numbers."""
 BY_SPEC = frozenset(f"{PACKAGE}.{name}" for name in ("base.plugins", "comparing.tuning", "diagnostics._diagnostic"))
-"""Modules that load parts whose names a spec has; others that compute a name may load any part of its kind."""
+"""Modules that load parts by names from a spec; any other module with a computed name may load every part of a kind."""
 LINES = "carried.jsonl"
-"""The file of refactorings, in this package and among experiments; see `carried`."""
+"""The file that lists refactorings, in this package and among experiments; see `carried`."""
 
 
 class Facts(NamedTuple):
-    """What is read of a module: the digest of its syntax tree, the dotted names that it imports or reads, its imports.
+    """Facts about a module: digest of its syntax tree, dotted names that it imports or uses, and its imports.
 
-    `imported`: dotted names by those under which others may import them from here.
+    `imported` maps local names, which other modules may import, to dotted names.
     """
 
     digest: str
@@ -46,7 +46,7 @@ class Facts(NamedTuple):
 
 
 def shape(node: Any) -> Any:
-    """Syntax trees in lists and ASCII, without texts that stand alone."""
+    """Convert syntax trees to nested lists in ASCII, without docstrings and other bare strings."""
     if isinstance(node, list):
         texts = (isinstance(x, ast.Expr) and isinstance(getattr(x.value, "value", None), str) for x in node)
         return [shape(each) for each, is_text in zip(node, texts, strict=True) if not is_text]
@@ -58,7 +58,7 @@ def shape(node: Any) -> Any:
 
 
 def of(value: Any, digits: int = 16) -> str:
-    """Hexadecimal digits of what a value is as JSON.
+    """Hexadecimal digest of a value's JSON.
 
     >>> of({"a": 1, "b": 2}) == of({"b": 2, "a": 1})
     True
@@ -67,9 +67,9 @@ def of(value: Any, digits: int = 16) -> str:
 
 
 def needed(body: list[ast.stmt], roots: Iterable[str], acts: bool = True) -> list[ast.stmt]:
-    """Statements that define the roots, or names that these use and so on, in order; and all that define no name.
+    """Statements that define the roots, directly or through the names used, in order, and those that define no name.
 
-    Without `acts` those that define no name are left out, as in a script whose other lines only use a function.
+    Without `acts`, statements that define no name are left out, as in a script whose other lines only use a function.
     """
     defined = [(node, own) for node in body if (own := names(node)) or acts]
     wanted, size = set(roots), -1
@@ -82,7 +82,7 @@ def needed(body: list[ast.stmt], roots: Iterable[str], acts: bool = True) -> lis
 
 
 def names(node: ast.stmt) -> set[str]:
-    """Names that a statement of a module defines."""
+    """Names that a top-level statement defines."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -93,16 +93,16 @@ def names(node: ast.stmt) -> set[str]:
 
 
 def read_names(body: Iterable[ast.stmt], own: str, inside: str) -> set[str]:
-    """Dotted names that statements of the module `own` of a package `inside` import, or read from what they import.
+    """Dotted names that statements of the module `own` in the package `inside` import, or use from their imports.
 
-    `NAME.*` stands for all that a package has: it was used as a value, or one of its parts is loaded by a name that is
-    computed.
+    `NAME.*` stands for every part of a package: the package was used as a value, or one of its parts is loaded by a
+    computed name.
     """
     return _read(body, own, inside)[0]
 
 
 def _read(body: Iterable[ast.stmt], own: str, inside: str) -> tuple[set[str], dict[str, str]]:
-    """The same, and dotted names by those under which they are imported."""
+    """The same names, and a map from local names to the dotted names imported."""
     wholes = {PACKAGE, *(f"{PACKAGE}.{kind}" for kind in plugins.PARTS)}
     nodes = [each for statement in body for each in ast.walk(statement)]
     imported: dict[str, str] = {}
@@ -142,13 +142,13 @@ def _read(body: Iterable[ast.stmt], own: str, inside: str) -> tuple[set[str], di
 
 
 def stamp(path: Path) -> list[int]:
-    """What changes whenever a file does: nobody but the system sets the third."""
+    """Stamp that changes whenever a file does: size, times and inode; only the system sets the third number."""
     state = path.stat()
     return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
 
 
 def facts(own: str, path: Path) -> Facts:
-    """Facts of the module `own`, read again where its file has changed; no Python is known by its bytes."""
+    """Facts of the module `own`, cached until its file changes; a file that does not parse is digested as bytes."""
     return _facts(own, path, *stamp(path))
 
 
@@ -164,7 +164,7 @@ def _facts(own: str, path: Path, *_: int) -> Facts:
 
 
 class _Kept:
-    """Facts of the package's modules, kept on disk beside compiled code: reading them anew takes a second."""
+    """Disk cache of facts about the package's modules, stored beside compiled code: parsing them takes a second."""
 
     def __init__(self) -> None:
         from asyncsim.base.compiling import Shelf
@@ -176,7 +176,7 @@ class _Kept:
         self._fresh = False
 
     def facts(self, module: str, path: Path) -> Facts:
-        """As `facts`, of names in this package."""
+        """As the function `facts`, restricted to names in this package."""
         now, held = stamp(path), self._held.get(module)
         if held is None or held[0] != now:
             digest, every, imported = facts(module, path)
@@ -187,7 +187,7 @@ class _Kept:
         return Facts(held[1], tuple(held[2]), held[3])
 
     def write(self) -> None:
-        """Keep what is new."""
+        """Write new facts to disk."""
         if self._fresh:
             self._shelf.write(self._name, json.dumps([self._by, self._held]).encode())
             self._fresh = False
@@ -204,7 +204,7 @@ def _files() -> dict[str, Path]:
 
 @cache
 def _homes(name: str) -> tuple[str, ...]:
-    """The modules that a dotted name of the package means: one, or all parts of a kind."""
+    """The modules that define a dotted name of the package: one, or all parts of a kind."""
     steps, files = name.split("."), _files()
     if steps[-1] == "*":
         kinds = [steps[1]] if len(steps) > 2 else [*plugins.PARTS]
@@ -220,7 +220,7 @@ def _homes(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def modules(*starts: str) -> dict[str, str]:
-    """Digests of the package's modules that are reached from dotted names in it, by name; once a process.
+    """Digests, by name, of the package's modules that dotted names reach; cached per process.
 
     >>> reached = modules("asyncsim.methods.grpo")
     >>> "asyncsim.advantages.baselines" in reached, "asyncsim.advantages.traces" in reached
@@ -250,7 +250,7 @@ def modules(*starts: str) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def reached(*starts: str) -> str:
-    """Digest of all modules of the package that are reached from dotted names in it.
+    """Digest of all modules of the package that dotted names reach.
 
     >>> reached("asyncsim.methods.grpo") == reached("asyncsim.methods.vtrace")
     False
@@ -262,10 +262,10 @@ def reached(*starts: str) -> str:
 
 
 def carried(code: Mapping[str, str], folder: Path = ROOT) -> dict[str, str]:
-    """Digests by module, put back behind every refactoring that is known to compute the same.
+    """Replace digests of refactored modules by those before the refactoring, where results are known to be equal.
 
-    A line of the file `LINES` says that modules with the digests `now` compute what those with the digests `before`
-    did, and which `rows` were equal. A module that `before` lacks was split off, one that `now` lacks was merged.
+    A line of the file `LINES` states that modules with the digests `now` compute the same as those with the digests
+    `before`, and which `rows` were equal. A module missing in `before` was split off, one missing in `now` was merged.
     """
     code = dict(code)
     for line in reversed(refactorings(folder)):
@@ -279,6 +279,6 @@ def carried(code: Mapping[str, str], folder: Path = ROOT) -> dict[str, str]:
 
 
 def refactorings(folder: Path = ROOT) -> list[dict[str, Any]]:
-    """The lines of a folder's file of refactorings, the oldest first."""
+    """Lines of a folder's file of refactorings, oldest first."""
     path = folder / LINES
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []

@@ -1,4 +1,4 @@
-"""Feeds: a schedule handed to the learning loop one batch at a time."""
+"""Feeds, which pass a schedule to the learning loop batch by batch."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from asyncsim.base import checks, records
 LengthsOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """(realization int64 [k], trajectory int64 [k], token version int32 [k, T]) -> work in tokens, float64 [k]."""
 USUAL = {"epochs": 1, "minibatches": 1, "cut": "groups"}
-"""How a batch is trained on unless a source says otherwise."""
+"""How a batch is trained unless a source recommends otherwise."""
 
 
 def recommended(source: Any, name: str) -> Any:
-    """What a system, an imposed law or a schedule recommends for `epochs`, `minibatches` or `cut`, else the usual.
+    """The value of `epochs`, `minibatches` or `cut` that a source recommends, else the default.
 
     >>> from asyncsim.systems import m2po, synchronous
     >>> recommended(m2po(2, length=1.0, load=1.0), "minibatches"), recommended(synchronous(), "minibatches")
@@ -25,7 +25,7 @@ def recommended(source: Any, name: str) -> Any:
 
 
 def updates_of(source: Any) -> int:
-    """Updates on a batch that a source recommends: its minibatches times its epochs.
+    """Recommended number of updates per batch: minibatches times epochs.
 
     >>> from asyncsim.systems import m2po
     >>> updates_of(m2po(2, length=1.0, load=1.0))
@@ -35,12 +35,12 @@ def updates_of(source: Any) -> int:
 
 
 class Source:
-    """What a spec needs of its system before a run, with the defaults of a source.
+    """Properties of a system that a spec needs before a run, with their defaults.
 
-    Event systems, imposed laws and logs inherit it. `coupled`: whether lengths come from the policy, so that the loop
-    has to step it. `mode`: what an install does to the samples in flight, None where they have one version each.
-    `tickets`: permits, the number of groups that may be outstanding, None where there is no known limit. `redundant`:
-    samples that a group starts and numbers beyond those that it keeps.
+    Base class of event systems, imposed schedules and logs. `coupled`: whether lengths come from the policy, so that
+    the loop has to step the system. `mode`: how an install affects samples in flight, None if each has one version.
+    `tickets`: permits, the maximum number of outstanding groups, None if no limit is known. `redundant`: samples that a
+    group starts and numbers beyond those that it keeps.
     """
 
     coupled = False
@@ -54,21 +54,21 @@ class Source:
     batches_per_publish: Any
 
     def describe(self) -> dict[str, Any]:
-        """All parameters as JSON can hold them."""
+        """All parameters in a form that JSON can hold."""
         counts = {"groups_per_batch": self.groups_per_batch, "batches_per_publish": self.batches_per_publish}
         return {"name": self.name, "knobs": records.plain(self.knobs), **counts}
 
     def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> Any:
-        """The schedule, to be taken batch by batch."""
+        """A feed of the system's schedule."""
         known: Any = self
         return EagerFeed(known.schedule(batches, samples_per_group, tokens, realizations, seed))
 
 
 class EagerFeed:
-    """Feed of a schedule that is known beforehand; also how a saved schedule is replayed.
+    """Feed of a schedule that is known in advance, such as a saved one.
 
-    Version v exists from batch `v * batches_per_publish` on, the first that is trained at it, and is retired there when
-    no batch uses it. Raises `InputError` when batches are asked for that the schedule does not have.
+    Version v exists from batch `v * batches_per_publish` on, the first that is trained at it. An unused version
+    is retired at that batch. Raises `InputError` for a batch beyond the end of the schedule.
 
     >>> from asyncsim.schedules import fixed
     >>> feed = EagerFeed(fixed(1).schedule(3, 1, 1, 1, seed=0))
@@ -107,19 +107,19 @@ class EagerFeed:
         return head(self.schedule, self._taken)
 
     def keeping(self) -> None:
-        """Nothing has to be noted: everything is known."""
+        """Do nothing: the schedule is complete."""
 
     def packed(self) -> dict[str, Any]:
-        """How many batches were taken."""
+        """State for a checkpoint: the number of batches taken."""
         return {"taken": self._taken}
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Stand where so many batches were taken."""
+        """Restore the state of a checkpoint."""
         self._taken = tree["taken"]
 
 
 def head(schedule: records.Schedule, batches: int, rows: np.ndarray | None = None) -> records.Schedule:
-    """The first `batches` batches of a schedule, of all realizations (views) or of the given ones."""
+    """The first `batches` batches of a schedule, for all realizations (as views) or for the given ones."""
     pick: slice | np.ndarray = slice(None) if rows is None else rows
     work = None if schedule.work is None else schedule.work[pick, :batches]
     seconds = None if schedule.seconds is None else schedule.seconds[pick, :batches]

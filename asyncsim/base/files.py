@@ -1,4 +1,4 @@
-"""Files: written completely or not at all, never instead of a device or a link, and read within a stated size."""
+"""Files: atomic writes that never replace a device or a link, and reads within a memory limit."""
 
 import io
 import json
@@ -26,24 +26,24 @@ from asyncsim.base import checks
 from asyncsim.base.memory import free
 
 FORMAT = 1
-"""Version of the files that schedules, timelines and traces are saved in."""
+"""Format version of saved schedules, timelines and traces."""
 LIMIT = "ASYNCSIM_READ_LIMIT"
-"""Environment variable with the bytes of memory that one file may take when it is read."""
+"""Environment variable with the memory in bytes that reading one file may take."""
 READ = 4 << 30
-"""The same where the variable is not set, 4 GiB, and never more than what is free."""
+"""The default limit, 4 GiB; it is never more than the free memory."""
 TEXT = 32
-"""Bytes of Python values that a byte of JSON can become: an empty object has 2 letters and a comma, and takes 72."""
+"""Bytes of Python values per byte of JSON: an empty object has 2 letters and a comma, and takes 72 bytes."""
 LONGEST = 1 << 24
-"""Bytes of the longest text file of settings."""
+"""Maximum size in bytes of a text file of settings."""
 WRITES = 0o222
 GLANCE = 0.02
-"""Seconds between two looks at a lock that another process holds."""
+"""Seconds between attempts to take a lock that another process holds."""
 
 Where = str | os.PathLike[str]
 
 
 def named(field: str, path: Where) -> Path:
-    """The path of what names a file; anything else is refused, numbers too, which would be files that are open."""
+    """Convert the name of a file to a path; reject other types, such as integers, which would mean open files."""
     checks.require(isinstance(path, (str, os.PathLike)), field, path, "the name of a file", "give text or a Path")
     return Path(path)
 
@@ -52,11 +52,11 @@ def named(field: str, path: Where) -> Path:
 
 
 def write_atomically(path: Where, write: Callable[[Any], None]) -> None:
-    """Let `write(binary file)` make a file that appears in one step: it is whole, or what was there before stays.
+    """Write a file atomically with `write(binary file)`: either the complete new file appears or the old one stays.
 
-    A link stays, and what it leads to is written. A device or a pipe is written to, never replaced, and so is the file
-    that standard output goes to. Folders on the way are made. Raises `InputError` where nothing can be written, and for
-    a file that is read-only.
+    A link stays, and its target is written. A device or a pipe is written to, never replaced, and so is the file to
+    which standard output is redirected. Missing folders are created. Raises `InputError` where writing is impossible,
+    and for a read-only file.
     """
     path = writable("path", path)
     try:
@@ -78,7 +78,7 @@ def write_atomically(path: Where, write: Callable[[Any], None]) -> None:
 
 
 def writable(field: str, path: Where) -> Path:
-    """The path, where a file can be written there or a missing folder be made for it: asked before long work."""
+    """Check before long work that a file can be written at the path, creating missing folders; return the path."""
     path = named(field, path)
     try:
         status = _status_of(path)
@@ -102,7 +102,7 @@ def writable(field: str, path: Where) -> Path:
 
 
 def _status_of(path: Path) -> os.stat_result | None:
-    """What a path leads to; None where there is nothing yet."""
+    """Status of a path's target; None if there is no such file."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -110,7 +110,7 @@ def _status_of(path: Path) -> os.stat_result | None:
 
 
 def _same(handle: int, status: os.stat_result) -> bool:
-    """Whether an open file of this process is the one that a path leads to."""
+    """Whether an open file descriptor of this process refers to the same file."""
     try:
         return os.path.samestat(os.fstat(handle), status)
     except OSError:
@@ -118,7 +118,7 @@ def _same(handle: int, status: os.stat_result) -> bool:
 
 
 def _replace(path: Path, write: Callable[[Any], None], before: os.stat_result | None) -> None:
-    """Fill a neighbor and move it into place."""
+    """Write a temporary file in the same folder and rename it to the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A long name leaves no room for more letters.
     neighbor = path.with_name(f".{path.name[:50]}.{secrets.token_hex(4)}")
@@ -140,7 +140,7 @@ def _replace(path: Path, write: Callable[[Any], None], before: os.stat_result | 
 
 
 def _open_nameless(folder: Path) -> int | None:
-    """A file that has no name yet, so that no end of the process leaves it behind; None where there are none such."""
+    """Open an unnamed file, which vanishes if the process ends; None where the system does not support it."""
     try:
         handle = os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o666)
     except (AttributeError, OSError):  # only Linux has them, and not on every file system
@@ -157,9 +157,9 @@ def _by_handle(handle: int) -> str:
 
 @contextmanager
 def cleared(fresh: Path) -> Iterator[None]:
-    """Remove a fresh file or folder when something fails, and when the process is ended from outside meanwhile.
+    """Remove a new file or folder if an error occurs, or if a signal ends the process meanwhile.
 
-    Signals whose default is to end the process do so as before; nobody else's handler is touched.
+    Signals whose default is to end the process still end it; handlers set by others are kept.
     """
 
     def remove() -> None:
@@ -189,10 +189,10 @@ def cleared(fresh: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(place: Path, refusal: Exception, shared: bool = False, patience: float = 0.0) -> Iterator[None]:
-    """Hold a folder, or a file that is made for it and stays empty; the system frees it when the process ends.
+    """Lock a folder, or an empty file created for it; the system releases the lock when the process ends.
 
-    `shared`: with others that share it. Raises `refusal` where it is held for longer than `patience`, in seconds.
-    Systems and disks without such locks are not guarded.
+    `shared`: allow others that share the lock. Raises `refusal` if the lock is held for longer than `patience` seconds.
+    Systems and disks without such locks are not protected.
     """
     try:
         import fcntl
@@ -219,7 +219,7 @@ def locked(place: Path, refusal: Exception, shared: bool = False, patience: floa
 
 
 def delimiter(data: bytes) -> str:
-    """What stands between the cells of a CSV file: of `,`, `;` and a tab the most frequent one of its first line.
+    """The delimiter of a CSV file: the most frequent of `,`, `;` and tab in its first line.
 
     >>> delimiter(b"step;reward\\n0;1"), delimiter(b"step")
     (';', ',')
@@ -229,7 +229,7 @@ def delimiter(data: bytes) -> str:
 
 
 class Temporary:
-    """A folder, in `parent` or among the system's, that is gone once this value or this process is, however that ends.
+    """A temporary folder, in `parent` or the system's, removed with this object or when the process ends or is killed.
 
     >>> folder = Temporary()
     >>> Path(folder.path).is_dir(), folder.remove(), Path(folder.path).exists()
@@ -262,34 +262,34 @@ def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.I
 
 
 def limit() -> int:
-    """Bytes of memory that one file may take when it is read: `ASYNCSIM_READ_LIMIT`, or 4 GiB at most."""
+    """Maximum memory in bytes for reading one file: `ASYNCSIM_READ_LIMIT`, else the free memory, at most 4 GiB."""
     override = checks.size_of(LIMIT)
     return min(READ, free().size) if override is None else override
 
 
 class Budget:
-    """Bytes of memory that a file may take, and what is left of them; a file that needs more is refused by name."""
+    """Memory budget in bytes for reading a file, and how much is left; a file that needs more is rejected by name."""
 
     def __init__(self, path: Where) -> None:
         self.path, self.most = path, limit()
         self.left = self.most
 
     def fit(self, size: int) -> None:
-        """Refuse the file unless so many bytes are left for it, by what it says of itself."""
+        """Raise `InputError` unless `size` bytes, as the file declares, are left."""
         if size > self.left:
             most = f"{self.most} bytes ({self.most / (1 << 30):.3g} GiB)"
             bound = f"one that takes at most {most} of memory when it is read"
             raise checks.InputError("path", str(self.path), bound, f"set {LIMIT} (as 16GiB) to read it all the same")
 
     def take(self, size: int) -> None:
-        """Take so many bytes."""
+        """Subtract `size` bytes from the budget."""
         self.fit(size)
         self.left -= size
 
 
 @contextmanager
 def decoding(path: Where, what: str, remedy: str, field: str = "path") -> Iterator[None]:
-    """Whatever decoders raise on a damaged file becomes one line that names the file; nothing else belongs inside."""
+    """Convert any error of a decoder into an `InputError` that names the file; put only decoding inside."""
     named(field, path)
     try:
         yield
@@ -304,7 +304,7 @@ def decoding(path: Where, what: str, remedy: str, field: str = "path") -> Iterat
 
 @contextmanager
 def well_formed(path: Where, kind: str) -> Iterator[None]:
-    """Name the file whose parts are missing, unknown or of another make."""
+    """Convert errors from missing, unknown or malformed parts of a file into an `InputError` that names it."""
     try:
         yield
     except checks.InputError:
@@ -315,16 +315,16 @@ def well_formed(path: Where, kind: str) -> Iterator[None]:
 
 
 def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
-    """The mapping of a JSON or YAML file (by its ending), values of plain types only.
+    """Read the mapping in a JSON or YAML file (by its suffix); values have plain types only.
 
-    A file that is missing, damaged, longer than `LONGEST` bytes, or that refers to itself is refused by name.
+    Raises `InputError` for a file that is missing, damaged, longer than `LONGEST` bytes, or that refers to itself.
     """
     import yaml
 
     remedy = "write it as JSON, or as YAML, indented by spaces, in a file that ends in .yaml"
 
     class Plain(yaml.SafeLoader):
-        """Plain values; an alias could name more than fits."""
+        """A loader of plain values without aliases, which could expand beyond the memory."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
@@ -347,14 +347,14 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
 
 
 def ends_in_npz(field: str, path: Where, remedy: str) -> None:
-    """Refuse the name of a file of arrays that promises text, such as x.csv."""
+    """Reject a path for arrays whose suffix promises text, such as x.csv."""
     checks.require(named(field, path).suffix.lower() in (".npz", ""), field, str(path), "a path ending in .npz", remedy)
 
 
 def save_arrays(
     path: Where, kind: str, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any], compressed: bool = True
 ) -> None:
-    """Write named arrays and scalars, as JSON can hold them, into one file, atomically."""
+    """Write named arrays and JSON scalars to one file, atomically."""
     header = json.dumps({"kind": kind, "format": FORMAT, "scalars": scalars})
     packed = {"__header__": np.frombuffer(header.encode(), dtype=np.uint8), **arrays}
     # savez keeps mapping keys that contain "/" as they are; only its keyword form restricts them.
@@ -363,9 +363,9 @@ def save_arrays(
 
 
 def load_arrays(path: Where, kind: str, remedy: str | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save_arrays` wrote; a file missing, damaged, too big or of another kind or format is refused by name.
+    """Read a file of `save_arrays`; raises `InputError` if missing, damaged, too big, or of another kind or format.
 
-    What its headers declare is checked against `limit` before anything is allocated.
+    Declared sizes are checked against `limit` before memory is allocated.
     """
     remedy = remedy or f"write it again with {kind}.save()"
     arrays = packed_arrays(path, f"{kind} file", remedy, text="__header__")
@@ -379,7 +379,7 @@ def load_arrays(path: Where, kind: str, remedy: str | None = None) -> tuple[dict
 
 
 def kind_of(path: Where) -> str:
-    """What `save_arrays` wrote into a file: the kind that its header says."""
+    """The kind of file that `save_arrays` wrote, from its header."""
     remedy = "give the path of a saved trace or of a checkpoint"
     with decoding(path, "saved file", remedy), zipfile.ZipFile(path) as archive:
         entry = archive.getinfo("__header__.npy")
@@ -388,7 +388,7 @@ def kind_of(path: Where) -> str:
 
 
 def packed_arrays(path: Where, what: str, remedy: str, text: str = "", field: str = "path") -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name; `text` names one that holds JSON. Raises `InputError` as `load_arrays`."""
+    """The arrays of an .npz file by name; `text` names the one with JSON. Raises `InputError` as `load_arrays`."""
     with decoding(path, what, remedy, field):
         if not os.path.isfile(path) and os.path.exists(path):
             raise ValueError("it is a folder or a device")
@@ -403,7 +403,7 @@ def packed_arrays(path: Where, what: str, remedy: str, text: str = "", field: st
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """One array, whose header has to declare as many bytes as its entry has."""
+    """Read one array, whose header must declare the size of its entry."""
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError("it is compressed in another way")
     with archive.open(entry) as file:

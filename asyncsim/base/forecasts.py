@@ -1,4 +1,4 @@
-"""What `forecast` says: numbers of a run now and at other settings, each with its band, its law and its reach."""
+"""The answer of `forecast`: quantities of a run now and at other settings, each with its band, formula and validity."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from asyncsim.base.answers import aligned
 from asyncsim.base.pages import page
 
 WIDE = 100
-"""Columns of a table."""
+"""Maximum width of a table in characters."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """A number with its 95 % band; `value` None where it cannot be told, for the reason `why`."""
+    """A number with its 95 % band; `value` is None if it cannot be computed, for the reason `why`."""
 
     value: float | None
     low: float | None = None
@@ -23,7 +23,7 @@ class Band:
     why: str = ""
 
     def covers(self, value: float) -> bool:
-        """Whether a number lies in the band."""
+        """Whether a number lies inside the band."""
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ def _digits(value: float) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One quantity: name, law (a claim, or the event model), measured now, and forecasts by setting."""
+    """One quantity: name, `law` (the claim or event model used), measured value, and forecasts by setting."""
 
     name: str
     law: str
@@ -47,12 +47,12 @@ class Line:
 
     @property
     def compared(self) -> bool:
-        """Whether today's setting has a forecast and a measurement."""
+        """Whether today's setting has both a forecast and a measurement."""
         return self.measured is not None and self.forecasts[0].value is not None
 
     @property
     def missed(self) -> bool:
-        """Whether the forecast of today's setting excludes what was measured."""
+        """Whether the forecast band at today's setting does not overlap the measured band."""
         now: Any = self.forecasts[0]
         found: Any = self.measured
         return self.compared and (found.high < now.low or found.low > now.high)
@@ -60,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Forecast(calls.Told):
-    """Lines of all quantities; `settings`, today's first, in words; `at`, numbers by field; `notes`: assumptions."""
+    """The answer of `forecast`: quantities; `settings`, today's first; `at`, values by field; `notes`: assumptions."""
 
     about: str
     settings: tuple[str, ...]
@@ -71,19 +71,19 @@ class Forecast(calls.Told):
     at: dict[str, list[float]] = field(default_factory=dict)
 
     def line(self, name: str) -> Line:
-        """The line of a quantity."""
+        """The line of a quantity, by name."""
         known = {each.name: each for each in self.lines}
         checks.one_of("quantity", name, known, "name a line of the forecast")
         return known[name]
 
     @property
     def misses(self) -> list[str]:
-        """Quantities whose measurement lies outside of the forecast of today's setting."""
+        """Quantities whose measured band lies outside the forecast band at today's setting."""
         return [each.name for each in self.lines if each.missed]
 
     @property
     def astray(self) -> str:
-        """How far today's seconds are off where they miss the log, and which fields bring them nearer; else ""."""
+        """How far the forecast seconds per update miss the log, and how to reduce the error; "" without a miss."""
         line = self.line("seconds per update")
         if not line.missed:
             return ""
@@ -96,13 +96,13 @@ class Forecast(calls.Told):
         return f"It makes updates {max(times, 1 / times):.2g} times too {'fast' if fast else 'slow'}. {nearer}."
 
     def row(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """The forecast as plain values."""
         return asdict(self) | {"misses": self.misses}
 
     def __str__(self) -> str:
-        """Whether the calibration reproduces the run, then tables of at most `WIDE` columns, laws, and what is unknown.
+        """Format the forecast: how well it reproduces the run, tables of at most `WIDE` columns, formulas, unknowns.
 
-        The first table has what was measured and the forecast of today's setting.
+        The first table has measured values and the forecast at today's setting.
         """
         columns = [["measured", *(str(each.measured or "-") for each in self.lines)]]
         columns += [[words, *(str(each.forecasts[k]) for each in self.lines)] for k, words in enumerate(self.settings)]

@@ -1,4 +1,4 @@
-"""What `judge_runs` says of two arms of finished runs: a word, the numbers behind it, and what would decide."""
+"""The answer of `judge_runs` for two arms of finished runs: a verdict, the numbers behind it, and runs still needed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from asyncsim.base.records import plain
 
 UNKNOWN = "cannot tell"
 OPEN = {"curves", "places"}
-"""Fields of an arm that its JSON object leaves out."""
+"""Fields of an arm that are left out of the JSON object."""
 
 
 @dataclass(frozen=True)
 class RunsOfArm:
-    """The runs of one arm: their names, the number of each `[n]`, and mean seconds of a run until it was read.
+    """The runs of one arm: their names, the number read from each `[n]`, and mean seconds of a run up to that point.
 
-    `curves` `[n, K]` at `places` `[K]` of the axis are for the picture.
+    `curves` `[n, K]` at the abscissae `places` `[K]` are for the figure.
     """
 
     letter: str
@@ -36,12 +36,12 @@ class RunsOfArm:
 class Judgment(calls.Told):
     """Whether setting B is better than setting A on fresh seeds: `word` is better, worse, equal or cannot tell.
 
-    `difference`: mean of B less mean of A, of the numbers of their runs. `half`: half of its interval at the level
-    1 - `error`, NaN where the spread between seeds is not known; `basis`: where the spread is from and what is assumed.
-    `inside`: half of the 95 percent interval of the difference of one pair of curves against their own noise, NaN where
-    the noise outlasts the stretch, None where it was not asked. `overturned`: standard deviation between seeds from
-    which on it alone explains the difference. `plan`: rows (seeds of an arm, spread between seeds, hours still to run,
-    NaN where no clock was logged) that find a difference of `effect`; `start` and `stop`: the stretch that was read.
+    `difference`: mean of B minus mean of A, over the numbers of their runs. `half`: half-width of its interval at level
+    1 - `error`, NaN if the spread between seeds is unknown; `basis`: source of the spread, and assumptions.
+    `inside`: half-width of the 95 percent interval of the difference of one pair of curves given their own noise; NaN
+    if noise outlasts the window, None if not requested. `overturned`: standard deviation between seeds above which it
+    alone explains the difference. `plan`: rows (seeds per arm, spread between seeds, hours still to run, NaN without
+    logged times) that detect a difference of `effect`; `start` and `stop`: the window that was read.
     """
 
     metric: str
@@ -68,12 +68,12 @@ class Judgment(calls.Told):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the difference between settings; NaN where the spread between seeds is not known."""
+        """Interval of the difference between settings; NaN if the spread between seeds is unknown."""
         return self.difference - self.half, self.difference + self.half
 
     @property
     def sentence(self) -> str:
-        """The word with the number behind it."""
+        """The verdict in one sentence, with the difference and its interval."""
         said = {
             "better": "B is better than A",
             "worse": "B is worse than A",
@@ -86,14 +86,14 @@ class Judgment(calls.Told):
         return f"{said}: B less A is {self.difference:+.3g}{reach}."
 
     def text(self, width: int = 100) -> str:
-        """A screen: what was read, both arms, the word, what one pair tells, what would decide."""
+        """Format the judgment for a terminal: inputs, both arms, verdict, noise of one pair, and seeds needed."""
         return page("judgment", width, "  ", j=self)
 
     def __str__(self) -> str:
         return self.text()
 
     def row(self) -> dict[str, Any]:
-        """The JSON object."""
+        """The judgment as a JSON object."""
         arms = [{key: value for key, value in asdict(arm).items() if key not in OPEN} for arm in self.arms]
         low, high = self.interval
         return dict(plain({**asdict(self), "arms": arms, "low": low, "high": high, "sentence": self.sentence}))

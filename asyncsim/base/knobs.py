@@ -1,4 +1,4 @@
-"""Numeric knobs: a number, or one number per replicate, so that a phase diagram is one program."""
+"""Numeric knobs: a number, or one number per replicate, so that a single program covers a phase diagram."""
 
 import dataclasses
 import functools
@@ -14,14 +14,14 @@ from asyncsim.base import calls, checks, plugins
 MARK = {"knob": True}
 """Metadata of a dataclass field that may hold one number per replicate."""
 Number = float | Sequence[float] | np.ndarray
-"""What such a knob takes."""
+"""Type of a numeric knob."""
 _fields: Any = functools.cache(dataclasses.fields)
 
 
 def knob(
     field: str, value: Any, remedy: str, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
 ) -> Any:
-    """A checked knob: a float, or a tuple of floats with one entry per replicate.
+    """Check a knob and return a float, or a tuple of floats with one entry per replicate.
 
     >>> knob("cap", 8, "give a cap of at least 1", 1.0)
     8.0
@@ -35,7 +35,7 @@ def knob(
 
 
 def _every(part: Any) -> Iterator[Any]:
-    """All knobs of a value, and of the values inside it."""
+    """All knobs of a part, including those of nested parts."""
     if isinstance(part, tuple):
         for value in part:
             yield from _every(value)
@@ -46,17 +46,17 @@ def _every(part: Any) -> Iterator[Any]:
 
 
 def lengths(part: Any) -> set[int]:
-    """Numbers of replicates that the array knobs of a value (and of the values inside it) were given for."""
+    """Numbers of replicates for which the array knobs of a part and its nested parts were given."""
     return {len(value) for value in _every(part) if isinstance(value, tuple)}
 
 
 def bound(part: Any) -> Iterator[Any]:
-    """Knobs of the value, and of the values inside it, that `bind` has turned into tensors `[R, 1]`."""
+    """Knobs of a part and its nested parts that `bind` has turned into tensors `[R, 1]`."""
     return (value for value in _every(part) if hasattr(value, "unsqueeze"))
 
 
 def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
-    """Array knobs of a value called `name`, and of the values inside it, each as `part.knob`.
+    """Array knobs of a part called `name` and of its nested parts, keyed as `part.knob`.
 
     >>> from asyncsim.updates.steps import sgd
     >>> arrays(sgd((0.1, 0.2)), "sgd")
@@ -66,7 +66,7 @@ def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
 
 
 def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
-    """All knobs of a value called `name`, and of the values inside it, each as `part.knob`.
+    """All knobs of a part called `name` and of its nested parts, keyed as `part.knob`.
 
     >>> from asyncsim.updates.steps import sgd
     >>> values(sgd(0.1), "sgd")
@@ -80,10 +80,10 @@ def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
 
 
 def with_value(part: Any, name: str, label: str, value: Any) -> Any:
-    """The value called `name` with the knob `label` of it (as `values` calls it) set to a number, or one per replicate.
+    """A copy of the part called `name` with its knob `label` (as in `values`) set to a number, or one per replicate.
 
-    The part whose argument it is is made again by the call that made it, which may refuse the value. Copies of parts
-    are copied and not checked.
+    The part that takes the knob as an argument is made again by its original call, which may reject the value. Copies
+    of parts are copied and not checked.
 
     >>> from asyncsim.updates.steps import sgd
     >>> with_value(sgd(0.1), "sgd", "sgd.lr", 0.5).lr
@@ -117,7 +117,7 @@ def with_value(part: Any, name: str, label: str, value: Any) -> Any:
 
 
 def _inside(part: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Knobs and values with knobs that stand directly inside a value, with their names, in the order of its fields."""
+    """Knobs and nested parts directly inside a part, with their names, in the order of its fields."""
     if not dataclasses.is_dataclass(part):
         return
     for f in dataclasses.fields(part):
@@ -132,7 +132,7 @@ def _inside(part: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def numbered(parts: Iterable[Any]) -> list[str]:
-    """Names of parts such as links; the second of a kind has its number.
+    """Names of parts such as links; repeated names get a number.
 
     >>> from asyncsim.updates.steps import sgd
     >>> numbered([sgd(0.1), sgd(0.2)])
@@ -148,10 +148,10 @@ def numbered(parts: Iterable[Any]) -> list[str]:
 
 
 def bind(part: Any, replicates: np.ndarray) -> Any:
-    """The same value with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
+    """A copy of the part with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
 
-    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws gets the numbers
-    of its replicates.
+    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws random numbers
+    gets the indices of its replicates.
     """
     if hasattr(part, "numbered"):
         part = part.numbered(replicates)
@@ -173,5 +173,5 @@ def bind(part: Any, replicates: np.ndarray) -> Any:
 
 
 def per_sample(value: Any, axes: int = 4) -> Any:
-    """A bound knob `[R, 1]` with so many axes, `[R, 1, 1, 1]` for numbers of tokens; a plain number as it is."""
+    """Reshape a bound knob `[R, 1]` to `axes` axes, such as `[R, 1, 1, 1]` per token; a plain number is unchanged."""
     return value if isinstance(value, float) else value.reshape(-1, *[1] * (axes - 1))

@@ -1,6 +1,6 @@
-"""Distributions of latencies and lengths: how much work a sample is, how long a training step takes.
+"""Distributions of latencies and lengths, such as the work of a sample or the time of a training step.
 
-A law turns one keyed uniform or normal number into one value, so a draw belongs to its coordinates and to nothing else.
+A distribution maps one keyed uniform or normal number to one value, so a draw depends on its coordinates only.
 """
 
 import inspect
@@ -17,20 +17,20 @@ from numpy.typing import ArrayLike
 from asyncsim.base import calls, checks, measured, rng
 
 LONGEST = 1 << 20
-"""Largest value of an integer law."""
+"""Maximum of an integer distribution."""
 MANY = 1 << 20
-"""Numbers of an empirical law at most: every file and record of a run has all of them."""
+"""Maximum number of values in an empirical distribution: every file and record of a run contains all of them."""
 
 FILE = re.compile(r"\.(txt|csv|jsonl|ndjson|parquet|pq)\b")
-"""Files of numbers, by their endings."""
+"""Files of numbers, by their suffixes."""
 SHOWN = 8
-"""Numbers of a law that its `repr` shows."""
+"""Maximum number of values that `repr` shows."""
 Parameters = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Law(calls.Told):
-    """A distribution of non-negative numbers: constant, exponential, lognormal, pareto, gamma, empirical or recorded.
+    """A distribution of non-negative numbers, such as constant, exponential, lognormal, pareto, gamma or empirical.
 
     >>> str(lognormal(1.0, 0.8)), Law.parse("lognormal:1.0:0.8") == lognormal(1.0, 0.8)
     ('lognormal:1.0:0.8', True)
@@ -47,7 +47,7 @@ class Law(calls.Told):
         return ":".join([self.kind, *map(repr, self.parameters)])
 
     def __repr__(self) -> str:
-        """As its text, the values of a long one counted.
+        """The text form, with a long list of values summarized.
 
         >>> lognormal(1.0, 0.8), empirical(range(1, 1001))
         (Law(lognormal:1.0:0.8), Law(empirical: 1000 values, mean 500.5))
@@ -58,7 +58,7 @@ class Law(calls.Told):
 
     @classmethod
     def parse(cls, text: str) -> "Law":
-        """The law that `str` wrote, `kind:parameter:parameter`; raises `InputError`."""
+        """Parse the text that `str` gives, `kind:parameter:parameter`; raises `InputError`."""
         remedy = "write a distribution as kind:parameter:..., such as lognormal:1.0:0.8"
         kind, *numbers = text.split(":")
         checks.one_of("law", kind, MAKERS, remedy)
@@ -76,7 +76,7 @@ class Law(calls.Told):
 
     @cached_property
     def _numbers(self) -> np.ndarray:
-        """The parameters as an array: blocks of draws come by the thousand, and a law may have a million numbers."""
+        """The parameters as an array, cached: blocks of draws are many, and a law may have a million numbers."""
         return np.asarray(self.parameters)
 
     @cached_property
@@ -92,14 +92,14 @@ class Law(calls.Told):
             return math.fsum(x / len(p) for x in p)
 
     def mean(self) -> float:
-        """E[X]; raises `InputError` where it is infinite."""
+        """Expectation E[X]; raises `InputError` if it is infinite."""
         value = self._mean
         remedy = "choose pareto with alpha > 1, or give explicit times instead of a load"
         checks.require(math.isfinite(value), "law", str(self), "of finite mean", remedy)
         return value
 
     def expected_max(self, n: int) -> float:
-        """E[max of n draws] = integral over x > 0 of 1 - F(x)^n, by quadrature; raises `InputError` where infinite.
+        """E[max of n draws] = integral over x > 0 of 1 - F(x)^n, by quadrature; raises `InputError` if it is infinite.
 
         >>> round(exponential(1.0).expected_max(4), 6) == round(1 + 1/2 + 1/3 + 1/4, 6)
         True
@@ -107,9 +107,9 @@ class Law(calls.Told):
         return self.expected_least(checks.integer("n", n, 1, "take the maximum of at least one draw"), n)
 
     def expected_least(self, k: int, n: int) -> float:
-        """E[k-th smallest of n draws], the integral over x of P(fewer than k of n are at most x).
+        """E[k-th smallest of n draws] = integral over x > 0 of P(fewer than k of n draws are at most x).
 
-        By quadrature, of a record over n consecutive numbers; raises `InputError` where the mean is infinite and for k
+        Computed by quadrature; a record uses n consecutive numbers. Raises `InputError` for an infinite mean, and for k
         outside 1 .. n.
 
         >>> round(exponential(1.0).expected_least(2, 4), 6) == round(1/4 + 1/3, 6)
@@ -135,9 +135,9 @@ class Law(calls.Told):
         *,
         compiled: bool = False,
     ) -> np.ndarray:
-        """Draws at the coordinates (realization, sample, attempt, draw), float64 in their broadcast shape.
+        """Draw at the coordinates (realization, sample, attempt, draw), float64 in their broadcast shape.
 
-        `compiled` takes the numba twin of the generator: faster on blocks, equal but for the rounding of normals.
+        `compiled` uses the numba twin of the generator, faster on blocks and equal but for the rounding of normals.
         """
         if self.kind == "constant":
             shape = np.broadcast_shapes(*(np.shape(c) for c in (first, second, third, draw)))
@@ -161,7 +161,7 @@ class Law(calls.Told):
 
 @calls.named
 def constant(value: float) -> Law:
-    """Always `value`, a number > 0.
+    """The constant `value` > 0.
 
     >>> constant(2.0).mean()
     2.0
@@ -171,7 +171,7 @@ def constant(value: float) -> Law:
 
 @calls.named
 def exponential(mean: float) -> Law:
-    """P(X > x) = exp(-x / mean), mean > 0.
+    """Exponential distribution: P(X > x) = exp(-x / mean), mean > 0.
 
     >>> exponential(2.0).mean()
     2.0
@@ -181,7 +181,7 @@ def exponential(mean: float) -> Law:
 
 @calls.named
 def lognormal(mean: float, sigma: float) -> Law:
-    """log X normal with standard deviation sigma >= 0; `mean` > 0 is that of X itself: E[log X] = log mean - sigma^2/2.
+    """Lognormal distribution with sd of log X `sigma` >= 0 and E[X] = `mean` > 0: E[log X] = log mean - sigma^2/2.
 
     >>> lognormal(1.0, 0.8).mean()
     1.0
@@ -192,7 +192,7 @@ def lognormal(mean: float, sigma: float) -> Law:
 
 @calls.named
 def pareto(minimum: float, alpha: float) -> Law:
-    """P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; the mean is infinite for alpha <= 1.
+    """Pareto: P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; infinite mean for alpha <= 1.
 
     >>> pareto(1.0, 2.0).mean()
     2.0
@@ -202,7 +202,7 @@ def pareto(minimum: float, alpha: float) -> Law:
 
 @calls.named
 def gamma(mean: float, shape: float) -> Law:
-    """Density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
+    """Gamma: density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
 
     >>> gamma(3.0, 2.0).mean()
     3.0
@@ -211,7 +211,7 @@ def gamma(mean: float, shape: float) -> Law:
 
 
 def empirical(values: object) -> Law:
-    """Each of the given positive numbers with equal probability.
+    """Empirical distribution: each of the given positive numbers with equal probability.
 
     >>> empirical([1.0, 2.0, 6.0]).mean()
     3.0
@@ -224,9 +224,9 @@ def empirical(values: object) -> Law:
 
 
 def recorded(values: object) -> Law:
-    """The given positive numbers in their order, which keeps their autocorrelation; sample k has the k-th from a start.
+    """Replay the given positive numbers in order, which keeps autocorrelation; sample k is the k-th after a start.
 
-    The start is drawn anew for each realization, and the first number follows the last.
+    The start is random for each realization, and the first number follows the last.
 
     >>> law = recorded([1.0, 2.0, 6.0])
     >>> law.mean(), law.sample(rng.Stream(0, "work"), 0, [0, 1, 2, 3]).tolist()
@@ -236,7 +236,7 @@ def recorded(values: object) -> Law:
 
 
 def uniform(low: int, high: int) -> tuple[float, ...]:
-    """Probabilities of 0, 1, ..., high that are equal on low..high: integers for `schedules.random`.
+    """Probabilities of 0, 1, ..., high that are uniform on low..high, for `schedules.random`.
 
     >>> uniform(1, 2)
     (0.0, 0.5, 0.5)
@@ -247,7 +247,7 @@ def uniform(low: int, high: int) -> tuple[float, ...]:
 
 
 def as_probabilities(field: str, value: object) -> np.ndarray:
-    """Probabilities of 0, 1, 2, ... from numbers, `uniform:low:high`, or `@file.csv:column` of observed integers.
+    """Probabilities of 0, 1, 2, ... from numbers, `uniform:low:high`, or integers in `@file.csv:column`.
 
     Raises `InputError`.
 
@@ -275,9 +275,9 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
 
 
 def as_law(field: str, value: Any) -> Law:
-    """A `Law` from a `Law`, what has one as `law`, a number (constant) or its text; raises `InputError` with the field.
+    """Convert to a `Law`: a `Law`, an object with an attribute `law`, a number (constant) or text; raises `InputError`.
 
-    `recorded:@delays.csv:column` replays the numbers of a file in their order; `@delays.csv:column` draws them.
+    `recorded:@delays.csv:column` replays the numbers of a file in order; `@delays.csv:column` draws from them.
     """
     if isinstance(value, Law):
         return value
@@ -299,9 +299,9 @@ def as_law(field: str, value: Any) -> Law:
 
 
 def from_file(field: str, place: str) -> Law:
-    """Empirical distribution of a column of positive numbers: `lengths.csv`, or `lengths.parquet:column` of several.
+    """Empirical distribution of a column of positive numbers: `lengths.csv`, or `lengths.parquet:column`.
 
-    A factor behind the column changes its unit: `delays.csv:reward_ms*0.001` has seconds of a column of milliseconds.
+    A factor after the column changes its unit: `delays.csv:reward_ms*0.001` converts milliseconds to seconds.
     Lengths in tokens go with a speed in tokens per second, the setting `rate` of a system's model; a column of seconds
     goes with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, and a column that
     it lacks. Also for numbers that are missing, not positive or more than `MANY`, and a factor that is not
@@ -325,7 +325,7 @@ def _positive(field: str, value: float) -> float:
 
 
 def _value(kind: str, u: np.ndarray, p: Any) -> np.ndarray:
-    """Values of uniform numbers, lognormal ones of normal numbers."""
+    """Transform uniform numbers (for lognormal, normal numbers) to values of the distribution."""
     match kind:
         case "exponential":
             return -p[0] * np.log1p(-u)
@@ -362,7 +362,7 @@ def _survival(kind: str, x: np.ndarray, p: Parameters) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def _least(law: Law, k: int, n: int) -> float:
-    """E[k-th of n]; every realization of a system asks for the same."""
+    """E[k-th smallest of n draws], cached because every realization of a system needs the same value."""
     if n == 1 or law.kind == "constant":
         return law.mean()
     if law.kind == "recorded":
@@ -389,14 +389,14 @@ def _least(law: Law, k: int, n: int) -> float:
 
 
 def _share_below(below: np.ndarray, k: int, n: int) -> np.ndarray:
-    """P(k of n draws or more are below), where each of them is so with probability `below`."""
+    """P(at least k of n draws are below x), where one draw is below x with probability `below`."""
     from scipy.special import betainc
 
     return np.asarray(below**n if k == n else betainc(k, n - k + 1, below))
 
 
 def _integral_of_order(law: Law, k: int, n: int) -> float:
-    """E[k-th of n] in y = log x, where every law here is smooth and of bounded width, split at the median."""
+    """E[k-th smallest of n draws], integrated over y = log x, where every law is smooth, and split at the median."""
     from scipy.integrate import quad
     from scipy.optimize import brentq
 

@@ -1,4 +1,4 @@
-"""What a result was made with: versions, commit, hardware, time; nothing that names a person or a machine."""
+"""The environment that produced a result: versions, commit, hardware, time; no names of persons or machines."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ LIBRARIES = (
 
 
 def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, device: str = "cpu") -> dict[str, Any]:
-    """The record that goes beside every result; it can always be made, and imports none of the libraries it names.
+    """Record versions, hardware and settings for a result; never fails, and imports none of the libraries it lists.
 
     Arguments: `spec`, the settings of the run as a mapping; `seed`; `device`, where its networks ran.
     Returns a JSON object with `asyncsim`, `python`, `libraries`, `platform`, `cpu`, `cores`, `spec` and `seed`.
@@ -53,7 +53,7 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
 
 @cache
 def version_of(distribution: str) -> str | None:
-    """The installed version of a package; None where it is not installed."""
+    """The installed version of a package; None if it is not installed."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -62,7 +62,7 @@ def version_of(distribution: str) -> str | None:
 
 @cache
 def _checkout(folder: Path) -> tuple[str | None, bool | None]:
-    """Commit of the checkout whose package this is, and whether tracked files differ from it."""
+    """Commit of the checkout that contains this package, and whether tracked files were modified."""
     # An installed copy may lie inside an unrelated checkout with another commit.
     if not (folder.parent / ".git").exists():
         return None, None
@@ -78,7 +78,7 @@ def _checkout(folder: Path) -> tuple[str | None, bool | None]:
 
 @cache
 def _cpu() -> str:
-    """Model name of the processor, else its architecture."""
+    """Model name of the processor, or its architecture."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""Measured numbers: one column of a CSV, JSON lines or Parquet file, named as `file.csv:column*factor`."""
+"""Measured numbers: one column of a CSV, JSON lines or Parquet file, given as `file.csv:column*factor`."""
 
 import math
 import os
@@ -9,13 +9,13 @@ import numpy as np
 from asyncsim.base import checks, files
 
 TEXT = 16
-"""Bytes of memory that a byte of a table can become."""
+"""Bytes of memory per byte of a table, at most."""
 LINES = (".jsonl", ".ndjson")
-"""Ends of the names of files with a JSON object a line."""
+"""Suffixes of files with one JSON object per line."""
 
 
 def refuse_rows(field: str, column: str, numbers: np.ndarray, good: np.ndarray, bound: str, remedy: str) -> None:
-    """Name the first row of a column that is not as it must be; rows are counted from 1 below the line of names."""
+    """Raise `InputError` for the first invalid row of a column; rows count from 1 after the header."""
     checks.require(len(numbers) > 0, f"{field} column {column}", "no values", "one value at least", remedy)
     bad = np.flatnonzero(~(good & np.isfinite(numbers)))
     if bad.size:
@@ -24,9 +24,9 @@ def refuse_rows(field: str, column: str, numbers: np.ndarray, good: np.ndarray, 
 
 
 def column(field: str, place: str) -> tuple[str, np.ndarray]:
-    """Name and numbers of the column that `file.csv`, `file.csv:column` or `file.csv:column*factor` names.
+    """Name and numbers of the column given as `file.csv`, `file.csv:column` or `file.csv:column*factor`.
 
-    A file in .txt is one column, a number a line, without a name.
+    A .txt file is one unnamed column with one number per line.
     """
     factor = 1.0
     before, times, text = place.rpartition("*")
@@ -66,7 +66,7 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
 
 
 def _columns(path: str) -> dict[str, np.ndarray]:
-    """Columns of a table by name; of a Parquet file those of numbers are read, others stand for their names."""
+    """Columns of a table by name; of a Parquet file only numeric columns are read, the others are empty."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError("it is a folder or a device")
     if path.endswith(".txt"):
@@ -105,7 +105,7 @@ def is_number(text: str) -> bool:
 
 
 def number(text: str) -> float | str:
-    """The number that a text is, else the text."""
+    """Convert a text to a number if possible; else return the text."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Memory: how much of it the process may take, and how arrays that are given back stay with it."""
+"""Memory: how much the process may still allocate, and how to keep freed arrays in the process."""
 
 import ctypes
 import os
@@ -11,20 +11,20 @@ from typing import NamedTuple
 _LARGEST_REQUEST, _TRIM = -3, -1
 
 ASSUMED = 16 << 30
-"""Bytes that are taken to be free where the machine does not say, 16 GiB."""
+"""Free memory in bytes that is assumed if the machine does not report it, 16 GiB."""
 
 
 class Free(NamedTuple):
-    """Bytes that a process may still take, and in words what bounds them."""
+    """Memory in bytes that this process may still allocate, and a description of the limit."""
 
     size: int
     whose: str
 
 
 def free(root: str | os.PathLike[str] = "/") -> Free:
-    """The least of what the machine, its control groups (both versions) and the limit of the process leave.
+    """The tightest memory limit of the machine, its control groups (both versions) and the process.
 
-    `root` is where /proc and /sys are looked for. Without them it is the memory of the machine, else 16 GiB.
+    `root` contains /proc and /sys. Without them the result is the memory of the machine, else 16 GiB.
 
     >>> free().size > 0
     True
@@ -35,7 +35,7 @@ def free(root: str | os.PathLike[str] = "/") -> Free:
 
 
 def free_on(device: str) -> Free:
-    """What a device leaves, counting what this process has taken from its driver and not yet used."""
+    """Free memory of a device, including what this process has reserved from its driver and not yet used."""
     import torch
 
     left, _ = torch.cuda.mem_get_info(device)
@@ -54,7 +54,7 @@ def _machine(root: Path) -> Iterator[Free]:
 
 
 def _groups(root: Path) -> Iterator[Free]:
-    """What every control group above the process leaves; caches of files, which give way, do not count as used."""
+    """Free memory in every control group that contains the process; reclaimable file caches do not count as used."""
     for line in _lines(root / "proc/self/cgroup"):
         _, kinds, inside = line.split(":", 2)
         if kinds == "":
@@ -75,7 +75,7 @@ def _groups(root: Path) -> Iterator[Free]:
 
 
 def _process(root: Path) -> Iterator[Free]:
-    """What the limit on addresses (`ulimit -v`) leaves."""
+    """Memory left under the address limit (`ulimit -v`)."""
     try:
         import resource
     except ImportError:  # Windows has none
@@ -96,11 +96,11 @@ def _lines(path: Path) -> list[str]:
 
 @cache
 def keep(largest: int = 32 << 20) -> None:
-    """Let the C library keep arrays of up to so many bytes when they are given back, half a gigabyte of them at most.
+    """Let the C library keep freed arrays of up to `largest` bytes, in total at most 512 MiB, for reuse.
 
-    It does so for the rest of the process. By default it returns every few megabytes to the system and takes them again
-    page by page. That costs networks a tenth of their time on one thread and a third on two, and a simulation with its
-    record half. Other C libraries do without.
+    This lasts for the rest of the process. By default the library returns every few megabytes to the system and gets
+    them back page by page. That costs networks a tenth of their time on one thread and a third on two, and half in a
+    simulation that records. Other C libraries ignore the setting.
     """
     try:
         library = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""The words of the project with their symbol and unit; axes and columns take their labels here."""
+"""Symbols and units of the project's terms, for the labels of axes and columns."""
 
 import math
 import tomllib
@@ -9,7 +9,7 @@ from typing import NamedTuple
 class Word(NamedTuple):
     """A term: LaTeX symbol, unit ("" for a pure number), and its name on an axis.
 
-    `name` stands where the identifier is an abbreviation or says too little; "" where the symbol says it all.
+    `name` replaces an identifier that is an abbreviation or too vague; it is "" where the symbol suffices.
     """
 
     symbol: str
@@ -20,14 +20,14 @@ class Word(NamedTuple):
 _TABLE = tomllib.loads(Path(__file__).with_name("notation.toml").read_text("utf-8"))
 WORDS = {name: Word(*parts) for name, parts in _TABLE.items()}
 TRAINED = "trained_return"
-"""The metric that every task answers and that settings are compared by: the return of the policy that is trained."""
+"""The metric that every task provides and by which settings are compared: the return of the trained policy."""
 BEHAVIOR = ("batch_return", "episode_return")
 RETURNS = (TRAINED, *BEHAVIOR, "exact_return")  # the task states their range and best value
-"""Returns of the data: of policies as old as these are, whose reward says nothing of what was learned since."""
+"""Returns of batches, hence of the older policies that sampled them; they do not show what was learned since."""
 
 
 def whose(name: str) -> str:
-    """A metric's name, with whose return it is where that is not the trained policy.
+    """A metric's name, marked where the return is not that of the trained policy.
 
     >>> whose("trained_return"), whose("batch_return")
     ('trained_return', 'batch_return (behavior policy)')
@@ -36,7 +36,7 @@ def whose(name: str) -> str:
 
 
 def label(name: str) -> str:
-    """Axis label of a word: its name in plain words with symbol and unit; a count needs no unit beside its name.
+    """Axis label of a term: its name, symbol and unit; a count has no unit beside its name.
 
     >>> label("update_staleness"), label("ess"), label("batch")
     ('update staleness $\\\\tau$ (updates)', 'effective sample size $\\\\mathrm{ESS}/N$', 'batch $b$')
@@ -50,7 +50,7 @@ def label(name: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number in six figures; a dash where there is none.
+    """Format a number with six significant digits; a dash if it is not finite.
 
     >>> number(1 / 3), number(float("nan"))
     ('0.333333', '—')
@@ -59,9 +59,9 @@ def number(value: float) -> str:
 
 
 def measurement(value: float, half: float, predicted: float) -> str:
-    """A measurement with half of its interval: two figures of that half, or the places of the prediction if more.
+    """Format a measurement with half its interval: two digits of that half, or more if the prediction has more.
 
-    An interval below the figures shown is left out.
+    An interval below the digits shown is left out.
 
     >>> measurement(0.2312701, 1e-6, 0.2312704), measurement(0.349878, 0.0012, 0.35), measurement(2.0, 1e-9, 2.0)
     ('0.2312701 ± 1e−06', '0.3499 ± 0.0012', '2')
@@ -80,12 +80,12 @@ def measurement(value: float, half: float, predicted: float) -> str:
 
 
 def plural(count: float, noun: str) -> str:
-    """A count with its noun."""
+    """Format a count with its noun, in the plural unless the count is 1."""
     return f"{count:{'' if isinstance(count, int) else 'g'}} {noun}{'s' * (count != 1)}"
 
 
 def unmarked(text: str) -> str:
-    """A text without the backticks that mark its formulas, for where none are rendered.
+    """Remove the backticks that mark formulas, for output that does not render them.
 
     >>> unmarked("held at `N-1` updates")
     'held at N-1 updates'

@@ -1,7 +1,7 @@
-"""Parts from outside the package: an object of a user's file or module, and what other packages register.
+"""Parts from outside the package: objects in a user's file or module, and parts registered by other packages.
 
-A place, module:name or file.py:name, is code. It runs where the user names it: in a program or a command. Where a file
-names it, it runs only if the user trusts that place.
+The text module:name or file.py:name refers to code. It runs if the user names it in a program or a command. If a file
+names it, it runs only if the user trusts it.
 """
 
 import importlib
@@ -20,14 +20,14 @@ from asyncsim.base import checks
 
 FORM = "write module:name or path/to/file.py:name"
 NAMED = re.compile(r"(.+):[A-Za-z_][\w.]*", re.DOTALL)
-"""A place and the name of an object in it."""
+"""The text of a module or file and the name of an object in it."""
 _TRUSTED: ContextVar[frozenset[str] | None] = ContextVar("trusted", default=None)
-"""Places that the file which is being read may name; None: no file is being read."""
+"""Code that the file being read may name; None: no file is being read."""
 
 
 @contextmanager
 def trusting(places: Sequence[str] | None) -> Iterator[None]:
-    """What is read inside comes from a file: of all places it may name these alone (None: as around it).
+    """Mark what is read inside as content of a file, which may name only this code (None: as outside the context).
 
     >>> with trusting(["math:pi"]):
     ...     loaded("math:pi")
@@ -43,20 +43,20 @@ def trusting(places: Sequence[str] | None) -> Iterator[None]:
 
 
 def permit(target: str, field: str) -> None:
-    """Raise `InputError` for a place that a file names and the user does not trust."""
+    """Raise `InputError` for code that a file names and the user does not trust."""
     trusted = _TRUSTED.get()
     remedy = f"read what it does, then add --trust {target}, or trust=[{target!r}] in Python"
     checks.require(trusted is None or _full(target) in trusted, field, target, "trusted, as a file names it", remedy)
 
 
 def _full(target: str) -> str:
-    """A place with the whole path of its file, however that is written."""
+    """The same text with the real path of its file."""
     place, _, name = target.rpartition(":")
     return f"{os.path.realpath(place)}:{name}" if place.endswith(".py") else target
 
 
 def texts(value: Any) -> Iterator[str]:
-    """All texts in containers of JSON, keys too."""
+    """All strings in a JSON value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list, tuple)):
@@ -65,10 +65,10 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
-    """The object that module:name (or file.py:name) names; `field` is what messages call it.
+    """Load the object that module:name or file.py:name refers to; `field` is its name in messages.
 
-    Raises `InputError` for another form, a file that does not exist or cannot be imported, a name it does not have, or
-    a place that a file names without the user's trust, unless an `installed` package registers it.
+    Raises `InputError` for another form, a file that does not exist or cannot be imported, an unknown name, or code
+    that a file names without the user's trust, unless an `installed` package registers it.
 
     >>> loaded("math:pi")
     3.141592653589793
@@ -103,7 +103,7 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
 
 
 def defined(word: str) -> list[str]:
-    """Places in a user's file of that name, or in files beside it of what has that name; none of them is run."""
+    """Objects in the user's file of that name, or of that name in files beside it, as file.py:name; no code is run."""
     files = [path for path in sorted(Path(word).parent.glob("*.py")) if path.is_file() and os.access(path, os.R_OK)]
     texts = {str(path): path.read_text(encoding="utf-8", errors="replace") for path in files}
     places = [f"{path}:{name}" for path in texts for name in re.findall(r"(?m)^(?:class|def) +(\w+)", texts[path])]
@@ -111,7 +111,7 @@ def defined(word: str) -> list[str]:
 
 
 def find_here() -> None:
-    """As with `python -m`: modules of the folder in which one stands are found."""
+    """Put the working directory on the path of modules, as `python -m` does."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
 
@@ -119,8 +119,8 @@ def find_here() -> None:
 def registered(package: str) -> dict[str, str]:
     """Names that installed packages register for a plug-in folder, each with its module:name.
 
-    The group of entry points is the folder's own name: `[project.entry-points."asyncsim.methods"]`. While a file is
-    read, what lies in the working directory counts as another file, not as installed.
+    The group of entry points has the folder's name: `[project.entry-points."asyncsim.methods"]`. While a file is read,
+    packages in the working directory count as other files, not as installed.
     """
     points = list(importlib.metadata.entry_points(group=package))
     if _TRUSTED.get() is not None:

@@ -1,4 +1,4 @@
-"""Answers as text on a screen: a template of this folder, filled, its lines wrapped."""
+"""Render answers as text for a terminal, from templates in this folder with wrapped lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 @cache
 def templates(folder: Path) -> Any:
-    """The templates of a folder; what one is not given is an error."""
+    """Load the templates of a folder; a missing value raises an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(loader=FileSystemLoader(folder), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 def page(name: str, width: int = 80, indent: str = "", kept: Collection[str] = (), **values: Any) -> str:
-    """The template NAME.txt.jinja in lines of a width; a line goes on so much further in, those `kept` stay."""
+    """Render the template NAME.txt.jinja with lines wrapped at `width`; lines in `kept` are not wrapped."""
     lines = list[str]()
     for line in templates(Path(__file__).parent).get_template(f"{name}.txt.jinja").render(values).splitlines():
         deep = " " * (len(line) - len(line.lstrip())) + indent

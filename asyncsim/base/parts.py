@@ -1,13 +1,13 @@
-"""Knobs of a part, each declared once: its usual value, what is accepted, what it means.
+"""Knobs of a part, each declared once with its default, domain and meaning.
 
     @advantage("2506.20520")
     def offset(step: Step, v: Any = number(..., "absolute baseline in units of reward")) -> Tensor:
         '''A fixed baseline v: A = r - v.'''
         return step.reward - per_sample(v, 3)
 
-A kind of part has a decorator (`advantage`, `estimator`, `link`, ...) on a function, whose body is the formula, or on a
-class of the part's name, whose methods are several. What stands on the page afterwards is the public function that
-checks each knob and makes a frozen dataclass; Arguments, Raises, Returns, Source and an example follow its docstring.
+Each kind of part has a decorator (`advantage`, `estimator`, `link`, ...) for a function whose body is the formula, or
+for a class named like the part, if it has several methods. The decorator returns the public function, which checks each
+knob and makes a frozen dataclass; Arguments, Raises, Returns, Source and an example are added to its docstring.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ Made = TypeVar("Made", bound=Callable[..., Any])
 
 @dataclasses.dataclass(frozen=True)
 class Knob:
-    """A knob: its usual value (`...`: it has to be given), its words, what checks it, its domain, its type in stubs.
+    """A knob: its default (`...` if required), description, check, domain, and type in stubs.
 
     `varies`: replicates may differ; `optional`: None is accepted.
     """
@@ -42,11 +42,11 @@ class Knob:
 
     @property
     def default(self) -> Any:
-        """The usual value as a signature has it."""
+        """The default as in a signature."""
         return inspect.Parameter.empty if self.usual is ... else self.usual
 
     def read(self, name: str, value: Any) -> Any:
-        """The value as the part takes it. Raises `InputError`, which names None where that is accepted."""
+        """Convert a value of the knob. Raises `InputError`, whose message mentions None if None is accepted."""
         if value is None and self.optional:
             return None
         try:
@@ -58,7 +58,7 @@ class Knob:
             raise checks.InputError(refused.field, refused.value, bound, refused.remedy) from None
 
     def but(self, usual: Any, *, optional: bool = False) -> Any:
-        """The same with another usual value; `optional`: None is accepted."""
+        """A copy with another default; `optional`: None is accepted."""
         if not optional:
             return dataclasses.replace(self, usual=usual)
         words = ", ".join(filter(None, (self.words, "None for none")))
@@ -76,9 +76,9 @@ def number(
     varies: bool = True,
     remedy: str = "",
 ) -> Any:
-    """A number in [low, high], or one per replicate where it `varies`; `above`: not `low` itself; `optional`: or None.
+    """Declare a number in [low, high], or one per replicate if it `varies`; `above` excludes `low`, `optional`: None.
 
-    `remedy` is the advice of a refusal (else: to give what the words say).
+    `remedy` is the advice in error messages (default: give `words`).
     """
     check = knobs.knob if varies else checks.real
     advice = remedy or f"give {'' if words.startswith('how ') else 'the '}{words}"
@@ -94,14 +94,14 @@ def number(
 
 
 def real(usual: Any, words: str, low: float = -math.inf, high: float = math.inf, **more: Any) -> Any:
-    """The same, one number for all replicates."""
+    """Declare a number as `number` does, the same for all replicates."""
     return number(usual, words, low, high, varies=False, **more)
 
 
 def whole(
     usual: Any, words: str, low: int, high: int | None = None, *, remedy: str = "", optional: bool = False
 ) -> Any:
-    """A whole number of at least `low`."""
+    """Declare an integer of at least `low`."""
 
     def check(name: str, value: Any) -> int:
         return checks.integer(name, value, low, remedy or words, high)
@@ -110,7 +110,7 @@ def whole(
 
 
 def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
-    """One of some words, the first unless another is `usual`; `words` say what is chosen, as in "say how it falls"."""
+    """Declare a choice of words, the first by default; `words` describe the choice, as in "say how it falls"."""
     named = [f'"{option}"' for option in options]
     domain = f"{' or '.join(filter(None, (', '.join(named[:-1]), named[-1])))}, {words}"
 
@@ -121,18 +121,18 @@ def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
 
 
 def handed_on(usual: Any, words: str, domain: str = "", kind: str = "") -> Any:
-    """A setting that is checked by the part to which it goes."""
+    """Declare a setting that is passed on to another part, which checks it."""
     return Knob(usual, words, lambda _, value: value, domain, kind=kind)
 
 
 def flag(words: str, usual: bool = False) -> Any:
-    """True or False; `words` complete "whether ..."."""
+    """Declare a boolean; `words` complete "whether ..."."""
     says = f"whether {words}"
     return Knob(usual, says, lambda name, value: checks.boolean(name, value, f"say {says}"), kind="bool")
 
 
 def told(own: Mapping[str, Knob], *also: str) -> str:
-    """What a docstring says of knobs, and of arguments that have words of their own."""
+    """The sentence of a docstring that describes knobs and other arguments."""
     words = [f"`{n}`{f' {k.domain}' * bool(k.domain)}{f', {k.words}' * bool(k.words)}" for n, k in own.items()]
     each = [f"`{name}`" for name, knob in own.items() if knob.varies]
     who = "Each" if len(each) == len(own) and not also else " and ".join(each)
@@ -141,13 +141,13 @@ def told(own: Mapping[str, Knob], *also: str) -> str:
 
 
 def documented(doc: str | None, *sentences: str, example: str) -> str:
-    """A docstring with what its declarations say behind its own text."""
+    """A docstring with sentences generated from declarations after its own text."""
     text = textwrap.fill(" ".join(filter(None, sentences)), 116, break_on_hyphens=False, break_long_words=False)
     return "\n\n".join([inspect.cleandoc(doc or ""), text, example])
 
 
 def declared(body: Any) -> dict[str, Knob]:
-    """Knobs that a function declares in its signature, or a class and its bases among their attributes."""
+    """Knobs declared in the signature of a function, or as attributes of a class and its bases."""
     if isinstance(body, type):
         known = {name: value for each in reversed(body.__mro__) for name, value in vars(each).items()}
         return {name: value for name, value in known.items() if isinstance(value, Knob)}
@@ -155,7 +155,7 @@ def declared(body: Any) -> dict[str, Knob]:
 
 
 def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **traits: Any) -> Any:
-    """The frozen dataclass of a part, under its name on the page: the class itself, or one with these traits."""
+    """The frozen dataclass of a part, named after it: the class itself, or a new one with these traits."""
     name = "".join(map(str.capitalize, body.__name__.split("_")))
     fields = {n: _field(k, knobs.MARK if k.varies else {}) for n, k in own.items()}
     if isinstance(body, type):
@@ -174,7 +174,7 @@ def kind_of(body: Any, own: Mapping[str, Knob], bases: tuple[type, ...], **trait
 
 
 def fields_of(kind: Any) -> Any:
-    """A class whose fields are declared by knobs, as `dataclass` takes it; each knob is `declared` of its field."""
+    """Declare the fields of a class from its knobs, for `dataclass`; metadata of each field have its knob."""
     for name, knob in declared(kind).items():
         setattr(kind, name, _field(knob, {"declared": knob}))
     return kind
@@ -187,7 +187,7 @@ def _field(knob: Knob, metadata: Mapping[str, Any]) -> Any:
 
 
 def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., Any], doc: str) -> Any:
-    """The public function of a part: `make` with every argument, knobs checked; others have a plain usual value."""
+    """The public function of a part: `make` after a check of every knob; other arguments have plain defaults."""
     declares = {n: k for n, k in own.items() if isinstance(k, Knob)}
     usual = {**own, **{n: k.default for n, k in declares.items()}}
     annotations = getattr(body, "__annotations__", {})
@@ -207,7 +207,7 @@ def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., An
 
 
 def page(source: str, returns: str, refused: str = "settings outside their range") -> Callable[[type[T]], type[T]]:
-    """What makes the public function, which checks the knobs, of a class of its name on a page."""
+    """A decorator that turns a class on a page into its public function, which checks the knobs."""
 
     def make(body: Any) -> Any:
         name, own = body.__name__, declared(body)
@@ -217,7 +217,7 @@ def page(source: str, returns: str, refused: str = "settings outside their range
 
 
 def public(name: str, body: Any, own: Mapping[str, Knob], kind: Any, returns: str, refused: str, source: str) -> Any:
-    """The public function of a frozen dataclass; its `joint(**knobs)` raises for knobs that do not go together."""
+    """The public function of a frozen dataclass; its `joint(**knobs)` raises for inconsistent knobs."""
     joint = getattr(kind, "joint", None)
 
     def build(**given: Any) -> Any:
@@ -239,9 +239,9 @@ def public(name: str, body: Any, own: Mapping[str, Knob], kind: Any, returns: st
 
 
 def made(source: str, returns: str, refused: str) -> Callable[[Made], Made]:
-    """The public function whose body makes a part from knobs that are read; others are arguments as they are.
+    """A decorator for a function that makes a part from checked knobs; other arguments are passed unchanged.
 
-    Where the docstring has an example, what the declarations say stands in front of it.
+    Text from the declarations is inserted before the example of the docstring.
     """
 
     def decorate(body: Made) -> Made:

@@ -1,4 +1,4 @@
-"""Plug-in folders: found by reading their files, imported only when used.
+"""Plug-in folders, whose files are parsed for names and imported only when used.
 
 A plug-in folder is a package of files `name.py` without a leading underscore. Such a file defines one public object
 `name` and begins with a one-line docstring, or it is a page. A page defines no object of its own name; its public
@@ -35,12 +35,12 @@ PARTS = {
     "rewards": "rewards",
     "diagnostics": "diagnostics",
 }
-"""Kinds of parts, each a plug-in folder, and what messages call one of them: its option, where there is one."""
+"""Kinds of parts, each a plug-in folder, with the noun for one of them in messages: its option, if there is one."""
 
 
 @cache
 def summaries(package: str) -> dict[str, str]:
-    """Names in a plug-in folder with the first line of each docstring, read without importing anything.
+    """Names in a plug-in folder with the first line of each docstring, read without any import.
 
     >>> "fixed" in summaries("asyncsim.schedules"), "ess_token" in summaries("asyncsim.diagnostics")
     (True, True)
@@ -50,7 +50,7 @@ def summaries(package: str) -> dict[str, str]:
 
 @cache
 def listed(package: str) -> dict[str, str]:
-    """What people choose from: names of a folder and functions beside them that make a part, with their first lines."""
+    """Names for users to choose from, with first lines: plug-ins of a folder, and its functions that make a part."""
     home, functions = importlib.import_module(package), dict[str, str]()
     for name, file in vars(home).get("_beside", {}).items():
         text = Path(str(home.__file__)).with_name(f"{file}.py").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def listed(package: str) -> dict[str, str]:
 
 
 def home_of(package: str, name: str) -> str | None:
-    """The file, without its ending, that defines an object of a plug-in folder; None for a name that it lacks."""
+    """The file, without suffix, that defines an object of a plug-in folder; None for an unknown name."""
     beside = vars(importlib.import_module(package)).get("_beside", {})
     return beside.get(name) or _read_index(package).get(name, (None,))[0]
 
@@ -90,7 +90,7 @@ def _read_index(package: str) -> dict[str, tuple[str, str]]:
 
 
 def _read_docstrings(tree: ast.Module) -> dict[str, str | None]:
-    """Public functions and values of a module with their docstrings; a value's is the argument `doc` of its call."""
+    """Docstrings of public functions and values of a module; that of a value is the argument `doc` of its call."""
     docstrings: dict[str, str | None] = {}
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -104,10 +104,10 @@ def _read_docstrings(tree: ast.Module) -> dict[str, str | None]:
 
 
 def load(package: str, name: str, kind: str) -> Any:
-    """The public object `name` of a plug-in folder; names are accepted in kebab and snake case; `kind` is for messages.
+    """Load the public object `name` of a plug-in folder, in kebab or snake case; `kind` is for messages.
 
     A name with a colon, such as my_parts.py:power, is an object of a user's file or module; other packages register
-    theirs as entry points. Raises `InputError` that lists near names when there is none of that name.
+    their objects as entry points. Raises `InputError` with similar names for an unknown name.
     """
     beside = vars(importlib.import_module(package)).get("_beside", {})
     if ":" in name or name.endswith(".py"):
@@ -136,7 +136,7 @@ def load(package: str, name: str, kind: str) -> Any:
 
 
 def kinds_of(name: str) -> list[str]:
-    """Kinds of parts among which a name is.
+    """Kinds of parts that have a part of this name.
 
     >>> kinds_of("k3"), kinds_of("adam")
     (['penalties'], ['updates'])
@@ -145,7 +145,7 @@ def kinds_of(name: str) -> list[str]:
 
 
 def _hint(package: str, name: str) -> str:
-    """What else the name is called in this folder, and where it is; else the nearest one, or ""."""
+    """Hint for an unknown name: its name in this folder, or another folder that has it; else a similar name, or ""."""
     advice = calls.ELSEWHERE.get(f"{package.rpartition('.')[2]} {name}")
     if advice:
         return f"{advice}."
@@ -157,7 +157,7 @@ def _hint(package: str, name: str) -> str:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function that a file calls kind.name, such as methods.grpo, or my_parts.py:power.
+    """The function called kind.name in a file, such as methods.grpo, or my_parts.py:power.
 
     >>> function("updates.sgd")(0.1).lr
     0.1
@@ -176,7 +176,7 @@ def _remembered(part: Any, name: str) -> Any:
 
 
 def described(package: str, name: str, kind: str) -> dict[str, Any]:
-    """Signature, arguments with their defaults, and docstring of one public object of a plug-in folder.
+    """Signature, arguments with defaults, and docstring of one public object of a plug-in folder.
 
     >>> described("asyncsim.updates", "sgd", "link")["signature"]
     'sgd(lr: Any)'
@@ -200,7 +200,7 @@ def described(package: str, name: str, kind: str) -> dict[str, Any]:
 
 
 def name_of(part: Any) -> str:
-    """Name of the plug-in file that a value's class stands in; on a page, and elsewhere, the class's in snake case."""
+    """Name of the plug-in file that defines a value's class; else the class name in snake case."""
     package, _, module = type(part).__module__.rpartition(".")
     if package.startswith("asyncsim.") and not module.startswith("_") and module in summaries(package):
         return module
@@ -208,7 +208,7 @@ def name_of(part: Any) -> str:
 
 
 def own(part: Any) -> bool:
-    """Whether a part and all that it calls are the package's: planted defects and users' functions may do anything."""
+    """Whether a part and everything it calls belong to the package; other functions may do anything."""
     if isinstance(part, functools.partial):
         return own(part.func)
     kind = part if inspect.isfunction(part) else type(part)
@@ -235,7 +235,7 @@ class Namespace(ModuleType):
                 super().__setattr__(each, self._offer(vars(value)[each]))
 
     def _offer(self, value: Any) -> Any:
-        """The object of a file, whose parts remember how they were made."""
+        """The object of a file; parts that it makes record the call."""
         if inspect.isfunction(value):
             value = calls.remembering(value, f"{self.__name__.rpartition('.')[2]}.{value.__name__}")
             # Where it can be found again, as whoever pickles it must.
@@ -263,9 +263,9 @@ class Namespace(ModuleType):
 
 
 def expose(package: str, beside: Mapping[str, str] | None = None) -> None:
-    """Turn the package that is being imported into a `Namespace`: all that a plug-in `__init__` does.
+    """Turn the package being imported into a `Namespace`: the only line of a plug-in `__init__`.
 
-    `beside`: what is no plug-in, each with its private module, as functions that make a part from what a user writes.
+    `beside`: public functions that are no plug-ins, each with its private module, such as those that wrap user code.
     """
     module = sys.modules[package]
     vars(module)["_beside"] = beside or {}

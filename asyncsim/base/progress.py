@@ -1,20 +1,20 @@
-"""How far long work has come: a bar on a terminal, elsewhere a line every so often; always on stderr."""
+"""Progress of long work: a bar on a terminal, else a line at intervals; always on stderr."""
 
 import sys
 import time
 from typing import Any
 
 LONG = 2000
-"""Steps from which work is long enough for a bar."""
+"""Minimum number of steps for which a bar is shown."""
 SECONDS = 30.0
-"""Time between two lines where no terminal shows a bar."""
+"""Seconds between lines if there is no terminal."""
 
 
 class Progress:
-    """Hears of steps done, out of so many, and shows them.
+    """Counts completed steps out of a total, and shows the progress.
 
-    `wanted`: show them (None: a bar on a terminal where there are `LONG` steps or more, elsewhere a line every
-    `SECONDS`; False: nothing).
+    `wanted`: whether to show it (None: a bar on a terminal for at least `LONG` steps, elsewhere a line every `SECONDS`;
+    False: nothing).
     """
 
     def __init__(self, what: str, total: int, wanted: bool | None = None) -> None:
@@ -40,13 +40,13 @@ class Progress:
             self.bar.stop()
 
     def begin(self, steps: int) -> None:
-        """So many steps were done before, at no cost of time."""
+        """Set the number of steps completed earlier, which took no time now."""
         self.done = self.before = steps
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=steps)
 
     def beat(self, words: str) -> None:
-        """Hear what is under way while no step is done: shown beside the bar, or in a line where one is due."""
+        """Describe the current work while no step is completed: beside the bar, or in a line if one is due."""
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], description=f"{self.what} ({words})")
         elif self.spoken and time.monotonic() - self.last >= SECONDS:
@@ -54,7 +54,7 @@ class Progress:
             print(f"asyncsim: {words}, {self.last - self.start:.0f} s in all", file=sys.stderr, flush=True)
 
     def add(self, steps: int = 1) -> None:
-        """So many steps more are done."""
+        """Add completed steps."""
         self.done += steps
         if self.bar is not None:
             self.bar.advance(self.bar.task_ids[0], steps)

@@ -1,4 +1,4 @@
-"""Quantiles of the t distribution, how many standard errors an interval reaches, tails."""
+"""Quantiles of the t distribution, critical values of intervals, and quantiles of staleness."""
 
 import math
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from asyncsim.base import checks
 
 
 def quantile(probability: float, freedom: float = math.inf) -> float:
-    """Quantile of the t distribution with `freedom` degrees of freedom; the normal one where it is infinite.
+    """Quantile of the t distribution with `freedom` degrees of freedom; the normal quantile if that is infinite.
 
     Arguments: `probability` in (0, 1); `freedom` > 0. Returns a pure number. Raises `InputError` outside these bounds.
 
@@ -23,7 +23,7 @@ def quantile(probability: float, freedom: float = math.inf) -> float:
 
 
 def critical(false_fail: float, freedom: float = math.inf, sides: int = 2) -> float:
-    """Standard errors that a true value exceeds with probability `false_fail`: c = t^{-1}(1 - false_fail/sides).
+    """Critical value in standard errors at the error rate `false_fail`: c = t^{-1}(1 - false_fail/sides).
 
     Arguments: `false_fail` in (0, 1); `freedom` of the error (infinite: normal); `sides`, 1 or 2. Returns a pure
     number. Raises `InputError` for other values. Assumes a normal estimate with an independent error.
@@ -37,7 +37,7 @@ def critical(false_fail: float, freedom: float = math.inf, sides: int = 2) -> fl
 
 
 class Tail(NamedTuple):
-    """A quantile of whole numbers, its 95 percent interval, batches of each realization, whether longer ones agree.
+    """A quantile of integers, its 95 percent interval, batches per realization, and whether longer runs agree.
 
     >>> str(Tail(16, 15, 17, 800, True)), str(Tail(4, 4, 4, 400, True)), str(Tail(9, 8, 9, 400, False))
     ('16 [15, 17]', '4', 'about 9 [8, 9]')

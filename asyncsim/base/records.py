@@ -1,6 +1,6 @@
-"""Values that flow between the parts: estimates, predictions, claims, verdicts, schedules, timelines.
+"""Records exchanged between the parts: estimates, predictions, claims, verdicts, schedules, timelines.
 
-Nothing here computes; both towers and everything above them exchange these records.
+Nothing here computes; predictions, measurements and everything above them exchange these records.
 """
 
 import math
@@ -19,20 +19,20 @@ Point = Mapping[str, Any]
 KINDS = ("identity", "expectation", "distribution", "bound", "exponent", "ordering", "threshold")
 STATUSES = ("exact", "asymptotic", "conditional", "paper's claim", "open")
 LOOSE = "holds, not tight"
-"""Verdict of a bound that nothing exceeded, but that could be lower in some part without being contradicted."""
+"""Verdict of a bound that no measurement exceeded, but that a smaller bound might satisfy as well."""
 UNTESTED = "holds, not tested"
-"""Verdict of a user's claim that would be held, were its measurement tested against planted defects."""
+"""Verdict of a user's claim that would be held if its measurement were tested against injected bugs."""
 VERDICTS = ("held", LOOSE, UNTESTED, "violated", "inconclusive", "outside")
 SHOWN = 6
-"""Comparisons that a printed verdict shows."""
+"""Number of comparisons in a printed verdict."""
 LONGEST = 60
-"""Signs that name a point there."""
+"""Maximum number of characters for a point in it."""
 ANY = 1e-6
-"""Share from which on a lowering of a bound is printed as a number."""
+"""Smallest share printed as a number when a bound could be lower."""
 
 
 class Estimate(NamedTuple):
-    """A measured number with what is needed to judge it.
+    """A measured number with its error, degrees of freedom and sample size.
 
     `error`: standard error of `value`, 0 when nothing was sampled. `freedom`: degrees of freedom of `error`.
     `tolerance`: a systematic allowance in the units of `value` (rounding, half of a bracket). `samples`: the number of
@@ -54,7 +54,7 @@ class Estimate(NamedTuple):
         return format(self.value, form) if form else str(self)
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: the 95 percent interval, and how many independent units stand behind it."""
+        """HTML table for notebooks: the 95 percent interval, and the number of independent samples."""
         # Records are read without SciPy; only an interval needs it.
         from asyncsim.base.quantiles import critical
 
@@ -75,10 +75,10 @@ setattr(Estimate, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 
 
 
 class Unmeasured(NamedTuple):
-    """Why a point has no estimates, in a sentence, and the verdict of that.
+    """Why a point has no estimates, in a sentence, and the resulting verdict.
 
-    "outside": the trial or a limit of the product cannot judge the point. "violated": a component broke off where it
-    had measured before; "inconclusive" where nothing says so.
+    "outside": the trial or a limit of the package prevents a judgment of the point. "violated": a component failed
+    where it had measured before; "inconclusive" if nothing indicates either.
     """
 
     reason: str
@@ -116,7 +116,7 @@ class Claim:
         checks.one_of("relative_to", self.relative_to, ("value", "norm"), "say what an effect is relative to")
 
     def domain(self, point: Point) -> str | None:
-        """None inside the domain, else the reason it is left."""
+        """None inside the domain, else why the point is outside."""
         try:
             self.point(point)
         except checks.InputError as refusal:
@@ -126,11 +126,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Comparison(calls.Told):
-    """One measured quantity beside its prediction, at one point.
+    """One measured quantity and its prediction, at one point.
 
     `low` and `high` bound the interval of the measurement at level 1 - false_fail. `margin` is the distance to a
-    violation in units of the effect, negative when violated. `p`: how often a true claim deviates as much here. What is
-    not given is not known, and such a comparison is outside.
+    violation in units of the effect, negative if violated. `p`: probability that a true claim deviates as much. Fields
+    that are not given are unknown, and such a comparison is outside.
     """
 
     point: dict[str, Any]
@@ -148,7 +148,7 @@ class Comparison(calls.Told):
     p: float = math.nan
 
     def __str__(self) -> str:
-        """One line: verdict, quantity, prediction, measurement with half of its interval.
+        """The comparison in one line: verdict, quantity, prediction, measurement with half its interval.
 
         >>> print(Comparison({}, "mean", 4.0, 3.9978, 3.994, 4.0016, "held", 1e-3, 0.0, 0.02, 22))
         held: mean predicted 4, measured 3.9978 ± 0.0038
@@ -164,14 +164,14 @@ class Comparison(calls.Told):
         return notation.measurement(self.measured, half, self.predicted)
 
     def _cells(self) -> tuple[str, ...]:
-        """A row of the table in which notebooks show a verdict."""
+        """The comparison as a row of the table in notebooks."""
         place = ", ".join(f"{key} = {each}" for key, each in self.point.items())
         return self.quantity, notation.number(self.predicted), self._measured(), self.verdict, place
 
 
 @dataclass(frozen=True)
 class Tightness:
-    """How closely a part of a bound was tested: one quantity, one term, at the point that tests it best.
+    """How closely a part of a bound was tested: one quantity and term, at the point with the sharpest test.
 
     `ratio` is measured/bound there. `seen` is the smallest share by which a lower term would have been detected at the
     verdict's error rates. It is infinity where even the term's absence would pass. `false_pass` is the rate at which a
@@ -187,7 +187,7 @@ class Tightness:
     point: dict[str, Any]
 
     def __str__(self) -> str:
-        """One line: what was reached, and how much lower the term could be.
+        """The test in one line: the share of the bound reached, and how much lower the term could be.
 
         >>> print(Tightness("bound", "delay", False, 0.944, 0.15, 1.0, {}))
         delay: not tight, reaches 0.944 of the bound; a term 15 % lower would be seen
@@ -199,7 +199,7 @@ class Tightness:
 
     @property
     def lowering(self) -> str:
-        """The smallest share by which a lower term would be seen, in words."""
+        """The smallest detectable reduction of the term, in words."""
         if not math.isfinite(self.seen):
             return "none"
         return f"{100.0 * self.seen:.2g} %" if self.seen >= ANY else "any amount"
@@ -207,11 +207,11 @@ class Tightness:
 
 @dataclass(frozen=True)
 class Verdict(calls.Told):
-    """The judgment of one claim: its comparisons, and the one that decides in the scalar fields.
+    """The judgment of one claim: its comparisons, and in the scalar fields the decisive comparison.
 
-    That is the comparison with the least margin; of a bound that is not tight, the one that tests its loosest part
-    best. `terms` has how closely each part of a bound was tested. `p`: how often a true claim deviates as much at any
-    of its comparisons.
+    Decisive is the comparison with the smallest margin; for a bound that is not tight, the sharpest test of its loosest
+    part. `terms` says how closely each part of a bound was tested. `p`: probability that a true claim deviates as much
+    at any of its comparisons.
     """
 
     id: str
@@ -238,7 +238,7 @@ class Verdict(calls.Told):
         raise TypeError("a Verdict is no yes or no; write verdict.verdict == 'held'")
 
     def __str__(self) -> str:
-        """Verdict and id, a line for every comparison (of many those with the least margin), what is not tight."""
+        """Format the verdict: its id, the comparisons with the smallest margins, and the parts that are not tight."""
         tightest = sorted(self.points, key=lambda row: row.margin)[:SHOWN]
         changing = {k for row in self.points for k, v in row.point.items() if v != tightest[0].point.get(k)}
         lines = [f"{self.verdict}: {self.id}"]
@@ -252,7 +252,7 @@ class Verdict(calls.Told):
         return "\n".join([*lines, *(f"  {part}" for part in self.terms if not part.tight)])
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: statement and verdict, then the comparisons, of many those of least margin."""
+        """HTML table for notebooks: statement, verdict, and the comparisons with the smallest margins."""
         few = sorted(self.points, key=lambda row: row.margin)[: showing.ROWS]
         heads = ("quantity", "predicted", "measured", "verdict", "point")
         remainder = len(self.points) - len(few)
@@ -261,13 +261,13 @@ class Verdict(calls.Told):
         return showing.table([heads, *(row._cells() for row in few)], caption, heading=True)
 
     def row(self) -> dict[str, Any]:
-        """The JSON object of this verdict."""
+        """The verdict as a JSON object."""
         row = {name: plain(value) for name, value in vars(self).items() if name not in ("points", "terms")}
         return row | {name: [plain(vars(part)) for part in getattr(self, name)] for name in ("points", "terms")}
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: numbers that are not finite become None, arrays become lists."""
+    """Convert a value for JSON: numbers that are not finite become None, arrays become lists."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -285,7 +285,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class Schedule(calls.Told):
-    """Which trajectories each batch trains and under which version every token of them was generated.
+    """The trajectories in each batch, and the version that generated each of their tokens.
 
     `version`, int32 `[M, B, G, N, T or 1]`: behavior version of every token, -1 where unknown. `trajectory`, int64
     `[M, B, G, N]`: ids, each once in a batch, ascending inside a group and from group to group by their first samples.
@@ -327,7 +327,7 @@ class Schedule(calls.Told):
         checks.require(not late.any(), "schedule.version", int(self.version.max()), bound, remedy)
 
     def __repr__(self) -> str:
-        """Source, shape and staleness instead of the arrays; 400 characters at most."""
+        """Source, shape and staleness, not the arrays; at most 400 characters."""
         shape = "x".join(map(str, self.version.shape))
         gap = self.staleness()
         stale = "no version known"
@@ -338,17 +338,17 @@ class Schedule(calls.Told):
 
     @property
     def realizations(self) -> int:
-        """M."""
+        """M, the number of realizations."""
         return self.version.shape[0]
 
     @property
     def batches(self) -> int:
-        """B."""
+        """B, the number of batches."""
         return self.version.shape[1]
 
     @property
     def groups_per_batch(self) -> int:
-        """G."""
+        """G, the number of groups per batch."""
         return self.version.shape[2]
 
     @property
@@ -358,12 +358,12 @@ class Schedule(calls.Told):
 
     @property
     def recommended(self) -> Mapping[str, Any]:
-        """Settings of a `Spec` that the system which this schedule was taken from recommends."""
+        """Settings of a `Spec` that are recommended by the system of this schedule."""
         return dict(self.header.get("recommended") or {})
 
     @property
     def redundant(self) -> int:
-        """Samples that each group numbers beyond those that it has here, as its system started them."""
+        """Redundant samples per group that the system started and numbered, but that are not in this schedule."""
         number = self.header.get("redundant", 0)
         return checks.integer("schedule.header.redundant", number, 0, "make the schedule again", checks.LARGEST)
 
@@ -373,7 +373,7 @@ class Schedule(calls.Told):
         return np.where(self.version < 0, np.nan, gap)
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and scalars as files hold them; `unpacked` is the way back."""
+        """Arrays and scalars for a file; the inverse of `unpacked`."""
         every = {name: getattr(self, name) for name in ("version", "trajectory", "work", "seconds")}
         arrays = {name: array for name, array in every.items() if array is not None}
         scalars = {"batches_per_publish": self.batches_per_publish, "random": self.random, "header": self.header}
@@ -381,7 +381,7 @@ class Schedule(calls.Told):
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> "Schedule":
-        """The schedule of `packed` arrays and scalars."""
+        """The schedule from `packed` arrays and scalars."""
         work, seconds = arrays.get("work"), arrays.get("seconds")
         return cls(arrays["version"], arrays["trajectory"], work=work, seconds=seconds, **scalars)
 
@@ -392,7 +392,7 @@ class Schedule(calls.Told):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Schedule":
-        """Read a schedule; a file damaged, too big, of another kind or of another format version is refused by name."""
+        """Read a schedule; raises `InputError` if it is damaged, too big, or of another kind or format version."""
         arrays, scalars = files.load_arrays(path, "schedule")
         with files.well_formed(path, "schedule"):
             return cls.unpacked(arrays, scalars)
@@ -400,13 +400,13 @@ class Schedule(calls.Told):
 
 @dataclass(frozen=True, repr=False)
 class Timeline(calls.Told):
-    """The full record of one realization of a system: who generated what, when, under which versions.
+    """The full record of one realization of a system: which slot generated what, when, and under which versions.
 
     Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` and `stretches` is a table, a mapping from
-    column name to a 1-D array. `uses` has a row for each group of each batch. `stretches` has one where a sample's
-    writing was taken up again, and is empty where it never is. Times are simulated seconds, missing values NaN or -1,
-    never 0. `header` holds all parameters and the seed. `asyncsim.base.columns` has the names of the columns and what
-    has to hold among them.
+    column name to a 1-D array. `uses` has a row for each group of each batch. `stretches` has a row for each time that
+    the generation of a sample was resumed. Times are simulated seconds; missing values are NaN or -1,
+    never 0. `header` holds all parameters and the seed. `asyncsim.base.columns` lists the columns and the rules between
+    them.
     """
 
     samples: dict[str, np.ndarray]
@@ -421,7 +421,7 @@ class Timeline(calls.Told):
     TABLES = ("samples", "groups", "batches", "publishes", "resources", "uses", "stretches")
 
     def __repr__(self) -> str:
-        """Source, rows of every table and seconds instead of the tables; 400 characters at most."""
+        """Source, rows of each table and seconds, not the tables; at most 400 characters."""
         sizes = {name: len(next(iter(getattr(self, name).values()), ())) for name in self.TABLES}
         rows = ", ".join(f"{count} {name}" for name, count in sizes.items() if count)
         seconds = self.header.get("seconds")
@@ -435,11 +435,11 @@ class Timeline(calls.Told):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Timeline":
-        """Read a timeline; a file damaged, too big, of another kind or of another format version is refused by name.
+        """Read a timeline; raises `InputError` if the file is damaged, too big, or of another kind or format version.
 
-        So is one whose columns break a rule. Rules are their names, types and lengths, and times and versions in the
-        order of `systems/MODEL.md`. Ids, counts and shares of time have to add up, and columns that occur twice to
-        agree. A wrong number that keeps all of this (a length, say) cannot be detected.
+        Also raises `InputError` if columns break a rule. Rules concern names, types and lengths, and times and versions
+        in the order of `systems/MODEL.md`. Ids, counts and shares of time have to add up, and repeated columns to
+        agree. A wrong number that breaks no rule (a length, say) cannot be detected.
         """
         arrays, scalars = files.load_arrays(path, "timeline")
         tables: dict[str, dict[str, np.ndarray]] = {table: {} for table in cls.TABLES}

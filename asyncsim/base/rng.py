@@ -28,7 +28,7 @@ TWO_M53 = 1.0 / 9007199254740992.0
 
 @dataclass(frozen=True)
 class Stream:
-    """A named family of draws under one seed: the Philox key.
+    """A named stream of random draws under one seed: the Philox key.
 
     The key is a 64-bit digest of (seed, name), so streams of different names never share a draw.
 
@@ -48,7 +48,7 @@ class Stream:
 
     @property
     def key(self) -> tuple[int, int]:
-        """The two 32-bit key words."""
+        """The two 32-bit words of the key."""
         text = f"{self.seed}:{self.name}".encode()
         word = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
         return word & MASK, word >> 32
@@ -92,7 +92,7 @@ def philox(key: tuple[int, int], c0: Any, c1: Any, c2: Any, c3: Any) -> tuple[np
 
 
 def broadcast(*coordinates: Any) -> tuple[np.ndarray, ...]:
-    """Coordinates as uint64 arrays of one shape; refuses numbers outside [0, 2^32)."""
+    """Broadcast coordinates to uint64 arrays of one shape; rejects numbers outside [0, 2^32)."""
     arrays = [np.asarray(c) for c in coordinates]
     for array in arrays:
         if array.size and (array.min() < 0 or array.max() > MASK):
@@ -102,7 +102,7 @@ def broadcast(*coordinates: Any) -> tuple[np.ndarray, ...]:
 
 
 def _double(high: np.ndarray, low: np.ndarray) -> np.ndarray:
-    """53-bit fractions from two 32-bit words."""
+    """Combine two 32-bit words to 53-bit fractions."""
     top = (high >> np.uint64(5)).astype(np.float64)
     bottom = (low >> np.uint64(6)).astype(np.float64)
     return (top * TWO_26 + bottom) * TWO_M53

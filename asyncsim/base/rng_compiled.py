@@ -1,4 +1,4 @@
-"""The compiled twin of `rng`: scalar functions to be called inside numba kernels, and array wrappers."""
+"""The compiled twin of `rng`: scalar functions for numba kernels, and array wrappers."""
 
 import math
 from typing import Any
@@ -39,13 +39,13 @@ def block(k0, k1, c0, c1, c2, c3):
 
 @numba.njit(inline="always")
 def fraction(high, low):
-    """A 53-bit fraction in [0, 1) from two words."""
+    """Combine two words to a 53-bit fraction in [0, 1)."""
     return (float(high >> np.uint64(5)) * rng.TWO_26 + float(low >> np.uint64(6))) * rng.TWO_M53
 
 
 @kept()
 def uniform_at(k0, k1, c0, c1, c2, draw):
-    """One uniform number; the same bits as `rng.Stream.uniform`."""
+    """One uniform number, with the same bits as `rng.Stream.uniform`."""
     draw = np.uint64(draw)
     w0, w1, w2, w3 = block(k0, k1, c0, c1, c2, draw >> _ONE)
     if draw & _ONE:
@@ -55,7 +55,7 @@ def uniform_at(k0, k1, c0, c1, c2, draw):
 
 @kept()
 def normal_at(k0, k1, c0, c1, c2, draw):
-    """One standard normal number; `rng.Stream.normal` to 4 units in the last place."""
+    """One standard normal number, equal to `rng.Stream.normal` to 4 units in the last place."""
     draw = np.uint64(draw)
     w0, w1, w2, w3 = block(k0, k1, c0, c1, c2, draw >> _ONE)
     radius = math.sqrt(-2.0 * math.log(1.0 - fraction(w0, w1)))
@@ -67,7 +67,7 @@ def normal_at(k0, k1, c0, c1, c2, draw):
 
 @numba.njit(inline="always")
 def pair(k0, k1, c0, c1, c2, c3):
-    """Both uniform numbers of a block, free of branches and conversions that vector units lack."""
+    """Both uniform numbers of a block, without branches and without conversions that vector units lack."""
     a, b = np.uint64(k0), np.uint64(k1)
     for _ in range(10):
         p0 = (c0 & _MASK) * _M0
@@ -88,8 +88,8 @@ def pair(k0, k1, c0, c1, c2, c3):
 def fill_block(k0, k1, first, row, second, third, number, low, high):
     """Both uniform numbers of one block for R x n counters: draws 2*number -> low and 2*number + 1 -> high, `[R, n]`.
 
-    first [R]; row [R], the row of second [M, n] that each of them reads. It is vectorized: an order of magnitude faster
-    than calls of `uniform_at`.
+    first [R]; row [R], the row of second [M, n] that each replicate reads. The loop is vectorized, an order of
+    magnitude faster than calls of `uniform_at`.
     """
     for r in range(first.size):
         start = np.uint64(first[r])
@@ -100,9 +100,9 @@ def fill_block(k0, k1, first, row, second, third, number, low, high):
 
 @kept(nogil=True)
 def fill_normals(k0, k1, first, row, second, third, begin, out):
-    """Standard normal draws begin, begin + 1, ... of R x n counters, `[R, n, D]`; `begin` is even. As `normal_at`.
+    """Standard normal draws begin, begin + 1, ... for R x n counters, `[R, n, D]`, as in `normal_at`; `begin` is even.
 
-    first [R]; row [R], the row of second [M, n] that each of them reads. Both halves of a block come from one
+    first [R]; row [R], the row of second [M, n] that each replicate reads. Both halves of a block come from one
     logarithm.
     """
     for r in range(first.size):
@@ -119,10 +119,10 @@ def fill_normals(k0, k1, first, row, second, third, begin, out):
 
 @kept(nogil=True)
 def fill_parts(k0, k1, first, second, third, out):
-    """Rows of n things dealt into parts, `[parts, R, rows, n / parts]`: part p has those at places p n / parts and on.
+    """Shuffle each row of n items and split it into equal parts, `[parts, R, rows, n / parts]`.
 
-    Orders are Fisher and Yates's: place k changes with k + floor(u (n - k)). first [R]. Row m of a replicate takes the
-    n - 1 draws behind those of the rows before it, one for each place. Things are counted through all rows.
+    Shuffles are Fisher and Yates's: position k is swapped with k + floor(u (n - k)). first [R]. Row m of a replicate
+    uses n - 1 draws after those of the rows before it, one per swap. Items are numbered through all rows.
     """
     parts, R, rows, each = out.shape
     size = parts * each
@@ -146,7 +146,7 @@ def fill_parts(k0, k1, first, second, third, out):
 
 @kept(nogil=True)
 def _to_normals(low, high):
-    """The even normal draw of every block from its uniform numbers, in the place of the first; as `normal_at`."""
+    """Convert uniform numbers, in place, to the even normal draw of every block; as `normal_at`."""
     for i in range(low.size):
         low[i] = math.sqrt(-2.0 * math.log(1.0 - low[i])) * math.cos(2.0 * math.pi * high[i])
 
@@ -164,14 +164,14 @@ def _fill_normal(k0, k1, c0, c1, c2, draw, out):
 
 
 def uniform(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
-    """Array form of `uniform_at` in the broadcast shape of the coordinates."""
+    """Array form of `uniform_at`, in the broadcast shape of the coordinates."""
     if _is_run(first, second, third, draw):
         return _run(stream, first, second, third, draw)[draw & 1]
     return _array(_fill_uniform, stream, first, second, third, draw)
 
 
 def normal(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
-    """Array form of `normal_at` in the broadcast shape of the coordinates."""
+    """Array form of `normal_at`, in the broadcast shape of the coordinates."""
     if _is_run(first, second, third, draw) and draw == 0:
         # The blocks first: by themselves they are vectorized.
         low, high = _run(stream, first, second, third, 0)
@@ -181,7 +181,7 @@ def normal(stream: rng.Stream, first: Any, second: Any, third: Any = 0, draw: An
 
 
 def _run(stream: rng.Stream, first: Any, second: np.ndarray, third: Any, draw: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Both uniform numbers of the block that has this draw, for every second coordinate."""
+    """Both uniform numbers of the block that contains this draw, for every second coordinate."""
     low, high = np.empty((1, len(second))), np.empty((1, len(second)))
     row = np.zeros(1, dtype=np.int64)
     fill_block(*stream.key, np.array([first]), row, second[None], third, draw >> 1, low, high)
@@ -189,7 +189,7 @@ def _run(stream: rng.Stream, first: Any, second: np.ndarray, third: Any, draw: A
 
 
 def _is_run(first: Any, second: Any, third: Any, draw: Any) -> bool:
-    """Whether one coordinate runs over integers and the others are single: what systems draw, in blocks."""
+    """Whether only the second coordinate varies, and over integers: the block pattern of draws in systems."""
     single = all(isinstance(c, (int, np.integer)) and 0 <= c <= rng.MASK for c in (first, third, draw))
     run = isinstance(second, np.ndarray) and second.ndim == 1 and second.dtype == np.int64 and second.size > 0
     return single and run and second.min() >= 0 and second.max() <= rng.MASK

@@ -1,17 +1,17 @@
-"""Small HTML tables by which notebooks show a trace, a spec, a verdict or an estimate; all text is escaped."""
+"""Small HTML tables for traces, specs, verdicts and estimates in notebooks; all text is escaped."""
 
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 ROWS = 12
-"""Most rows of a table."""
+"""Maximum number of rows in a table."""
 LONGEST = 120
-"""Most signs of a cell."""
+"""Maximum number of characters in a cell."""
 
 
 def table(lines: Sequence[Sequence[Any]], caption: str = "", heading: bool = False, rows: int = ROWS) -> str:
-    """Lines of cells as an HTML table of so many rows, the first line as its head where that is asked for."""
+    """Format lines of cells as an HTML table of at most `rows` rows; with `heading`, the first line is the head."""
     head, body = (lines[:1], lines[1:]) if heading else ([], lines)
     surplus = len(body) - rows
     caption += f" ({surplus} more rows)" if surplus > 0 else ""

@@ -1,6 +1,6 @@
-"""The code and the files that a spec needs: modules of the package that it reaches, a user's files, tables and models.
+"""Code and files that a spec depends on: modules of the package, a user's files, tables and models.
 
-Nothing is imported: what a text names is found by reading, and what is found is read.
+Nothing is imported: names in texts are resolved by parsing, and files are read.
 """
 
 import ast
@@ -23,18 +23,18 @@ from asyncsim.base.manifest import version_of
 
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 INSTALLED = {"site-packages", "dist-packages"}
-"""Folders of packages that are installed: nobody writes there while a sweep is planned."""
+"""Folders of installed packages, which are not modified while a sweep is planned."""
 MARKS = ("config.json", "state.json", "dataset_dict.json")
-"""What a folder with a model, or with data that `datasets` saved, has."""
+"""Files that mark a folder with a model, or with data saved by `datasets`."""
 
 
 def code_of(written: Any, *roots: str) -> dict[str, Any]:
-    """The code that a spec as JSON needs beside the modules `roots`.
+    """Versions and digests of the code that a spec in JSON needs, in addition to the modules `roots`.
 
-    That is the version of the package, the digest of its modules that are reached, and digests of files that the spec
-    names (code, tables, logs, models) and of the user's modules that those import. Modules of a user count that stand
-    beside the file, in the working directory, or elsewhere on Python's path outside of installed packages. What a file
-    reads or imports by a name that it computes is not seen.
+    These are the version of the package, the digest of the modules reached, and digests of files that the spec names
+    (code, tables, logs, models) and of the user's modules that those import. A user's modules are beside the file,
+    in the working directory, or elsewhere on Python's path outside installed packages. Files that are read or imported
+    by a computed name are not found.
     """
     starts, files = set(roots), dict[str, str]()
     if isinstance(written, Live):
@@ -55,7 +55,7 @@ def code_of(written: Any, *roots: str) -> dict[str, Any]:
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two answers of `code_of`, in words.
+    """Describe the differences between two results of `code_of`.
 
     >>> changed({"asyncsim": "1", "code": "a", "files": {"my.py": "b"}}, {"asyncsim": "1", "code": "c", "files": {}})
     ['modules of asyncsim', 'my.py']
@@ -67,8 +67,8 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 class Live:
-    """The code of a part that cannot be written: `modules` of its classes and functions, and `files`, digests of a
-    user's functions and classes with all that they use of their own file.
+    """The code of a part that has no written form: `modules` of its classes and functions, and `files`, digests of a
+    user's functions and classes with everything that they use from their own file.
     """  # fmt: skip
 
     def __init__(self, part: Any) -> None:
@@ -98,7 +98,7 @@ class Live:
             self._visit(each)
 
     def _noted(self, code: type | FunctionType) -> bool:
-        """Whether it is the package's or the user's own, and not of another package."""
+        """Record the code if it belongs to the package or the user, and return whether it does."""
         if code.__module__.partition(".")[0] == PACKAGE:
             self.modules.add(code.__module__)
             return True
@@ -117,7 +117,7 @@ class Live:
 
 
 def _parts_of(text: str) -> set[str]:
-    """The dotted name of a part that a spec writes as kind.name, or of a metric by its name alone."""
+    """The dotted name of a part written as kind.name in a spec, or of a metric given by name alone."""
     kind, _, name = text.partition(".")
     if name and kind in plugins.PARTS:
         return {f"{PACKAGE}.{text}"}
@@ -126,7 +126,7 @@ def _parts_of(text: str) -> set[str]:
 
 
 def _data(text: str) -> Iterator[Path]:
-    """Files of data that a text names: a table, @table:column*factor, logs by a pattern, those of a model or data."""
+    """Data files named in a text: a table, @table:column*factor, logs by a pattern, or files of a model or data set."""
     bare = text.removeprefix("@")
     for place in (bare, bare.rpartition(":")[0], bare.rpartition("*")[0]):
         marked = any(os.path.isfile(os.path.join(place, name)) for name in MARKS)
@@ -143,9 +143,9 @@ def _bytes(path: Path, *_: int) -> str:
 
 
 def _module_of(text: str) -> tuple[str, Path | None]:
-    """The place in a text that names code, and its file; None for other texts.
+    """The code that a text names, and its file; None for other texts.
 
-    A place is that of module:name, path.py:name, or of a part that another package registers.
+    The text is module:name, path.py:name, or a part that another package registers.
     """
     kind, _, name = text.partition(".")
     if name and kind in plugins.PARTS and name not in plugins.summaries(f"{PACKAGE}.{kind}"):
@@ -158,7 +158,7 @@ def _module_of(text: str) -> tuple[str, Path | None]:
 
 
 def _module(name: str) -> Path | None:
-    """The file of a user's or an installed module, found without importing what is around it; None for no module."""
+    """The file of a user's or an installed module, found without importing its packages; None if there is none."""
     if name == "__main__":
         return None
     places: Any = None
@@ -173,7 +173,7 @@ def _module(name: str) -> Path | None:
 
 
 def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
-    """The user's modules among dotted names that a file reads, and those that they import, by name."""
+    """The user's modules among the dotted names that a file uses, and the modules that they import, by name."""
     if not _is_mine(beside.resolve()):
         return {}
     # Folders of Python's path that hold neither installed packages nor Python's own.
@@ -195,7 +195,7 @@ def _imports(every: Iterable[str], beside: Path) -> dict[str, Path]:
 
 
 def _is_mine(path: Path) -> bool:
-    """Whether a whole path belongs neither to an installed package nor to Python."""
+    """Whether a resolved path belongs neither to an installed package nor to Python."""
     return not (INSTALLED & set(path.parts) or path.is_relative_to(Path(os.__file__).resolve().parent))
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP: what is under way ends where it can be kept, a second signal ends it at once."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP: the first signal stops work after it is saved, a second stops at once."""
 
 import os
 import signal
@@ -9,16 +9,16 @@ from types import FrameType
 from typing import Any
 
 NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-"""Signals that end a run early, as messages call them."""
+"""Signals that end a run early, with their names in messages."""
 if hasattr(signal, "SIGHUP"):  # Windows has no terminal that hangs up
     NAMES[signal.SIGHUP] = "SIGHUP"
 PATIENCE = 1.0
-"""Seconds after which a message names what delays the stop."""
+"""Seconds after which a message says why the stop takes time."""
 _WAITING = b"asyncsim: stopping after the current batch; press Ctrl-C again to stop at once and lose the run\n"
 
 
 class Stopped(KeyboardInterrupt):
-    """An interrupt with the number of its signal; `text` says where it came."""
+    """An interrupt with the number of its signal; `text` says where it occurred."""
 
     def __init__(self, number: int, text: str = "") -> None:
         self.number = number
@@ -26,26 +26,26 @@ class Stopped(KeyboardInterrupt):
 
 
 class Kept(Stopped):
-    """What ended a command whose store has what was finished; its text says how much, and how to go on."""
+    """An interrupt of a command whose finished results are stored; its text says how many, and how to resume."""
 
 
 class Terminated(Stopped):
-    """SIGTERM or SIGHUP, where the command line handles it."""
+    """SIGTERM or SIGHUP, as raised by the handler of the command line."""
 
 
 def number_of(error: KeyboardInterrupt) -> int:
-    """The signal behind an interrupt."""
+    """The number of the signal that caused an interrupt."""
     return int(error.number if isinstance(error, Stopped) else signal.SIGINT)
 
 
 def terminate(number: int, frame: FrameType | None) -> None:
-    """The command line's handler of SIGTERM and SIGHUP: raises `Terminated`."""
+    """Handle SIGTERM and SIGHUP in the command line: raise `Terminated`."""
     raise Terminated(number)
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise as Ctrl-C does while the context lasts; where they are ignored they stay so."""
+    """Raise on SIGTERM and SIGHUP as on Ctrl-C while the context lasts; ignored signals stay ignored."""
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         ends = [number for number in NAMES if signal.getsignal(number) is signal.SIG_DFL]  # not so under nohup
@@ -59,9 +59,9 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
-    """Collect signals instead of raising them: the list is empty until one arrives; a second one is raised.
+    """Collect signals in a list instead of raising them; a second signal is raised.
 
-    Only Python's own handler of Ctrl-C and `terminate` are replaced, and only in the main thread; other handlers stay.
+    Only Python's own handler of Ctrl-C and `terminate` are replaced, and only in the main thread.
 
     >>> with deferred() as received:
     ...     signal.raise_signal(signal.SIGINT)

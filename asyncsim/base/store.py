@@ -1,4 +1,4 @@
-"""A store of results: named files in a folder or a bucket, each there whole or not at all."""
+"""A store of results: named files in a folder or a bucket, written atomically."""
 
 import errno
 import hashlib
@@ -19,34 +19,34 @@ from asyncsim.base import checks, digests, files
 from asyncsim.base.manifest import manifest
 
 FORMAT = 2
-"""Version of what units are told and of the files that they leave; also of the whole store."""
+"""Format version of the store, of its unit files and of the descriptions of units."""
 HEADER = "store.json"
-"""The file that says that a folder is a store."""
+"""The file that marks a folder as a store."""
 KIND = "asyncsim results"
 TRAINING = "training"
-"""Kind of a unit that is one training of a comparison, with the curves of one metric."""
+"""Kind of a unit that is one training run of a comparison, with the curves of one metric."""
 NOTE = b"asyncsim"
-"""Key of a Parquet file's own metadata that holds what `pack` was told about the rows."""
+"""Metadata key of a Parquet file for the JSON object that `pack` stores about the rows."""
 SEALED = "sealed by sha256"
 SEAL, UNSEALED = f'{{"{SEALED}": "'.encode(), b"0" * 64
-"""What stands in front of the digest of such a file, and what stands in the digest's place when it is computed."""
+"""Text before the digest in such a file, and the placeholder for the digest while it is computed."""
 TRASH = "trash"
-"""The folder for files that are set aside; nothing in it counts."""
+"""The folder for files that are set aside; it is never read."""
 OWN = ("units/", "trainings/", "sweeps/", "failed/", f"{TRASH}/")
-"""Folders of a store."""
+"""Top-level folders of a store."""
 CELL = 64
-"""Bytes that a cell of a table takes at most while it is read, beside its text."""
+"""Maximum memory in bytes per cell of a table while it is read, in addition to its text."""
 AT_ONCE = 32
-"""Files of a bucket that are read at one time."""
+"""Number of files of a bucket that are read in parallel."""
 DIRECT = ("s3", "gcs", "abfs")
-"""File systems in which a file appears when it is complete; elsewhere it gets its name then."""
+"""File systems in which a file appears only when it is complete; elsewhere files are renamed at the end."""
 
 
 class Store:
-    """Named files below a folder of this machine, or below the address of a bucket (s3://, gs://, abfs://, hdfs://).
+    """Named files in a local folder, or at the address of a bucket (s3://, gs://, abfs://, hdfs://).
 
-    Reading and writing go through pyarrow's file systems. A write is atomic: a process killed in it leaves the file as
-    it was before. Names are relative, with "/" between folders.
+    Files are read and written with pyarrow's file systems. A write is atomic: if the process is killed, the old file
+    stays. Names are relative, with "/" between folders.
 
     Arguments: `where`, a folder, or a URI as `pyarrow.fs.FileSystem.from_uri` takes it. Raises `InputError` for an
     address that no file system understands, or a place that cannot be written.
@@ -84,11 +84,11 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of this machine; None for a bucket."""
+        """The local folder; None for a bucket."""
         return Path(self._root) if self._system is None else None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, replacing one of that name."""
+        """Write a file, replacing a file of the same name."""
         with self._reachable():
             if self._system is None:
                 try:
@@ -110,7 +110,7 @@ class Store:
                 self._system.move(fresh, path)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a file; raises FileNotFoundError where there is none."""
+        """Read the bytes of a file; raises FileNotFoundError if it does not exist."""
         with self._reachable(reads=True):
             if self._system is None:
                 return Path(self._root, name).read_bytes()
@@ -118,7 +118,7 @@ class Store:
                 return bytes(stream.read())
 
     def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
-        """The bytes of many files in their order; those of a bucket are fetched several at a time."""
+        """Read the bytes of many files in order; files of a bucket are fetched in parallel."""
         if self._system is None:
             yield from map(self.read, names)
             return
@@ -128,14 +128,14 @@ class Store:
                 yield from threads.map(self.read, some)
 
     def has(self, name: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
         with self._reachable():
             if self._system is None:
                 return Path(self._root, name).is_file()
             return bool(self._system.get_file_info(f"{self._root}/{name}").is_file)
 
     def set_aside(self, names: Iterable[str]) -> str:
-        """Move files below a folder of `TRASH` with the time as its name; returns that folder."""
+        """Move files to a folder below `TRASH` that is named after the current time, and return that folder."""
         folder = f"{TRASH}/{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
         with self._reachable():
             for name in names:
@@ -151,14 +151,14 @@ class Store:
 
     @contextmanager
     def held(self, alone: bool = False) -> Iterator[None]:
-        """Hold the store, beside others or alone; refused where it cannot be had. A bucket is not guarded."""
+        """Lock the store, shared or `alone`; raises `InputError` if it is in use. A bucket is not locked."""
         remedy = "wait until the other command on this store is over"
         refusal = checks.InputError("store", self.where, "in use by one command at a time", remedy)
         with nullcontext() if self.folder is None else files.locked(self.folder, refusal, shared=not alone):
             yield
 
     def names(self, folder: str = "") -> Iterator[str]:
-        """Names of all files below a folder, one folder after another; hidden files are not listed."""
+        """Names of all files below a folder, in order, without hidden files."""
         if self._system is None:
             with self._reachable():
                 yield from _names(Path(self._root), folder)
@@ -173,7 +173,7 @@ class Store:
                 yield info.path.removeprefix(f"{self._root}/")
 
     def size(self, name: str) -> int:
-        """Bytes of a file."""
+        """Size of a file in bytes."""
         if self._system is None:
             return Path(self._root, name).stat().st_size
         with self._reachable():
@@ -181,7 +181,7 @@ class Store:
 
     @contextmanager
     def _reachable(self, reads: bool = False) -> Iterator[None]:
-        """What a file system raises becomes one line that names the store; a missing file stays what it is."""
+        """Convert errors of a file system into an `InputError` that names the store, except for a missing file."""
         try:
             yield
         except (OSError, ValueError) as error:
@@ -193,7 +193,7 @@ class Store:
 
 
 def _names(root: Path, folder: str, above: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Files below a folder, those behind links too; a link to a folder above it is left out."""
+    """Files below a folder, following links; links to a parent folder are skipped."""
     base = root / folder
     if not base.is_dir():
         return
@@ -212,9 +212,9 @@ def _names(root: Path, folder: str, above: frozenset[str] = frozenset()) -> Iter
 
 
 def opened(where: str, make: bool = True) -> Store:
-    """The store at a place, begun where there is nothing yet (`make`).
+    """Open the store at a path, and create it there if the path is empty (`make`).
 
-    Raises `InputError` for a folder of something else, or a store of another version.
+    Raises `InputError` for a folder with other content, or a store of another format version.
     """
     store = Store(where)
     remedy = "choose another folder; `asyncsim results ls` reads stores of this version"
@@ -235,24 +235,24 @@ def opened(where: str, make: bool = True) -> Store:
 
 
 def keys_of(told: Mapping[str, Any]) -> tuple[str, str]:
-    """Digest of what a unit is asked, and its key: one of that and of the code that does it."""
+    """Digest of a unit's description, and the unit's key: a digest of the description and of the code that runs it."""
     asked = digests.of({name: value for name, value in told.items() if name != "code"}, 32)
     return asked, digests.of([asked, told["code"]], 32)
 
 
 def unit_of(key: str) -> str:
-    """The file of a unit of a sweep."""
+    """Name of the file of a unit of a sweep."""
     return f"units/{key[:2]}/{key}.parquet"
 
 
 def name_of(told: Mapping[str, Any]) -> str:
-    """The file of a unit; a training of a comparison stands beside those of other code."""
+    """Name of the file of a unit; trainings of a comparison are grouped by description, whatever the code."""
     asked, key = keys_of(told)
     return f"trainings/{asked}/{key}.parquet" if told["kind"] == TRAINING else unit_of(key)
 
 
 def unit_file(columns: Mapping[str, Any], told: Mapping[str, Any], **more: Any) -> bytes:
-    """The file of a unit: its rows, what it was told, the digest of the rows, what made it, and `more` about it."""
+    """Content of a unit's file: its rows, description, digest of the rows, manifest, and `more` about it."""
     import pyarrow as pa
 
     rows = content(pa.table(dict(columns)))
@@ -261,17 +261,17 @@ def unit_file(columns: Mapping[str, Any], told: Mapping[str, Any], **more: Any) 
 
 
 def unit_rows(data: bytes, name: str, key: str, remedy: str) -> Any:
-    """The rows of a unit's file as a pyarrow table; one that is damaged, altered or another unit's is refused."""
+    """The rows of a unit's file as a pyarrow table; raises `InputError` if damaged, altered or of another unit."""
     table, about = unpack(data, name, remedy)
     checks.require(about.get("key") == key, "rows", name, "the unit that its name says", remedy)
     return table
 
 
 def pack(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> bytes:
-    """Columns of equal length as a Parquet file, with a JSON object about them in its metadata.
+    """Pack columns of equal length into a Parquet file, with a JSON object about them in its metadata.
 
-    Texts are kept once each. A file with such an object is sealed: it holds a digest of all its bytes. Raises pyarrow's
-    error where a column has several types.
+    Repeated texts are stored once. A file with such an object is sealed with a digest of all its bytes. Raises
+    pyarrow's error if a column has several types.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -288,7 +288,7 @@ def pack(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> 
 
 
 def _seal(data: bytes) -> tuple[int, bytes]:
-    """Where the digest of a sealed file stands, and which it should be; (-1, b"") for other files."""
+    """Position of the digest in a sealed file, and its correct value; (-1, b"") for other files."""
     place = data.rfind(SEAL) + len(SEAL)
     if place < len(SEAL):
         return -1, b""
@@ -299,10 +299,10 @@ def _seal(data: bytes) -> tuple[int, bytes]:
 
 
 def unpack(data: bytes, name: str, remedy: str = "remove it and make it again") -> tuple[Any, dict[str, Any]]:
-    """The pyarrow table of a Parquet file, and what `pack` was told about it; `name` is what messages call the file.
+    """The pyarrow table in a Parquet file, and the JSON object that `pack` stored; messages call the file `name`.
 
-    Raises `InputError` for a file that is damaged, was changed since it was sealed, or is larger than the memory that a
-    file may take.
+    Raises `InputError` for a file that is damaged, was changed after it was sealed, or exceeds the memory limit of one
+    file.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -324,7 +324,7 @@ def unpack(data: bytes, name: str, remedy: str = "remove it and make it again") 
 
 
 def content(table: Any) -> str:
-    """Digest of the rows of a pyarrow table, the same for the same numbers to the bit; 32 hexadecimal digits."""
+    """Digest of the rows of a pyarrow table, equal only for bitwise equal numbers; 32 hexadecimal digits."""
     total = hashlib.sha256()
     for name in table.column_names:
         column = table.column(name).to_numpy()

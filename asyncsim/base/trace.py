@@ -1,4 +1,4 @@
-"""The trace of a run: named metrics, accumulated arrays, final parameters, and what is needed to judge them."""
+"""The trace of a run: metrics, accumulated arrays, final parameters, and the data needed to judge them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 NAMED = 6
-"""Metrics that the short form of a trace names."""
+"""Number of metrics named in the short form of a trace."""
 LONGEST = 480
-"""Signs of that form."""
+"""Maximum number of characters of that form."""
 ARRAYS = ("updates", "parameters", "diverged", "realization")
 GROWN = 0.2
-"""Power of the largest number beyond which the weights of a replicate that diverged had grown."""
+"""Power of the largest number above which the weights of a diverged replicate count as grown."""
 BEFORE = ("gradient_norm", "ess", "max_ratio", "kl")
-"""Metrics that are told of replicates that diverged."""
+"""Metrics that are reported for diverged replicates."""
 ENDS = 24
-"""Rows that a notebook shows of it."""
+"""Number of rows in the table for notebooks."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace(calls.Told):
-    """What a run leaves behind.
+    """The recorded results of a run.
 
     `metrics`: name to float64 `[U/every, R]`, NaN where missing. `updates`: int `[U/every]`. `accumulated`: name to
     `[..., R]`. `parameters`: final, `[R, P]`. `diverged`: int `[R]`, update at which a replicate left the finite range,
@@ -41,12 +41,12 @@ class Trace(calls.Told):
     schedule.
 
     `header` has `spec`, the spec in words, and `manifest` with seed, versions and hardware. `settings` are knobs that
-    differ between replicates, `ranges` the least and largest value of bounded metrics, `axes` names of the axes of
-    accumulated arrays, where they have names. `partial` is there where the run was stopped. It has `updates` made of
-    `of` (by the block that was stopped), and `replicates` begun of `of_replicates`. `complete`
-    says how many of them are, `by` what stopped the run.
+    differ between replicates, `ranges` the minimum and maximum of bounded metrics, `axes` names of the axes of
+    accumulated arrays, if they have names. `partial` exists if the run was stopped: `updates` out of `of` were made by
+    the stopped block, and `replicates` out of `of_replicates` were begun. `complete` counts the complete replicates,
+    and `by` names what stopped the run.
 
-    Two traces are equal where all numbers and the spec are, to the bit; manifests are not compared.
+    Two traces are equal if all numbers and the spec are bitwise equal; manifests are not compared.
     """
 
     metrics: dict[str, np.ndarray]
@@ -86,7 +86,7 @@ class Trace(calls.Told):
         return f"Trace({text if len(text) <= LONGEST else text[: LONGEST - 3] + '...'})"
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: what was run, how far it came, where its metrics ended, for each setting."""
+        """HTML table for notebooks: spec, progress, and final values of the metrics for each setting."""
         head = self.header.get("spec") or {}
         cells = [(name, part, metric) for name, part in self.split().items() for metric in part.metrics]
         rows: list[Sequence[Any]] = [("setting", "metric", "last tenth, mean and 95 %")]
@@ -100,7 +100,7 @@ class Trace(calls.Told):
         return showing.table(rows, ", ".join(words), heading=True, rows=ENDS)
 
     def _describe_end(self, metric: str) -> str:
-        """A metric over the last tenth of the recorded updates, in words."""
+        """Format the mean of a metric over the last tenth of the recorded updates, with its interval."""
         try:
             estimate = self.final(metric)
         except checks.InputError:
@@ -112,24 +112,24 @@ class Trace(calls.Told):
 
     @property
     def replicates(self) -> int:
-        """R."""
+        """R, the number of replicates."""
         return len(self.realization)
 
     @property
     def partial(self) -> dict[str, Any] | None:
-        """How far a run came that was stopped; None where it is whole. See `header`."""
+        """How many updates a stopped run completed; None for a complete run. See `header`."""
         return self.header.get("partial")
 
     @property
     def settings(self) -> dict[str, np.ndarray]:
-        """Knobs that differ between replicates, each float64 `[R]`; `split` has a trace for each setting."""
+        """Knobs that differ between replicates, each float64 `[R]`; `split` gives a trace for each setting."""
         knobs = self.header.get("settings") or {}
         return {name: np.asarray(values, dtype=np.float64) for name, values in knobs.items()}
 
     def split(self) -> dict[str, Trace]:
-        """A trace for each setting of the knobs that differ between replicates, by its name; itself where none does.
+        """One trace per setting of the knobs that differ between replicates, by name; the trace itself if none does.
 
-        Names are such as "sgd.lr=0.05", in ascending order; "" where there is one setting only.
+        Names are such as "sgd.lr=0.05", in ascending order; the name is "" if there is only one setting.
         """
         settings = self.settings
         if not settings:
@@ -158,12 +158,12 @@ class Trace(calls.Told):
         return parts
 
     def range(self, name: str) -> tuple[float, float]:
-        """Minimum and maximum value that a metric can have, infinite where it has no bound."""
+        """Minimum and maximum that a metric can have, infinite if it is unbounded."""
         low, high = (self.header.get("ranges") or {}).get(name, (None, None))
         return -math.inf if low is None else float(low), math.inf if high is None else float(high)
 
     def interval(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
-        """The 95 percent interval of an estimate of a metric, inside the metric's range; NaN where there is none."""
+        """The 95 percent interval of an estimate of a metric, clipped to the metric's range; NaN if there is none."""
         remedy = calls.ELSEWHERE["trace.interval ()"]
         checks.require(isinstance(estimate, records.Estimate), "estimate", estimate, "an Estimate", remedy)
         if not (math.isfinite(estimate.error) and estimate.independent):
@@ -175,23 +175,23 @@ class Trace(calls.Told):
         return max(estimate.value - half, low), min(estimate.value + half, high)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A metric `[U/every, R]` by name."""
+        """Values of a metric by name, `[U/every, R]`."""
         checks.one_of("metric", name, self.metrics, "record it with Spec(diagnostics=[...])")
         return self.metrics[name]
 
     def estimate(self, values: np.ndarray) -> records.Estimate:
-        """Mean of one number per replicate `[R]`, all settings together, with its error between realizations.
+        """Mean of one number per replicate `[R]` over all settings, with its standard error between realizations.
 
-        The error stands between replicates where schedules are not random.
+        If schedules are not random, the standard error is between replicates.
         """
         bound, remedy = f"a number for each of {self.replicates} replicates", calls.ELSEWHERE["trace.estimate ()"]
         checks.require(np.shape(values) == (self.replicates,), "values", values, bound, remedy)
         return uncertainty.between(values, self.realization, self.schedule.random)
 
     def final(self, name: str, last: float = 0.1) -> records.Estimate:
-        """Estimate of a metric over the last fraction of the recorded updates; frozen replicates are left out.
+        """Mean of a metric over the last fraction of the recorded updates, without diverged replicates.
 
-        Raises `InputError` where replicates have different settings: `split` has a trace for each.
+        Raises `InputError` if replicates have different settings: `split` gives a trace for each.
         """
         remedy = "give the fraction of the recorded updates that is averaged"
         last = checks.real("last", last, remedy, 0.0, 1.0, open_low=True)
@@ -209,7 +209,7 @@ class Trace(calls.Told):
         return estimate
 
     def _mean(self, values: np.ndarray) -> records.Estimate | None:
-        """Mean of the finite numbers among `[R]`; with a single one its error is unknown (infinite); None without."""
+        """Mean of the finite numbers in `[R]`; None without any, and an infinite error for a single one."""
         finite = np.isfinite(values)
         if finite.sum() < 2:
             single = values[finite]
@@ -217,11 +217,11 @@ class Trace(calls.Told):
         return uncertainty.between(values[finite], self.realization[finite], self.schedule.random)
 
     def why_diverged(self) -> str:
-        """How many replicates diverged, at which updates and why, in words; empty where none did.
+        """Describe how many replicates diverged, at which updates and why; empty if none did.
 
-        A frozen replicate keeps the weights before the update that left the finite range. They are very large where the
-        weights grew until they overflowed; else a single update was not finite, or too large. Beside that, medians of
-        the last gradient norm, ESS and ratio metrics that were recorded before.
+        A diverged replicate keeps the weights before the update that left the finite range. They are very large if the
+        weights grew until they overflowed; else a single update was not finite, or too large. Also given are medians of
+        the last gradient norm, ESS and ratio metrics recorded before.
         """
         lost = np.flatnonzero(self.diverged >= 0)
         if not len(lost):
@@ -250,20 +250,20 @@ class Trace(calls.Told):
         return text + f" (last recorded before: {', '.join(shown)})" * bool(shown)
 
     def staleness(self) -> np.ndarray:
-        """Share of trajectories at each head staleness 0, 1, ... versions, over all batches and realizations."""
+        """Share of trajectories by head staleness 0, 1, ... versions, over all batches and realizations."""
         heads = self.schedule.staleness()[..., 0]
         return np.bincount(heads[np.isfinite(heads)].astype(int)) / max(1, np.isfinite(heads).sum())
 
     @property
     def passes(self) -> int:
-        """Updates on each batch."""
+        """Number of updates per batch."""
         spec = self.header.get("spec", {})
         return int(spec.get("epochs", 1) * spec.get("minibatches", 1))
 
     def seconds(self) -> np.ndarray:
-        """Simulated seconds at which each recorded update's batch starts to train, `[U/every, R]`.
+        """Simulated time in seconds at which training on the batch of each recorded update starts, `[U/every, R]`.
 
-        Raises `InputError` where the schedule has no clock (an imposed one).
+        Raises `InputError` if the schedule has no clock, as an imposed one.
         """
         clock = self.schedule.seconds
         remedy = "a schedule that is imposed has no clock; train on an event system, sim.systems.NAME(...)"
@@ -298,7 +298,7 @@ class Trace(calls.Told):
         return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
 
     def texts(self) -> pd.DataFrame:
-        """Samples of what was asked and answered, where `diagnostics.texts` was recorded: a row for each.
+        """Prompts and responses of samples, one row each, if `diagnostics.texts` was recorded.
 
         Columns: `update`, `replicate`, `prompt`, `response`, `reward`, `staleness` (versions) and `ended`.
         """
@@ -315,7 +315,7 @@ class Trace(calls.Told):
         return table.sort_values(["update", "replicate"], kind="stable", ignore_index=True)
 
     def to_xarray(self) -> xarray.Dataset:
-        """The trace as an `xarray.Dataset`, arrays with names for their axes.
+        """The trace as an `xarray.Dataset` with named axes.
 
         Variables: each metric (update, replicate); each accumulated array, replicate last, its other axes by the names
         that its accumulator gives them (lag), else NAME_0, NAME_1; `parameters` (replicate, parameter); `diverged`
@@ -348,10 +348,10 @@ class Trace(calls.Told):
         return xarray.Dataset(variables, coordinates, described)
 
     def policy(self, given: Any = None, trust: Sequence[str] = ()) -> Any:
-        """The policy that was trained, made again as the run made it, or the one that is `given`.
+        """The trained policy, rebuilt from its recorded call; or the policy `given`, after a check.
 
-        Raises `InputError` that names what is missing: the call that made it, its model, the model's weights as they
-        were, or the parameters. Code of one's own runs where `trust` lists it (my.py:name).
+        Raises `InputError` that names what is missing: the call that made it, its model, the model's original weights,
+        or the parameters. A user's code runs only if `trust` lists it (my.py:name).
         """
         rows = self.header.get("policy")
         if given is None:
@@ -371,9 +371,9 @@ class Trace(calls.Told):
         return given
 
     def module(self, replicate: int = 0, policy: Any = None, trust: Sequence[str] = ()) -> Any:
-        """The trained network of a replicate as a `torch.nn.Module`; `policy` and `trust` as in `policy`.
+        """The trained network of a replicate as a `torch.nn.Module`; `policy` and `trust` as in the method `policy`.
 
-        A perceptron maps observations `[n, D]` to logits or means `[n, A]` (with a critic also to values), a language
+        A perceptron maps observations `[n, D]` to logits or means `[n, A]` (with a critic also to values); a language
         model is the network of `transformers`. Raises `InputError` for a policy that is no network.
         """
         return self.policy(policy, trust).as_module(self._row(replicate))
@@ -381,10 +381,10 @@ class Trace(calls.Told):
     def export(
         self, folder: str | os.PathLike[str], replicate: int = 0, policy: Any = None, trust: Sequence[str] = ()
     ) -> None:
-        """Write the trained language model of a replicate by `save_pretrained`: weights, configuration, tokenizer.
+        """Write the trained language model of a replicate with `save_pretrained`: weights, configuration, tokenizer.
 
-        `transformers` and engines load the folder, and so does `policies.causal_lm(folder)`. Raises `InputError` for
-        another policy, a folder that is not empty, and what `policy` misses.
+        `transformers` and inference engines load the folder, as does `policies.causal_lm(folder)`. Raises `InputError`
+        for another policy, a folder that is not empty, and what `policy` misses.
         """
         self.policy(policy, trust).export(self._row(replicate), folder)
 
@@ -397,7 +397,7 @@ class Trace(calls.Told):
         return flat.to(getattr(torch, self.header["spec"]["dtype"]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace to one compressed file, atomically; its name ends in .npz, or has no ending."""
+        """Write the trace to one compressed file, atomically; the path ends in .npz, or has no suffix."""
         files.ends_in_npz("path", path, "trace.table().to_csv('x.csv') writes text")
         arrays, scalars = self._packed()
         files.save_arrays(path, "trace", arrays, records.plain(scalars))
@@ -412,7 +412,7 @@ class Trace(calls.Told):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace; a file damaged, too big, of another kind or of another format version is refused by name."""
+        """Read a trace; raises `InputError` if it is damaged, too big, or of another kind or format version."""
         arrays, scalars = files.load_arrays(path, "trace")
         with files.well_formed(path, "trace"):
             groups: dict[str | None, dict[str, np.ndarray]]
@@ -428,7 +428,7 @@ class Trace(calls.Told):
         return trace
 
     def _check(self) -> None:
-        """Refuse arrays of other shapes or types than a run leaves behind."""
+        """Check that shapes and types of the arrays are those that a run produces."""
         checks.require(isinstance(self.header, dict), "trace.header", self.header, "a mapping", "run it again")
         checks.integer("trace.passes", self.passes, 1, "run it again")
         R, U = self.realization.size, self.updates.size

@@ -1,6 +1,6 @@
-"""Honest standard errors: between realizations, of ratios, of correlated series, of slopes, by resampling.
+"""Standard errors between realizations, of ratios, of correlated series, of slopes, and by resampling.
 
-Replicates that share one random schedule are not independent: their common schedule moves them together. So whenever
+Replicates that share one random schedule are not independent: the schedule affects them all. So if
 schedules are random, the unit of every error bar here is the schedule realization, not the replicate.
 """
 
@@ -59,9 +59,9 @@ def between(values: Any, realization: Any = None, random: bool = False) -> Estim
 
 
 def ratio(numerators: Any, denominators: Any, realization: Any = None, random: bool = False) -> Estimate:
-    """Ratio of two means with its linearized standard error.
+    """Ratio of two means with its standard error by linearization.
 
-    value = x/y with x, y the means of numerators and denominators. The error is that of the mean of
+    value = x/y with x, y the means of numerators and denominators. Its error is that of the mean of
     (x_r - value * y_r) / y, taken as in `between`. Its bias is of order 1/R.
 
     Arguments: `numerators`, `denominators` [R, ...], paired by replicate; `realization`, `random` as in `between`.
@@ -98,7 +98,7 @@ def batch_means(series: Any, batches: int = 32) -> Estimate:
 
 
 def bootstrap(values: Any, statistic: Callable[[np.ndarray], float], draws: int = 1000, seed: int = 0) -> Estimate:
-    """Any statistic of independent rows, with its standard error by resampling rows with replacement.
+    """Any statistic of independent rows, with its standard error by the bootstrap.
 
     value = statistic(values); error = standard deviation of the statistic over `draws` resamples of R rows,
     times sqrt(R/(R-1)) for the missing degree of freedom.
@@ -132,7 +132,7 @@ def _block(n: int, first: int, last: int, seed: int) -> np.ndarray:
 
 
 def slope(x: Any, y_samples: Any, realization: Any = None, random: bool = False, log: bool = False) -> Estimate:
-    """Least-squares slope of mean y on x, with its error between replicates; of log mean y on log x for an exponent.
+    """Least-squares slope of mean y on x, with its error between replicates; with `log`, of log mean y on log x.
 
     With X = x, Y_j the mean of column j (or both in logs) and c_j = (X_j - mean X) / sum (X - mean X)^2:
         value = sum_j c_j Y_j,    error = that of the mean of sum_j c_j y_rj (y_rj / mean y_j in logs), as in `between`.
@@ -160,7 +160,7 @@ def slope(x: Any, y_samples: Any, realization: Any = None, random: bool = False,
 
 
 def proportion(successes: int, trials: int) -> Estimate:
-    """Share of successes, with a standard error that stays positive at 0 and 100 percent.
+    """Share of successes, with a standard error that is positive even at 0 and 100 percent.
 
     value = k/n; error^2 = p(1-p)/(n+4) with p = (k+2)/(n+4) (Agresti and Coull 1998), degrees of freedom infinite.
 
@@ -177,7 +177,7 @@ def proportion(successes: int, trials: int) -> Estimate:
 
 
 def _rows(field: str, values: Any) -> np.ndarray:
-    """One number per replicate, [R], R >= 2: the mean over all other axes."""
+    """Average all axes but the first, R >= 2, to one number per replicate, [R]."""
     array = np.asarray(values)
     checks.require(array.ndim >= 1, field, values, "an array with a replicate axis", "give one row per replicate")
     array = checks.finite_array(field, values, [None] * array.ndim, FINITE)

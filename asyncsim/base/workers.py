@@ -1,7 +1,7 @@
-"""Worker processes: functions called by name on all cores, one process for each thread that waits for it.
+"""Worker processes that call functions by name on all cores, one process for each waiting thread.
 
-A worker is a plain subprocess that reads calls and writes results. One that dies fails its own call alone, and the next
-call starts another. It ends within a second of the process that started it, however that ends.
+A worker is a subprocess that reads calls and writes results. If a worker dies, only its own call fails, and the next
+call starts another worker. Workers end within a second after the process that started them, however that ends.
 """
 
 import ctypes
@@ -23,39 +23,39 @@ from typing import Any, cast
 from asyncsim.base import checks
 
 MOST = 4096
-"""Workers at most."""
+"""Maximum number of workers."""
 PATIENCE = 2.0
-"""Seconds that a process which closed its pipe has to end."""
+"""Seconds that a process has to end after it closed its pipe."""
 NUMBER = "ASYNCSIM_WORKER"
-"""Environment variable with a worker's number."""
+"""Environment variable with the number of a worker."""
 WATCH = 0.3
-"""Seconds after which a worker looks again whether its owner is still there."""
+"""Interval in seconds at which a worker checks that its owner exists."""
 DEATH_SIGNAL = 1
-"""Number of Linux's request (`prctl`) for a signal at the death of the parent."""
+"""Code of Linux's `prctl` request for a signal at the death of the parent."""
 
 
 class Died(checks.RunError):
-    """A worker ended in the middle of a call: it was killed, or ran out of memory."""
+    """A worker ended during a call: it was killed, or ran out of memory."""
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def number() -> int | None:
-    """The number of this worker, from 0; None in a process that is none."""
+    """The number of this worker, from 0; None in a process that is not a worker."""
     text = os.environ.get(NUMBER, "")
     return int(text) if text.isdigit() else None
 
 
 _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
-"""Whether what runs now is one of many calls, which have the cores already."""
+"""Whether the code that runs now is one of many calls, which already use the cores."""
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """What is called inside starts no workers unasked."""
+    """Calls inside the context start no workers unless asked to."""
     before = _ALONE.set(True)
     try:
         yield
@@ -64,7 +64,7 @@ def alone() -> Iterator[None]:
 
 
 def nested() -> bool:
-    """Whether others have the cores already: this is a worker, a thread or process of the caller's own, or one of many.
+    """Whether the cores are in use: this is a worker, a thread or subprocess of the caller, or one of many calls.
 
     >>> with alone():
     ...     nested()
@@ -75,7 +75,7 @@ def nested() -> bool:
 
 
 def count_of(workers: int | None, calls: int) -> int:
-    """How many workers so many calls are spread over: as asked, else one a core; 1 means none beside this process.
+    """Number of workers for `calls` calls: as requested, else one per core; 1 means no process beside this one.
 
     >>> count_of(4, 10), count_of(4, 2), count_of(None, 1)
     (4, 2, 1)
@@ -86,7 +86,7 @@ def count_of(workers: int | None, calls: int) -> int:
 
 
 def imported_ray() -> Any:
-    """Ray, where it is installed; else raises `InputError` for the backend that needs it."""
+    """Import Ray; raises `InputError` if it is not installed."""
     try:
         import ray
     except ImportError:
@@ -96,9 +96,9 @@ def imported_ray() -> Any:
 
 
 class Crew:
-    """So many worker processes, started when they are needed.
+    """A pool of `count` worker processes, started on demand.
 
-    Calls name a function as module:name; arguments and results are pickled. What a function raises is raised here.
+    Calls name a function as module:name; arguments and results are pickled. Exceptions of a function are raised here.
     """
 
     def __init__(self, count: int) -> None:
@@ -117,11 +117,11 @@ class Crew:
         self.close()
 
     def submit(self, call: str, *arguments: Any) -> Future[Any]:
-        """A future of the function's result; it raises `Died` where its worker did."""
+        """A future of the function's result, which raises `Died` if its worker dies."""
         return self._threads.submit(self._ask, pickle.dumps((call, arguments)))
 
     def close(self) -> None:
-        """End all workers at once; what is under way is lost."""
+        """Kill all workers at once; results of running calls are lost."""
         with self._lock:
             self._closed = True
             for process in self._all:
@@ -178,9 +178,9 @@ class Crew:
 
 
 def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -> Iterator[tuple[int, Any]]:
-    """Number and result of every call, in the order in which they end; with one worker they are made in this process.
+    """Index and result of every call, in order of completion; with one worker the calls run in this process.
 
-    `workers`: how many, or a crew that its owner closes. What a call raises is raised here; the others are given up.
+    `workers`: their number, or a crew that its owner closes. An exception of a call is raised here; it ends the others.
     """
     ready = Here() if workers == 1 else workers
     with Crew(ready) if isinstance(ready, int) else nullcontext(ready) as crew:
@@ -196,23 +196,23 @@ def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -
 
 
 class Here:
-    """Calls are made in this process, one after another."""
+    """A stand-in for `Crew` that runs calls in this process, one after another."""
 
     places = 1
 
     def submit(self, call: str, *arguments: Any) -> Future[Any]:
-        """A future that has the function's result already."""
+        """A future that already has the function's result."""
         future = Future[Any]()
         with alone():
             future.set_result(called(call, *arguments))
         return future
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is no process to end."""
 
 
 def named(call: str) -> Any:
-    """The function that module:name names.
+    """The function named module:name.
 
     >>> named("math:sqrt")(4.0)
     2.0
@@ -222,12 +222,12 @@ def named(call: str) -> Any:
 
 
 def called(call: str, *arguments: Any) -> Any:
-    """What the function that module:name names returns."""
+    """Call the function named module:name."""
     return named(call)(*arguments)
 
 
 def serve(owner: int) -> None:
-    """A worker's life: calls from its input, results to its output, until the input or its owner ends."""
+    """Run a worker: read calls from its input and write results to its output, until its input or its owner ends."""
     # A terminal sends these to all its processes, and its owner decides what they mean.
     for name in ("SIGINT", "SIGHUP"):
         if hasattr(signal, name):
@@ -261,7 +261,7 @@ def serve(owner: int) -> None:
 
 
 def _result(call: str, arguments: tuple[Any, ...]) -> bytes:
-    """Whether a call went well, and what it gave or raised, pickled."""
+    """Run a call, and pickle whether it succeeded and its result or exception."""
     try:
         return pickle.dumps((True, named(call)(*arguments)))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Asking: is one arm better than another, by how much, how sure, and with how many replicates."""
+"""Comparisons: is one arm better than another, by how much, how certain is it, and how many replicates it takes."""
 
 from asyncsim.comparing.deciding import compare, power
 

@@ -1,4 +1,4 @@
-"""The arms of a comparison: specs that differ in something, may be paired and have names; and what is refused first."""
+"""The arms of a comparison: specs that differ in some setting, with names; and checks before any run."""
 
 import dataclasses
 import functools
@@ -21,19 +21,19 @@ from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
 
 PACED = 256
-"""Batches whose seconds say how fast an arm is."""
+"""Number of batches from which the pace of an arm is computed."""
 UNLIKE = 1.05
-"""Ratio of paces from which arms are not equally fast."""
+"""Ratio of paces above which arms count as unequally fast."""
 EARNED = "take trained_return, of the policy that is trained, or batch_return, of the older ones that wrote its data"
 PROBED = 8
-"""Replicates whose first update shows what a spec reports, and where it starts."""
+"""Number of replicates whose first update shows which metrics a spec reports, and their initial values."""
 
 
 def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
-    """Specs by name: the names given, else those of methods or systems where all differ, else letters.
+    """Specs by name: the given names, else those of methods or systems if they differ, else letters.
 
-    On a clock (`clocked`) they may make different numbers of updates. Raises `InputError` for fewer than two arms, arms
-    that are no specs, that differ in nothing or that do not pair.
+    On a clock (`clocked`) arms may make different numbers of updates. Raises `InputError` for fewer than two arms, and
+    for arms that are not specs, do not differ or cannot be paired.
     """
     if len(arms) == 1 and isinstance(arms[0], (list, tuple)):
         arms = arms[0]
@@ -77,7 +77,7 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
 
 
 def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, ...]:
-    """What a reader has to know of the arms: samples per update or advantages that differ, seconds not read."""
+    """Notes on the arms: different samples per update, different advantages, and seconds that are not counted."""
     lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
@@ -101,7 +101,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
 
 
 def short_names(specs: Sequence[Spec]) -> list[str]:
-    """Names of the methods or of the systems, where each arm has its own; else nothing."""
+    """Names of the methods or of the systems, if they are distinct; else an empty list."""
     headers = [spec.describe() for spec in specs]
     methods = [str(header["method"]) for header in headers]
     systems = [str(plugins.name_of(spec.system)) for spec in specs]
@@ -109,7 +109,7 @@ def short_names(specs: Sequence[Spec]) -> list[str]:
 
 
 def caution(metric: str, specs: Mapping[str, Spec]) -> str:
-    """What a reading adds: samples that its metric takes, or that of these arms it is not the trained policies."""
+    """Suffix of a reading: the samples that its metric uses, or a warning that it does not measure trained policies."""
     base, *others = specs.values()
     if metric == notation.TRAINED and base.evaluation is not None:
         return f", {base.evaluation}"
@@ -125,7 +125,7 @@ def caution(metric: str, specs: Mapping[str, Spec]) -> str:
 
 
 def content(value: Any) -> Any:
-    """What a value is made of, comparable: `repr` leaves out the middle of long arrays, laws and systems.
+    """The content of a value in comparable form: `repr` omits the middle of long arrays, laws and systems.
 
     >>> import numpy as np
     >>> one, other = np.zeros(2000), np.zeros(2000)
@@ -148,19 +148,18 @@ def content(value: Any) -> Any:
 
 
 def recorded(metric: Any) -> tuple[tuple[Any, ...], str]:
-    """The diagnostics that are needed, none where a link or method reports the number, and its name in the trace."""
+    """Diagnostics that a metric needs (none if a link or method reports it), and its name in the trace."""
     if not isinstance(metric, str):
         return (metric,), str(getattr(metric, "name", metric))
     return ((metric,) if metric in plugins.summaries("asyncsim.diagnostics") else ()), metric
 
 
 def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> None:
-    """Refuse, by `InputError`, a metric that a spec does not have, and a target that it meets at once, or never can.
+    """Raise `InputError` for a metric that a spec lacks, and for a target that is met at once or unreachable.
 
-    One update of a few replicates tells, of specs that differ in task, policy, method or links. It is made only where
-    there is a target, or where a link or method has to report the metric, since no diagnostic has its name. `specs`:
-    each behind what messages call it, with the diagnostics that it records.
-    """
+    This takes one update of a few replicates, for specs that differ in task, policy, method or links. The update is
+    made only if there is a target, or if no diagnostic has the name of the metric, so that a link or method has to
+    report it. `specs`: each with its name in messages, and with the diagnostics that it records."""
     asked, seen = [], list[Any]()
     for each in readings:
         diagnostic = each.metric in plugins.summaries("asyncsim.diagnostics")

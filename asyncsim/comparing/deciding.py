@@ -1,4 +1,4 @@
-"""`compare`: is one arm better than another, by how much, how sure; `power`: how many replicates that takes."""
+"""`compare`: is one arm better than another, by how much, how certain is it; `power`: how many replicates it takes."""
 
 import math
 import time
@@ -27,9 +27,9 @@ from asyncsim.running.spec import Spec
 from asyncsim.running.spreading import Site
 
 FIRST = 64
-"""Replicates of the first look; every further look doubles them."""
+"""Replicates at the first look; every further look doubles them."""
 FEWEST = 5
-"""Pairs with two numbers from which a difference is printed."""
+"""Minimum number of complete pairs for which a difference is printed."""
 FREE = (-math.inf, math.inf)
 
 
@@ -55,46 +55,46 @@ def compare(
     workers: int | None = None,
     store: str | None = None,
 ) -> Answer:
-    """Say of each arm whether it is better than the first one, worse, or equal within `smallest`, and how sure that is.
+    """Decide whether each arm is better or worse than the first, or equal within `smallest`, at a given error rate.
 
-    Each arm first gets its own best learning rate, from the same grid, on seeds of its own. Then all arms run on fresh
-    seeds, with the same draws, so that x_i = a_i - b_i of a replicate i is a paired difference. After 64, 128, ...
-    replicates an interval for its mean is looked at, whose error rate counts all looks. It ends when every pair is
-    decided: better or worse once the interval leaves 0, equal once it lies inside (-smallest, smallest). It counts in
-    what n replicates cannot exclude, an event in up to some 3/n of them (`intervals.planned`), and looks at which
-    that alone prevents a word are skipped. With several arms each interval has the level error/(arms - 1), so all words
-    of a task together err with probability <= error.
+    The learning rate of each arm is first tuned on the same grid, with separate seeds. Then all arms run on fresh seeds
+    with common draws, so that x_i = a_i - b_i of a replicate i is a paired difference. After 64, 128, ... replicates
+    the comparison looks at an interval for its mean, whose error rate counts all looks. It ends when every pair is
+    decided: better or worse once the interval excludes 0, equal once it lies inside (-smallest, smallest). The interval
+    allows for what n replicates cannot exclude, an event in up to some 3/n of them (`intervals.planned`); looks at
+    which that alone prevents a verdict are skipped. With several arms each interval has the level error/(arms - 1), so
+    that all verdicts of a task together err with probability <= error.
 
     Arguments:
-        arms: two or more `Spec`s, or one mapping from names to specs; the first is the one that others are compared
-        with. smallest: the smallest difference that matters, in units of the reading (of a probability, for
-        "improvement"). metric: its name in the trace, or a value of `sim.diagnostics`; by default the return of the
-        policy that is trained, whatever the age of its data. over: what of its curve counts,
-        "mean" over updates, "end", or updates until `target` ("time"), whether it is "reached", whether the replicate
-        has a "collapse". "seconds": arms at equal simulated seconds of their event systems, whatever number of updates
-        each makes: the mean over the last tenth before the `horizon`, or with a target the seconds until it is reached.
-        A replicate that never reaches it counts as the horizon. "slot-hours": the same at equal cost, slots x seconds /
-        3600. Counted are slots for samples that the system names, busy or idle, and `trainer_slots`, as many as the
-        trainer counts as. horizon: in seconds or slot-hours (default: where the run of the shortest arm ends).
-        statistic: "mean", "median" (of heavy tails), "iqm" (mean of the middle half) or "improvement"
-        (probability that the arm wins, less one half). error: probability that any word of a task is wrong. tune: the
-        knob that every arm is tuned in, "lr" or a name such as "adam.lr" or "method.cap"; a mapping from it to the
-        grid; or None. tasks: other tasks on which the same is asked. better: "higher" or "lower" values of the metric.
-        interval: "planned" (near normal numbers, with room for unseen events), "betting" (bounded numbers, no further
-        assumption) or "auto": betting where it can decide within `max_replicates`. along: one setting of all arms with
-        its values, such as {"staleness": [4, 16, 64]} or {"system.max_staleness": [1, 8]}: an answer for each value,
-        each arm tuned there anew, in a table and in one picture. seed: of everything. progress and
-        workers: as of `run`; arms are trained side by side, and the answer does not depend on it. store: a folder or an
-        address such as s3://bucket/folder that keeps every training under its spec, seed and code (default: nothing is
-        kept). What is there is read, so a comparison that was stopped goes on, to the bit, when it is called again.
+        arms: two or more `Spec`s, or one mapping from names to specs; the others are compared with the first. smallest:
+        the smallest difference that matters, in units of the reading (for "improvement", of a probability). metric: its
+        name in the trace, or a value of `sim.diagnostics`; by default the return of the trained policy, whatever the
+        staleness of its data. over: how its curve becomes a number: "mean" over updates, "end", updates until `target`
+        ("time"), whether it is "reached", or whether the replicate has a "collapse". "seconds": arms at equal simulated
+        seconds of their event systems, whatever their numbers of updates: the mean over the last tenth before the
+        `horizon`, or with a target the seconds until it is reached. A replicate that never reaches it counts as the
+        horizon. "slot-hours": the same at equal cost, slots x seconds / 3600. This counts the sample slots of the
+        system, busy or idle, and `trainer_slots`, the number of slots that the trainer is worth. horizon: in seconds or
+        slot-hours (default: the end of the shortest arm's run). statistic: "mean", "median" (for heavy tails), "iqm"
+        (mean of the middle half) or "improvement" (probability that the arm wins, minus one half). error: probability
+        that any verdict of a task is wrong. tune: the knob tuned for every arm, "lr" or a name such as "adam.lr" or
+        "method.cap"; a mapping from it to the grid; or None. tasks: further tasks for the same comparison. better:
+        "higher" or "lower" values of the metric. interval: "planned" (nearly normal numbers, with allowance for unseen
+        events), "betting" (bounded numbers, no other assumption) or "auto": betting if it can decide within
+        `max_replicates`. along: one setting of all arms with its values, such as {"staleness": [4, 16, 64]} or
+        {"system.max_staleness": [1, 8]}: an answer for each value, with each arm tuned anew, in a table and in one
+        figure. seed: of all random draws. progress and workers: as in `run`; arms are trained in parallel, and the
+        answer does not depend on it. store: a folder or an address such as s3://bucket/folder that keeps every training
+        run by spec, seed and code (default: nothing is kept). Stored runs are read, so a stopped comparison continues,
+        with identical bits, when it is called again.
 
     Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`. Raises `InputError` for
-    arms that differ in nothing or do not pair, a metric that an arm lacks, or smallest = 0. Also for a best value
-    at the edge of its grid after three extensions. Where an arm's mean has heavy tails, or some of its replicates have
-    no value, the word is "cannot tell", with the reason. Assumes independent replicates; where schedules are random
-    each replicate has a realization of its own. Planned looks assume that an event which no
-    replicate shows strikes one arm, and where nothing bounds the metric that it is no larger than the answer says.
-    Source: this package; the intervals' own in `comparing.intervals`.
+    arms that do not differ or cannot be paired, a metric that an arm lacks, or smallest = 0. Also for a best value at
+    the edge of its grid after three extensions. If an arm's mean has heavy tails, or some of its replicates have no
+    value, the verdict is "cannot tell", with the reason. Assumes independent replicates; with random schedules each
+    replicate has its own realization. Planned looks assume that an event which no replicate shows affects one arm only,
+    and, for an unbounded metric, that it is no larger than the answer says. Source: this package; for the intervals see
+    `comparing.intervals`.
 
     >>> import asyncsim as sim
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
@@ -146,7 +146,7 @@ def compare(
 
 
 def _along(specs: Any, along: Any, tuned: Any, clocked: bool) -> list[tuple[dict[str, Any], dict[str, Spec]]]:
-    """The arms at each value of the one setting that varies, behind the value as tables show it."""
+    """The arms at each value of the one setting that varies, with its label."""
     if along is None:
         return [({}, specs)]
     one = isinstance(along, Mapping) and len(along) == 1
@@ -167,7 +167,7 @@ def _along(specs: Any, along: Any, tuned: Any, clocked: bool) -> list[tuple[dict
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, of one task after another; the fields are arguments of `compare`, `most` its replicates."""
+    """The question, for one task after another; the fields are arguments of `compare`, `most` the replicates."""
 
     reading: Reading
     statistic: str
@@ -180,7 +180,7 @@ class Question:
 
     @property
     def looks(self) -> int:
-        """K, the looks that fit into the replicates."""
+        """K, the number of looks within the maximum number of replicates."""
         return 1 + int(math.log2(self.most / FIRST))
 
     @property
@@ -190,11 +190,11 @@ class Question:
 
     @staticmethod
     def exact(specs: Mapping[str, Spec]) -> bool:
-        """Whether no chance is left in any of the arms: populations, on schedules that are not random."""
+        """Whether no arm is random: populations, on schedules that are not random."""
         return all(spec.sampling == "enumerate" and not spec.system.random for spec in specs.values())
 
     def on(self, specs: Mapping[str, Spec], progress: bool | None, site: Site | None = None) -> OnTask:
-        """The answer on the task of these specs; arms are trained side by side on the `site` (None: one by one)."""
+        """The answer on the task of these specs; arms are trained in parallel on the `site` (None: one by one)."""
         site = site or Site(1)
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
         with Progress("replicates", total, progress) as shown:
@@ -263,7 +263,7 @@ class Question:
             look = min(self._next(look, each) for each in last)
 
     def _told(self, pair: Pair, seen: Mapping[str, "Seen"], on: OnTask) -> Pair:
-        """The pair with its ratio and what its word leaves out: cut-off differences, an end that says the reverse."""
+        """Add the ratio of a pair and its notes: truncated differences, or a final value with the opposite sign."""
         two = arm, base = [next(each for each in on.arms if each.name == name) for name in (pair.arm, pair.base)]
         cut = [each for each in two if 2 * each.never > each.replicates]
         never, notes = "most replicates of " + " and of ".join(each.name for each in cut), []
@@ -294,15 +294,15 @@ class Question:
         return f"{who} {within}; give more updates{later} or an easier target"
 
     def _next(self, look: int, last: Look) -> int:
-        """The next look by which unseen events move less than the smallest effect or what is seen, else the last."""
+        """The next look at which unseen events matter less than the smallest effect or the observed interval."""
         moved, (low, high, _) = math.prod(last.unseen), last.seen
         wanted = max(-low, high, self.smallest)
         return next((k for k in range(look + 1, self.looks) if moved * 2.0 ** (look - k) < wanted), self.looks)
 
     def _why(self, arms: Mapping[str, tuple[np.ndarray, np.ndarray]], bounds: tuple[float, float]) -> str:
-        """Why no word can be given of these arms, each with pilot and numbers, and the remedy; "" where one can.
+        """Why no verdict on these arms is possible, given pilot and numbers of each, with the remedy; "" if one is.
 
-        Tails are judged by the pilots, before any number that a word rests on is seen.
+        Heavy tails are detected in the pilots, before any number that a verdict uses is seen.
         """
         plain = self.statistic == "mean" and self.interval == "auto" and self._kind(bounds) == "planned"
         if self.reading.until and all((numbers >= bounds[1]).all() for _, numbers in arms.values()):
@@ -318,7 +318,7 @@ class Question:
         return ""
 
     def _kind(self, bounds: tuple[float, float]) -> str:
-        """The interval that is used, chosen before any number that it judges is seen."""
+        """The kind of interval, chosen before any number that it judges is seen."""
         if self.statistic != "mean":
             return intervals.OWN[self.statistic]
         bounded = math.isfinite(bounds[1] - bounds[0])
@@ -351,7 +351,7 @@ class Question:
 
 
 def _side_by_side(arms: Sequence[Generator[Spec, Trace, Tuned]], seed: int, site: Site) -> list[Tuned]:
-    """What arms return that ask for runs: in each round all that still ask are trained together."""
+    """Run generators of arms that request runs: in each round, all requested runs are trained together."""
     found: dict[int, Tuned] = {}
     sent: dict[int, Trace | None] = dict.fromkeys(range(len(arms)))
     while sent:
@@ -367,7 +367,7 @@ def _side_by_side(arms: Sequence[Generator[Spec, Trace, Tuned]], seed: int, site
 
 
 class Seen:
-    """What the replicates of one arm have given so far."""
+    """Results of the replicates of one arm so far."""
 
     def __init__(self) -> None:
         self.parts: list[np.ndarray] = []
@@ -377,7 +377,7 @@ class Seen:
         self.places = np.empty(0)
 
     def add(self, trace: Trace, reading: Reading) -> None:
-        """The replicates of one more run."""
+        """Add the replicates of one more run."""
         curve = course(trace, reading.metric, lacking=True)
         self.parts.append(reading.numbers(trace, lacking=True))
         self.places, drawn = reading.drawn(curve, trace)
@@ -388,11 +388,11 @@ class Seen:
 
     @property
     def numbers(self) -> np.ndarray:
-        """The number of each replicate so far, `[n]`."""
+        """Number read from each replicate so far, `[n]`."""
         return np.concatenate(self.parts)
 
     def arm(self, name: str, tuned: Tuned, most: float) -> Arm:
-        """The summary of all replicates; one that never reaches its target has the number `most`."""
+        """Summary of all replicates; replicates that never reach the target have the number `most`."""
         curve = np.concatenate(self.curves, axis=1)
         ends, numbers = ending(curve), summarized(self.numbers, None)
         freedom = max(1, len(ends) - 1)
@@ -419,13 +419,13 @@ class Seen:
 
 
 def _known(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of which both have a number."""
+    """The pairs in which both numbers are known."""
     both = ~np.isnan(a) & ~np.isnan(b[: len(a)])
     return a[both], b[: len(a)][both]
 
 
 def _saved(a: np.ndarray, b: np.ndarray) -> float:
-    """How many times larger the variance of the difference would be without common draws."""
+    """Ratio of the variance of the difference without common draws to that with them."""
     if len(a) < FEWEST:
         return 1.0
     apart, together = float(a.var(ddof=1) + b.var(ddof=1)), float((a - b).var(ddof=1))
@@ -445,7 +445,7 @@ def _word(low: float, high: float, smallest: float, sign: float) -> str:
 
 
 def seed_of(seed: int, stage: int, look: int) -> int:
-    """Seeds of tuning (stage 0) and of each look (stage 1) that share nothing."""
+    """Independent seeds for tuning (stage 0) and for each look (stage 1)."""
     return int(np.random.SeedSequence([seed, stage, look]).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -460,7 +460,7 @@ def _only(grid: Mapping[str, Sequence[float]]) -> tuple[str, tuple[float, ...]]:
 
 
 def _grid(starts: Sequence[float]) -> tuple[float, ...]:
-    """Powers of two around where the arms start, the same for all."""
+    """Powers of two around the geometric mean of the arms' own rates, common to all arms."""
     remedy = "give every arm a positive learning rate to start from"
     for value in starts:
         checks.real("learning rate", value, remedy, 0.0, open_low=True)
@@ -469,17 +469,17 @@ def _grid(starts: Sequence[float]) -> tuple[float, ...]:
 
 
 MOST = 1 << 30
-"""Replicates of the largest plan."""
+"""Maximum number of replicates in a plan."""
 SURE = 0.95
-"""Probability with which the true spread lies below the one that is counted with."""
+"""Probability that the true spread is below the upper bound used in a plan."""
 
 
 @dataclass(frozen=True)
 class Plan(calls.Told):
-    """What a comparison will take.
+    """Plan of a comparison.
 
     `replicates` of each arm, in looks of 64, 128, ...; `spread`, standard deviation of a paired difference in the
-    pilot, and `unpaired`, what it would be without common draws; `seconds` of all arms.
+    pilot, and `unpaired`, that without common draws; `seconds` of all arms.
     """
 
     replicates: int
@@ -491,7 +491,7 @@ class Plan(calls.Told):
     seconds: float
 
     def __str__(self) -> str:
-        """One line."""
+        """The plan in one line."""
         return (
             f"{self.replicates} replicates find an effect of {self.effect:g} with probability {self.power:g} (error "
             f"rate {self.error:g}); about {notation.number(self.seconds)} s; spread {self.spread:.3g} paired, "
@@ -512,19 +512,19 @@ def power(
     pilot: int = FIRST,
     seed: int = 0,
 ) -> Plan:
-    """Replicates after which `compare` finds a true difference of `effect`, from a pilot of paired runs.
+    """Number of replicates after which `compare` detects a true difference of `effect`, from a pilot of paired runs.
 
     With s the spread of a paired difference and K looks at 64, 128, ..., n replicates,
         r_n + z_power s'/sqrt(n) <= effect,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)):
-    the spread that the true one exceeds in 1 of 20 pilots of m. r_n is how far an interval of `intervals.planned`
-    reaches at s', for the unseen events that `compare` would count in after the pilot. At no difference "equal" within
-    the effect is then said with probability 2 power - 1 at least. Give `compare` that number as `max_replicates`: its
-    looks are those planned.
+    an upper bound of the spread, exceeded in 1 of 20 pilots of m. r_n is the half-width of an interval of
+    `intervals.planned` at s', including the unseen events that `compare` would allow for after the pilot. Without a
+    difference the verdict is then "equal" within the effect with probability at least 2 power - 1. Pass that number to
+    `compare` as `max_replicates`: its looks are those planned.
 
-    Arguments: `arms`, two or more specs or a mapping, at the learning rates that they have; `effect` > 0 in units of
-    the reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates
-    of each arm; `seed`. Returns a `Plan` for the pair that needs most. Raises `InputError` as `compare` does.
-    Assumes paired differences near normal, and planned looks. Source: this package.
+    Arguments: `arms`, two or more specs or a mapping, with their present learning rates; `effect` > 0 in units of the
+    reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates per
+    arm; `seed`. Returns a `Plan` for the pair that needs most replicates. Raises `InputError` as `compare` does.
+    Assumes nearly normal paired differences, and planned looks. Source: this package.
 
     >>> import asyncsim as sim
     >>> a = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(4), sim.methods.reinforce(),
@@ -567,7 +567,7 @@ def power(
 
 
 def _enough(spread: float, event: float, effect: float, power: float, level: float) -> int:
-    """The first planned look whose interval, and the chance of the mean beside it, the effect exceeds."""
+    """The first planned look at which the effect exceeds the interval plus the random error of the mean."""
     count, looks = FIRST, 1
     while True:
         error = spread / math.sqrt(count)

@@ -1,7 +1,7 @@
-"""What of two arms' numbers is compared, with intervals that stay valid while one looks: they count all looks together.
+"""Statistics of two arms' numbers, with intervals that remain valid under interim looks: they count all looks.
 
-A fixed 95 percent interval, looked at again and again until it leaves zero, leaves out the truth far more often. The
-intervals here may be stopped at: `betting`, `share` and `quantile` at any time, `planned` at looks n, 2n, 4n, ...
+A fixed 95 percent interval, checked repeatedly until it excludes zero, misses the truth far more often. The intervals
+here allow stopping: `betting`, `share` and `quantile` at any time, `planned` at looks n, 2n, 4n, ...
 """
 
 import math
@@ -16,50 +16,50 @@ from asyncsim.base import checks, uncertainty
 from asyncsim.base.records import Estimate
 
 HALVINGS = 40
-"""Halvings of an interval in which an end is looked for."""
+"""Number of halvings in the search for an end of an interval."""
 TRUNCATION = 0.5
-"""Largest share of the capital that one number can cost."""
+"""Maximum share of the wealth that one number can cost."""
 TAIL = 8.0
-"""Standard normal values beyond which nothing is integrated."""
+"""Standard normal scores beyond which the density is neglected."""
 NODES = 64
-"""Gauss-Legendre nodes of the integral over one look."""
+"""Number of Gauss-Legendre nodes in the integral over one look."""
 BEYOND = 3.0
-"""Size of an event that no number has shown yet, in units of the largest deviation to its side that one has."""
+"""Size of an unseen event, in units of the largest deviation observed to that side."""
 MISSED = 0.8
-"""Share of the error rate with which an event may be missed; the rest is left to chance in the mean of later looks."""
+"""Share of the error rate for missing an event; the rest is for random errors in the mean of later looks."""
 CHANCES = 24
-"""Steps from an event that cannot happen to the rarest one that is excluded."""
+"""Number of steps from an impossible event to the rarest one that is excluded."""
 
 
 STATISTICS = ("mean", "median", "iqm", "improvement")
 INTERVALS = ("planned", "betting")
 OWN = {"median": "quantile", "iqm": "planned", "improvement": "betting"}
-"""The interval of each statistic but the mean."""
+"""The interval of each statistic except the mean."""
 TRIM = 0.25
-"""Share of the numbers that an interquartile mean leaves out at each end."""
+"""Share of the numbers that an interquartile mean omits at each end."""
 HEAVY = 0.5
-"""Share of a sample's variance that one number may hold before its tail is called heavy."""
+"""Share of a sample's variance in one number above which the tail counts as heavy."""
 
 
 class Interval(NamedTuple):
-    """An interval for a mean, share or quantile, in the units of the numbers."""
+    """An interval for a mean, share or quantile, in units of the numbers."""
 
     low: float
     high: float
 
 
 def betting(values: Any, low: float, high: float, alpha: float = 0.05) -> Interval:
-    """Interval for the mean of bounded numbers, valid at every stopping time: the means against which no bet pays.
+    """Interval for the mean of bounded numbers, valid at every stopping time: the means that no bet refutes.
 
     With x_i scaled to [0, 1] and stakes l_i = sqrt(2 log(2/alpha) / (v_{i-1} i log(1 + i))), v_{i-1} the variance of
     the numbers before (1/4 at first), a gambler against the mean m holds
         K_n(m) = max(prod_i (1 + min(l_i, 1/(2m)) (x_i - m)), prod_i (1 - min(l_i, 1/(2(1-m))) (x_i - m))) / 2.
     Under the true mean K rarely grows: P(K_n(m) >= 1/alpha at any n) <= alpha. The interval holds every other m.
 
-    Arguments: `values` [n] in their order; `low`, `high`, bounds of a number; `alpha`, probability that the interval
-    ever misses the mean. Returns the means that are left, all where none is. Raises `InputError` for numbers outside
-    the bounds. Assumes one mean for all numbers, given those before. Source: Waudby-Smith and Ramdas (2010.09686), the
-    hedged capital of section 4.
+    Arguments: `values` [n] in order; `low`, `high`, bounds of a number; `alpha`, probability that the interval ever
+    misses the mean. Returns the means not refuted, or all if none remains. Raises `InputError` for numbers outside the
+    bounds. Assumes a constant mean of all numbers, given those before. Source: Waudby-Smith and Ramdas (2010.09686),
+    the hedged capital of section 4.
 
     >>> betting([0.0, 1.0] * 200, 0.0, 1.0) == betting([0.0, 1.0] * 200, 0.0, 1.0)
     True
@@ -93,7 +93,7 @@ def _level(alpha: float) -> float:
 
 
 def _stakes(x: np.ndarray, alpha: float) -> np.ndarray:
-    """Stakes `[n]`, each from the numbers before it."""
+    """Stakes `[n]`, each computed from the numbers before it."""
     i = np.arange(1, len(x) + 1)
     mean = (0.5 + np.cumsum(x)) / (i + 1)
     variance = (0.25 + np.cumsum((x - mean) ** 2)) / (i + 1)
@@ -102,7 +102,7 @@ def _stakes(x: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _gain(x: np.ndarray, stakes: np.ndarray, mean: float) -> float:
-    """Largest log capital that these stakes ever reached against a mean."""
+    """Maximum log wealth that these stakes ever reached against a mean."""
     return float(np.cumsum(np.log1p(stakes * (x - mean))).max())
 
 
@@ -127,7 +127,7 @@ def share(successes: int, trials: int, alpha: float = 0.05) -> Interval:
 
 @lru_cache(maxsize=1 << 14)
 def _share(s: int, n: int, level: float) -> Interval:
-    """The interval: a search asks for the same counts again and again."""
+    """The interval, cached because a search needs the same counts repeatedly."""
     bar = special.betaln(0.5 + s, 0.5 + n - s) - special.betaln(0.5, 0.5) + math.log(level)
 
     def keeps(p: float) -> bool:
@@ -138,7 +138,7 @@ def _share(s: int, n: int, level: float) -> Interval:
 
 
 def _root(keeps: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Where the numbers from `inside` to `outside` begin to be left out, on the safe side."""
+    """The end of the range from `inside` to `outside` that is kept, rounded to the safe side."""
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2.0
         inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
@@ -146,7 +146,7 @@ def _root(keeps: Callable[[float], bool], inside: float, outside: float) -> floa
 
 
 def quantile(values: Any, probability: float = 0.5, alpha: float = 0.05) -> Interval:
-    """Interval for a quantile, valid at every stopping time: q is left out where #{x <= q} refutes its probability.
+    """Interval for a quantile, valid at every stopping time: q is excluded if #{x <= q} contradicts its probability.
 
     The count of numbers at most q is tested as in `share`, so no moment of the numbers has to exist.
 
@@ -170,7 +170,7 @@ def quantile(values: Any, probability: float = 0.5, alpha: float = 0.05) -> Inte
 
 
 def planned(values: Any, looks: int, alpha: float = 0.05, event: tuple[float, float] = (0.0, 0.0)) -> Interval:
-    """Interval for a mean at one of K looks at n, 2n, 4n, ... numbers, with room for events too rare to be among them.
+    """Interval for a mean at one of K looks at n, 2n, 4n, ... numbers, which allows for events too rare to be observed.
 
     An event of probability l/n is missed by all n numbers with probability e^-l and moves their mean by X l/n. So a
     side reaches as far as the worst l needs:
@@ -196,13 +196,13 @@ def planned(values: Any, looks: int, alpha: float = 0.05, event: tuple[float, fl
 
 
 def unseen(x: np.ndarray, event: tuple[float, float]) -> tuple[float, float]:
-    """Largest fall and rise of a number in an event that no number shows: `event`, or three times what one shows."""
+    """Largest fall and rise of a number in an unobserved event: `event`, or three times the largest observed."""
     mean = float(x.mean())
     return max(event[0], BEYOND * (mean - float(x.min()))), max(event[1], BEYOND * (float(x.max()) - mean))
 
 
 def around(estimate: Any, looks: int, alpha: float = 0.05, event: tuple[float, float] = (0.0, 0.0)) -> Interval:
-    """The same around an `Estimate` from n samples, where an unseen event is a fall or rise of `event` at most.
+    """The interval of `planned` around an `Estimate` from n samples, with unseen falls and rises of at most `event`.
 
     >>> around(uncertainty.between([1.0, 2.0, 3.0, 4.0]), looks=4).high > 4.554
     True
@@ -215,7 +215,7 @@ def around(estimate: Any, looks: int, alpha: float = 0.05, event: tuple[float, f
 
 @lru_cache(maxsize=256)
 def _worst(looks: int, alpha: float, freedom: float) -> tuple[np.ndarray, np.ndarray]:
-    """l from 0 to its largest and t_K(alpha e^l), `[CHANCES + 1]` each."""
+    """l from 0 to its maximum and t_K(alpha e^l), `[CHANCES + 1]` each."""
     missed = np.linspace(0.0, -math.log(MISSED * alpha), CHANCES + 1)
     levels = np.minimum(alpha * np.exp(missed), 1.0)
     tails = [2.0 * float(special.ndtr(-common_bound(looks, float(level)))) for level in levels]
@@ -224,7 +224,7 @@ def _worst(looks: int, alpha: float, freedom: float) -> tuple[np.ndarray, np.nda
 
 @lru_cache(maxsize=256)
 def common_bound(looks: int, alpha: float = 0.05) -> float:
-    """The bound c that scores at K looks, each with twice the numbers, exceed at any look with probability `alpha`.
+    """The bound c that scores at K looks, each with twice the numbers, ever exceed with probability `alpha`.
 
     P(max_k |z_k| > c) = alpha, z_1 standard normal, z_k = (z_{k-1} + w_k)/sqrt(2) with independent standard normal w_k:
     one number is integrated after another. Raises `InputError` below one look.
@@ -242,7 +242,7 @@ def common_bound(looks: int, alpha: float = 0.05) -> float:
 
 @cache
 def _rule() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on [-1, 1]; finding them takes a tenth of a second, and a bound needs them fifty times."""
+    """Nodes and weights on [-1, 1], cached: computing them takes 0.1 s, and a bound needs them fifty times."""
     return np.polynomial.legendre.leggauss(NODES)
 
 
@@ -259,7 +259,7 @@ def _exceeded(bound: float, looks: int) -> float:
 
 
 def heavy(numbers: np.ndarray) -> bool:
-    """Whether one number holds more than half of the variance: few numbers do not tell such a mean.
+    """Whether one number has more than half of the variance, so that the sample is too small for its mean.
 
     >>> heavy(np.array([0.0, 0.1, -0.1, 0.05, 50.0])), heavy(np.arange(10.0))
     (True, False)
@@ -271,20 +271,20 @@ def heavy(numbers: np.ndarray) -> bool:
 
 
 def betting_decides(bounds: tuple[float, float], most: int, smallest: float) -> bool:
-    """Whether bets on so many numbers could tell differences of the smallest effect.
+    """Whether bets on `most` numbers could detect differences of the smallest effect.
 
-    However small the variance, n numbers of range B leave at least the half width B log(2 n) / n: an event of that
-    chance and size may not have been seen yet.
+    However small the variance, n numbers of range B leave at least the half-width B log(2 n) / n: an event of that
+    probability and size may not have been observed yet.
     """
     reach = 2.0 * (bounds[1] - bounds[0])
     return reach * math.log(2.0 * most) / most < smallest / 2.0
 
 
 def events(a: np.ndarray, b: np.ndarray, bounds: tuple[float, float]) -> tuple[float, float]:
-    """Largest fall and rise of a difference a - b when one arm leaves its mean for an end of the range [l, h].
+    """Largest fall and rise of a difference a - b if one arm moves from its mean to an end of the range [l, h].
 
-    max(mean a - l, h - mean b) and max(h - mean a, mean b - l). Where nothing bounds the numbers `a`, `b` `[n]`, the
-    largest magnitude seen counts for both: an arm loses everything, or doubles.
+    max(mean a - l, h - mean b) and max(h - mean a, mean b - l). If the numbers `a`, `b` `[n]` are unbounded, both are
+    the largest magnitude observed: an arm loses everything, or doubles.
 
     >>> events(np.array([0.5, 0.75]), np.array([0.25, 0.5]), (0.0, 1.0))
     (0.625, 0.375)
@@ -302,8 +302,8 @@ def difference(
 ) -> tuple[float, Interval, Interval, float]:
     """The statistic of the paired numbers `a`, `b` `[n]`, and its interval at level `alpha` over all looks.
 
-    Two more are returned: the interval without room for unseen events, and the largest change of a number that it has
-    room for (0: it assumes nothing of them).
+    Also returned are the interval without allowance for unseen events, and the largest change of a number that the
+    first interval allows for (0: it assumes nothing).
     """
     b = b[: len(a)]
     x = a - b
@@ -330,9 +330,9 @@ def difference(
 def ratio(
     kind: str, a: np.ndarray, b: np.ndarray, bounds: tuple[float, float], looks: int, alpha: float
 ) -> tuple[float, float, float]:
-    """mean a / mean b of paired positive numbers with its interval: each r at which that of mean(a - r b) holds 0.
+    """Ratio mean a / mean b of paired positive numbers, with all r for which the interval of mean(a - r b) contains 0.
 
-    So it leaves out 1 exactly where the interval of the difference leaves out 0, and counts looks as that does.
+    So it excludes 1 exactly if the interval of the difference excludes 0, and it counts looks likewise.
     Arguments as in `difference`, for the mean. Source: Fieller (1954), with the intervals of this module.
     """
     b, (low, high) = b[: len(a)], bounds

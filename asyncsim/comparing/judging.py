@@ -1,6 +1,6 @@
-"""Numbers of finished runs against each other: an interval between seeds, and one inside a pair of curves.
+"""Compare numbers of finished runs: an interval between seeds, and one inside a pair of curves.
 
-Axes: `...` any, `n` runs of an arm, `W` windows of equal length along the stretch of a curve that is read.
+Axes: `...` any, `n` runs of an arm, `W` windows of equal length along the part of a curve that is read.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from scipy import special
 from asyncsim.base import checks
 
 LOW, HIGH = 4, 16
-"""Cosines whose mean square is the noise of a mean, and the last of those beside which it is held."""
+"""Number of slow cosines, whose mean square gives the noise of a mean, and of all cosines compared with them."""
 STEEP = 2.0
-"""Mean square of the slow cosines over that of the fast ones, from which on noise outlasts the stretch."""
+"""Ratio of mean squares of slow to fast cosines above which noise outlasts the window."""
 LEVEL = 0.05
-"""Probability with which `inside_runs` sees a difference where there is none."""
+"""Probability that `inside_runs` finds a difference where there is none."""
 BOUNDS = {16: 3.42, 32: 3.04}
-"""Its bound, by the number of windows; `tests/comparing/test_judging.py` derives it."""
+"""Critical value by number of windows, derived in `tests/comparing/test_judging.py`."""
 
 
 class Interval(NamedTuple):
-    """A difference with half of its interval, `[...]` each; NaN where there is none. `freedom` of its error."""
+    """A difference and half of its interval, `[...]` each; NaN if there is none. `freedom` of its error."""
 
     value: Any
     half: Any
@@ -31,7 +31,7 @@ class Interval(NamedTuple):
 
 
 def between_runs(a: Any, b: Any, error: float = 0.05) -> Interval:
-    """Mean of B less mean of A with Welch's t interval, a number a run.
+    """Mean of B minus mean of A with Welch's t interval, from one number per run.
 
     With v = s^2/n of each arm: half = t_f sqrt(v_a + v_b), f = (v_a + v_b)^2 / (v_a^2/(n_a-1) + v_b^2/(n_b-1)). Where
     the smaller arm has the larger v, f is its n - 1 at most, and 1 where it has two runs against more: there
@@ -59,7 +59,7 @@ def between_runs(a: Any, b: Any, error: float = 0.05) -> Interval:
 
 
 def inside_runs(apart: Any) -> Interval:
-    """Mean of the difference of two curves with a 95 percent interval against the noise of these two runs.
+    """Mean difference of two curves, with a 95 percent interval for the noise of these two runs.
 
     With X_j = sqrt(2)/W sum_k cos(pi j (k - 1/2)/W) d_k: half = c sqrt(mean_{j<=4} X_j^2). Noise that outlasts the
     stretch shows as slow cosines above the fast ones, j = 5 to 16. So half is NaN where the ratio of their mean squares
@@ -83,7 +83,7 @@ def inside_runs(apart: Any) -> Interval:
 
 
 def cosines(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean of a series, mean squares of its slow and of its fast cosines; all are of one size under white noise."""
+    """Mean of a series, and mean squares of its slow and fast cosines, which are equal in size for white noise."""
     count = apart.shape[-1]
     j = np.arange(1, min(HIGH, count - 1) + 1)[:, None]
     waves = np.sqrt(2.0) / count * np.cos(np.pi * j * (np.arange(count) + 0.5) / count)

@@ -1,4 +1,4 @@
-"""Trainings that a store keeps: a comparison that was stopped reads them and goes on to the same answer."""
+"""Training runs kept in a store, from which a stopped comparison continues to the same answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,13 +15,13 @@ from asyncsim.running.spec import Spec
 from asyncsim.running.spreading import Site, say
 
 ROOT = "asyncsim.running.running"
-"""The module whose code, with what it reaches, makes a training."""
+"""The module whose code, with everything that it reaches, determines a training run."""
 
 
 class Kept(Site):
-    """A site with a store of trainings; `metric`, whose curves are kept; `there`, how many are in it.
+    """A site with a store of training runs; curves of `metric` are kept; `there` counts the runs in the store.
 
-    Seconds are kept where the comparison is `clocked`.
+    Simulated seconds are kept if the comparison is `clocked`.
     """
 
     def __init__(self, workers: int | None, where: str, metric: str, clocked: bool) -> None:
@@ -29,7 +29,7 @@ class Kept(Site):
         self.store, self.metric, self.there, self.clocked = storing.opened(where), metric, 0, clocked
 
     def unit(self, spec: Spec, seed: int) -> dict[str, Any]:
-        """What the unit of a training is told; raises `InputError` for a spec that no file can hold."""
+        """Description of the unit of a training run; raises `InputError` for a spec that no file can hold."""
         subject = spec.to_dict()
         about = {"format": storing.FORMAT, "kind": storing.TRAINING, "metric": self.metric, "seed": seed}
         # Weights that are loaded and no part of the parameters are told by their contents.
@@ -37,7 +37,7 @@ class Kept(Site):
         return {**about, "subject": subject, "code": spec_code.code_of(subject, ROOT)}
 
     def read(self, told: Mapping[str, Any], spec: Spec) -> Trace | None:
-        """A training with what `Reading` takes of it, None where it has to be made; says why what is there is not."""
+        """Read a training run for `Reading`; None if it has to be made, with a message if a stored one is unusable."""
         name = storing.name_of(told)
         try:
             table = storing.unit_rows(self.store.read(name), name, storing.keys_of(told)[1], "remove it")
@@ -59,14 +59,14 @@ class Kept(Site):
         return Trace({self.metric: curve}, updates[:, 0], {}, none[:, None], diverged[0], none, unread, header)
 
     def write(self, told: Mapping[str, Any], trace: Trace) -> None:
-        """Keep a training."""
+        """Store a training run."""
         self.store.write(storing.name_of(told), storing.unit_file(columns(trace, self.metric, self.clocked), told))
         self.there += 1
 
 
 @contextmanager
 def site_of(workers: int | None, where: str | None, metric: str, clocked: bool = False) -> Iterator[Site]:
-    """Where trainings are done, and kept unless there is no store; raises `stopping.Kept` where a signal ends them."""
+    """The site of training runs, with storage if a store is given; raises `stopping.Kept` if a signal stops them."""
     if where is None:
         with Site(workers) as site:
             yield site
@@ -81,7 +81,7 @@ def site_of(workers: int | None, where: str | None, metric: str, clocked: bool =
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
-    """As `running.running.together`; one process keeps each run once it is over, several all at once."""
+    """As `running.running.together`; a single process stores each run when it is done, several store all at the end."""
     if not isinstance(site, Kept):
         return running.together(runs, site)
     units = [site.unit(*each) for each in runs]
@@ -95,7 +95,7 @@ def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
 
 
 def columns(trace: Trace, metric: str, clocked: bool = False) -> dict[str, np.ndarray]:
-    """The rows of a training: the metric of each replicate at each recorded update, and where that left the range."""
+    """The rows of a training run: the metric per replicate and recorded update, and the update of divergence."""
     clock = {"seconds": trace.seconds().reshape(-1)} if clocked else {}
     U, R = trace.metrics[metric].shape
     values = {"value": trace.metrics[metric].reshape(-1), "diverged": np.tile(trace.diverged, U)}

@@ -1,4 +1,4 @@
-"""One number per replicate: what a metric's curve over a run is worth."""
+"""Readings, which turn the curve of a metric over a run into one number per replicate."""
 
 import itertools
 import math
@@ -13,29 +13,29 @@ from asyncsim.base.trace import Trace
 
 OVER = ("mean", "end", "time", "reached", "collapse")
 CLOCKS = ("seconds", "slot-hours")
-"""Axes on which arms are read at equal places, whatever number of updates they make there."""
+"""Axes on which arms are compared at equal values, whatever their numbers of updates."""
 PLACES = 201
-"""Places of such an axis at which a curve is kept."""
+"""Number of points on such an axis at which a curve is kept."""
 ENDS = 8
-"""Realizations whose clocks say how long a run is."""
+"""Number of realizations from whose clocks the length of a run is estimated."""
 SHORT = 4.0
-"""Standard deviations by which a horizon lies below the mean length: a run in 30,000 ends sooner, if normal."""
+"""Standard deviations between a horizon and the mean length: if normal, 1 run in 30,000 ends earlier."""
 LAST = 0.1
-"""Share of the recorded updates that the end of a run is averaged over."""
+"""Share of the recorded updates over which the end of a run is averaged."""
 GAIN = 0.1
-"""A replicate collapses that had gained this share of its scale and lost more than half of its largest gain."""
+"""A replicate collapses if it gained this share of its scale and lost more than half of its maximum gain."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a run becomes one number.
+    """How the curve of a run becomes one number.
 
     Arguments: `metric`, a name in the trace. `over`: "mean" over updates; "end", the mean over the last tenth; "time",
-    the first update at which the metric reaches `target` (all updates where it never does: the restricted mean);
-    "reached", whether it does; "collapse", whether the end lies below half of the largest gain, or the replicate left
-    the finite range. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the last tenth before the
-    `horizon`, or, with a target, when it is first reached (the horizon where it is not). `target`: in units of the
-    metric, needed by "time" and "reached". `better`: "higher" or "lower" values of the metric.
+    the first update at which the metric reaches `target` (all updates if it never does: the restricted mean);
+    "reached", whether it does; "collapse", whether the end is below half of the maximum gain, or the replicate
+    diverged. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the last tenth before the `horizon`,
+    or, with a target, when it is first reached (else the horizon). `target`: in units of the metric, needed by "time"
+    and "reached". `better`: "higher" or "lower" values of the metric.
 
     >>> Reading("trained_return").orientation
     1.0
@@ -64,12 +64,12 @@ class Reading:
 
     @property
     def clocked(self) -> bool:
-        """Whether the axis is one of seconds or cost, not of updates."""
+        """Whether the axis is seconds or cost instead of updates."""
         return self.over in CLOCKS
 
     @property
     def unit_of_clock(self) -> float:
-        """What a second counts."""
+        """Value of one second on the axis."""
         return self.slots / 3600.0 if self.over == "slot-hours" else 1.0
 
     @property
@@ -79,18 +79,18 @@ class Reading:
 
     @property
     def axis(self) -> str:
-        """What curves are drawn against, with its unit."""
+        """Label of the axis of curves, with its unit."""
         return {"seconds": "simulated seconds", "slot-hours": "slot-hours"}.get(self.over, "update")
 
     @property
     def orientation(self) -> float:
-        """1 where a larger number is better, else -1."""
+        """1 if larger numbers are better, else -1."""
         own = 1.0 if self.better == "higher" else -1.0
         return -1.0 if self.until else {"collapse": -1.0, "reached": 1.0}.get(self.over, own)
 
     @property
     def unit(self) -> str:
-        """What a difference is measured in, in words."""
+        """Unit of differences, in words."""
         events = {"time": "updates", "reached": "share of replicates", "collapse": "share of replicates"}
         return self.over if self.clocked and self.until else events.get(self.over, self.metric)
 
@@ -112,15 +112,15 @@ class Reading:
         }[self.over]
 
     def numbers(self, trace: Trace, lacking: bool = False) -> np.ndarray:
-        """One number for each replicate, float64 `[R]`; raises `InputError` where the metric is missing.
+        """Number read from each replicate, float64 `[R]`; raises `InputError` if the metric is missing.
 
-        With `lacking` it may be missing in some replicates, whose number is NaN.
+        With `lacking` the metric may be missing in some replicates, whose number is NaN.
         """
         curve = course(trace, self.metric, lacking)
         return np.where(np.isnan(curve).any(0), math.nan, self.of(curve, trace))
 
     def of(self, curve: np.ndarray, trace: Trace) -> np.ndarray:
-        """The same of a curve `[U, R]` that `course` has given."""
+        """Number read from each replicate of a curve `[U, R]` from `course`."""
         good = curve if self.better == "higher" else -curve
         if self.over == "mean":
             return np.asarray(curve.mean(0))
@@ -140,7 +140,7 @@ class Reading:
         return np.where(there.any(0), np.minimum(first, most), most).astype(np.float64)
 
     def places(self, trace: Trace) -> np.ndarray:
-        """Where on the axis each recorded update is, `[U/every, R]`: at the start of its batch, on a clock."""
+        """Position of each recorded update on the axis, `[U/every, R]`; on a clock, the start of its batch."""
         if not self.clocked:
             return np.broadcast_to(trace.updates[:, None], trace.metrics[self.metric].shape)
         kept = trace.header.get("clock")
@@ -148,16 +148,16 @@ class Reading:
         return np.asarray(seconds * self.unit_of_clock)
 
     def drawn(self, curve: np.ndarray, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-        """The axis `[K]`, and on it the curve of `course`, `[K, R]`; behind its end it keeps its last value."""
+        """The axis `[K]` and on it the curve from `course`, `[K, R]`; after its end it keeps the last value."""
         if not self.clocked:
             return trace.updates, curve
         x, at = np.linspace(0.0, float(self.horizon or 0.0), PLACES), self.places(trace)
         return x, np.stack([np.interp(x, *each) for each in zip(at.T, curve.T, strict=True)], axis=1)
 
     def of_arm(self, spec: Any) -> "Reading":
-        """The same of an arm: a slot-hour counts its sample slots, busy or idle, and those that the trainer counts as.
+        """The reading for one arm: a slot-hour counts its sample slots, busy or idle, and the slots of the trainer.
 
-        Sample slots are those that its system names (`Settings.sample_slots`).
+        Sample slots are those in the settings of its system (`Settings.sample_slots`).
         """
         if self.over != "slot-hours":
             return self
@@ -168,7 +168,7 @@ class Reading:
         return float(self.horizon or 0.0) if self.clocked else float(_length(trace))
 
     def bounds(self, trace: Trace, task: Any) -> tuple[float, float]:
-        """Least and largest number that a replicate can have; infinite where nothing bounds it."""
+        """Minimum and maximum number that a replicate can have; infinite if unbounded."""
         if self.over in ("reached", "collapse"):
             return 0.0, 1.0
         if self.until:
@@ -176,12 +176,12 @@ class Reading:
         return self.range(trace, task)
 
     def range(self, trace: Trace, task: Any) -> tuple[float, float]:
-        """Least and largest value of the metric; infinite where nothing bounds it."""
+        """Minimum and maximum of the metric; infinite if unbounded."""
         return task.earnings if self.metric in RETURNS else trace.range(self.metric)
 
 
 def ends(spec: Any, seed: int) -> np.ndarray | None:
-    """Seconds at which the last recorded batch starts to train, `[M]`; None where no system tells them beforehand."""
+    """Seconds at which training on the last recorded batch starts, `[M]`; None if no system gives them in advance."""
     last = (spec.updates - 1) // spec.every * spec.every // spec.passes
     if not hasattr(spec.system, "sample_slots"):
         return None
@@ -191,10 +191,10 @@ def ends(spec: Any, seed: int) -> np.ndarray | None:
 
 
 def timed(reading: Reading, specs: Any, seed: int) -> Reading:
-    """A reading on a clock with its horizon: as stated, else where the shortest of these arms ends, to three digits.
+    """A reading on a clock with its horizon: the given one, or the end of the shortest arm, to three digits.
 
-    Raises `InputError` for an arm without a clock, a horizon behind the end of a run, or none where lengths come from
-    the policy, so that only training would tell.
+    Raises `InputError` for an arm without a clock, for a horizon after the end of a run, and without a horizon if
+    lengths depend on the policy, so that the end is known only after training.
     """
     if not reading.clocked:
         return reading
@@ -221,7 +221,7 @@ def timed(reading: Reading, specs: Any, seed: int) -> Reading:
 
 
 def _length(trace: Trace) -> int:
-    """Updates of the run, as its header says, else by its record."""
+    """Number of updates of the run, from its header, else from its record."""
     stated = (trace.header.get("spec") or {}).get("updates")
     if stated is not None:
         return int(stated)
@@ -230,10 +230,10 @@ def _length(trace: Trace) -> int:
 
 
 def course(trace: Trace, metric: str, lacking: bool = False) -> np.ndarray:
-    """The curve of a metric `[U, R]`, the last value held where a replicate has left the finite range.
+    """The curve of a metric `[U, R]`; a diverged replicate keeps its last value.
 
-    Between two updates at which it was evaluated it lies on the line through both. Raises `InputError` where the trace
-    lacks the metric, or a replicate (with `lacking`: each) never has a value of it.
+    Values between two evaluations are interpolated linearly. Raises `InputError` if the trace lacks the metric, or if a
+    replicate (with `lacking`: every one) never has a value of it.
     """
     remedy = "choose a metric of `asyncsim list metrics`, or one that a link or method of every arm reports"
     checks.one_of("metric", metric, sorted(trace.metrics) or ["none (this run records nothing)"], remedy)

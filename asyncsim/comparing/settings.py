@@ -1,4 +1,4 @@
-"""One setting of a spec by name: a field, an argument of one of its parts, or a knob; values by what a table shows."""
+"""Settings of a spec by name: a field, an argument of a part, or a knob; and labels of their values in tables."""
 
 import dataclasses
 import inspect
@@ -15,14 +15,14 @@ from asyncsim.updates._link import Chain
 
 REMEDY = "give at least one value for each name, such as {'staleness': [0, 4, 16], 'sgd.lr': [0.1, 0.2]}"
 OWN = ("replicates", "realizations", "diagnostics", "block")
-"""Fields of a spec that a sweep sets itself, so that values of a grid would be shown and not run."""
+"""Fields of a spec that a sweep sets itself, so that values in a grid would be ignored."""
 FIELDS = [field.name for field in dataclasses.fields(Spec)]
 Scalar = bool | int | float | str | None
 grid_knob = partial(knob_of, field="grid", whose="the spec")
 
 
 def with_setting(spec: Spec, name: str, value: Any) -> Spec:
-    """The spec with one field, one argument of one part, or one knob set.
+    """A copy of the spec with one field, one argument of a part, or one knob set.
 
     >>> import asyncsim as sim
     >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(),
@@ -57,7 +57,7 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
 
 
 def full_name(name: str) -> str:
-    """The one name of an argument that has several."""
+    """The canonical name of an argument that has several names."""
     name = {"staleness": "system.staleness"}.get(name, name)
     if name.startswith("schedule."):
         return f"system.{name.removeprefix('schedule.')}"
@@ -65,7 +65,7 @@ def full_name(name: str) -> str:
 
 
 def once(names: Mapping[str, str]) -> None:
-    """Refuse two names of one thing: the second would be run at both."""
+    """Raise `InputError` for two names of one setting, which would be set twice."""
     first: dict[str, str] = {}
     for name, full in names.items():
         beside = first.setdefault(full, name)
@@ -73,7 +73,7 @@ def once(names: Mapping[str, str]) -> None:
 
 
 def whole_first(names: Iterable[str]) -> list[str]:
-    """Whole parts before their arguments, which a part that comes later would undo."""
+    """Sort names so that complete parts come before their arguments, which would otherwise be overwritten."""
     return sorted(names, key=lambda name: (name not in FIELDS, full_name(name).count(".")))
 
 
@@ -87,7 +87,7 @@ def has_knob(spec: Spec, name: str) -> bool:
 
 
 def remade(name: str, part: Any, argument: str, value: Any) -> Any:
-    """The part that its own function makes with one argument changed."""
+    """A part made again by its own function, with one argument changed."""
     made = calls.of(part)
     remedy = "make the part by one call of sim.KIND.NAME(...), or give whole parts as values"
     if made is None:
@@ -99,7 +99,7 @@ def remade(name: str, part: Any, argument: str, value: Any) -> Any:
 
 
 def by_label(name: str, values: Any) -> dict[Scalar, Any]:
-    """Values by what a table shows of them."""
+    """Values by their labels in tables."""
     if isinstance(values, Mapping):
         labelled: dict[Scalar, Any] = {str(label): value for label, value in values.items()}
         remedy = "give each label once; a label is a text"

@@ -1,4 +1,4 @@
-"""The best learning rate of an arm: the same logarithmic grid for all, on seeds of its own, never an edge."""
+"""Tuning of an arm's learning rate: a common logarithmic grid, separate seeds, and never a value at the edge."""
 
 import math
 from collections.abc import Generator, Mapping
@@ -14,11 +14,11 @@ from asyncsim.comparing.readings import Reading
 from asyncsim.running.spec import Spec
 
 PILOT = 32
-"""Replicates of each value of a grid."""
+"""Number of replicates for each value of a grid."""
 STEPS = 4
-"""Doublings of the grid to each side of where it starts."""
+"""Number of doublings to each side of the grid's center."""
 EXTENSIONS = 3
-"""How often a grid is extended whose best lies at its edge; each adds as many doublings as stand on one side."""
+"""Maximum extensions of a grid with its best value at an edge; each adds as many doublings as one side has."""
 
 
 def _knobs(spec: Spec) -> dict[str, Any]:
@@ -26,10 +26,10 @@ def _knobs(spec: Spec) -> dict[str, Any]:
 
 
 def knob_of(spec: Spec, wanted: str, field: str = "tune", whose: str = "every arm") -> str:
-    """The full name of the knob to tune: "lr" is the only learning rate of the chain, "adam.lr" or "method.cap" itself.
+    """Full name of the knob to tune: "lr" is the only learning rate of the chain, "adam.lr" or "method.cap" itself.
 
-    Raises `InputError` for a knob that the spec does not have, or a short name that fits several; it names the `field`
-    and `whose` knob is asked for.
+    Raises `InputError` for a knob that the spec lacks, or for a short name that fits several knobs; the message
+    mentions `field` and `whose`.
     """
     names = _knobs(spec)
     if wanted in names:
@@ -42,7 +42,7 @@ def knob_of(spec: Spec, wanted: str, field: str = "tune", whose: str = "every ar
 
 
 def set_knob(spec: Spec, knob: str, value: Any, replicates: int) -> Spec:
-    """The spec with a knob of its method or chain set, for so many replicates; as `knobs.with_value`."""
+    """A copy of the spec with a knob of its method or chain set, for `replicates` replicates; as `knobs.with_value`."""
     return spec.replace(
         method=knobs.with_value(spec.method, "method", knob, value),
         update=knobs.with_value(spec.update, "update", knob, value),
@@ -51,22 +51,22 @@ def set_knob(spec: Spec, knob: str, value: Any, replicates: int) -> Spec:
 
 
 def start_of(spec: Spec, knob: str) -> float:
-    """The value that a spec gives the knob."""
+    """The value of the knob in the spec."""
     return float(_knobs(spec)[knob])
 
 
 def tune(
     spec: Spec, name: str, knob: str, grid: tuple[float, ...], fixed: bool, reading: Reading, smallest: float
 ) -> Generator[Spec, Trace, Tuned]:
-    """The knob's value with the best mean of the reading: a grid, then two values half a step beside its best.
+    """Tune a knob by the mean of the reading: a grid, then two values half a step beside the best.
 
-    It asks for runs, so that arms can be tuned side by side: yields specs, is sent their traces, returns the value.
+    A generator, so that arms can be tuned in parallel: yields specs, receives their traces, returns the value.
 
-    Values ride as replicates of one run, `PILOT` for a value. A best value at an edge extends the grid by its own half
-    width, up to three times. An inner one as good within a quarter of the `smallest` effect prevents that. Raises
-    `InputError` when the best is still at an edge then, or at once where the grid is the caller's (`fixed`); an inner
-    value within one standard error of it is taken instead. Of values as good as the best within that quarter the least
-    is chosen: a larger one gains nothing and fails more often.
+    Values are vectorized in one run with `PILOT` replicates each. If the best value is at an edge, the grid is extended
+    by its own half width, up to three times, unless an inner value is as good within a quarter of the `smallest`
+    effect. Raises `InputError` if the best is still at an edge then, or at once for the caller's grid (`fixed`), unless
+    an inner value is within one standard error of it. Of values as good as the best within that quarter the smallest is
+    chosen: a larger one gains nothing and fails more often.
     """
     scores = yield from _scores(spec, knob, grid, reading)
     width = max(1, (len(grid) - 1) // 2)
@@ -104,14 +104,14 @@ def _scores(
 
 
 def spread(spec: Spec) -> Spec:
-    """The spec with a realization of a random system for each replicate, so that replicates are independent."""
+    """A copy of the spec with one realization per replicate if the system is random, so that they are independent."""
     own = isinstance(spec.system, Schedule) or spec.system.coupled
     random = not own and spec.system.realizations(spec.replicates) > 1
     return spec.replace(realizations=spec.replicates) if random else spec
 
 
 def _mean(numbers: np.ndarray, reading: Reading) -> float:
-    """Mean of the replicates that have a value, the worst number where none has."""
+    """Mean of the known numbers; the worst possible number if there are none."""
     known = numbers[~np.isnan(numbers)]
     return float(known.mean()) if len(known) else -reading.orientation * math.inf
 
@@ -124,7 +124,7 @@ def _error(numbers: np.ndarray) -> float:
 
 
 def _best(scores: Mapping[float, np.ndarray], reading: Reading, slack: float, errors: float) -> float:
-    """The best value, or an inner one as good within the slack or so many standard errors."""
+    """The best value, or an inner value as good within the slack or `errors` standard errors."""
     good = {value: reading.orientation * _mean(numbers, reading) for value, numbers in scores.items()}
     best = max(good, key=lambda value: good[value])
     inner = sorted(good)[1:-1]

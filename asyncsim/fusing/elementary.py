@@ -1,4 +1,4 @@
-"""Exponential, logarithm and their kin, from adds and multiplies: the same bits on every machine.
+"""Exponential, logarithm and related functions, from additions and multiplications: equal bits on every machine.
 
 Each agrees with the C library to about one unit in the last place, infinities, zeros and NaN included. A library
 call works on one number; these work on the numbers of eight replicates.
@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from asyncsim.base import rng
 
 Name = str
-"""A value in the text, `%12` or a constant."""
+"""A value in LLVM's text, `%12` or a constant."""
 ELEMENT = {"f": "double", "i": "i64", "b": "i1"}
 
 
 class Writer:
-    """Instructions of one function, on values of `width` replicates."""
+    """Writes the instructions of one function, on values of `width` replicates."""
 
     def __init__(self, width: int, prefix: str = "v") -> None:
         self.width, self.prefix = width, prefix
@@ -24,65 +24,65 @@ class Writer:
         self.declared: dict[str, None] = {}
 
     def type(self, kind: str) -> str:
-        """The type of a value: "f" float64, "i" int64, "b" booleans."""
+        """LLVM's type for a kind: "f" float64, "i" int64, "b" booleans."""
         return f"<{self.width} x {ELEMENT[kind]}>"
 
     def number(self, value: float | int | bool, kind: str = "f") -> Name:
-        """A constant in all replicates."""
+        """A constant that is equal in all replicates."""
         text = "0x" + struct.pack(">d", float(value)).hex().upper() if kind == "f" else str(int(value))
         return f"<{', '.join([f'{ELEMENT[kind]} {text}'] * self.width)}>"
 
     def each(self, values: Sequence[int]) -> Name:
-        """Integers, one for each replicate."""
+        """Integer constants, one per replicate."""
         return f"<{', '.join(f'i64 {value}' for value in values)}>"
 
     def line(self, text: str) -> Name:
-        """An instruction that gives a value."""
+        """Write an instruction with a result."""
         name = f"%{self.prefix}{len(self.lines)}"
         self.lines.append(f"  {name} = {text}")
         return name
 
     def do(self, text: str) -> None:
-        """An instruction that gives none."""
+        """Write an instruction without a result."""
         self.lines.append(f"  {text}")
 
     def two(self, operation: str, a: Name, b: Name, kind: str = "f") -> Name:
-        """An instruction on two values of a kind, by LLVM's name."""
+        """Write an instruction on two values of a kind, by LLVM's name."""
         return self.line(f"{operation} {self.type(kind)} {a}, {b}")
 
     def compare(self, sign: str, a: Name, b: Name, kind: str = "f") -> Name:
-        """A comparison: LLVM's condition, as `olt` for numbers or `slt` for integers."""
+        """Write a comparison by LLVM's condition, such as `olt` for numbers or `slt` for integers."""
         return self.line(f"{'fcmp' if kind == 'f' else 'icmp'} {sign} {self.type(kind)} {a}, {b}")
 
     def select(self, condition: Name, a: Name, b: Name, kind: str = "f") -> Name:
-        """a where the condition holds, else b."""
+        """Select a where the condition holds, else b."""
         return self.line(f"select {self.type('b')} {condition}, {self.type(kind)} {a}, {self.type(kind)} {b}")
 
     def turn(self, operation: str, a: Name, source: str, kind: str) -> Name:
-        """A conversion, by LLVM's name."""
+        """Convert a value to another kind, by LLVM's name."""
         return self.line(f"{operation} {self.type(source)} {a} to {self.type(kind)}")
 
     def call(self, name: str, *operands: Name) -> Name:
-        """An operation of the machine on numbers, by LLVM's name."""
+        """Call an intrinsic function on numbers, by LLVM's name."""
         kind = self.type("f")
         full = f"@llvm.{name}.v{self.width}f64"
         self.declared[f"declare {kind} {full}({', '.join([kind] * len(operands))})"] = None
         return self.line(f"call {kind} {full}({', '.join(f'{kind} {x}' for x in operands)})")
 
     def whole(self, x: Name) -> Name:
-        """Numbers as integers, cut towards 0; NaN is 0, since what follows may look up a table."""
+        """Convert numbers to integers, truncated towards 0; NaN becomes 0, since the result may index a table."""
         numbers, integers = self.type("f"), self.type("i")
         name = f"@llvm.fptosi.sat.v{self.width}i64.v{self.width}f64"
         self.declared[f"declare {integers} {name}({numbers})"] = None
         return self.line(f"call {integers} {name}({numbers} {x})")
 
     def function(self, name: str, *operands: Name) -> Name:
-        """A function of the same module."""
+        """Call a function of the same module."""
         kind = self.type("f")
         return self.line(f"call {kind} @{name}({', '.join(f'{kind} {x}' for x in operands)})")
 
     def isnan(self, x: Name) -> Name:
-        """Whether numbers are NaN."""
+        """Test numbers for NaN."""
         return self.compare("uno", x, x)
 
 
@@ -92,7 +92,7 @@ _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 
 
 def polynomial(w: Writer, x: Name, coefficients: list[float]) -> Name:
-    """c0 + c1 x + c2 x^2 + ... by Horner's rule."""
+    """c0 + c1 x + c2 x^2 + ... by Horner's method."""
     total = w.number(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = w.call("fma", total, x, w.number(coefficient))
@@ -108,7 +108,7 @@ def _of_bits(w: Writer, x: Name) -> Name:
 
 
 def exp(w: Writer, x: Name) -> Name:
-    """e^x = 2^n e^r with |r| <= ln 2 / 2: a Taylor polynomial of degree 13, whose rest is below 1e-17."""
+    """e^x = 2^n e^r with |r| <= ln 2 / 2, by a Taylor polynomial of degree 13 with a remainder below 1e-17."""
     low, high = w.number(-746.0), w.number(710.0)
     x = w.select(w.compare("olt", high, x), high, x)
     x = w.select(w.compare("olt", x, low), low, x)
@@ -131,14 +131,14 @@ def _power_of_two(w: Writer, n: Name) -> Name:
 
 
 def expm1(w: Writer, x: Name) -> Name:
-    """e^x - 1, by its series near 0."""
+    """e^x - 1, by its power series near 0."""
     small = w.compare("olt", w.call("fabs", x), w.number(0.35))
     near = w.two("fmul", x, polynomial(w, x, [1.0 / math.factorial(k + 1) for k in range(14)]))
     return w.select(small, near, w.two("fsub", w.function("exp", x), w.number(1.0)))
 
 
 def log(w: Writer, x: Name) -> Name:
-    """ln x = e ln 2 + 2 artanh(s), s = (m - 1)/(m + 1) with x = 2^e m and m near 1, by its series."""
+    """ln x = e ln 2 + 2 artanh(s), s = (m - 1)/(m + 1) with x = 2^e m and m near 1, by a power series."""
     # Make subnormal numbers normal.
     tiny = w.compare("olt", x, w.number(2.0**-1022))
     scaled = w.select(tiny, w.two("fmul", x, w.number(2.0**54)), x)
@@ -166,7 +166,7 @@ def log(w: Writer, x: Name) -> Name:
 
 
 def log1p(w: Writer, x: Name) -> Name:
-    """ln(1 + x): the rounding of u = 1 + x is made good by the factor x/(u - 1)."""
+    """ln(1 + x), with the rounding of u = 1 + x corrected by the factor x/(u - 1)."""
     one = w.number(1.0)
     u = w.two("fadd", one, x)
     exact = w.two("fmul", w.function("log", u), w.two("fdiv", x, w.two("fsub", u, one)))
@@ -175,13 +175,13 @@ def log1p(w: Writer, x: Name) -> Name:
 
 
 def sigmoid(w: Writer, x: Name) -> Name:
-    """1/(1 + e^-x)."""
+    """Logistic function 1/(1 + e^-x)."""
     one = w.number(1.0)
     return w.two("fdiv", one, w.two("fadd", one, w.function("exp", w.two("fsub", w.number(-0.0), x))))
 
 
 def tanh(w: Writer, x: Name) -> Name:
-    """t/(t + 2) with t = e^(2|x|) - 1, and the sign of x."""
+    """Hyperbolic tangent: t/(t + 2) with t = e^(2|x|) - 1, with the sign of x."""
     size = w.call("fabs", x)
     bounded = w.select(w.compare("olt", w.number(30.0), size), w.number(30.0), size)
     t = w.function("expm1", w.two("fadd", bounded, bounded))
@@ -192,11 +192,11 @@ FUNCTIONS: dict[str, Callable[[Writer, Name], Name]] = {
     "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "sigmoid": sigmoid, "tanh": tanh,
 }  # fmt: skip
 NEEDS = {"expm1": ("exp",), "log1p": ("log",), "sigmoid": ("exp",), "tanh": ("expm1", "exp")}
-"""Functions that a function calls."""
+"""Other functions that each function calls."""
 
 
 def philox(w: Writer) -> tuple[Name, Name]:
-    """Both uniform numbers of a block of Philox4x32-10: counter words %c0 to %c3 and key words %k0, %k1 of 32 bits."""
+    """Both uniform numbers of a block of Philox4x32-10, from 32-bit counter words %c0 to %c3 and key words %k0, %k1."""
     c, k = [f"%c{place}" for place in range(4)], ["%k0", "%k1"]
     mask, shift = w.number(rng.MASK, "i"), w.number(32, "i")
     for _ in range(10):
@@ -211,7 +211,7 @@ def philox(w: Writer) -> tuple[Name, Name]:
 
 
 def _fraction(w: Writer, high: Name, low: Name) -> Name:
-    """A 53-bit fraction in [0, 1) from two words."""
+    """Combine two words to a 53-bit fraction in [0, 1)."""
     top = w.turn("sitofp", w.two("lshr", high, w.number(5, "i"), "i"), "i", "f")
     rest = w.turn("sitofp", w.two("lshr", low, w.number(6, "i"), "i"), "i", "f")
     joined = w.two("fadd", w.two("fmul", top, w.number(rng.TWO_26)), rest)
@@ -219,7 +219,7 @@ def _fraction(w: Writer, high: Name, low: Name) -> Name:
 
 
 def defined(names: set[str], width: int, inline: bool) -> tuple[list[str], dict[str, None]]:
-    """Definitions of functions and of those they call, and what they declare."""
+    """Definitions of functions and of the functions they call, and their declarations."""
     lines: list[str] = []
     declared: dict[str, None] = {}
     how = "alwaysinline" if inline else "noinline"
@@ -234,7 +234,7 @@ def defined(names: set[str], width: int, inline: bool) -> tuple[list[str], dict[
 
 
 def _draws(width: int) -> list[str]:
-    """The function of keyed draws, never written out: ten rounds for every draw take long to compile."""
+    """The function of keyed draws, never inlined: ten rounds for every draw take long to compile."""
     w = Writer(width)
     kind = w.type("f")
     pair = f"{{ {kind}, {kind} }}"

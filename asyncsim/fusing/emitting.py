@@ -1,7 +1,7 @@
-"""From operations to LLVM instructions, eight replicates at a time, where everything is in registers.
+"""Translate operations to LLVM instructions for eight replicates at a time, with all values in registers.
 
-A value of a graph is a list of lanes, one for each of its numbers, and a lane is a vector over replicates. So laying
-numbers out anew, joining them and summing along an axis move nothing, and eight replicates cost what one does.
+A value of a graph is a list of lanes, one per number, and a lane is a vector over replicates. So rearranging, joining
+and summing along an axis move no data, and eight replicates cost as much as one.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ from asyncsim.fusing.graph import Unfit, Var
 STORED = {"f": "double", "i": "i64", "b": "i8"}
 NAME = "program"
 INLINE = 64
-"""Calls of elementary functions up to which they are written out: faster, but longer to compile."""
+"""Number of calls up to which elementary functions are inlined, which is faster, but takes longer to compile."""
 Lanes = list[Name]
 
 
 def ordered(outputs: list[Var]) -> list[Var]:
-    """Everything that outputs depend on, operands first."""
+    """All nodes that the outputs depend on, operands first."""
     order: list[Var] = []
     seen: set[int] = set()
     stack: list[tuple[Var, bool]] = [(var, False) for var in reversed(outputs)]
@@ -39,7 +39,7 @@ def ordered(outputs: list[Var]) -> list[Var]:
 
 
 def described(order: list[Var], outputs: list[Var]) -> str:
-    """A text that is equal for graphs with equal programs."""
+    """Describe a graph as text, equal for graphs with equal programs."""
     number = {id(var): place for place, var in enumerate(order)}
     rows = []
     for var in order:
@@ -52,7 +52,7 @@ def described(order: list[Var], outputs: list[Var]) -> str:
 
 
 class Registers:
-    """Instructions of one program on values in registers."""
+    """Writes the instructions of one program on values in registers."""
 
     def __init__(self, used: list[int], width: int) -> None:
         self.used = used
@@ -62,7 +62,7 @@ class Registers:
         self.pointers: dict[tuple[str, int], Name] = {}
 
     def prepare(self, order: list[Var]) -> None:
-        """What stays the same in all replicates: where inputs stand, settings."""
+        """Write what is equal for all replicates: addresses of inputs, and settings."""
         # Only numbers that are used: an equal program may be told fewer.
         self.numbers: dict[int, Name] = {}
         for var in order:
@@ -113,7 +113,7 @@ class Registers:
         return self.w.line(f"icmp ne <{self.w.width} x i8> {value}, zeroinitializer")
 
     def _turned(self, start: Name, stored: str, lanes: int, row: int) -> Lanes:
-        """The first lanes of rows of replicates, each `row` numbers behind the other."""
+        """Load `lanes` lanes from rows of replicates, where each row has `row` numbers."""
         w, found = self.w, []
         for begin in range(0, lanes, w.width):
             size = min(w.width, lanes - begin)
@@ -125,7 +125,7 @@ class Registers:
         return found
 
     def _transposed(self, rows: Lanes, stored: str, size: int) -> Lanes:
-        """Vectors of `size` numbers as `size` vectors, one number of each: neighbors are joined, pair by pair."""
+        """Transpose vectors of `size` numbers to `size` vectors by joining neighbors pairwise."""
         blocks, each, count = rows, 1, len(rows)
         # Joining two blocks keeps the rows of a number side by side.
         while len(blocks) > 1:
@@ -143,7 +143,7 @@ class Registers:
         return self.w.line(f"shufflevector {vector} {a}, {vector} {b}, <{len(places)} x i32> <{mask}>")
 
     def _store_lanes(self, target: Name, kind: str, lanes: Lanes, first: Name = "0", row: int | None = None) -> None:
-        """Lanes from the first on as part of rows of replicates."""
+        """Store lanes from index `first` on in the rows of replicates."""
         w, stored = self.w, STORED[kind]
         row = len(lanes) if row is None else row
         if kind == "b":
@@ -177,7 +177,7 @@ class Registers:
         return self._applied(var, list(zip(*operands, strict=True)))
 
     def _applied(self, var: Var, lanes: list[Any]) -> Lanes:
-        """Lanes of an operation number by number, each from its operands."""
+        """Lanes of an elementwise operation, each from its operands."""
         operation = var.operation
         kind = var.operands[0].kind if operation in (*COMPARED, "isnan", "isinf") else var.kind
         if operation in elementary.FUNCTIONS:
@@ -202,7 +202,7 @@ class Registers:
         return [w.turn(names[source + kind], x, source, kind) for x in value]
 
     def _tree(self, var: Var, value: Lanes) -> Lanes:
-        """Rows put together: the first half with the second, until one is left."""
+        """Reduce rows as a tree: combine the first half with the second until one row is left."""
         each, count = var.lanes, var.about
         if count == 0:
             raise Unfit("nothing to put together")
@@ -224,14 +224,14 @@ class Registers:
     # Tables.
 
     def _chosen(self, table: Lanes, place: Name, kind: str) -> Name:
-        """One lane of several, by comparing with the number of each."""
+        """Choose one lane of several, by comparing the index with every lane's."""
         w, value = self.w, table[0]
         for number, lane in enumerate(table[1:], 1):
             value = w.select(w.compare("eq", place, w.number(number, "i"), "i"), lane, value, kind)
         return value
 
     def _gathered(self, source: Var, place: Name) -> Name:
-        """Numbers of a table in memory, one for each replicate."""
+        """Look up numbers in a table in memory, one per replicate."""
         w, stored = self.w, STORED[source.kind]
         base = self.pointers[source.operation, source.about]
         if source.axis is not None:
@@ -239,7 +239,7 @@ class Registers:
         return self._picked(w.line(f"getelementptr {stored}, ptr {base}, {w.type('i')} {place}"), source.kind)
 
     def _picked(self, addresses: Name, kind: str) -> Name:
-        """Numbers at addresses of their own."""
+        """Load numbers at one address per replicate."""
         w, stored = self.w, STORED[kind]
         name = f"@llvm.masked.gather.v{w.width}{'f64' if kind == 'f' else 'i64'}.v{w.width}p0"
         vector, pointers, mask = f"<{w.width} x {stored}>", f"<{w.width} x ptr>", w.type("b")
@@ -248,7 +248,7 @@ class Registers:
         return w.line(f"call {vector} {name}({pointers} {addresses}, i32 8, {mask} {every}, {vector} poison)")
 
     def _scatter(self, var: Var, values: Lanes, index: Lanes) -> Lanes:
-        """Numbers added to their places one after the other, as the compiled loop of tables does."""
+        """Add numbers at their indices one after another, in the order of the compiled loop of tables."""
         w = self.w
         if var.about is None:
             # Counted through all replicates.
@@ -269,7 +269,7 @@ class Registers:
     # Keyed draws.
 
     def _philox(self, var: Var, ids: Lanes, replicate: Lanes, key: Lanes) -> Lanes:
-        """Both uniform numbers of a block of Philox4x32-10 for every id, the first of all of them, then the second."""
+        """Both uniform numbers of a block of Philox4x32-10 for every id: all first numbers, then all second ones."""
         w, (token, number) = self.w, var.about
         integers, pair = w.type("i"), f"{{ {w.type('f')}, {w.type('f')} }}"
         self.functions.add("philox")
@@ -282,7 +282,7 @@ class Registers:
 
 
 def bytes_of(stored: str) -> int:
-    """Bytes of a number in memory."""
+    """Bytes of a number in memory, by its type."""
     return 1 if stored == "i8" else 8
 
 
@@ -290,7 +290,7 @@ def bytes_of(stored: str) -> int:
 
 
 def _extreme(sign: str) -> Callable[..., Name]:
-    """The larger ("gt") or the smaller one ("lt"); NaN where either is."""
+    """The larger ("gt") or smaller ("lt") of two values; NaN if either is NaN."""
 
     def chosen(w: Writer, kind: str, a: Name, b: Name) -> Name:
         if kind != "f":
@@ -305,7 +305,7 @@ _larger, _smaller = _extreme("gt"), _extreme("lt")
 
 
 def _either(name: str) -> Callable[..., Name]:
-    """An instruction that has one form for numbers and one for integers."""
+    """An instruction with different forms for numbers and integers."""
     return lambda w, kind, a, b: w.two(f"f{name}" if kind == "f" else name, a, b, kind)
 
 
@@ -320,7 +320,7 @@ COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def _sign(w: Writer, kind: str, x: Name) -> Name:
-    """-1, 0 or 1; 0 for NaN."""
+    """Sign: -1, 0 or 1; 0 for NaN."""
     if kind != "f":
         raise Unfit("sign of integers")
     zero = w.number(0.0)
@@ -329,7 +329,7 @@ def _sign(w: Writer, kind: str, x: Name) -> Name:
 
 
 def _power(w: Writer, kind: str, a: Name, b: Name) -> Name:
-    """a^b by the C library, number by number."""
+    """a^b by the C library, one number at a time."""
     w.declared["declare double @pow(double, double)"] = None
     value, vector = "poison", w.type("f")
     for place in range(w.width):
@@ -340,7 +340,7 @@ def _power(w: Writer, kind: str, a: Name, b: Name) -> Name:
 
 
 def _floored(w: Writer, a: Name, b: Name) -> tuple[Name, Name]:
-    """Quotient rounded down and remainder with the sign of the divisor."""
+    """Quotient rounded down, and remainder with the sign of the divisor."""
     quotient, rest = w.two("sdiv", a, b, "i"), w.two("srem", a, b, "i")
     zero = w.number(0, "i")
     uneven = w.compare("ne", rest, zero, "i")
@@ -384,7 +384,7 @@ _OPERATIONS: dict[str, Callable[..., Name]] = {
 
 
 def applied(w: Writer, operation: str, kind: str, operands: Sequence[Name]) -> Name:
-    """One lane of an operation number by number."""
+    """One lane of an elementwise operation."""
     if operation in COMPARED:
         equal = operation in ("eq", "ne")
         sign = ("u" if operation == "ne" else "o") if kind == "f" else "" if equal else "u" if kind == "b" else "s"

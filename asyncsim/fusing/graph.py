@@ -1,4 +1,4 @@
-"""The graph of a recorded function: what each operation makes of the numbers of one replicate."""
+"""The graph of a recorded function, with operations on the numbers of one replicate."""
 
 import math
 from dataclasses import dataclass, field
@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 
 LARGEST = 131_072
-"""Numbers of one replicate that an operation may have; larger arrays keep a processor busy without a program."""
+"""Maximum size per replicate of an operation's result; larger arrays use a processor well without a program."""
 
 
 class Unfit(Exception):
-    """A function that cannot become a program: it asks what the numbers are, or does something without a rule."""
+    """A function that cannot be compiled: it reads values of tensors, or uses an operation without a rule."""
 
 
 @dataclass(eq=False)
 class Var:
-    """Numbers of one replicate: `shape` as the tensor has it, `axis` the one of the replicates (None: all share them).
+    """Numbers of one replicate: `shape` is that of the tensor, `axis` that of the replicates (None: shared by all).
 
-    `kind`: "f" float64, "i" integers, "b" booleans. `operands`: what the operation reads; `about`: what else it needs.
+    `kind`: "f" float64, "i" integers, "b" booleans. `operands` of the operation; `about`: its other settings.
     """
 
     operation: str
@@ -30,23 +30,23 @@ class Var:
 
     @property
     def inner(self) -> tuple[int, ...]:
-        """Sizes of the axes but that of the replicates."""
+        """Sizes of all axes except that of the replicates."""
         return tuple(size for place, size in enumerate(self.shape) if place != self.axis)
 
     @property
     def lanes(self) -> int:
-        """How many numbers a replicate has."""
+        """Number of values per replicate."""
         return math.prod(self.inner)
 
     def places(self) -> np.ndarray:
-        """Number of every lane, laid out like the tensor with one replicate."""
+        """Index of every lane, in the layout of the tensor with one replicate."""
         ones = tuple(1 if place == self.axis else size for place, size in enumerate(self.shape))
         return np.arange(self.lanes).reshape(ones)
 
 
 @dataclass
 class Graph:
-    """Operations by what they are, so that equal ones are made once; inputs in the order of their first use."""
+    """Operations, each made once; inputs are in the order of their first use."""
 
     known: dict[Any, Var] = field(default_factory=dict)
     scalars: list[float] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Graph:
         kind: str,
         about: Any = None,
     ) -> Var:
-        """The operation's result, the same object for the same operation on the same operands."""
+        """Result of an operation, the same object for the same operation on the same operands."""
         known = about.tobytes() if isinstance(about, np.ndarray) else about
         key = (operation, tuple(id(x) for x in operands), tuple(shape), axis, kind, known)
         if key not in self.known:
@@ -71,7 +71,7 @@ class Graph:
         return self.known[key]
 
     def fill(self, value: float | int | bool, shape: tuple[int, ...] = (), axis: int | None = None) -> Var:
-        """One number everywhere."""
+        """A constant in every element."""
         kind = "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f"
         about: Any = value
         if kind == "f" and not (math.isinf(value) or math.isnan(value) or value in (0.0, 1.0, -1.0, 0.5, 2.0)):
@@ -82,11 +82,11 @@ class Graph:
         return self.make("fill", (), shape, axis, kind, about)
 
     def cast_fill(self, value: float | int | bool, shape: tuple[int, ...], axis: int | None, kind: str) -> Var:
-        """One number everywhere, as a kind."""
+        """A constant in every element, converted to a kind."""
         return self.fill({"f": float, "i": int, "b": bool}[kind](value), shape, axis)
 
     def arranged(self, source: Var, places: np.ndarray, shape: tuple[int, ...], axis: int | None) -> Var:
-        """Lanes of a value laid out anew: `places` says which lane stands at each place of the result."""
+        """Rearrange the lanes of a value: `places` has the index of the lane for each element of the result."""
         flat = np.ascontiguousarray(places).reshape(-1)
         if source.operation == "fill":
             return self.make("fill", (), shape, axis, source.kind, source.about)
@@ -97,13 +97,13 @@ class Graph:
         return self.make("arrange", (source,), shape, axis, source.kind, flat)
 
     def cast(self, value: Var, kind: str) -> Var:
-        """The same numbers as another kind."""
+        """Convert numbers to another kind."""
         if value.kind == kind:
             return value
         return self.make("cast", (value,), value.shape, value.axis, kind)
 
     def broadcast(self, value: Var, shape: tuple[int, ...], axis: int | None) -> Var:
-        """A value read in the shape of a result whose replicates stand at `axis`; one that all share keeps size 1."""
+        """Broadcast a value to the shape of a result with replicates on `axis`; a shared value keeps size 1 there."""
         ahead = len(shape) - len(value.shape)
         own = None if value.axis is None else value.axis + ahead
         if own is not None and own != axis:

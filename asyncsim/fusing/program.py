@@ -1,4 +1,4 @@
-"""A recorded function as machine code, and calling it."""
+"""Compile a recorded function to machine code, and call it."""
 
 import ctypes
 import hashlib
@@ -26,7 +26,7 @@ Way = tuple[Any, ...]
 
 
 def leaves(tree: Any, path: Way = ()) -> Iterator[tuple[Way, Tensor]]:
-    """Every tensor in dictionaries, lists and tuples, with its way there; other values are passed over."""
+    """All tensors in dictionaries, lists and tuples, with their paths; other values are skipped."""
     if isinstance(tree, Tensor):
         yield path, tree
     elif isinstance(tree, dict):
@@ -38,14 +38,14 @@ def leaves(tree: Any, path: Way = ()) -> Iterator[tuple[Way, Tensor]]:
 
 
 def at(tree: Any, path: Way) -> Any:
-    """What stands at a place."""
+    """The value at a path."""
     for step in path:
         tree = tree[step]
     return tree
 
 
 def builder(tree: Any, numbers: dict[Way, int], path: Way = ()) -> Callable[[Sequence[Any]], Any]:
-    """A function from a list of tensors to containers like these, dictionaries and lists; values are kept."""
+    """A function that puts a list of tensors into the same containers; other values are kept."""
     if isinstance(tree, Tensor):
         number = numbers[path]
         return lambda made: made[number]
@@ -60,18 +60,18 @@ def builder(tree: Any, numbers: dict[Way, int], path: Way = ()) -> Callable[[Seq
 
 TYPES = {"f": torch.float64, "i": torch.int64, "b": torch.bool}
 WIDTH = 8
-"""Replicates that are computed together: as many float64 numbers as the widest registers hold."""
+"""Replicates computed together: as many float64 numbers as the widest registers hold."""
 _compiled: dict[str, Any] = {}
 _engines: list[Any] = []
 
 
 class Program:
-    """A function of tensors as one loop over replicates.
+    """A function of tensors, compiled to one loop over replicates.
 
     `function` is run once on containers (dictionaries, lists, tuples) of tensors, recorded, and compiled. Each tensor
-    has the `replicates` on its first axis, or one row (or no axis) that they share. So has what it returns, containers
-    too. `rows` are tensors that the function reads besides, with a row for each replicate. Raises `Unfit` where that
-    cannot be.
+    has the `replicates` on its first axis, or one row (or no axis) that all share. The same holds for the result and
+    its containers. `rows` are other tensors that the function reads, with a row per replicate. Raises `Unfit` if
+    compiling is impossible.
 
     >>> numbers = {"x": torch.arange(6.0, dtype=torch.float64).reshape(2, 3)}
     >>> double = Program(lambda tree: {"sum": (tree["x"] * 2.0).sum(-1)}, numbers, 2)
@@ -113,7 +113,7 @@ class Program:
         self.told = self.fixed.ctypes.data, self.scalars.ctypes.data
 
     def __call__(self, tree: Any) -> Any:
-        """The results for other numbers of the same shapes, in new tensors."""
+        """Results for other numbers of the same shapes, in new tensors."""
         # Addresses are a call's own: two threads may call one program.
         kept, sources, targets = [], self.sources(), self.targets()
         for number, path in enumerate(self.paths):
@@ -133,7 +133,7 @@ class Program:
 
 
 class _Scratch(threading.local):
-    """Memory for what programs have between their loops: each thread's own, one program after the other."""
+    """Memory for values between a program's loops, one per thread, reused by its programs."""
 
     held = np.empty(0, dtype=np.uint8)
 
@@ -142,7 +142,7 @@ _own = _Scratch()
 
 
 def _scratch(size: int) -> int:
-    """The address of so many bytes."""
+    """Address of a block of at least `size` bytes."""
     if len(_own.held) < size + ALIGNED:
         _own.held = np.empty(size + ALIGNED, dtype=np.uint8)
     address: int = _own.held.ctypes.data
@@ -154,7 +154,7 @@ def _uniform(var: Var) -> bool:
 
 
 def _checked(var: Var, tensor: Tensor) -> tuple[torch.Size, torch.dtype]:
-    """Shape and type of a result, which has to have a row for each replicate."""
+    """Shape and type of a result, which has to have a row per replicate."""
     if var.axis != 0:
         raise Unfit("a result without replicates in front")
     return tensor.shape, TYPES[var.kind]
@@ -162,7 +162,7 @@ def _checked(var: Var, tensor: Tensor) -> tuple[torch.Size, torch.dtype]:
 
 @cache
 def _machine() -> Any:
-    """The machine that code is made for: this one."""
+    """The target machine: the one that runs this process."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     target = binding.Target.from_default_triple()
@@ -180,14 +180,14 @@ def _shelf() -> Shelf:
 
 @cache
 def _made_by() -> str:
-    """What code depends on besides its program: compiler, processor, and the sources that write instructions."""
+    """What compiled code depends on besides its program: compiler, processor, and the modules that write it."""
     sources = [Path(module.__file__ or "").read_bytes() for module in (elementary, emitting, rolling, stages)]
     digest = hashlib.blake2b(b"".join(sources), digest_size=16).hexdigest()
     return f"{llvmlite.__version__} {_processor()} {digest}"
 
 
 def compiled(description: str, text: Callable[[], str]) -> Any:
-    """The function of a module and the memory it needs, by what it does; compiled once, and kept on disk."""
+    """Compiled function of a module, and the bytes that it needs, by its description; cached in memory and on disk."""
     key = hashlib.blake2b(f"{_made_by()}\n{description}".encode(), digest_size=16).hexdigest()
     if key not in _compiled:
         code = _shelf().read(key)
@@ -205,7 +205,7 @@ def compiled(description: str, text: Callable[[], str]) -> Any:
 
 
 def _code(text: str) -> bytes:
-    """Machine code of a module. LLVM's cheaper levels gave the same speed here in two thirds of the time."""
+    """Compile a module to machine code. LLVM's lower optimization levels gave equal speed in two thirds of the time."""
     module = binding.parse_assembly(text)
     module.verify()
     builder = binding.create_pass_builder(_machine(), binding.create_pipeline_tuning_options(speed_level=1))

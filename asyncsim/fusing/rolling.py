@@ -1,6 +1,6 @@
-"""Programs of graphs with many numbers: loops over lanes, with values between them in memory.
+"""Programs for graphs with many numbers: loops over lanes, with values between them in memory.
 
-What each lane gets is the same as where all lanes are written out, in the same order, to the bit.
+Every lane has the same result as in an unrolled program, in the same order of operations, to the bit.
 """
 
 import contextlib
@@ -15,23 +15,23 @@ from asyncsim.fusing.graph import Unfit, Var
 from asyncsim.fusing.stages import ALIGNED, LOOP, REDUCTIONS, REGISTERS, ROWS, Node, Plan, Read, lane_bytes, told
 
 HELD = (16, 8, 4, 2, 1)
-"""Lanes of a value up to which it is held in registers: the most that leave a short program."""
+"""Candidate limits on the lanes of a value in registers; the largest limit that gives a short program is used."""
 WRITTEN = 16_000
-"""Instructions, about, that a program may have: two seconds' work for the compiler."""
+"""Maximum number of instructions in a program, about: two seconds of compile time."""
 LONGEST = 32_000
-"""The same where a value has at most one lane in registers; a longer program runs on tensors."""
+"""The limit if only values of one lane are in registers; for longer programs updates run on tensors."""
 SCRATCH = "scratch"
-"""The memory between loops, and the function that tells how much of it a program needs."""
+"""Name of the memory between loops, and of the function that returns the bytes a program needs."""
 FREE = ("arrange", "join", "same", "fill", "input", "constant")
-"""Operations that cost no instructions, or few."""
+"""Operations with few or no instructions."""
 
 
 LOOPED = 8
-"""Instructions, about, of an operation in a loop."""
+"""Instructions of an operation in a loop, about."""
 
 
 def held(order: list[Var]) -> int:
-    """Lanes up to which values are held in registers."""
+    """Maximum number of lanes of values in registers."""
     sizes = [var.lanes for var in order if var.operation not in FREE]
     for most in HELD:
         written = sum(size if size <= most else LOOPED for size in sizes)
@@ -41,11 +41,11 @@ def held(order: list[Var]) -> int:
 
 
 def emitted(order: list[Var], outputs: list[Var], used: list[int], width: int) -> str:
-    """The text of a module with two functions: the program, and `scratch()`, how many bytes it needs between loops.
+    """LLVM text of a module with two functions: the program, and `scratch()`, the bytes that it needs between loops.
 
     The program is (first, last, step, inputs, constants, scalars, outputs, scratch). It works on `width` replicates
-    from `first`, then from `first + step` and so on, and at the end on those from `last` on. So any number of at least
-    `width` replicates is done. `used`: numbers of the inputs in their order.
+    from `first`, then from `first + step` and so on, and finally on those from `last` on. So it handles any number of
+    at least `width` replicates. `used`: numbers of the inputs in order.
     """
     body = Body(order, outputs, used, width)
     body.write()
@@ -55,7 +55,7 @@ def emitted(order: list[Var], outputs: list[Var], used: list[int], width: int) -
 
 
 class Body(Registers):
-    """The loop over replicates of one program."""
+    """Writes the loop over replicates of one program."""
 
     def __init__(self, order: list[Var], outputs: list[Var], used: list[int], width: int) -> None:
         super().__init__(used, width)
@@ -67,7 +67,7 @@ class Body(Registers):
         self.block, self.loops = "replicates", 0
 
     def text(self) -> list[str]:
-        """The function."""
+        """LLVM text of the function."""
         arguments = ", ".join(f"ptr %{name}" for name in ("inputs", "constants", "scalars", "outputs", SCRATCH))
         return [
             f'define void @{NAME}(i64 %first, i64 %last, i64 %step, {arguments}) "prefer-vector-width"="512" {{',
@@ -89,7 +89,7 @@ class Body(Registers):
         ]
 
     def write(self) -> None:
-        """All instructions, step by step."""
+        """Write all instructions, step by step."""
         self.prepare(self.plan.order)
         self.targets = [self._address("outputs", number) for number in range(len(self.plan.outputs))]
         for how, nodes in self.plan.steps():
@@ -105,7 +105,7 @@ class Body(Registers):
 
     @contextlib.contextmanager
     def _over(self, count: int) -> Iterator[Name]:
-        """What is written inside is done for 0, 1, ..., count - 1; tells the number at hand."""
+        """Write a loop: instructions inside are repeated for 0, 1, ..., count - 1; yields the loop variable."""
         if count == 1:
             yield "0"
             return
@@ -122,14 +122,14 @@ class Body(Registers):
         w.lines.append(f"{self.block}:")
 
     def _scaled(self, a: Name, by: int, plus: int = 0) -> Name:
-        """An integer times a known one plus another."""
+        """Write an integer times a constant plus another constant."""
         if not a.startswith("%"):
             return str(int(a) * by + plus)
         a = a if by == 1 else self.w.line(f"mul i64 {a}, {by}")
         return self.w.line(f"add i64 {a}, {plus}") if plus else a
 
     def _entry(self, numbers: np.ndarray, i: Name) -> Name:
-        """Number i of known ones: computed where they are evenly spaced, else from a table."""
+        """Entry i of known numbers: computed if they are evenly spaced, else read from a table."""
         if not i.startswith("%"):
             return str(int(numbers[int(i)]))
         step = int(numbers[1] - numbers[0]) if len(numbers) > 1 else 0
@@ -166,7 +166,7 @@ class Body(Registers):
     # What is read.
 
     def _lane(self, source: Node, place: int) -> Name:
-        """A known lane of a value, loaded once, outside of loops."""
+        """A fixed lane of a value, loaded once, outside of loops."""
         var = source.var
         if var.operation == "fill":
             return self._fill(var)[0]
@@ -178,14 +178,14 @@ class Body(Registers):
         return self.loaded[key]
 
     def _any(self, source: Node, lane: Name) -> Name:
-        """Some lane of a value that stands in memory, or in an input that all replicates share."""
+        """Load a lane of a value in memory, or of an input that all replicates share."""
         var = source.var
         if source.shared:
             return self._shared(self.pointers[var.operation, var.about], STORED[var.kind], lane, var.kind)
         return self._from(source.offset, var.kind, lane)
 
     def _ready(self, nodes: list[Node]) -> None:
-        """Load what stays the same in a loop before it."""
+        """Load values that are constant in a loop before it."""
         for node in nodes:
             for read in node.reads:
                 if read.table and read.few:
@@ -198,7 +198,7 @@ class Body(Registers):
         return [self._lane(read.sources[which], place) for which, place in pairs]
 
     def _fetched(self, read: Read, i: Name, known: dict[tuple[int, bytes], Name] | None = None) -> Name:
-        """What stands at place i of what is read."""
+        """Load the value at index i of a read."""
         source = read.sources[0]
         if read.constant:
             return self._lane(source, int(read.places[0]))
@@ -231,7 +231,7 @@ class Body(Registers):
     # Operations number by number.
 
     def _loop(self, nodes: list[Node]) -> None:
-        """Operations on equally many lanes, one lane of all of them at a time."""
+        """Write a loop for operations on equally many lanes, which computes one lane of all of them at a time."""
         self._ready(nodes)
         beside: dict[int, Name] = {}
         known: dict[tuple[int, bytes], Name] = {}
@@ -253,7 +253,7 @@ class Body(Registers):
         return self._applied(var, [operands])[0]
 
     def _looked_up(self, node: Node, index: Name, start: Name) -> Name:
-        """An entry of a table, one for each replicate."""
+        """Look up an entry of a table, one per replicate."""
         w, var, read = self.w, node.var, node.reads[0]
         source, count = read.sources[0], len(read.places)
         _, step, counted = var.about
@@ -270,7 +270,7 @@ class Body(Registers):
         return self._collected(source, index)
 
     def _collected(self, source: Node, place: Name) -> Name:
-        """Numbers of a value in memory; the first where there is none."""
+        """Look up numbers of a value in memory; an invalid index gives the first."""
         w, var = self.w, source.var
         there = w.compare("ult", place, w.number(var.lanes, "i"), "i")
         place = w.select(there, place, w.number(0, "i"), "i")
@@ -282,7 +282,7 @@ class Body(Registers):
         return self._picked(w.line(f"getelementptr {STORED[var.kind]}, ptr {base}, {w.type('i')} {place}"), var.kind)
 
     def _bits(self, source: Node, place: Name) -> Name:
-        """Booleans of a value in memory, where eight replicates stand in a byte."""
+        """Look up booleans of a value in memory, where a byte holds eight replicates."""
         w, each = self.w, lane_bytes("b", self.w.width)
         base, value = self._memory(source.offset, "b", "0"), "poison"
         for replicate in range(w.width):
@@ -307,7 +307,7 @@ class Body(Registers):
             work[node.var.operation](node)
 
     def _read_in(self, node: Node) -> None:
-        """Rows of replicates, eight lanes at a time."""
+        """Read rows of replicates, eight lanes at a time."""
         var = node.var
         if not node.remembered:
             return
@@ -342,14 +342,14 @@ class Body(Registers):
             self._store_lanes(target, kind, [self._fetched(read, str(n)) for n in rest], str(rest[0]), count)
 
     def _laid(self, node: Node) -> None:
-        """Lanes of several values, one value after the other."""
+        """Write lanes of several values, one value after another."""
         for read, places in zip(node.reads, node.var.about, strict=True):
             with self._over(len(places)) as i:
                 value = self._fetched(read, i)
                 self._into(node.offset, node.var.kind, self._entry(places, i), value)
 
     def _reduced(self, node: Node) -> None:
-        """Rows put together, the first half with the second, in memory until few are left."""
+        """Reduce rows in memory, the first half with the second, until few are left."""
         var, read, each = node.var, node.reads[0], node.var.lanes
         count, combine = var.about, TREES[var.operation]
         if count == 0:
@@ -394,7 +394,7 @@ class Body(Registers):
                 self._into(node.offset, var.kind, place, total)
 
     def _scattered(self, node: Node) -> None:
-        """Numbers added to their places in memory one after the other; replicates have cells of their own."""
+        """Add numbers at their indices in memory one after another; every replicate has its own cells."""
         w, var, (values, index) = self.w, node.var, node.reads
         with self._over(var.lanes) as i:
             self._into(node.offset, "f", i, w.number(0.0))

@@ -1,4 +1,4 @@
-"""What each operation of torch becomes in a graph."""
+"""Rules that translate operations of torch to a graph."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ FUNCTIONS = (
 
 
 def together(tape: Tape, operation: str, out: Tensor, values: list[Var]) -> Var:
-    """An operation on numbers that stand at the same place, in the shape and kind of the result."""
+    """An elementwise operation, in the shape and kind of the result."""
     shape = tuple(out.shape)
     axes = {v.axis + len(shape) - len(v.shape) for v in values if v.axis is not None}
     if len(axes) > 1:
@@ -34,7 +34,7 @@ def together(tape: Tape, operation: str, out: Tensor, values: list[Var]) -> Var:
 
 
 def elementwise(tape: Tape, operation: str, out: Tensor, operands: list[Any], inside: str | None = None) -> Var:
-    """The same on tensors and numbers, done in the kind of the result, or in the kind `inside`."""
+    """An elementwise operation on tensors and numbers, computed in the kind of the result, or in the kind `inside`."""
     values = [tape.graph.cast(tape.var(x), inside or tape.kind(out)) for x in operands]
     return together(tape, operation, out, values)
 
@@ -45,7 +45,7 @@ def _in_place(tape: Tape, target: Tensor, var: Var) -> Var:
 
 
 def forms(name: str, *overloads: str, out: tuple[str, ...] = ()) -> Callable[[Rule], Rule]:
-    """Make a function the rule of an operation, of the one that changes its first operand, and of those with `out`."""
+    """Make a function the rule of an operation, of its in-place form, and of its forms with `out`."""
 
     def register(work: Rule) -> Rule:
         def change(tape: Tape, result: Tensor, first: Tensor, *others: Any, **more: Any) -> Var:
@@ -351,7 +351,7 @@ def _dims(dim: Any, ndim: int) -> tuple[int, ...]:
 
 
 def reduced(tape: Tape, operation: str, out: Tensor, var: Var, dim: Any) -> Var:
-    """Numbers put together along axes, as a tree of halves."""
+    """Reduce numbers along axes, as a tree of halves."""
     graph, kind, ndim = tape.graph, tape.kind(out), len(var.shape)
     dims = _dims(dim, ndim)
     if var.axis in dims:
@@ -404,7 +404,7 @@ def _norm(tape: Tape, out: Tensor, a: Tensor, ord: float = 2, dim: Any = None, k
 
 @rule("argmax")
 def _place_of_extreme(tape: Tape, out: Tensor, a: Tensor, dim: int | None = None, keepdim: bool = False) -> Var:
-    """The first place of the largest number: one behind the other is taken where it is larger."""
+    """Index of the first maximum: a later entry replaces an earlier one only if it is larger."""
     graph, var = tape.graph, tape.var(a)
     if dim is None or var.axis == _dim(dim, a.ndim):
         raise Unfit("replicates put together")
@@ -442,7 +442,7 @@ def _cumsum(tape: Tape, out: Tensor, a: Tensor, dim: int, **_: Any) -> Var:
 
 @rule("gather")
 def _gather(tape: Tape, out: Tensor, a: Tensor, dim: int, index: Tensor, **_: Any) -> Var:
-    """Entries of one axis: the place of an entry of index 0, plus index times the step along the axis."""
+    """Entries along one axis: the lane of entry 0, plus index times the step along the axis."""
     graph, var, which, dim = tape.graph, tape.var(a), tape.var(index), _dim(dim, a.ndim)
     if dim == var.axis or (which.axis is not None and var.axis not in (None, which.axis)):
         raise Unfit("replicates looked up")
@@ -466,7 +466,7 @@ def _index_select(tape: Tape, out: Tensor, a: Tensor, dim: int, index: Tensor) -
 
 @rule("scatter_add_", "scatter_add")
 def _scatter_add(tape: Tape, out: Tensor, a: Tensor, dim: int, index: Tensor, source: Tensor) -> Var:
-    """Numbers added along the last axis: the row of a number stays, its place in the row is told."""
+    """Add numbers along the last axis, at given indices within their rows."""
     graph, which, var, dim = tape.graph, tape.var(index), tape.var(a), _dim(dim, a.ndim)
     if dim != a.ndim - 1 or which.axis is None or which.axis == dim or index.shape[:-1] != a.shape[:-1]:
         raise Unfit("scatter_add")
@@ -483,7 +483,7 @@ def _scatter_add(tape: Tape, out: Tensor, a: Tensor, dim: int, index: Tensor, so
 
 @rule("index.Tensor")
 def _index(tape: Tape, out: Tensor, a: Tensor, indices: Any) -> Var:
-    """Entries of a table that all replicates share, by one index for each axis, or rows by one for the first."""
+    """Entries of a table that all replicates share, by one index per axis, or rows by an index of the first axis."""
     graph, var, shape = tape.graph, tape.var(a), tuple(out.shape)
     if var.axis is not None or any(x is None or x.dtype == torch.bool for x in indices):
         raise Unfit("index")

@@ -1,8 +1,8 @@
-"""Values with too many lanes for registers: in which loop each is computed, and where it stands in memory meanwhile.
+"""Plan for values with too many lanes for registers: in which loop each is computed, and where in memory it is kept.
 
-A graph is cut into steps. In a step stand operations on registers, operations number by number that share one loop
-over their lanes, or one operation as a whole: a sum, a table, numbers read in or laid out anew. Laying out and joining
-are no operations here: whoever reads a value is told which lane of which value stands at each place.
+A graph is divided into steps. A step has operations on registers, elementwise operations that share one loop over their
+lanes, or a single operation on all lanes: a reduction, a table, numbers read or rearranged. Rearranging and joining are
+not operations here: each reader of a value has a map from its elements to the lanes of other values.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,18 +16,18 @@ from asyncsim.fusing.graph import Var
 REGISTERS, LOOP, WHOLE = range(3)
 """How a value is computed; in this order within a stage."""
 SMALL = 8
-"""Lanes of a table up to which one of them is chosen in registers."""
+"""Maximum number of lanes in a table whose entries are chosen in registers."""
 ROWS = 16
-"""Rows of a reduction that are put together in registers; more are halved in memory first."""
+"""Maximum number of rows that are reduced in registers; more rows are first halved in memory."""
 ALIGNED = 64
 REDUCTIONS = ("sum", "amax", "amin", "any", "all")
 
 
 @dataclass(eq=False)
 class Node:
-    """A value that is computed: by `step` (three for each stage), read from memory up to step `last`.
+    """A value to compute: at `step` (three per stage), and read from memory until step `last`.
 
-    `shared` are inputs and constants of all replicates, and single numbers: nothing has to be done for them.
+    `shared` are inputs and constants of all replicates, and single numbers: they need no computation.
     """
 
     var: Var
@@ -41,15 +41,15 @@ class Node:
 
     @property
     def remembered(self) -> bool:
-        """Whether anything reads it from memory."""
+        """Whether another node reads the value from memory."""
         return self.last >= 0
 
 
 @dataclass(eq=False)
 class Read:
-    """Lanes that are read: number `places[k]` of `sources[which[k]]` stands at place k.
+    """Lanes that are read: element k is lane `places[k]` of `sources[which[k]]`.
 
-    `table`: which of them are needed is known only where the program runs; `few` are chosen among in registers.
+    `table`: which lanes are needed is known only at run time; `few` lanes are chosen in registers.
     """
 
     sources: list[Node]
@@ -59,22 +59,22 @@ class Read:
 
     @property
     def constant(self) -> bool:
-        """Whether one lane stands everywhere."""
+        """Whether all elements are the same lane."""
         return len(self.sources) == 1 and bool((self.places == self.places[0]).all())
 
     @property
     def few(self) -> bool:
-        """Whether a number is looked up by comparing with the place of each."""
+        """Whether an entry is looked up by comparing its index with that of each lane."""
         return len(self.places) <= SMALL
 
     @property
     def plain(self) -> bool:
-        """Whether these are all lanes of one value in their order."""
+        """Whether these are all lanes of one value in order."""
         lanes = self.sources[0].var.lanes
         return len(self.sources) == 1 and np.array_equal(self.places, np.arange(lanes))
 
     def at(self, places: np.ndarray) -> "Read":
-        """The lanes that stand at these places, without sources that none of them has."""
+        """The lanes at given elements, without the sources that they do not use."""
         kept, which = np.unique(self.which[places], return_inverse=True)
         return Read([self.sources[n] for n in kept], which.reshape(-1), self.places[places])
 
@@ -89,7 +89,7 @@ def _joined(parts: list[Read]) -> Read:
 
 @dataclass
 class Plan:
-    """The steps of a graph whose values have up to `most` lanes in registers, for `width` replicates side by side."""
+    """The steps of a graph with values of up to `most` lanes in registers, for `width` replicates in parallel."""
 
     order: list[Var]
     outputs: list[Var]
@@ -111,7 +111,7 @@ class Plan:
         self._place()
 
     def steps(self) -> Iterator[tuple[int, list[Node]]]:
-        """What is done one after the other: how, and what together."""
+        """The steps in order: how they are computed, and the nodes of each."""
 
         def together(node: Node) -> tuple[int, int]:
             return node.step, node.var.lanes if node.how == LOOP else 0
@@ -123,7 +123,7 @@ class Plan:
     # Values.
 
     def _known(self, var: Var) -> Read | None:
-        """A value whose numbers stand in others."""
+        """Lanes of a value that only rearranges other values, else None."""
         parts = [self.read_of[id(x)] for x in var.operands]
         if var.operation == "join":
             return _joined(parts)
@@ -152,7 +152,7 @@ class Plan:
         return node
 
     def _how(self, var: Var) -> int:
-        """In registers where all that is read and made is small."""
+        """How to compute a value: in registers if its operands and result are small."""
         read = [x.lanes for x in var.operands[: 1 if var.operation == "philox" else None]]
         if var.operation == "take":
             read = []
@@ -162,12 +162,12 @@ class Plan:
         return WHOLE if var.operation in whole else LOOP
 
     def _table(self, read: Read) -> Read:
-        """Lanes that are looked up: few of them in registers, else all of them in their order in memory."""
+        """Lanes of a table: few of them in registers, else all of them in order in memory."""
         read = read if read.plain or read.few else self._laid(read)
         return Read(read.sources, read.which, read.places, True)
 
     def _laid(self, read: Read) -> Read:
-        """Lanes of several values as one value, made once."""
+        """Lanes of several values copied to one value, once."""
         key = repr([id(source) for source in read.sources]).encode() + read.which.tobytes() + read.places.tobytes()
         if key not in self.laid:
             lanes, kind = len(read.places), read.sources[0].var.kind
@@ -184,7 +184,7 @@ class Plan:
     # Memory.
 
     def _late(self) -> None:
-        """Read inputs in where they are needed first."""
+        """Move the reading of inputs to the step before their first use."""
         needed: dict[int, int] = {}
         for node in self.nodes:
             for source in (source for read in node.reads for source in read.sources):
@@ -194,7 +194,7 @@ class Plan:
                 node.step = max(node.step, needed[id(node)] - 1 - (needed[id(node)] - 1 - WHOLE) % 3)
 
     def _remember(self, node: Node) -> None:
-        """What a value reads from memory stays there until then."""
+        """Keep the values that a node reads from memory until its step."""
         for read in node.reads:
             for source in read.sources:
                 if source.shared or _beside(node, read, source) or (read.table and not read.few and told(source)):
@@ -204,7 +204,7 @@ class Plan:
                     source.last = max(source.last, node.step)
 
     def _place(self) -> None:
-        """Give values places in memory; those that are not needed at the same time may have the same."""
+        """Assign memory to values; values that are not needed at the same time may share it."""
         wanted = []
         for node in self.nodes:
             if node.remembered:
@@ -228,29 +228,29 @@ class Plan:
 
 
 def lane_bytes(kind: str, width: int) -> int:
-    """Bytes of a lane in memory; booleans are bits."""
+    """Bytes of a lane in memory; a boolean takes one bit."""
     return (width + 7) // 8 if kind == "b" else 8 * width
 
 
 def told(source: Node) -> bool:
-    """Whether entries of a table are looked up in an input itself."""
+    """Whether entries of a table are looked up directly in an input."""
     return source.var.operation in ("input", "constant") and source.var.kind != "b"
 
 
 def _part(read: Read, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the lanes of one source stand, and which of its lanes they are."""
+    """Elements that come from one source, and their lanes in it."""
     here = np.flatnonzero(read.which == number)
     return here, np.zeros(len(here), dtype=np.int64), read.places[here]
 
 
 def _beside(node: Node, read: Read, source: Node) -> bool:
-    """Whether a value is at hand in the same loop where another one reads it."""
+    """Whether a value is available in the loop that reads it."""
     same = node.how == source.how == LOOP and node.step == source.step and node.var.lanes == source.var.lanes
     return same and not read.table and read.plain
 
 
 def _after(node: Node, read: Read, source: Node) -> int:
-    """The first step in which a value can read another one."""
+    """The first step in which a node can read another one."""
     if source.shared:
         return 0
     together = node.how == source.how == LOOP and node.var.lanes == source.var.lanes and read.plain and not read.table
@@ -258,7 +258,7 @@ def _after(node: Node, read: Read, source: Node) -> int:
 
 
 def _free(held: Iterable[tuple[int, int, int]], size: int) -> int:
-    """The first place where so many bytes are free."""
+    """The first free block of `size` bytes."""
     begin = 0
     for low, high, _ in sorted(held):
         if begin + size <= low:

@@ -1,4 +1,4 @@
-"""Recording a function of tensors while it runs, operation by operation, some of them as a whole."""
+"""Record a function of tensors while it runs, operation by operation, some of them as single primitives."""
 
 import contextlib
 import threading
@@ -18,11 +18,11 @@ from asyncsim.fusing.graph import Graph, Unfit, Var
 KINDS = {torch.float64: "f", torch.int64: "i", torch.int32: "i", torch.int8: "i", torch.bool: "b"}
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
-"""What each operation of torch becomes, by its name; a rule gets the tape, the real result, and the arguments."""
+"""Rules for operations of torch, by name; a rule gets the tape, the actual result, and the arguments."""
 
 
 class _Running(threading.local):
-    """Tapes that record just now in a thread; torch's modes are a thread's own as well."""
+    """Tapes that record in the current thread; torch's modes are per thread, too."""
 
     def __init__(self) -> None:
         self.tapes: list[Tape] = []
@@ -32,28 +32,28 @@ _running = _Running()
 
 
 def surely(shortcut: Callable[[], bool]) -> bool:
-    """Whether a shortcut that gives the same holds; never while a function is recorded, which serves any numbers."""
+    """Whether a shortcut with an equal result is possible; False during recording, which must serve any numbers."""
     return not _running.tapes and shortcut()
 
 
 def none(flag: Tensor) -> bool:
-    """Whether a flag is False everywhere, so that a shortcut gives the same; as `surely`. A GPU would have to wait."""
+    """Whether a flag is False everywhere on the CPU, as in `surely`; reading a flag on a GPU would have to wait."""
     return surely(lambda: flag.device.type == "cpu" and not bool(flag.any()))
 
 
 def recording() -> "Tape | None":
-    """The tape that records just now."""
+    """The tape that records now, or None."""
     return _running.tapes[-1] if _running.tapes else None
 
 
 def refuse(what: str) -> None:
-    """Say that something outside tensors was asked for; a function that is recorded then becomes no program."""
+    """Raise `Unfit` during recording, because the function needs something outside tensors."""
     if _running.tapes:
         raise Unfit(what)
 
 
 class Varies:
-    """Stands for a value that differs from call to call and is no tensor: a program cannot read it."""
+    """A placeholder for a value that differs between calls and is not a tensor; a program cannot read it."""
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise Unfit("a value that is known at the call only")
@@ -68,10 +68,10 @@ class Varies:
 
 
 class Tape(TorchDispatchMode):
-    """The graph of what is done to tensors while the tape runs.
+    """Records the graph of operations on tensors while the tape is active.
 
-    Inputs are told beforehand. Every other tensor that is met has to be a constant: then its numbers are kept, and
-    `per_replicate` names those with a row for each replicate.
+    Inputs are declared in advance. Every other tensor has to be constant: its numbers are stored, and `per_replicate`
+    lists the tensors with a row per replicate.
     """
 
     @classmethod
@@ -90,7 +90,7 @@ class Tape(TorchDispatchMode):
         self.constants: list[Tensor] = []
 
     def input(self, tensor: Tensor, number: int, axis: int | None) -> None:
-        """A tensor that is told at every call, whose replicates stand at `axis`: first (0), or they share it (None)."""
+        """Declare a tensor that differs between calls, with replicates on `axis`: 0, or None if they share it."""
         self.tell(tensor, self.graph.make("input", (), tuple(tensor.shape), axis, self.kind(tensor), number))
 
     def kind(self, tensor: Tensor) -> str:
@@ -100,23 +100,23 @@ class Tape(TorchDispatchMode):
         return KINDS[tensor.dtype]
 
     def tell(self, tensor: Tensor, var: Var) -> None:
-        """What a tensor stands for from now on."""
+        """Set the node that a tensor represents from now on."""
         self._note(tensor)
         self.vars[tensor] = var
 
     def _note(self, tensor: Tensor) -> None:
-        """Remember whose memory a tensor shows."""
+        """Record which memory a tensor uses."""
         if tensor not in self.noted:
             self.noted[tensor] = True
             self.storages.setdefault(tensor.untyped_storage()._cdata, []).append(weakref.ref(tensor))
 
     def _alike(self, tensor: Tensor) -> list[Tensor]:
-        """Tensors that show the same memory, this one among them."""
+        """Tensors that use the same memory, including this one."""
         alive = [ref() for ref in self.storages.get(tensor.untyped_storage()._cdata, ())]
         return [other for other in alive if other is not None]
 
     def var(self, value: Any) -> Var:
-        """What a tensor or a number stands for."""
+        """The node of a tensor or a number."""
         if not isinstance(value, Tensor):
             return self.graph.fill(value)
         if value in self.untold:
@@ -126,7 +126,7 @@ class Tape(TorchDispatchMode):
         return self.vars[value]
 
     def knows(self, value: Any) -> bool:
-        """Whether a value depends on an input or has a row for each replicate."""
+        """Whether a value depends on an input or has a row per replicate."""
         return isinstance(value, Tensor) and any(value in known for known in (self.vars, self.rows, self.untold))
 
     def _constant(self, tensor: Tensor) -> Var:
@@ -143,9 +143,9 @@ class Tape(TorchDispatchMode):
         return self.graph.make("constant", (), tuple(tensor.shape), axis, kind, len(self.constants) - 1)
 
     def fill(self, value: float | int | bool, like: Tensor, axis: int | None = None) -> Var:
-        """One number in the shape of a tensor.
+        """A constant in the shape of a tensor.
 
-        A first axis as long as there are replicates is taken for theirs: of one number everywhere that is true as well.
+        If the first axis is as long as the number of replicates, it is used as theirs, which is correct for a constant.
         """
         shape = tuple(like.shape)
         if axis is None and shape and shape[0] == self.replicates:
@@ -153,7 +153,7 @@ class Tape(TorchDispatchMode):
         return self.graph.cast_fill(value, shape, axis, self.kind(like))
 
     def changed(self, tensor: Tensor, var: Var) -> None:
-        """A tensor that was changed in place; others that show the same memory show what stands there now."""
+        """Update a tensor that was changed in place, and the other tensors that use the same memory."""
         if tensor not in self.vars:
             raise Unfit("a constant changed in place")
         here = _places(tensor, self.vars[tensor].axis)
@@ -207,7 +207,7 @@ class Tape(TorchDispatchMode):
 
 
 def _places(tensor: Tensor, axis: int | None) -> np.ndarray:
-    """Where in memory the numbers of the first replicate stand."""
+    """Positions in memory of the numbers of the first replicate."""
     places = np.array([tensor.storage_offset()])
     for place, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         if place != axis:
@@ -216,7 +216,7 @@ def _places(tensor: Tensor, axis: int | None) -> np.ndarray:
 
 
 def _row(tensor: Tensor, axis: int | None) -> int | None:
-    """How far the numbers of two replicates stand apart."""
+    """Distance in memory between the numbers of two replicates."""
     return None if axis is None else tensor.stride(axis)
 
 
@@ -226,14 +226,14 @@ def _several(value: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def off(tape: Tape) -> Iterator[None]:
-    """What is done inside is not recorded."""
+    """Operations inside the context are not recorded."""
     with _disable_current_modes(), _paused(tape):
         yield
 
 
 @contextlib.contextmanager
 def _paused(tape: Tape) -> Iterator[None]:
-    """What rules do themselves is not recorded."""
+    """Operations inside the context, which are those of rules, are not recorded."""
     position = _running.tapes.index(tape)
     del _running.tapes[position]
     try:
@@ -243,7 +243,7 @@ def _paused(tape: Tape) -> Iterator[None]:
 
 
 class _Closed(TorchFunctionMode):
-    """Refuses to read numbers out of tensors past the tape: an array that is made of them is a constant to it."""
+    """Prevents reading numbers of tensors past the tape: an array of such numbers would be a constant to it."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         tape = recording()
@@ -257,7 +257,7 @@ _READING = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
 
 @contextlib.contextmanager
 def record(tape: Tape) -> Iterator[None]:
-    """Record everything inside."""
+    """Record all operations inside the context."""
     _running.tapes.append(tape)
     try:
         with _Closed(), tape:
@@ -279,7 +279,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 @contextlib.contextmanager
 def primitive(rule: Rule, *operands: Tensor) -> Iterator[Callable[..., Tensor]]:
-    """What is done inside is one operation of the graph; `done(result)` says what it gave, and which of several."""
+    """Record everything inside as one operation of the graph; `done(result)` sets its result, or one of several."""
     tape = recording()
     if tape is None or not any(tape.knows(x) for x in operands):
         yield lambda result, *which: result
@@ -295,9 +295,9 @@ def primitive(rule: Rule, *operands: Tensor) -> Iterator[Callable[..., Tensor]]:
 
 
 def entries(table: Tensor, index: Tensor) -> Tensor:
-    """Entries of a table at indices of any shape; tables of replicates `[..., R, n]` are counted through.
+    """Entries of a table at indices of any shape; indices run through the tables `[..., R, n]` of all replicates.
 
-    `index_select` is the fastest of torch's ways.
+    `index_select` is the fastest way in torch.
     """
     with primitive(_entries, table, index) as done:
         return done(table.reshape(-1).index_select(0, index.reshape(-1)).reshape(index.shape))
@@ -310,7 +310,7 @@ def _entries(tape: Tape, out: Tensor, table: Var, index: Var) -> Var:
 
 
 def rows_of(table: Tensor, row: Tensor) -> Tensor:
-    """Whole rows of tables of replicates `[..., R, S, A]` at rows counted through all of them, `[..., A]`."""
+    """Complete rows of tables `[..., R, S, A]` at row indices that run through all replicates, `[..., A]`."""
     with primitive(_rows_of, table, row) as done:
         return done(table.reshape(-1, table.shape[-1])[row])
 
@@ -322,7 +322,7 @@ def _rows_of(tape: Tape, out: Tensor, table: Var, row: Var) -> Var:
 
 
 def repeated(tape: Tape, out: Tensor, table: Var, row: Var, counted: str) -> Var:
-    """Rows of a table as its last axis, looked up number by number."""
+    """Rows of a table as the last axis, looked up one number at a time."""
     size = out.shape[-1]
     places = np.repeat(row.places()[..., None], size, -1)
     wide = tape.graph.arranged(row, places, tuple(out.shape), row.axis)
@@ -332,7 +332,7 @@ def repeated(tape: Tape, out: Tensor, table: Var, row: Var, counted: str) -> Var
 
 
 def first_places(replicates: int, size: int) -> Tensor:
-    """Where the table of each replicate begins, counted through all of them, int64 `[R, 1, 1, 1]`."""
+    """Index of the first entry of each replicate's table, counted through all replicates, int64 `[R, 1, 1, 1]`."""
     places = (torch.arange(replicates) * size).reshape(-1, 1, 1, 1)
     tape = recording()
     if tape is not None and replicates == tape.replicates:
@@ -343,7 +343,7 @@ def first_places(replicates: int, size: int) -> Tensor:
 
 
 def added(tape: Tape, out: Tensor, values: Var, index: Var) -> Var:
-    """The rule of values added into tables `[..., R, n]` at places counted through all replicates."""
+    """The rule for adding values to tables `[..., R, n]` at indices counted through all replicates."""
     shape = tuple(out.shape)
     axis = 1 if len(shape) > 1 and shape[0] == 1 else 0
     if index.axis is None or shape[axis] != tape.replicates:
@@ -353,9 +353,9 @@ def added(tape: Tape, out: Tensor, values: Var, index: Var) -> Var:
 
 
 def counted(below: float) -> Rule:
-    """The rule of drawing: how many entries of a row of a table do not exceed a number.
+    """The rule for drawing: the number of entries in a row of a table that do not exceed a number.
 
-    uniform and state `[R, G, N]`, table `[1, R, S, A]`; numbers are held `below` times the row's last entry.
+    uniform and state `[R, G, N]`, table `[1, R, S, A]`; numbers are clipped to `below` times the row's last entry.
     """
 
     def work(tape: Tape, out: Tensor, uniform: Var, table: Var, state: Var) -> Var:
@@ -387,7 +387,7 @@ def _alike(tape: Tape, shape: tuple[int, ...], *values: Var) -> tuple[Var, ...]:
 
 
 def drawn(token: int, number: int) -> Rule:
-    """The rule of both draws of a Philox block: ids `[R or 1, G, N]`, replicates `[R]`, the stream's key `[2]`."""
+    """The rule for both draws of a Philox block: ids `[R or 1, G, N]`, replicates `[R]`, the stream's key `[2]`."""
 
     def work(tape: Tape, out: Tensor, ids: Var, replicates: Var, key: Var, half: int) -> Var:
         graph, shape = tape.graph, tuple(out.shape)

@@ -1,1 +1,1 @@
-"""Runs: specs, one update, the loop, blocks of replicates and who does them, checkpoints, callbacks."""
+"""Runs: specs, updates, the loop, blocks of replicates and the workers that train them, checkpoints, callbacks."""

@@ -1,4 +1,4 @@
-"""One block of replicates: from what all blocks of its run share to what it leaves behind, in whatever process."""
+"""One block of replicates, from the values that all blocks of its run share to its results, in any process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,13 +21,13 @@ from asyncsim.step import versions
 from asyncsim.step.minibatches import Cuts
 
 FINITE = {"float64": 1e150, "float32": 1e18}
-"""A replicate whose parameters reach this norm is frozen: their squares would overflow next."""
+"""Norm of the parameters at which a replicate is frozen: at larger norms their squares may overflow."""
 
 
 class Block:
-    """What a block of replicates is trained with: feed, source of its batches, and recorder.
+    """Everything that trains a block of replicates: feed, source of batches, and recorder.
 
-    `keeping`: note what `packed` needs; `hear`: see `Recorder`.
+    `keeping`: record what `packed` needs; `hear`: see `Recorder`.
     """
 
     def __init__(self, shared: Shared, cut: Cut, keeping: bool = False, hear: Hear | None = None) -> None:
@@ -50,21 +50,21 @@ class Block:
         self.recorder = Recorder(spec, len(cut.replicates), hear, fresh)
 
     def packed(self, at: Standing) -> dict[str, Any]:
-        """Everything that the next batch depends on, in plain containers."""
+        """The state that the next batch depends on, in plain containers."""
         if self.unpackable:
             raise Unwritable(f"the {self.unpackable[0]} has no method `packed`")
         parts: dict[str, Any] = {"feed": self.feed, "source": self.source, "recorder": self.recorder}
         return {**{name: part.packed() for name, part in parts.items()}, **at._asdict()}
 
     def restore(self, tree: dict[str, Any]) -> Standing:
-        """Where the block stood when `packed` was asked, all its parts with it."""
+        """Restore the block and all its parts to a state from `packed`."""
         self.feed.restore(tree["feed"])
         self.source.restore(tree["source"], tree["batch"])
         self.recorder.restore(tree["recorder"])
         return Standing(*(tree[name] for name in Standing._fields))
 
     def begin(self) -> Standing:
-        """Where it stands before its first batch."""
+        """The state before the first batch."""
         spec, policy = self.shared.spec, self.shared.spec.trained_policy
         dtype = getattr(torch, spec.precision)
         rows = initial_rows(spec.initial, spec.replicates, policy.size)
@@ -78,7 +78,7 @@ class Block:
         return Standing(0, initial, self.update.init(initial), torch.full((count,), -1), memory)
 
     def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part:
-        """Train it on from there; `after` hears behind every batch where it stands, and says whether to stop."""
+        """Train the block from a state on; `after` receives the state after every batch and may return True to stop."""
         spec, policy = self.shared.spec, self.shared.spec.trained_policy
         updater = Updater(
             task=self.task,
@@ -116,9 +116,9 @@ class Block:
 
 @contextmanager
 def computing(spec: Spec) -> Iterator[None]:
-    """Torch as runs of the spec need it: without gradients, with the policy's threads, on the device.
+    """Set up torch for runs of the spec: no gradients, the policy's threads, and the device.
 
-    What the device has no room for is refused by name.
+    If the device runs out of memory, an `InputError` names the settings to lower.
     """
     try:
         with torch.no_grad(), versions.threads(spec.trained_policy.threads), versions.on(spec.device):

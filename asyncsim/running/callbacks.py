@@ -1,6 +1,6 @@
-"""Callbacks of `sim.run`: functions that get each recorded update, as for TensorBoard, wandb, trackio and a terminal.
+"""Callbacks of `sim.run`, called for each recorded update: for TensorBoard, wandb, trackio and a terminal.
 
-Ready ones report, of each metric, mean, lower and upper quartile over the replicates of a block that have a number.
+The callbacks here report for each metric the mean and quartiles over the replicates of a block with finite values.
 """
 
 import importlib
@@ -18,9 +18,9 @@ from asyncsim.base.notation import TRAINED
 from asyncsim.running.evaluating import Evaluated, measured
 
 PERIOD = 0.1
-"""Seconds between two pictures of the live line on a terminal."""
+"""Seconds between updates of the live line on a terminal."""
 SECONDS = 10.0
-"""Seconds between two of its lines elsewhere."""
+"""Seconds between its lines without a terminal."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Recorded(calls.Told):
     """One recorded update of one block of replicates.
 
     `update`: its number, from 0, as in `trace.updates`; `updates`: how many the run makes on every block. `block`: the
-    number of the block, from 0, of `blocks`, which run one after another; `replicates` int `[R]`: global numbers of its
-    replicates. `metrics`: name to float64 `[R]`, a row of the trace: NaN where missing; empty with diagnostics="none".
-    `parameters`: a tensor `[R, P]`, those that the update was made from, and the `policy` that they belong to.
+    number of the block, from 0, out of `blocks`, which run one after another; `replicates` int `[R]`: global numbers of
+    its replicates. `metrics`: name to float64 `[R]`, a row of the trace: NaN if missing; empty with diagnostics="none".
+    `parameters`: a tensor `[R, P]` with the values before the update, and the `policy` that they belong to.
     """
 
     update: int
@@ -43,14 +43,14 @@ class Recorded(calls.Told):
     policy: Any = field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A metric `[R]` by name."""
+        """Values of a metric by name, `[R]`."""
         checks.one_of("metric", name, self.metrics, "record it with Spec(diagnostics=[...]); others as recorded.update")
         return self.metrics[name]
 
     def summary(self) -> dict[str, float]:
-        """Mean and quartiles over replicates: "ess/mean", "ess/lower", "ess/upper".
+        """Mean and quartiles over replicates, with names "ess/mean", "ess/lower", "ess/upper".
 
-        A metric without numbers is left out. With several blocks names begin with the block: "block-1/ess/mean".
+        A metric without finite values is left out. With several blocks, names start with the block: "block-1/ess/mean".
 
         >>> Recorded(0, 10, 0, 1, np.arange(3), {"ess": np.array([1.0, 2.0, 3.0])}).summary()
         {'ess/mean': 2.0, 'ess/lower': 1.5, 'ess/upper': 2.5}
@@ -67,7 +67,7 @@ class Recorded(calls.Told):
 
 
 Callback = Callable[[Recorded], Any]
-"""Called behind each recorded update; one that has a method `close` is closed when the run ends, however it ends."""
+"""Function called after each recorded update; its method `close`, if any, is called when the run ends in any way."""
 
 
 def __getattr__(name: str) -> Any:
@@ -76,13 +76,13 @@ def __getattr__(name: str) -> Any:
 
 @dataclass
 class TensorBoard:
-    """Scalars in an event file; see `tensorboard`."""
+    """Writes scalars to an event file; see `tensorboard`."""
 
     folder: str
     writer: Any = field(default=None, repr=False)
 
     def __call__(self, recorded: Recorded) -> None:
-        """Write one update; the first one removes later ones of an earlier run from view."""
+        """Write one update; the first call hides later updates of an earlier run."""
         step = recorded.update
         if self.writer is None:
             module = importlib.import_module("torch.utils.tensorboard")
@@ -91,7 +91,7 @@ class TensorBoard:
             self.writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """Write what is buffered."""
+        """Write buffered scalars and close the file."""
         if self.writer is not None:
             self.writer.close()
             self.writer = None
@@ -99,14 +99,14 @@ class TensorBoard:
 
 @dataclass
 class Tracker:
-    """A run of wandb or trackio, which share an interface; see `wandb` and `trackio`."""
+    """Logs to a run of wandb or trackio, which have the same interface; see `wandb` and `trackio`."""
 
     module: Any
     init: dict[str, Any]
     run: Any = None
 
     def __call__(self, recorded: Recorded) -> None:
-        """Log one update; the number of the update is a column, since blocks begin again at 0."""
+        """Log one update; its number is a column, since every block starts at 0 again."""
         if self.run is None:
             self.run = self.module.init(**self.init)
             if hasattr(self.run, "define_metric"):
@@ -114,7 +114,7 @@ class Tracker:
         self.run.log({"update": recorded.update, **recorded.summary()})
 
     def close(self) -> None:
-        """End the run."""
+        """Finish the run of wandb or trackio."""
         if self.run is not None:
             self.run.finish()
             self.run = None
@@ -122,14 +122,14 @@ class Tracker:
 
 @dataclass
 class Live:
-    """A line on stderr; see `live`."""
+    """Prints a live line on stderr; see `live`."""
 
     metric: str | None
     shown: float = -np.inf
     last: Recorded | None = None
 
     def __call__(self, recorded: Recorded) -> None:
-        """Show one update, unless the line before is younger than the eye can follow."""
+        """Print one update, unless the previous line is too recent."""
         self.last = recorded
         now, terminal = time.monotonic(), _terminal()
         if now - self.shown < (PERIOD if terminal else SECONDS):
@@ -138,7 +138,7 @@ class Live:
         _show("\r\x1b[K" + self.line(recorded) if terminal else self.line(recorded) + "\n")
 
     def line(self, recorded: Recorded) -> str:
-        """Update, and the metric's mean and standard deviation over replicates."""
+        """Format the update, and the metric's mean and standard deviation over replicates."""
         usual = TRAINED if TRAINED in recorded.metrics else next(iter(recorded.metrics), None)
         name = self.metric if self.metric is not None else usual
         words = f"asyncsim: update {recorded.update + 1} of {recorded.updates}"
@@ -154,7 +154,7 @@ class Live:
         return f"{words}, {name} {finite.mean():.4g} (spread {finite.std():.2g} over {len(finite)})"
 
     def close(self) -> None:
-        """Show the last update."""
+        """Print the last update."""
         if self.last is not None:
             line = self.line(self.last) + "\n"
             _show("\r\x1b[K" + line if _terminal() else line)
@@ -172,10 +172,10 @@ def _show(line: str) -> None:
 
 
 def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
-    """Mean and quartiles of each metric as scalars of TensorBoard, the number of the update as step.
+    """Report mean and quartiles of each metric as scalars of TensorBoard, with the update as step.
 
-    Arguments: `folder`, where the event file is written. Returns a callback of `sim.run`. Raises `InputError` where the
-    package is absent: pip install tensorboard. Source: this package.
+    Arguments: `folder`, where the event file is written. Returns a callback of `sim.run`. Raises `InputError` if the
+    package is not installed: pip install tensorboard. Source: this package.
     """
     where = files.named("folder", folder)
     _package("tensorboard")
@@ -185,7 +185,7 @@ def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
 
 @calls.named
 def wandb(**init: Any) -> Tracker:
-    """Mean and quartiles of each metric as a run of Weights & Biases, over the column "update".
+    """Report mean and quartiles of each metric to a run of Weights & Biases, over the column "update".
 
     Arguments: those of `wandb.init` (project="...", mode="offline"). Returns a callback of `sim.run`; its run begins
     with the first record and ends with the run. Raises `InputError` where the package is absent: pip install
@@ -196,7 +196,7 @@ def wandb(**init: Any) -> Tracker:
 
 @calls.named
 def trackio(**init: Any) -> Tracker:
-    """Mean and quartiles of each metric as a run of trackio, over the column "update".
+    """Report mean and quartiles of each metric to a run of trackio, over the column "update".
 
     Arguments: those of `trackio.init` (project="..."). Returns a callback of `sim.run`; its run begins with the first
     record and ends with the run. Raises `InputError` where the package is absent: pip install trackio.
@@ -207,7 +207,7 @@ def trackio(**init: Any) -> Tracker:
 
 @dataclass
 class Evaluating:
-    """Evaluations in the course of a run; see `evaluate`. `results`: update, block and what `sim.evaluate` returns."""
+    """Evaluations during a run; see `evaluate`. `results`: update, block and the result of `sim.evaluate`."""
 
     task: Any
     every: int
@@ -215,7 +215,7 @@ class Evaluating:
     results: list[tuple[int, int, Evaluated]] = field(default_factory=list)
 
     def __call__(self, recorded: Recorded) -> None:
-        """Evaluate where an update is due, and say so in a line on stderr."""
+        """Evaluate if the update is due, and print the result on stderr."""
         if recorded.update % self.every:
             return
         found = measured(recorded.policy, recorded.parameters, self.task, **self.settings)
@@ -224,12 +224,12 @@ class Evaluating:
 
 
 def evaluate(task: Any, every: int = 10, samples: int = 1, greedy: bool = False, seed: int = 0) -> Evaluating:
-    """Mean reward on a task, held-out data for example, in the course of a run.
+    """Evaluate mean reward on a task, for example on held-out data, during a run.
 
-    Arguments: `task`, whose prompts are all asked; `every`, recorded updates whose number it divides, the first (0,
-    before training) among them; `samples`, `greedy` and `seed` as in `sim.evaluate`. Returns a callback of `sim.run`;
-    its `results` has the update, the block and what `sim.evaluate` returns, each. Raises `InputError` for a task that
-    does not fit the policy. Source: this package.
+    Arguments: `task`, on all of whose prompts the policy is evaluated; `every`, the interval in updates, from update 0
+    (before training) on; `samples`, `greedy` and `seed` as in `sim.evaluate`. Returns a callback of `sim.run`; its
+    `results` lists the update, the block and the result of `sim.evaluate`. Raises `InputError` for a task that does not
+    fit the policy. Source: this package.
 
     >>> import asyncsim as sim
     >>> evaluate(sim.tasks.softmax_bandit(), every=5).every
@@ -240,10 +240,10 @@ def evaluate(task: Any, every: int = 10, samples: int = 1, greedy: bool = False,
 
 
 def live(metric: str | None = None) -> Live:
-    """A live line on stderr: the update, and a metric's mean and standard deviation over replicates.
+    """Show a live line on stderr: the update, and a metric's mean and standard deviation over replicates.
 
-    On a terminal one line that changes, elsewhere a line every ten seconds; the last update is always shown. It takes
-    the place of the progress bar. Arguments: `metric`, its name (default: trained_return, or the first that is
+    On a terminal the line is overwritten, elsewhere there is a line every ten seconds; the last update is always shown.
+    It replaces the progress bar. Arguments: `metric`, its name (default: trained_return, or the first that is
     recorded). Returns a callback of `sim.run`, which raises `InputError` for a metric that is not recorded. Source:
     this package.
 
@@ -254,7 +254,7 @@ def live(metric: str | None = None) -> Live:
 
 
 def _package(name: str) -> Any:
-    """A package of an extra, imported now: its absence is told before any work."""
+    """Import an optional package now, so that its absence is reported before any work."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -268,11 +268,11 @@ READY: dict[str, Callable[[str], Callback]] = {
     "trackio": lambda project: trackio(project=project),
     "live": lambda metric: live(metric or None),
 }
-"""Ready callbacks by the word of a command line, each made from the text behind its colon."""
+"""Callbacks by the word for the command line, each made from the text after its colon."""
 
 
 def named(text: str) -> Callback:
-    """A ready callback from words: "tensorboard:FOLDER", "wandb:PROJECT", "trackio:PROJECT", "live" or "live:METRIC".
+    """The callback for a text: "tensorboard:FOLDER", "wandb:PROJECT", "trackio:PROJECT", "live" or "live:METRIC".
 
     >>> named("live:ess")
     Live(metric='ess', shown=-inf, last=None)

@@ -1,8 +1,8 @@
-"""Checkpoints: a run between two batches as one file, from which it goes on to the same bits.
+"""Checkpoints: a run between two batches saved to a file, from which it resumes with identical bits.
 
-The file holds what was computed: finished blocks, parameters, states of links, kept weights, drawn trajectories, worlds
-and what was recorded. What is keyed by the seed is computed again. Reading it calls functions of this package and of
-installed ones, and of a user's code what the user trusts by name.
+The file holds what was computed: finished blocks, parameters, states of links, kept weights, drawn trajectories,
+environments and recorded values. Values keyed by the seed are recomputed. Reading it calls functions of this package
+and of installed ones, and a user's code only if the user trusts it by name.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ PLAIN = (type(None), bool, int, float, str)
 
 
 class Unwritable(Exception):
-    """Something that only its owner's code could make again; the message names it."""
+    """An object that only its owner's code could make again; the message names it."""
 
 
 def flattened(tree: Any, arrays: dict[str, np.ndarray], name: str = "") -> Any:
-    """The tree as JSON can hold it, its arrays and tensors put into `arrays`.
+    """Convert a tree to JSON values, and put its arrays and tensors into `arrays`.
 
     Raises `Unwritable` for anything but numbers, text, None, lists, tuples, dictionaries, arrays and tensors.
 
@@ -55,7 +55,7 @@ def flattened(tree: Any, arrays: dict[str, np.ndarray], name: str = "") -> Any:
 
 
 def rebuilt(skeleton: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The tree that `flattened` took apart; raises `KeyError`, `TypeError` or `ValueError` for any other skeleton.
+    """Rebuild the tree from the result of `flattened`; other input raises `KeyError`, `TypeError` or `ValueError`.
 
     >>> arrays = {}
     >>> rebuilt(flattened({"count": 3, "rows": (np.arange(2), None)}, arrays), arrays)
@@ -81,7 +81,7 @@ def _put(arrays: dict[str, np.ndarray], values: np.ndarray) -> str:
 
 
 def _tensor(tensor: Tensor, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Its numbers in the order of memory; `axes` is that order, `repeated` the sizes of axes that are one row only."""
+    """Store a tensor in memory order; `axes` gives that order, `repeated` the sizes of broadcast axes."""
     repeated = {axis: n for axis, n in enumerate(tensor.shape) if n > 1 and tensor.stride(axis) == 0}
     for axis in repeated:
         tensor = tensor.narrow(axis, 0, 1)
@@ -108,18 +108,18 @@ def _tensor_of(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tensor:
 
 
 FORMAT = 4
-"""Number of the form in which checkpoints are written."""
+"""Format version of checkpoints."""
 EVERY = 60.0
-"""Seconds between two checkpoints unless told otherwise."""
+"""Default interval between checkpoints in seconds."""
 MADE_WITH = ("asyncsim", "numpy", "numba", "torch", "gymnasium", "transformers")
-"""Packages on whose versions the last bits of a run depend."""
+"""Packages whose versions affect the last bits of a run."""
 LARGE = 10_000
-"""Initial parameters from which a spec is told by their digest."""
+"""Number of initial parameters above which a spec is identified by their digest."""
 _REMEDY = "give the file of run --checkpoint, or begin the run again"
 
 
 def interval(every: Any) -> tuple[float | None, int | None]:
-    """Seconds, or updates, behind which the next checkpoint is due: seconds as a number, or updates as text.
+    """Interval until the next checkpoint: seconds as a number, or updates as text.
 
     >>> interval(30), interval("500 updates")
     ((30.0, None), (None, 500))
@@ -137,10 +137,10 @@ def interval(every: Any) -> tuple[float | None, int | None]:
 
 
 class Saved(NamedTuple):
-    """What a checkpoint holds.
+    """Content of a checkpoint.
 
-    `spec`: as `Spec.to_dict` gives it, None where it cannot be written; `identity`: what a run has to share with it;
-    `code`: digests of what it ran; `standing`: of the block that was under way, None between two blocks.
+    `spec`: as from `Spec.to_dict`, None if it cannot be written; `identity`: settings that a resumed run must share;
+    `code`: digests of the code that ran; `standing`: state of the block in progress, None between two blocks.
     """
 
     path: Path
@@ -152,14 +152,14 @@ class Saved(NamedTuple):
     standing: dict[str, Any] | None
 
     def remade(self, trust: Sequence[str] = ()) -> Spec:
-        """The spec of the run, from the checkpoint alone; `trust` as in `Spec.from_dict`."""
+        """Rebuild the spec of the run from the checkpoint alone; `trust` as in `Spec.from_dict`."""
         remedy = "give the spec of the run as well: it has parts that no file can hold"
         checks.require(self.spec is not None, "resume", str(self.path), "one that holds its spec", remedy)
         assert self.spec is not None
         return Spec.from_dict(self.spec, trust)
 
     def check(self, spec: Spec, seed: int, other_code: bool = False) -> None:
-        """Refuse to go on with another spec or seed than the checkpoint's, or with other code unless that is wanted."""
+        """Raise `InputError` for another spec or seed than the checkpoint's, or for other code unless allowed."""
         remedy = "go on with the spec and the seed that it was made with (--resume FILE alone has them), or begin anew"
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
         mine, code = identified(spec)[1:]
@@ -174,7 +174,7 @@ class Saved(NamedTuple):
 
 
 def read(path: files.Where) -> Saved:
-    """What a checkpoint holds; one that is missing, damaged, of another format or version is refused by name."""
+    """Read a checkpoint; raises `InputError` if it is missing, damaged, or of another format or version."""
     arrays, scalars = files.load_arrays(path, "checkpoint", _REMEDY)
     with files.decoding(path, "checkpoint file", _REMEDY, "resume"):
         form = scalars["format"]
@@ -191,14 +191,14 @@ def read(path: files.Where) -> Saved:
 
 
 def made_with() -> dict[str, str | None]:
-    """Versions of the packages that a run's bits depend on."""
+    """Versions of the packages that affect a run's bits."""
     return {name: version_of(name) for name in MADE_WITH}
 
 
 def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any]]:
-    """A spec as it can be written (None: it cannot), what it is told from others by, and the code that it needs.
+    """The written spec (None if that is impossible), the settings that identify it, and the code that it needs.
 
-    Weights that are loaded and no part of the parameters are told by their contents.
+    Loaded weights that are not parameters are identified by a digest of their contents.
     """
     rows: dict[str, Any] | None = None
     frozen = {"weights": getattr(spec.trained_policy, "frozen", None)}
@@ -212,13 +212,13 @@ def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[
 
 
 def _place(spec: Spec, name: str) -> str:
-    """Where weights or data lie whose contents are another, behind the name of what differs."""
+    """The path of weights or data whose contents differ, as a suffix of the field's name."""
     told = {"weights": getattr(spec.trained_policy, "name", ""), "data": getattr(spec.task, "data", "")}
     return f" ({told[name]})" if told.get(name) else ""
 
 
 def described(spec: Spec) -> dict[str, Any]:
-    """What a spec that cannot be written is told from others by: its description, and digests of arrays."""
+    """Settings that identify a spec that cannot be written: its description, and digests of arrays."""
     sizes = ("every", "block", "realizations", "micro_batches")
     diagnostics = spec.diagnostics
     named = diagnostics if isinstance(diagnostics, str) else [getattr(each, "name", each) for each in diagnostics]
@@ -233,8 +233,8 @@ def described(spec: Spec) -> dict[str, Any]:
 class Keeper:
     """Writes the checkpoints of a run when they are due.
 
-    `parts`: finished blocks; `standing`: of the block that an earlier run was in, until it is taken up. A file that
-    cannot be written is told in one line and tried again: no reason to lose the run.
+    `parts`: finished blocks; `standing`: state of the block that an earlier run had in progress, until it is resumed.
+    If a file cannot be written, a line says so and the write is tried again later; the run continues.
     """
 
     def __init__(self, path: files.Where, every: Any, spec: Spec, seed: int, saved: Saved | None = None) -> None:
@@ -247,23 +247,23 @@ class Keeper:
         self.last = time.monotonic()
 
     def begin(self) -> None:
-        """Write who the run is, before its first batch."""
+        """Write a first checkpoint with the identity of the run, before its first batch."""
         if self.standing is None and not self.parts:
             self._write(None)
 
     def whole(self, reason: str) -> None:
-        """Hold finished blocks only, from now on; the reason is said."""
+        """Save only finished blocks from now on, and print the reason."""
         self.whole_blocks = True
         say(f"checkpoints hold finished blocks of replicates only: {reason}")
 
     def behind(self, updates: int, packed: Callable[[], dict[str, Any]], now: bool) -> None:
-        """Hear of so many updates; where a checkpoint is due, or wanted now, write what `packed` gives."""
+        """Count updates; if a checkpoint is due, or requested by `now`, write the result of `packed`."""
         self.updates += updates
         if (now or self._due()) and not self.whole_blocks:
             self._write(packed)
 
     def finished(self, part: Part, last: bool) -> None:
-        """Hear of a block that is over; write where that is due, and behind the last one."""
+        """Add a finished block; write a checkpoint if one is due, or after the last block."""
         self.parts.append(part)
         if last or self.whole_blocks or self._due():
             self._write(None)
@@ -296,7 +296,7 @@ def opened(
     trust: Sequence[str] = (),
     other_code: bool = False,
 ) -> tuple[Spec | None, int, Keeper | None]:
-    """Spec and seed of a run, those of the checkpoint where they are not given, and who keeps its checkpoints."""
+    """Spec and seed of a run, by default those of the checkpoint, and the keeper of its checkpoints."""
     interval(every)
     if path is not None:
         beside = resume is None or files.named("checkpoint", path).resolve() != files.named("resume", resume).resolve()
@@ -314,5 +314,5 @@ def opened(
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     print(f"asyncsim: {text}", file=sys.stderr, flush=True)

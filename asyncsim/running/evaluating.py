@@ -1,4 +1,4 @@
-"""`evaluate`: what a trained policy earns on a task, such as held-out data, and what it writes."""
+"""`evaluate`: rewards of a trained policy on a task, such as held-out data, and its responses."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STEP = 64
-"""Trajectories that are drawn side by side."""
+"""Number of trajectories drawn in parallel."""
 KEYS = 64
-"""What keys evaluations apart from runs of the same seed."""
+"""Constant in the keys that separates evaluations from runs of the same seed."""
 
 
 @dataclass(frozen=True)
 class Evaluated(calls.Told):
-    """Rewards float64 `[R, Q, N]` of replicates, prompts and samples; their `mean`, and what was written.
+    """Rewards float64 `[R, Q, N]` of replicates, prompts and samples, their `mean`, and the responses.
 
-    `low` and `high`: 95 percent interval of the mean over what `unit` says, NaN where there is one of it. `texts`: a
-    row for each answer of a language task, with `replicate`, `prompt` (its number), `question`, `response`, `tokens`,
-    `ended` and `reward`. `header`: the task in words, samples, greedy and seed.
+    `low` and `high`: 95 percent interval of the mean over the samples named by `unit`, NaN if there is only one.
+    `texts`: a row for each response of a language task, with `replicate`, `prompt` (its number), `question`,
+    `response`, `tokens`, `ended` and `reward`. `header`: the task in words, samples, greedy and seed.
     """
 
     rewards: np.ndarray
@@ -49,7 +49,7 @@ class Evaluated(calls.Told):
         return f"mean reward {self.mean:.4g} ({between}) over {self.unit}, {how}"
 
     def table(self) -> pd.DataFrame:
-        """The texts as a table, a row for each answer."""
+        """The responses as a table with a row for each."""
         import pandas as pd
 
         return pd.DataFrame(self.texts)
@@ -66,15 +66,15 @@ def evaluate(
     trust: Sequence[str] = (),
     device: str = "cpu",
 ) -> Evaluated:
-    """Mean reward of a trained policy on a task, each of whose prompts is asked, and the answers of a language model.
+    """Evaluate a trained policy on all prompts of a task: its mean reward, and the responses of a language model.
 
-    Arguments: `trained`, a trace, or the path of a saved trace or of a checkpoint. `task`: what is asked. `samples` per
-    prompt, N. `greedy`: always the likeliest token (language models). `seed` of the draws, which are not those of any
-    run. `policy`: that of the run, where the trace or its file cannot name it (default: the task's own). `trust`: code
-    of one's own that the file may name. `device`: "cpu" or "cuda".
+    Arguments: `trained`, a trace, or the path of a saved trace or of a checkpoint. `task`: the task. `samples` per
+    prompt, N. `greedy`: always the most likely token (language models). `seed` of the draws, which differ from those of
+    any run. `policy`: that of the run, if the trace or its file cannot name it (default: the task's own). `trust`: a
+    user's code that the file may name. `device`: "cpu" or "cuda".
 
-    Returns `Evaluated`; its interval is over prompts, of a task with one prompt over replicates, of one replicate over
-    samples. Raises `InputError` for a task that does not fit, and that names what of the model is missing.
+    Returns `Evaluated`; its interval is over prompts, with a single prompt over replicates, with a single replicate too
+    over samples. Raises `InputError` for a task that does not fit, or if parts of the model are missing.
 
     >>> import asyncsim as sim
     >>> task = sim.tasks.softmax_bandit()
@@ -114,7 +114,7 @@ def measured(
     seed: int = 0,
     device: str | None = None,
 ) -> Evaluated:
-    """The same of a policy and parameters `[R, P]`; on their own device unless another is given."""
+    """Evaluate a policy with parameters `[R, P]`, on their own device unless another is given."""
     usable = hasattr(task, "fit") and hasattr(task, "adapted")
     checks.require(usable, "task", task, "a task", "write sim.tasks.NAME(...), as sim.tasks.text('test.jsonl', ...)")
     spoken, asked = hasattr(policy, "tokenizer"), hasattr(task, "read")
@@ -150,7 +150,7 @@ def measured(
 def _asked(
     policy: Any, task: Any, parameters: Tensor, replicate: int, samples: int, seed: int
 ) -> tuple[np.ndarray, list[dict[str, Any]]]:
-    """Rewards `[Q, N]` and texts of one replicate, some prompts after the others."""
+    """Rewards `[Q, N]` and responses of one replicate, computed for several prompts at a time."""
     # Keys of its own: no draw of a run is drawn again.
     own = int(np.random.SeedSequence([seed, KEYS]).generate_state(1, np.uint64)[0] >> 1)
     sampler = Sampler(task, policy, samples, own, np.array([replicate]), np.zeros(1, dtype=np.int64))

@@ -1,8 +1,8 @@
-"""Updates as one machine program where replicates are tables; the tensor path stays what defines them.
+"""Updates of tables as one compiled program; the tensor path remains their definition.
 
 The program is made from the updater's own operations (`asyncsim.fusing`), so that there is no second formula. Sums are
-taken in another order: results agree to rounding. The spec alone decides whether it is used, so a run does not depend
-on its blocks or on being resumed.
+in another order: results agree up to rounding. The spec alone decides whether a program is used, so a run does not
+depend on its blocks or on being resumed.
 """
 
 import dataclasses
@@ -28,25 +28,25 @@ from asyncsim.step.minibatches import Cuts, Minibatch
 from asyncsim.step.step import Carried, Step
 
 OUTSIDE = ("version", "train_version", "realization", "trajectory", "after")
-"""Fields of a batch that differ from batch to batch and are no tensors of the replicates."""
+"""Fields of a batch that differ between batches and are not tensors of the replicates."""
 AGE = ("batch", "age")
-"""Where a program is told how stale tokens are; that is made only for programs that read it."""
+"""Path of the staleness of tokens in a program's input; it is computed only for programs that read it."""
 UPDATES = 1000
-"""Updates of a run from which a program is made: fewer take less time than making it."""
+"""Number of updates in a run from which a program is made: shorter runs take less time than compiling."""
 
 UNROLLED = 512
-"""Tokens of a batch of sequences up to which a program draws it, writing each out; `Policy.walk` is faster beyond."""
+"""Maximum tokens per batch for which a program draws sequences, unrolled; above it `Policy.walk` is faster."""
 
 
 def pays(spec: Any) -> bool:
-    """Whether updates of a spec are made by a program, as far as can be said before there is a batch."""
+    """Whether a program makes the updates of a spec, as far as is known before the first batch."""
     if spec.compiled is False or spec.device != "cpu" or spec.precision != "float64" or spec.micro_batches > 1:
         return False
     return bool(spec.compiled) or spec.updates >= UPDATES
 
 
 def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any:
-    """The updater of a spec from where a block stands, as a program where that pays."""
+    """The updater of a spec from a state on, compiled to a program if that is worthwhile."""
     # A block that was on tensors when it was left stays there.
     left = at.batch > 0 and at.weights is None
     fits = pays(spec) and not left and updater.method.at == "current" and all(map(plugins.own, _parts(updater)))
@@ -56,7 +56,7 @@ def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any
 
 
 def sampling(spec: Any, source: Any) -> None:
-    """Let a source draw by a program where that pays."""
+    """Let a source draw with a program if that is worthwhile."""
     if not (pays(spec) and isinstance(source, Late) and spec.sampling == "monte_carlo"):
         return
     long = spec.task.horizon * spec.samples_per_group * spec.groups > UNROLLED
@@ -65,7 +65,7 @@ def sampling(spec: Any, source: Any) -> None:
 
 
 class Fused:
-    """An updater that runs as a program where it can; `why` not is said where a program was `asked` for."""
+    """An updater that runs as a program if possible; the reason `why` not is reported if a program was `asked` for."""
 
     def __init__(self, updater: Updater, recorder: Recorder, epochs: int, asked: bool) -> None:
         self.asked = asked
@@ -77,11 +77,11 @@ class Fused:
 
     @property
     def own_bits(self) -> bool:
-        """Whether what is published comes from a program."""
+        """Whether published weights come from a program."""
         return self.why is None
 
     def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> tuple[Carried, Now]:
-        """As the updater's."""
+        """As `Updater.begin`."""
         if self.why is not None:
             return self.updater.begin(now, batch, when, cuts)
         if self.beginning is None or AGE in self.beginning.paths:
@@ -99,7 +99,7 @@ class Fused:
         return start, then
 
     def _begun(self, when: When, cuts: Cuts, tree: dict[str, Any]) -> dict[str, Any]:
-        """The updater's beginning on tensors that stand for any."""
+        """`Updater.begin` on recorded tensors."""
         start, then = self.updater.begin(Now(**tree["now"]), _told(tree["batch"]), when, cuts)
         shared = {name: getattr(start, name) for name in ("advantages", "targets", "counted")}
         return {**shared, "memory": then.memory}
@@ -107,7 +107,7 @@ class Fused:
     def __call__(
         self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None = None
     ) -> tuple[Step, Now, dict[str, Tensor]]:
-        """As the updater's."""
+        """As `Updater.__call__`."""
         if self.why is not None:
             return self.updater(now, batch, start, when, part)
         recorded = bool(self.recorder.metrics) and when.update % self.recorder.every == 0
@@ -122,7 +122,7 @@ class Fused:
 
 
 def _reason(error: Exception, asked: bool) -> str:
-    """Why there is no program; said where one was asked for, or where it is no decision of ours."""
+    """Why there is no program, reported if one was requested, or if the cause is an unexpected error."""
     if asked or not isinstance(error, (Unfit, checks.InputError)):
         _say(f"{type(error).__name__}: {error}".splitlines()[0].removeprefix("Unfit: "))
     return str(error)
@@ -133,7 +133,7 @@ def _say(why: str) -> None:
 
 
 class _Update:
-    """The program of one kind of update: the first on a batch or a later one, recorded or not."""
+    """The program for one kind of update: the first on a batch or a later one, recorded or not."""
 
     def __init__(
         self, fused: Fused, now: Now, batch: Batch, start: Carried | None, part: Minibatch | None, recorded: bool
@@ -150,7 +150,7 @@ class _Update:
     def __call__(
         self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None
     ) -> tuple[Step, Now, dict[str, Tensor]]:
-        """Run it, and put its results where the tensor path has them."""
+        """Run the program, and return its results in the form of the tensor path."""
         for place, count in zip(self.tell, when, strict=True):
             place[()] = count
         made = self.program(self._tree(now, batch, start, part))
@@ -170,7 +170,7 @@ class _Update:
         return step, Now(*made["now"]), made["statistics"]
 
     def _tree(self, now: Now, batch: Batch, start: Carried | None, part: Minibatch | None) -> dict[str, Any]:
-        """Everything that an update reads and that differs from update to update, in plain containers."""
+        """All inputs of an update that differ between updates, in plain containers."""
         if self.aged:
             _ = batch.staleness
         return {
@@ -205,15 +205,15 @@ class _Update:
         }
 
     def _left(self, measured: dict[str, Tensor]) -> list[Any]:
-        """Metrics and accumulators that read the step outside of the program."""
+        """Metrics and accumulators that read the step outside the program."""
         metrics = self.recorder.metrics if self.recorded else []
         return [*(each for each in metrics if each.name not in measured), *self.recorder.accumulators]
 
 
 class FusedSampling:
-    """Monte Carlo batches drawn by a program where every token reads the same weights.
+    """Monte Carlo batches drawn by a program, if all tokens read the same weights.
 
-    Rewards that no program can compute (normal noise, say) are computed on tensors from what it drew.
+    Rewards that no program can compute (such as normal noise) are computed on tensors from the drawn actions.
     """
 
     def __init__(self) -> None:
@@ -248,7 +248,7 @@ class FusedSampling:
 
 
 def _rolled_out(sampler: Sampler, trajectory: np.ndarray, paid: bool, tree: dict[str, Any]) -> dict[str, Any]:
-    """Trajectories at one set of weights and what they earn if `paid`, from tensors that stand for any."""
+    """Trajectories under one set of weights, and their rewards if `paid`, from recorded tensors."""
     draws = dataclasses.replace(sampler.draws(trajectory), told=tuple(tree["told"]))
     prompt = sampler.prompts(trajectory) if sampler.task.prompts == 1 else sampler.prompt_of(tree["told"][0])
     trajectories = generate(sampler, versions.current(tree["weights"]), draws, prompt)
@@ -257,12 +257,12 @@ def _rolled_out(sampler: Sampler, trajectory: np.ndarray, paid: bool, tree: dict
 
 
 def _told(fields: dict[str, Any]) -> Batch:
-    """A batch of tensors that stand for any; nothing else in it can be read."""
+    """A batch of recorded tensors, whose other fields cannot be read."""
     return Batch(**(fields | dict.fromkeys(OUTSIDE, Varies()) | {"view": None}))
 
 
 def _measured(recorder: Recorder, step: Step, alive: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Metrics that a program can compute with the update."""
+    """Metrics that a program can compute together with the update."""
     for metric in recorder.metrics:
         if metric.enumerates or not plugins.own(metric.measure):
             continue

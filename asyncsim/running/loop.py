@@ -1,8 +1,8 @@
-"""The learning loop: one block of replicates from the first batch to the last.
+"""The learning loop, which trains one block of replicates from the first batch to the last.
 
-In words: publish when due. Take the batch (drawn at the behavior version of every token). Evaluate the method on it, or
-on one minibatch after the other (outputs, ratio, advantages, cotangents, pullback). Send the direction through the
-update chain, and add the step. Take what the batch has about observations into the buffers.
+In words: publish when due. Take a batch (drawn at the behavior version of every token). Evaluate the method on it, or
+on one minibatch after another (outputs, ratio, advantages, cotangents, pullback). Pass the direction through the update
+chain, and add the step. Update the statistics of observations from the batch.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,10 +18,10 @@ from asyncsim.step.step import carried
 
 @dataclass(frozen=True)
 class Plan:
-    """A spec made ready for one block of replicates.
+    """A spec prepared for one block of replicates.
 
     `source` draws batches. `update` makes one update (an `Updater`, or the same as a program). `cuts` makes
-    minibatches; None: updates are on whole batches. `progress` is told after every batch where the block stands, and
+    minibatches; None: updates are on entire batches. `progress` receives the block's state after every batch, and
     returns whether to stop.
     """
 
@@ -37,12 +37,12 @@ class Plan:
 
     @property
     def passes(self) -> int:
-        """Updates on each batch."""
+        """Number of updates on each batch."""
         return self.epochs * (1 if self.cuts is None else self.cuts.count)
 
 
 def run_block(plan: Plan, at: Standing) -> Standing:
-    """Train a block of replicates on from where it stands, and say where it stands then."""
+    """Train a block of replicates from a state on, and return its last state."""
     now = Now(at.parameters, at.weights or plan.policy.prepare(at.parameters), at.states, at.diverged, at.memory)
     for number in range(at.batch, plan.batches):
         version, since = divmod(number, plan.batches_per_publish)

@@ -1,4 +1,4 @@
-"""`run`: from a spec and a seed to a trace, in blocks of replicates, each trained by this process or by a worker."""
+"""`run`: from a spec and a seed to a trace, in blocks of replicates, trained by this process or by workers."""
 
 import inspect
 import math
@@ -25,9 +25,9 @@ from asyncsim.running.updating import Standing
 
 
 class Interrupted(stopping.Stopped):
-    """Ctrl-C ended a run behind a batch; `trace` has what was recorded until then, None where nothing was.
+    """Ctrl-C ended a run after a batch; `trace` has everything recorded until then, or None if there was nothing.
 
-    `trace.partial` says how far it came.
+    `trace.partial` describes the progress.
     """
 
     def __init__(self, trace: Trace | None, number: int) -> None:
@@ -52,30 +52,29 @@ def run(
     """Simulate the system, train the policies on its staleness, and return the trace.
 
     The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn (for networks:
-    up to rounding).
-    `seed`: 0 unless given. `progress`: say how far a long run has come (default: a bar on a terminal, elsewhere a line
-    every half minute).
+    up to rounding). `seed`: default 0. `progress`: report the progress of a long run (default: a bar on a terminal,
+    elsewhere a line every half minute).
 
-    `checkpoint`: a new file that keeps what was reached, written every `checkpoint_every` seconds (or, as text, "500
-    updates") behind a batch. `resume`: such a file, from which a run that ended early, however it ended, goes on to the
-    bits of an unbroken one; new checkpoints go to the same file. Spec and seed have to be those of the file, or are
-    left out; a file names code of one's own only where `trust` lists it (my.py:name). The code of the run, one's own
-    too, has to be unchanged; `other_code` goes on with another. Parts that no file can hold are named; then the file
-    holds finished blocks, and a block begins again.
+    `checkpoint`: a new file for the state of the run, written every `checkpoint_every` seconds (or, as text, "500
+    updates") after a batch. `resume`: such a file, from which an interrupted run continues with the bits of an
+    uninterrupted run; new checkpoints go to the same file. Spec and seed have to be those of the file, or are omitted;
+    a file names a user's code only if `trust` lists it (my.py:name). The code of the run, including the user's, has to
+    be unchanged; `other_code` allows changes. Parts that no file can hold are named; then the file has finished blocks
+    only, and a block starts again.
 
-    `workers`: processes that train, this one included; the result does not depend on it. By default one a core, once a
-    run is known to take much longer than their start; runs with callbacks or checkpoints stay in this process. So does,
-    with a line, what another process cannot have: lambdas, functions of the script itself. A run of one block is cut
-    for them where bits do not depend on blocks (tables). Asked for beside `checkpoint`, the file holds finished blocks.
-    A worker that dies has its block trained again, once.
+    `workers`: number of training processes, including this one; the result does not depend on it. The default is one
+    per core, once a run is known to take much longer than their start; runs with callbacks or checkpoints stay in this
+    process. So does, with a message, a run that another process cannot receive: lambdas, functions of the script
+    itself. A run of one block is split for workers if bits do not depend on blocks (tables). If requested with
+    `checkpoint`, the file has finished blocks only. If a worker dies, its block is trained again, once.
 
-    `callback`: called with a `Recorded` behind each recorded update, one or several; see `sim.callbacks`. Where one
-    returns False, the run ends behind that batch, and the trace has what was recorded: `callback=lambda recorded:
-    recorded["ess"].mean() > 0.5`. What it raises ends the run without a trace. A resumed run calls it for the updates
-    that are made again and later ones.
+    `callback`: one or several functions called with a `Recorded` after each recorded update; see `sim.callbacks`. If
+    one returns False, the run ends after that batch, and the trace has what was recorded: `callback=lambda recorded:
+    recorded["ess"].mean() > 0.5`. An exception in a callback ends the run without a trace. A resumed run calls it for
+    repeated and later updates.
 
-    Ctrl-C ends the run behind the batch that is being trained and raises `Interrupted`, a KeyboardInterrupt. Its
-    `trace` has all updates so far, and a checkpoint is written. A second Ctrl-C ends the run at once.
+    Ctrl-C ends the run after the current batch and raises `Interrupted`, a KeyboardInterrupt. Its `trace` has all
+    updates so far, and a checkpoint is written. A second Ctrl-C ends the run at once.
 
     Raises `InputError` for a schedule that does not fit, NaN rewards or parts that contradict each other. Also
     for a checkpoint that is damaged or of another spec, seed, code, format or version.
@@ -130,9 +129,9 @@ def run(
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
-    """The traces of several specs with their seeds, trained side by side; each as `run` gives it.
+    """Traces of several specs with their seeds, trained in parallel; each is equal to that of `run`.
 
-    Raises what `run` raises; Ctrl-C with the trace of the first run that it cut short.
+    Raises what `run` raises; on Ctrl-C, `Interrupted` with the trace of the first interrupted run.
     """
     if site.count == 1 and len(runs) > 1:
         return [trace for each in runs for trace in together([each], site)]  # one schedule in memory at a time
@@ -147,7 +146,7 @@ def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
 
 
 def _callable_with_one(callback: Callback) -> None:
-    """Refuse, before the run, a callback that does not take one argument."""
+    """Check before the run that a callback takes one argument."""
     try:
         inspect.signature(callback).bind(None)
     except TypeError:
@@ -170,14 +169,14 @@ def _job(spec: Spec, seed: int) -> Source:
 
 
 def _trace(training: "Training", number: int, received: list[int]) -> Trace | None:
-    """The trace of one of the runs; None where nothing of it was trained."""
+    """The trace of one of the runs; None if it has no trained block."""
     job, parts = training.jobs[number], training.table.of(number)
     by = stopping.NAMES[received[0]] if received else "a callback" if training.halted else None
     return trace_of(job.spec, job.seed, job, parts, by) if parts else None
 
 
 def how_far(trace: Trace) -> str:
-    """How much of a run a partial trace has, in words."""
+    """Describe how much of a run a partial trace covers."""
     partial = trace.partial
     if partial is None:
         return "all updates"
@@ -188,10 +187,10 @@ def how_far(trace: Trace) -> str:
 
 
 class Training:
-    """The blocks of some runs; `table` has what each that was begun has left behind.
+    """Trains the blocks of several runs; `table` has the results of each block that was started.
 
-    `received`: signals so far; whoever trains stops behind its batch when there is one. `bar`, `keeper` and `callbacks`
-    are of a single run. `halted`: whether a callback has ended it.
+    `received`: signals so far; after a signal, training stops at the end of the batch. `bar`, `keeper` and `callbacks`
+    belong to a single run. `halted`: whether a callback has ended it.
     """
 
     def __init__(
@@ -211,11 +210,11 @@ class Training:
 
     @property
     def ending(self) -> bool:
-        """Whether a signal or a callback ends the runs behind this batch."""
+        """Whether a signal or a callback ends the runs after this batch."""
         return self.halted or bool(self.table.received)
 
     def run(self) -> None:
-        """Train until nothing is left, a signal ends it, or something fails, which is raised."""
+        """Train until everything is done, or until a signal or an error, which is raised."""
         self._lay_out()
         try:
             piece = self.table.take()
@@ -239,7 +238,7 @@ class Training:
     # What is trained.
 
     def _lay_out(self) -> None:
-        """Blocks in their order; those of a checkpoint are over, and one that was under way goes on as it is."""
+        """List the blocks to train, in order: finished ones of a checkpoint are skipped, one in progress is resumed."""
         start, keeper, table = 0, self.keeper, self.table
         for part in [] if keeper is None else keeper.parts:
             table.parts[0, start] = part
@@ -258,7 +257,7 @@ class Training:
             self.bar.begin(self.bar.total * trained // self.jobs[0].shared.spec.replicates)
 
     def _blocks(self, job: int, start: int, shared: bool) -> list[Piece]:
-        """Blocks of a run from a replicate on; where they are shared, so many that all have as much to do."""
+        """Blocks of a run from a replicate on; if shared by workers, sized so that all have the same amount of work."""
         count = self.site.count
         shares = count // math.gcd(count, len(self.jobs)) if shared else 1
         least = 1 if self.site.asked is not None and len(self.jobs) < count else spreading.LEAST
@@ -290,7 +289,7 @@ class Training:
         return self.jobs[piece.job].cut(np.arange(piece.start, piece.stop))
 
     def _standing(self, block: Block) -> Standing:
-        """Where a block begins: before its first batch, or where a checkpoint has left it."""
+        """The state in which a block starts: before its first batch, or as in the checkpoint."""
         keeper = self.keeper
         if keeper is None or keeper.standing is None:
             return block.begin()
@@ -302,7 +301,7 @@ class Training:
         return at
 
     def _keep(self) -> None:
-        """Hand the keeper the blocks that are over, in their order."""
+        """Pass finished blocks to the keeper of checkpoints, in order."""
         if self.keeper is None:
             return
         for part in self.table.of(0)[len(self.keeper.parts) :]:
@@ -312,7 +311,7 @@ class Training:
             self.keeper.finished(part, last or self.ending)
 
     def _heard_by(self, piece: Piece) -> Hear | None:
-        """What the recorder of a block calls: the listener with a record of this block."""
+        """The function that a block's recorder calls: it passes a record of this block to the callbacks."""
         if not self.callbacks:
             return None
         spec = self.jobs[0].shared.spec
@@ -335,7 +334,7 @@ class Training:
     # How far it is.
 
     def _note(self, piece: Piece, made: int) -> None:
-        """Hear of a batch of a block that is trained here."""
+        """Count a batch of a block that is trained in this process."""
         if self.helpers is not None:
             self.helpers.board[self.helpers.cell(piece)] = made
             self._look()
@@ -346,7 +345,7 @@ class Training:
             self._beat(self.made / self.due)
 
     def _look(self) -> None:
-        """Show what all have done together, and tell them when to stop."""
+        """Show the progress of all workers, and signal them when to stop."""
         assert self.helpers is not None
         if self.table.stopped:
             self.helpers.board[-1] = 1
@@ -359,12 +358,12 @@ class Training:
                 self.bar.add(more)
 
     def _beat(self, share: float) -> None:
-        """Tell whoever asked for these runs how far they are together."""
+        """Report the joint progress of these runs to the caller."""
         if self.site.hears is not None:
             self.site.hears(share)
 
     def _waiting(self) -> bool:
-        """Whether somebody trains elsewhere, or has given a block back."""
+        """Whether blocks are in training elsewhere, or one was returned."""
         if self.helpers is None:
             return False
         self._look()
@@ -375,7 +374,7 @@ class Training:
     # Workers.
 
     def _spread(self, piece: Piece, made: int) -> bool:
-        """Call helpers once that pays; whether the block is given up, since it is one of smaller ones now."""
+        """Start workers once that is worthwhile; return whether the current block is replaced by smaller ones."""
         work = [(piece, made), *((each, 0) for each in self.table.left)]
         left = sum((each.stop - each.start) * (self.jobs[each.job].shared.spec.updates - done) for each, done in work)
         if not self.watch.pays(made * (piece.stop - piece.start), left):
@@ -389,7 +388,7 @@ class Training:
         return self._call_helpers(smaller if given_up else [each for each, _ in work], given_up) and given_up
 
     def _call_helpers(self, pieces: list[Piece], anew: bool = False) -> bool:
-        """Let workers take all but one of the blocks that are left, which are others than before where `anew`."""
+        """Start workers for all but one of the remaining blocks; with `anew`, those replace the former blocks."""
         count, updates = min(self.site.count, len(pieces)) - 1, self.jobs[0].shared.spec.updates
         if count < 1:
             if len(self.jobs) == 1:

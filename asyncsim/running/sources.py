@@ -1,4 +1,4 @@
-"""The schedule of a run and what of it a block is told; the trace of a run from what its blocks left behind."""
+"""Sources of a run: its schedule and the share of it for each block; and the trace from the results of all blocks."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ from asyncsim.step.step import OUTSIDE
 
 
 class Shared(NamedTuple):
-    """What all blocks of a run share; `batches` of each."""
+    """Values that all blocks of a run share; `batches` is the number per block."""
 
     spec: Spec
     seed: int
@@ -26,10 +26,10 @@ class Shared(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A block of replicates and what it reads of the run's schedule.
+    """A block of replicates, and the part of the run's schedule that it reads.
 
-    `replicates`: their global numbers `[R]`; `schedule`: the rows that they read, None where it is stepped block by
-    block; `realization`: the row of each replicate `[R]`.
+    `replicates`: their global numbers `[R]`; `schedule`: the realizations that they read, None if each block steps its
+    own; `realization`: the row of each replicate `[R]`.
     """
 
     replicates: np.ndarray
@@ -37,7 +37,7 @@ class Cut(NamedTuple):
     realization: np.ndarray
 
     def __reduce__(self) -> Any:
-        """For other processes, without what axes repeat along which nothing varies."""
+        """Pickle for other processes, without repeated rows of broadcast axes."""
         if self.schedule is None:
             return Cut, tuple(self)
         arrays, scalars = self.schedule.packed()
@@ -48,7 +48,7 @@ class Cut(NamedTuple):
         return _whole, (self.replicates, slim, scalars, self.realization)
 
     def feed(self, spec: Spec, batches: int, seed: int) -> Any:
-        """A feed of so many batches; a coupled one is stepped from the same keys wherever it is made."""
+        """A feed of `batches` batches; a coupled system is stepped from the same keys in any process."""
         if self.schedule is not None:
             return EagerFeed(self.schedule if spec.rewards is None else spec.rewards.scheduled(self.schedule))
         size = len(self.replicates)
@@ -63,7 +63,7 @@ def _whole(replicates: np.ndarray, slim: dict[str, Any], scalars: dict[str, Any]
 
 
 class Source:
-    """The schedule of a run: made once when it can be known beforehand, stepped block by block when it cannot."""
+    """The schedule of a run: made once if it can be known in advance, else stepped by each block."""
 
     def __init__(self, spec: Spec, seed: int) -> None:
         self.spec, self.seed, system = spec, seed, spec.system
@@ -94,7 +94,7 @@ class Source:
         checks.require(fits, "schedule.version", -1, "known for every token", remedy)
 
     def cut(self, replicates: np.ndarray) -> Cut:
-        """What a block of replicates reads."""
+        """The part of the schedule that a block of replicates reads."""
         if self.schedule is None:
             return Cut(replicates, None, np.arange(len(replicates)))
         rows, position = np.unique(self.realization[replicates], return_inverse=True)
@@ -102,7 +102,7 @@ class Source:
         return Cut(replicates, head(self.schedule, self.batches, None if whole else rows), position)
 
     def recorded(self, blocks: list[Part], updates: int) -> records.Schedule:
-        """The realized schedule of all blocks, as far as so many updates go."""
+        """The realized schedule of all blocks up to a number of updates."""
         if self.schedule is not None:
             return head(self.schedule, updates // self.spec.passes)
         arrays, scalars = zip(*(block.schedule.packed() for block in blocks if block.schedule is not None), strict=True)
@@ -126,9 +126,9 @@ class Source:
 
 
 def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str | None = None) -> Trace:
-    """The trace of all blocks, or of those that a signal, named in `by`, left time for.
+    """The trace of all blocks, or of those trained before the signal named in `by`.
 
-    Blocks give their recorded numbers up: a long run holds them once.
+    Recorded arrays are removed from the blocks, so that a long run holds them only once.
     """
     if source.coupled:
         # Schedules have as many batches as the first or cannot stand beside it.
@@ -185,7 +185,7 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
 def _join(
     parts: list[dict[str, np.ndarray]], sizes: list[int], longest: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Arrays of all blocks, of so many replicates each, beside one another; as long as those of the longest."""
+    """Concatenate the arrays of all blocks, padded to the length of the longest."""
     if len(parts) == 1:
         return longest  # nothing to join, and nothing to hold twice
     joined = {}
@@ -196,7 +196,7 @@ def _join(
 
 
 def _pad(values: np.ndarray | None, like: np.ndarray, size: int) -> np.ndarray:
-    """The array with as many rows as that of another block; rows that a stopped block has not reached are missing."""
+    """Pad an array to the rows of another block's; rows that a stopped block has not reached are missing."""
     if values is not None and values.shape[:-1] == like.shape[:-1]:
         return values
     text = like.dtype.kind == "U"

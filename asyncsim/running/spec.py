@@ -1,4 +1,4 @@
-"""The spec: everything that a run depends on but its seed."""
+"""The spec: everything that determines a run except its seed."""
 
 import dataclasses
 import json
@@ -26,17 +26,17 @@ from asyncsim.tasks._task import Task
 from asyncsim.updates._link import Chain
 
 FORMAT = 1
-"""Number of the form in which specs are written."""
+"""Format version of written specs."""
 DTYPES = ("float64", "float32")
 DEVICES = ("cpu", "cuda")
 ELEMENTS = 1 << 22
-"""Tokens of a batch over all replicates of a block, at most, unless one replicate has more."""
+"""Maximum number of tokens in a batch over all replicates of a block, unless one replicate has more."""
 WIDE = 6
-"""Numbers that a batch holds for each action of each token where a part reads whole distributions."""
+"""Numbers per action and token in a batch if a part reads full distributions."""
 SCHEDULE = "schedule versions [M, B, G, N, T]"
-"""Name of a run's largest array outside of tensors."""
+"""Name of a run's largest array that is not a tensor."""
 ARRAYS = 10
-"""Numbers of 8 bytes that a batch holds for each token at one time."""
+"""Maximum count of 8-byte numbers per token that a batch holds at one time."""
 
 
 def _count(usual: int) -> Any:
@@ -44,7 +44,7 @@ def _count(usual: int) -> Any:
 
 
 def _part(sign: str, remedy: str, usual: Any = ...) -> Any:
-    """A part that has an attribute which nothing of another kind has."""
+    """A part, recognized by an attribute that no other kind has."""
 
     def check(name: str, part: Any) -> None:
         fits = hasattr(part, sign) and not isinstance(part, type)
@@ -63,39 +63,39 @@ REQUIRED: dict[str, Any] = {
     "method": _part("aggregator", "write sim.methods.NAME(...), of your own loss sim.methods.from_loss(FUNCTION)"),
     "update": _of_type(Chain, "a chain of links", "write sim.chain(sim.updates.adam(lr=0.001)), or other links"),
 }
-"""What checks fields without a usual value."""
+"""Checks of fields that have no default."""
 
 
 @calls.named
 @dataclass(frozen=True)
 @fields_of
 class Spec(calls.Told):
-    """What to run: task, system, method, update chain, sizes.
+    """Everything to run: task, system, method, update chain, sizes.
 
     Arguments:
         task: what is trained (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
         (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update: links
         applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N. updates:
-        optimizer updates U. epochs: how often each batch is gone through (default: what the system recommends, else 1).
-        minibatches: parts that a batch is cut into, an update on each, shuffled anew for every epoch and replicate
-        (default: what the system recommends, else 1). cut: what it is cut between. "groups" keeps them whole (default).
-        "parts" takes as many samples of every group. "samples" and "tokens" deal those of the whole batch, and a
-        minibatch is one group. advantages_from: they are made from the whole "batch" at its start, or from each
-        "minibatch". replicates: R independent seeds. realizations: schedules M that replicates are spread over
-        (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts" (one-token tasks) or
-        "enumerate" (the population: mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when
-        the version is current, nothing kept); the same result to the bit for tables; default the policy's own, early
-        for language models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: record
-        each so many updates. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the
+        optimizer updates U. epochs: passes over each batch (default: as the system recommends, else 1). minibatches:
+        parts of a batch, with one update on each, shuffled for every epoch and replicate (default: as the system
+        recommends, else 1). cut: how a batch is split. "groups" keeps groups together (default). "parts" takes equally
+        many samples of every group. "samples" and "tokens" split those of the entire batch, and a minibatch counts as
+        one group. advantages_from: compute advantages from the entire "batch" at its start, or from each "minibatch".
+        replicates: R independent seeds. realizations: schedules M that replicates share (replicate r runs on r mod M);
+        default the system's own. sampling: "monte_carlo", "counts" (one-token tasks) or "enumerate" (the population:
+        mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when the version is current,
+        without kept weights); for tables the results are bitwise equal; default the policy's own, early for language
+        models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: interval in updates
+        between records. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the
         parameters: "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates
         computed together (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda"
-        (networks only). micro_batches: passes in which the policy computes a step, of which one is in memory at a time
-        (each is made again for its gradient); sums are over the whole step whatever their number. compiled: whether
-        updates run as one machine program (default: tables, from 1000 updates on, up to 131,072 numbers of a replicate
-        in an operation); the same result to rounding. rewards: which of them arrive too late, and what becomes of their
-        samples (`sim.rewards`; default: all are there in time).
+        (networks only). micro_batches: number of passes in which the policy computes a step, with one in memory at a
+        time (each is recomputed for its gradient); sums are over the entire step, whatever their number. compiled:
+        whether updates run as one machine program (default: for tables, from 1000 updates on, up to 131,072 numbers per
+        replicate in an operation); results are equal up to rounding. rewards: which rewards arrive late, and what
+        happens to their samples (`sim.rewards`; default: none).
 
-    Raises `InputError` when the parts do not fit together, before anything is run.
+    Raises `InputError` when the parts do not fit together, before any run.
     """
 
     task: Task
@@ -138,7 +138,7 @@ class Spec(calls.Told):
             checks.require(holds, *words)
 
     def _rules(self) -> Iterator[tuple[bool, str, Any, str, str]]:
-        """What has to hold of settings together, one after the other, and the words of a refusal."""
+        """Conditions between settings, in order, each with the parts of an error message."""
         method, task, system = self.method, self.task, self.system
         yield self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
         method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
@@ -208,11 +208,11 @@ class Spec(calls.Told):
             yield length == self.replicates, "replicates", self.replicates, bound, remedy
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
-        """What the metrics that list every outcome add to a run."""
+        """Cost that metrics which list every outcome add to a run."""
         return _price.price(metrics, self)
 
     def settings(self) -> dict[str, tuple[float, ...]]:
-        """Knobs that differ between replicates, each with its R numbers; what is the same for all is left out.
+        """Knobs that differ between replicates, each with its R numbers; equal knobs are left out.
 
         >>> import asyncsim as sim
         >>> update = sim.chain(sim.updates.sgd((0.1, 0.2)))
@@ -230,44 +230,44 @@ class Spec(calls.Told):
 
     @cached_property
     def fitted_task(self) -> Task:
-        """The task in the form the policy needs; refuses one that does not fit."""
+        """The task adapted to the policy; raises `InputError` if they do not fit."""
         return self.task.fit(self.trained_policy)
 
     @property
     def recorded(self) -> tuple[list[Any], list[Any]]:
-        """Metrics and fresh accumulators."""
+        """Metrics and new accumulators to record."""
         return chosen(self.diagnostics, self.trained_policy, self.fitted_task)
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """How the trained policy's return is sampled; None where it is not recorded, or known without."""
+        """How the trained policy's return is sampled; None if it is not recorded, or has an exact formula."""
         sampled = not getattr(self.fitted_task, "solved", False)
         return evaluation(self) if sampled and TRAINED in [each.name for each in self.recorded[0]] else None
 
     @property
     def rounds(self) -> int:
-        """How often each batch is gone through: `epochs` as given, or as the system recommends."""
+        """Number of epochs per batch: `epochs` as given, or as the system recommends."""
         return self.epochs or int(feeds.recommended(self.system, "epochs"))
 
     @property
     def parts(self) -> int:
-        """Minibatches of a batch: as given, or as the system recommends."""
+        """Minibatches per batch: as given, or as the system recommends."""
         return self.minibatches or int(feeds.recommended(self.system, "minibatches"))
 
     @property
     def cut_between(self) -> str:
-        """What minibatches are cut between: as given, or as the system recommends."""
+        """How batches are cut into minibatches: as given, or as the system recommends."""
         return self.cut or str(feeds.recommended(self.system, "cut"))
 
     @property
     def groups(self) -> int:
-        """Groups of a batch, G: those of the system, twice where late rewards bring earlier ones back."""
+        """Groups of a batch, G: those of the system, doubled if late rewards bring earlier groups back."""
         again = self.rewards is not None and self.rewards.kept > 0
         return int(self.system.groups_per_batch) * (1 + again)
 
     @property
     def passes(self) -> int:
-        """Updates on each batch: minibatches times epochs."""
+        """Updates per batch: minibatches times epochs."""
         return self.rounds * self.parts
 
     @property
@@ -277,18 +277,18 @@ class Spec(calls.Told):
 
     @property
     def precision(self) -> str:
-        """Type of the parameters: as given, or the policy's default."""
+        """Data type of the parameters: as given, or the policy's default."""
         return self.dtype or self.trained_policy.precision
 
     @property
     def together(self) -> int:
-        """Replicates of a block: unless given, as many as keep a batch's arrays in some hundred megabytes."""
+        """Replicates per block: by default as many as keep a batch's arrays within some hundred megabytes."""
         each = self.groups * self.samples_per_group * self.task.horizon
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
 
     def _arrays(self, parameters: int, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
-        """Bytes of the big arrays of a run by name, and what lowers each."""
+        """Sizes in bytes of the large arrays of a run by name, and the settings that reduce each."""
         system, R, T = self.system, self.replicates, self.task.horizon
         group = self.groups * self.samples_per_group
         batches = self.updates // self.passes
@@ -342,11 +342,11 @@ class Spec(calls.Told):
         return sizes
 
     def replace(self, **changes: Any) -> "Spec":
-        """The same spec with other fields."""
+        """A copy of the spec with other fields."""
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The spec as JSON can hold it: each part with the function that made it and its arguments.
+        """The spec as JSON values: each part with the function that made it and its arguments.
 
         Raises `InputError` for a part that was changed after it was made, or that was made from a user's function.
 
@@ -368,11 +368,11 @@ class Spec(calls.Told):
 
     @classmethod
     def from_dict(cls, rows: Mapping[str, Any], trust: Sequence[str] | None = ()) -> "Spec":
-        """The spec that `to_dict` gave; raises `InputError` for another format, an unknown field or argument.
+        """Rebuild the spec from `to_dict`; raises `InputError` for another format, or unknown fields or arguments.
 
-        It calls functions of this package and of installed ones. `trust`: places of your own code, my.py:name or
-        module:name, that the rows may name too; any other is refused before it is imported. None is for rows that this
-        process has from `to_dict`: they may name what it may.
+        Reading calls functions of this package and of installed ones. `trust`: a user's code, my.py:name or
+        module:name, that the rows may name too; other code is refused before it is imported. None is for rows that this
+        process made with `to_dict`: they may name the same code.
         """
         remedy = "write what Spec.to_dict gives, or `asyncsim run --print-spec` prints"
         checks.require(isinstance(rows, Mapping), "spec", type(rows).__name__, "a mapping", remedy)
@@ -394,22 +394,22 @@ class Spec(calls.Told):
             return cls(**{**parts, "update": Chain(tuple(parts["update"]))})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the spec as JSON, atomically; `load` reads it back, and `asyncsim run PATH` runs it."""
+        """Write the spec as JSON, atomically; `load` reads it, and `asyncsim run PATH` runs it."""
         text = json.dumps(self.to_dict(), indent=2) + "\n"
         files.write_atomically(path, lambda file: file.write(text.encode("utf-8")))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trust: Sequence[str] = ()) -> "Spec":
-        """The spec of a file that `save` wrote, JSON or the same in YAML; `trust` as in `from_dict`."""
+        """Read a spec from a file of `save`, in JSON or YAML; `trust` as in `from_dict`."""
         return cls.from_dict(files.read_mapping(path), trust)
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: the settings by name, as `describe` gives them."""
+        """HTML table for notebooks: settings by name, as in `describe`."""
         settings = [(key, value) for key, value in self.describe().items() if value not in (None, [], {})]
         return showing.table(settings, rows=40)
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run, in words."""
+        """The settings in words, for the header of a run."""
         policy = self.trained_policy
         saved = isinstance(self.system, records.Schedule)
         system = {"schedule": "saved", **self.system.header} if saved else self.system.describe()

@@ -1,4 +1,4 @@
-"""Whether blocks are trained in workers beside this process, how large they are then, and what workers are told."""
+"""Training in worker processes: when to start workers, how large their blocks are, and what is sent to them."""
 
 import functools
 import importlib
@@ -25,20 +25,20 @@ from asyncsim.running.spec import ARRAYS, Spec
 from asyncsim.running.updating import Part, Standing
 
 LOOK = 1.0
-"""Seconds of training after which it is known how long the rest takes."""
+"""Seconds of training after which the remaining time can be estimated."""
 WORTH = 15.0
-"""Seconds that are left where workers are started unasked: their start takes 1 to 3 s."""
+"""Remaining seconds from which workers are started by default: their start takes 1 to 3 s."""
 LEAST = 1 << 15
-"""Tokens that a batch of a block keeps which is made smaller unasked: below, most of the time is Python's own."""
+"""Minimum tokens per batch of a block that is split by default: below it, Python's overhead dominates."""
 BYTES = 512 << 20
-"""Memory of a worker before its first block."""
+"""Memory of a worker in bytes before its first block."""
 
 
 class Site:
-    """This process and the workers beside it, which stay from one run to the next until the site is closed.
+    """This process and its workers, which stay alive from one run to the next until the site is closed.
 
-    `asked`: how many processes train, this one included; None: one a core, once that pays. `hears`: called with the
-    share of the updates under way that is made.
+    `asked`: number of training processes, including this one; None: one per core, once that is worthwhile. `hears`:
+    called with the fraction of updates completed.
     """
 
     hears: Callable[[float], None] | None = None
@@ -59,40 +59,40 @@ class Site:
 
     @property
     def ready(self) -> bool:
-        """Whether workers are used from the first block on."""
+        """Whether workers are used from the first block."""
         return self.count > 1 and (self.asked is not None or self.crew is not None)
 
     def refuse(self, reason: str) -> None:
-        """Train in this process alone from now on; whoever asked for more hears why."""
+        """Train in this process alone from now on; a user who requested more processes is told why."""
         self.explain(reason)
         self.count = 1
 
     def explain(self, reason: str) -> None:
-        """Say why one process trains, to whoever asked for more."""
+        """Print why only one process trains, if the user requested more."""
         if self.asked is not None and self.count > 1:
             say(f"one process: {reason}")
 
     def fit(self, spec: Spec) -> None:
-        """Have no more workers, unasked, than memory holds."""
+        """Limit the number of workers by memory, unless the user set it."""
         if self.asked is None:
             each = BYTES + 8 * ARRAYS * spec.together * tokens_of(spec)
             self.count = min(self.count, 1 + checks.available()[0] // each)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What a function gives in a worker; it raises `Died` where its worker did."""
+        """Call a function in a worker; raises `Died` if the worker dies."""
         if self.crew is None:
             raise workers.Died("the work is over")
         return self.crew.submit(name, *arguments).result()
 
     def close(self) -> None:
-        """End all workers at once."""
+        """Kill all workers at once."""
         if self.crew is not None:
             self.crew.close()
             self.crew = None
 
 
 class Watch:
-    """Tells, once, that what is left is known to take much longer than a start of workers."""
+    """Detects, once, that the remaining work takes much longer than starting workers."""
 
     def __init__(self, site: Site) -> None:
         self.site, self.over = site, site.count == 1 or site.ready
@@ -100,7 +100,7 @@ class Watch:
         self.before: int | None = None
 
     def pays(self, done: int, left: int) -> bool:
-        """Whether to start them behind so many updates of a block, times replicates, where so many are left."""
+        """Whether to start workers now, after `done` and before `left` more updates times replicates."""
         now = time.monotonic()
         if self.before is None or done <= self.before:
             # Whatever has to be compiled is compiled in a block's first batch.
@@ -114,14 +114,14 @@ class Watch:
 
 
 def tokens_of(spec: Spec) -> int:
-    """Tokens of a batch of one replicate."""
+    """Tokens per batch of one replicate."""
     return spec.groups * spec.samples_per_group * spec.task.horizon
 
 
 def blocks(spec: Spec, start: int = 0, shares: int = 1, least: int = 1) -> list[range]:
-    """Blocks of the replicates from `start` on: as the spec says, or smaller ones, a multiple of so many shares.
+    """Blocks of the replicates from `start` on: as the spec says, or smaller, in a multiple of `shares`.
 
-    Smaller ones keep `least` tokens of a batch, and are made only where the policy's bits do not depend on blocks.
+    Smaller blocks have at least `least` tokens per batch, and are made only if bits do not depend on blocks.
 
     >>> import asyncsim as sim
     >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.grpo(), sim.chain())
@@ -137,17 +137,17 @@ def blocks(spec: Spec, start: int = 0, shares: int = 1, least: int = 1) -> list[
 
 
 _REASONS = (pickle.PicklingError, AttributeError, ImportError, RecursionError, TypeError, ValueError)
-"""What is raised for something that has no bytes, here or on the other side."""
+"""Exceptions for an object that cannot be pickled here or unpickled in the worker."""
 
 
 class Unsendable(Exception):
-    """A run has a part that no other process can have."""
+    """A run has a part that cannot be sent to another process."""
 
 
 def packed(shared: Shared) -> bytes:
-    """The bytes of what blocks share; raises `Unsendable` with a reason where there are none.
+    """Pickle the values that blocks share; raises `Unsendable` with a reason if that is impossible.
 
-    Parts are sent as they are, else by the calls that made them.
+    Parts are pickled directly, or else by the calls that made them.
     """
     try:
         return _bytes(shared)
@@ -160,7 +160,7 @@ def packed(shared: Shared) -> bytes:
 
 
 def unpacked(data: bytes) -> Shared:
-    """What `packed` was given; raises `Unsendable` where this process cannot have it."""
+    """Restore the result of `packed`; raises `Unsendable` if that is impossible in this process."""
     try:
         spec, *others = pickle.loads(data)
         return Shared(spec if isinstance(spec, Spec) else Spec.from_dict(spec, trust=None), *others)
@@ -175,10 +175,10 @@ def _bytes(value: Any) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """Refuses what only this process can find, and finds functions that stand inside a metric of their name."""
+    """Rejects objects that only this process can find, and resolves functions inside a metric of the same name."""
 
     def reducer_override(self, part: Any) -> Any:
-        """How a class or function is told; everything else as usual."""
+        """Pickle a class or function by name; leave everything else to pickle."""
         if not isinstance(part, (type, FunctionType)):
             return NotImplemented
         module, name = part.__module__, part.__qualname__
@@ -196,15 +196,15 @@ def _measure_of(module: str, name: str) -> Any:
 
 @functools.cache
 def _findable(module: str) -> bool:
-    """Whether a fresh process finds the module: neither the script that was started nor a file loaded by its path."""
+    """Whether a new process can import the module: not the main script, nor a file loaded by its path."""
     top = module.partition(".")[0]
     return top != "__main__" and any(finder.find_spec(top, None) is not None for finder in sys.meta_path)
 
 
 POLL = 0.1
-"""Seconds between two looks at how far workers are."""
+"""Seconds between checks of the workers' progress."""
 TRIES = 2
-"""How often a block is begun whose worker dies."""
+"""Maximum number of times that a block is started if its workers die."""
 
 
 class Piece(NamedTuple):
@@ -216,9 +216,9 @@ class Piece(NamedTuple):
 
 
 class Table:
-    """Blocks that nobody has begun, and what the others have left behind, by run and first replicate.
+    """Blocks not yet started, and the results of the others by run and first replicate.
 
-    `received`: signals so far; nobody begins another block once there is one, or something has failed.
+    `received`: signals so far; no further block is started after a signal or an error.
     """
 
     def __init__(self, received: list[int]) -> None:
@@ -230,16 +230,16 @@ class Table:
 
     @property
     def stopped(self) -> bool:
-        """Whether all are to stop behind their batch."""
+        """Whether all training stops after the current batch."""
         return self.over or bool(self.received or self.errors)
 
     def take(self) -> Piece | None:
-        """The next block, None where there is none or all are to stop."""
+        """The next block, or None if there is none or training stops."""
         with self._lock:
             return self.left.popleft() if self.left and not self.stopped else None
 
     def of(self, job: int) -> list[Part]:
-        """What the blocks of a run have left behind, in their order up to the first that nobody began."""
+        """Results of the blocks of a run, in order, up to the first block that was not started."""
         parts: list[Part] = []
         start = 0
         while (part := self.parts.get((job, start))) is not None:
@@ -249,7 +249,7 @@ class Table:
 
 
 def train(folder: str, job: int, cell: int, cut: Cut) -> Part | None:
-    """Train a block of a run in a worker, noted in a cell of the board, until that says to stop; None: before."""
+    """Train a block of a run in a worker, with progress in a cell of the board, until that requests a stop."""
     shared = _told(f"{folder}/{job}")
     board = np.memmap(f"{folder}/board", np.int64, "r+")
     passes = shared.spec.passes
@@ -272,10 +272,10 @@ def _told(path: str) -> Shared:
 
 
 class Helpers:
-    """Threads that take blocks from the table and ask a worker each to train them, until nothing is left.
+    """Threads that take blocks from the table, each with a worker that trains them, until none is left.
 
-    `board`: updates made of each block, noted at its first replicate, in a file where all write; its last number says
-    to stop. Raises `Unsendable` where a worker cannot have a part of a run.
+    `board`: a file shared by all, with the number of updates of each block at the index of its first replicate; its
+    last number requests a stop. Raises `Unsendable` if a part of a run cannot be sent to workers.
     """
 
     def __init__(self, site: Site, table: Table, runs: Sequence[Shared], cut: Callable[[Piece], Cut]) -> None:
@@ -289,16 +289,16 @@ class Helpers:
         self.threads: list[threading.Thread] = []
 
     def cell(self, piece: Piece) -> int:
-        """Where a block is noted."""
+        """Index of a block on the board."""
         return int(self.first[piece.job]) + piece.start
 
     def share(self, pieces: Sequence[Piece], updates: int) -> float:
-        """Share of so many updates of all blocks that is made."""
+        """Fraction of `updates` updates of all blocks that is completed."""
         made = sum(int(self.board[self.cell(piece)]) * (piece.stop - piece.start) for piece in pieces)
         return made / (updates * int(self.first[-1]))
 
     def start(self, count: int) -> None:
-        """Begin, so many."""
+        """Start `count` threads."""
         # Pages that processes give back and take again at the same time slow each other down.
         memory.keep()
         self.site.crew = self.site.crew or workers.Crew(self.site.count - 1)
@@ -307,14 +307,14 @@ class Helpers:
             thread.start()
 
     def going(self) -> bool:
-        """Whether some still train, after waiting a moment for one."""
+        """Whether some threads still run, after a short wait for one of them."""
         alive = [thread for thread in self.threads if thread.is_alive()]
         if alive:
             alive[0].join(POLL)
         return bool(alive)
 
     def leave(self) -> None:
-        """Wait for all threads, whose workers have stopped or were ended."""
+        """Wait for all threads, whose workers have stopped or were killed."""
         for thread in self.threads:
             thread.join()
         self.folder.remove()
@@ -335,7 +335,7 @@ class Helpers:
                 self.table.parts[piece.job, piece.start] = part
 
     def _ask(self, piece: Piece) -> Part | None:
-        """What a worker makes of a block; where it dies, the block is begun again in another."""
+        """Train a block in a worker; if the worker dies, start the block again in another."""
         place = self.folder.path, piece.job, self.cell(piece)
         for more in reversed(range(TRIES)):
             try:

@@ -1,4 +1,4 @@
-"""One update: from where training stands and a batch to where it stands then; and what a block leaves behind."""
+"""One update, from the state of training and a batch to the next state; and the results of a block."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -19,11 +19,11 @@ from asyncsim.updates._link import Chain, Record, advance
 
 
 class Standing(NamedTuple):
-    """What the next batch is trained from, beside what feed, source and recorder hold.
+    """The state before the next batch, in addition to those of feed, source and recorder.
 
     `batch`: its number; `parameters` `[R, P]`; `states` of the update chain's links; `diverged` `[R]`: the update at
-    which a replicate left the finite range (-1: never). `memory` of the advantage. `weights`: what is published of
-    the parameters, where a program made it, since tensors would give other last bits; else None.
+    which a replicate left the finite range (-1: never). `memory` of the advantage. `weights`: published weights, if a
+    program made them, since tensors would give other last bits; else None.
     """
 
     batch: int
@@ -35,7 +35,7 @@ class Standing(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a block leaves behind, and how many of its updates were made.
+    """Results of a block, and the number of its updates.
 
     `axes`: names of the axes of accumulated arrays; `schedule`: the realized one of a coupled system, else None.
     """
@@ -49,7 +49,7 @@ class Part(NamedTuple):
     updates: int
 
     def packed(self) -> dict[str, Any]:
-        """The part in plain containers."""
+        """The results in plain containers."""
         schedule = None
         if self.schedule is not None:
             arrays, described = self.schedule.packed()
@@ -58,14 +58,14 @@ class Part(NamedTuple):
 
     @classmethod
     def unpacked(cls, tree: dict[str, Any]) -> "Part":
-        """The part that `packed` wrote."""
+        """Restore the results that `packed` wrote."""
         schedule = None if tree["schedule"] is None else records.Schedule.unpacked(*tree["schedule"])
         return cls(**{**tree, "schedule": schedule})
 
 
 class Now(NamedTuple):
-    """What an update changes: parameters `[R, P]`, what is published of them, states of the links, where each replicate
-    left the finite range, `[R]`, and what the advantage remembers.
+    """The state that an update changes: parameters `[R, P]`, published weights, states of the links, the update at
+    which each replicate left the finite range `[R]`, and the memory of the advantage.
     """
 
     parameters: Tensor
@@ -76,7 +76,7 @@ class Now(NamedTuple):
 
 
 class When(NamedTuple):
-    """Number of an update, and how many were made since the trained version was published; a program reads tensors."""
+    """Index of an update, and number of updates since the publish of the trained version; tensors in a program."""
 
     update: Any
     elapsed: Any
@@ -84,7 +84,7 @@ class When(NamedTuple):
 
 @dataclass(frozen=True)
 class Updater:
-    """What updates are made by; `also` names outputs that metrics read, `limit` bounds the finite range."""
+    """Makes updates; `also` names outputs that metrics read, `limit` bounds the finite range."""
 
     task: Task
     policy: Policy
@@ -95,12 +95,12 @@ class Updater:
     micro_batches: int
     limit: float
     own_bits: ClassVar[bool] = False
-    """Whether what is published has other last bits than `policy.prepare` gives."""
+    """Whether published weights differ in last bits from those of `policy.prepare`."""
 
     def __call__(
         self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None = None
     ) -> tuple[Step, Now, dict[str, Tensor]]:
-        """The step of a batch or of a part of it, where training stands then, and numbers `[R]` of the chain."""
+        """Update on a batch or a part of it: the step, the new state, and numbers `[R]` of the chain."""
         parameters, weights, states, diverged, memory = now
         before = memory if start is None else start.memory
         whole, method = batch, self.recalling(before) if before else self.method
@@ -120,12 +120,12 @@ class Updater:
         return step, Now(parameters, self.policy.prepare(parameters), states, diverged, memory), record.statistics
 
     def recalling(self, memory: dict[str, Tensor]) -> Method:
-        """The method, whose advantage may remember something."""
+        """The method, with the memory of its advantage."""
         baseline: Any = self.method.advantage
         return self.method.replace(advantage=baseline.recalling(memory)) if memory else self.method
 
     def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> tuple[Carried, Now]:
-        """What updates on the minibatches of a batch share, and where training stands when it is known."""
+        """Values that updates on the minibatches of a batch share, and the state with the advantage's new memory."""
         method = self.recalling(now.memory)
         whole = Step(method, batch, None, None, self.task, self.policy, now.weights, None, method.outputs)
         whole.update, whole.elapsed, whole.updates_per_version = when.update, when.elapsed, self.updates_per_version

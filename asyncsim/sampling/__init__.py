@@ -1,1 +1,1 @@
-"""Batches are drawn, early or late; evaluations; exact values by listing all outcomes."""
+"""Sampling: batches drawn early or late; evaluations; exact values by enumerating all outcomes."""

@@ -1,6 +1,6 @@
-"""When trajectories are drawn: as late as they are trained, or as early as their weights are current.
+"""When trajectories are drawn: as late as their training, or as early as their weights are current.
 
-All give the same bits for a policy that computes rows independently; they differ in the weights that are kept.
+All give equal bits for a policy that computes rows independently; they differ in the weights that are kept.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from asyncsim.step.versions import Store, Weights, current
 
 
 class Late:
-    """Draw each batch when it is trained, from weights kept since they were published."""
+    """Draw each batch when it is trained, from weights kept since their publish."""
 
     def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
         self.sampler, self.feed, self.sample = sampler, feed, SAMPLING[sampling]
@@ -32,7 +32,7 @@ class Late:
         self.store.put(version, self.sampler.installed(version, weights))
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """The data of a batch."""
+        """Draw the data of a batch."""
         version, trajectory = self.feed.take(batch, self.lengths)
         if self.sampler.task.segments:
             self.last = _refuse_gaps(trajectory, version, self.last, batch)
@@ -43,17 +43,17 @@ class Late:
         return data
 
     def packed(self) -> dict[str, Any]:
-        """What is kept between two batches, in plain containers; `restore` is the way back."""
+        """State kept between two batches, in plain containers; the inverse of `restore`."""
         world = self.sampler.task.packed(self.world)
         return {"store": self.store.packed(), "world": world, "last": self.last}
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
-        """Stand before a batch as when `packed` was asked."""
+        """Restore the state from `packed` before a batch."""
         self.store.restore(tree["store"])
         self.world, self.last = self.sampler.task.unpacked(tree["world"]), tree["last"]
 
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
-        """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
+        """Tokens per trajectory, float64 [k], of coupled trajectories [k] with token versions [k, T] known so far."""
         R = len(self.sampler.replicates)
         column = _columns(realization)
         ids = np.zeros((R, 1, int(column.max()) + 1), dtype=np.int64)
@@ -66,7 +66,7 @@ class Late:
 
 
 class Early:
-    """Draw each token when its version is current and keep no weights: for weights too big to keep."""
+    """Draw each token when its version is current and keep no weights: for weights too large to keep."""
 
     def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
         checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
@@ -82,7 +82,7 @@ class Early:
                 self.due.setdefault(int(version), []).append(batch)
 
     def publish(self, version: int, weights: Weights) -> None:
-        """Draw every token of this version, in every later batch."""
+        """Draw every token of this version in every later batch."""
         view, schedule = current(self.sampler.installed(version, weights)), self.feed.schedule
         batches, asked = self.due.pop(version, []), []
         for batch in batches:
@@ -93,28 +93,28 @@ class Early:
             self.pending |= zip(batches, generate_each(self.sampler, view, asked, 1), strict=True)
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """The data of a batch, all of it drawn before."""
+        """Return the data of a batch, drawn earlier."""
         version, trajectory = self.feed.take(batch, None)
         trajectories = self.pending.pop(batch)
         reward = self.sampler.earned(trajectories, self.sampler.draws(trajectory))
         return self.sampler.batch(trajectories, reward, self.sampler.samples, version, train_version, trajectory, None)
 
     def packed(self) -> dict[str, Any]:
-        """What was drawn for later batches, in plain containers; `restore` is the way back."""
+        """Trajectories drawn for later batches, in plain containers; the inverse of `restore`."""
         return {"pending": {batch: drawn.packed(self.sampler.policy) for batch, drawn in self.pending.items()}}
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
-        """Stand before a batch as when `packed` was asked: its version, where due, is yet to be published."""
+        """Restore the state from `packed` before a batch; the batch's version, if due, is still unpublished."""
         self.pending = {at: Trajectories.unpacked(drawn, self.sampler.policy) for at, drawn in tree["pending"].items()}
         publishes = self.feed.schedule.batches_per_publish
         self.due = {version: batches for version, batches in self.due.items() if version * publishes >= batch}
 
 
 class Ahead:
-    """Draw trajectories of a coupled system when their lengths are asked for, and keep these instead of weights.
+    """Draw trajectories of a coupled system when their lengths are needed, and keep these instead of weights.
 
-    Only versions that are still installed somewhere are kept. When weights are installed under a trajectory in flight,
-    its tokens from there on are drawn anew.
+    Only versions that are still installed on some generator are kept. If weights are installed while a trajectory is in
+    flight, its later tokens are drawn again.
     """
 
     def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
@@ -126,11 +126,11 @@ class Ahead:
         self.drawn: dict[tuple[int, int], _Drawn] = {}
 
     def publish(self, version: int, weights: Weights) -> None:
-        """Keep the weights until no generator holds them."""
+        """Keep the weights until no generator uses them."""
         self.store.put(version, self.sampler.installed(version, weights))
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """The data of a batch, drawn while its lengths were asked for."""
+        """Return the data of a batch, drawn when its lengths were needed."""
         version, trajectory = self.feed.take(batch, self.lengths)
         M, G, N = trajectory.shape
         rows = [self.drawn.pop((m, int(i))) for m in range(M) for i in trajectory[m].reshape(-1)]
@@ -140,7 +140,7 @@ class Ahead:
         return self.sampler.batch(trajectories, reward, self.sampler.samples, version, train_version, trajectory, None)
 
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
-        """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
+        """Tokens per trajectory, float64 [k], of coupled trajectories [k] with token versions [k, T] known so far."""
         tokens = np.empty(len(trajectory))
         for m in np.unique(realization):
             members = np.flatnonzero(realization == m)
@@ -154,7 +154,7 @@ class Ahead:
         return tokens
 
     def packed(self) -> dict[str, Any]:
-        """Installed weights and what was drawn for later batches, in plain containers; `restore` is the way back."""
+        """Installed weights and trajectories drawn for later batches, in plain containers; the inverse of `restore`."""
         # Trajectories that were drawn together share their columns.
         groups = {id(group): group for group, _, _ in self.drawn.values()}
         place = {key: number for number, key in enumerate(groups)}
@@ -165,15 +165,15 @@ class Ahead:
         }
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
-        """Stand before a batch as when `packed` was asked."""
+        """Restore the state from `packed` before a batch."""
         self.store.restore(tree["store"])
         groups = [Trajectories.unpacked(group, self.sampler.policy) for group in tree["groups"]]
         self.drawn = {(m, i): (groups[place], n, version) for m, i, place, n, version in tree["drawn"]}
 
     def _draw(self, m: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Trajectories of one realization, ids `[k]` and versions `[k, T]` of each part.
+        """Draw trajectories of one realization, with ids `[k]` and versions `[k, T]` of each part.
 
-        What was drawn before is kept up to the first token of another version.
+        Earlier tokens are kept up to the first token of another version.
         """
         one = replace(self.sampler, replicates=self.sampler.replicates[m : m + 1], realization=np.zeros(1, int))
         due: list[_Due] = []
@@ -204,7 +204,7 @@ class Ahead:
                 self.drawn[m, i] = (each.drawn, n, each.version[n : n + 1].copy())
 
     def _single(self, drawn: "_Drawn") -> Trajectories:
-        """One trajectory out of those that were drawn together, with its own memory."""
+        """One trajectory out of those that were drawn together, as a copy."""
         group, n, _ = drawn
 
         def own(column: Any) -> Any:
@@ -219,7 +219,7 @@ class Ahead:
 
 @dataclass
 class _Due:
-    """Trajectories `ids` `[k]` with the versions of their tokens, which of them are drawn anew, and what is there."""
+    """Trajectories `ids` `[k]` with the versions of their tokens, a mask of tokens to draw, and earlier tokens."""
 
     ids: np.ndarray
     version: np.ndarray
@@ -228,11 +228,11 @@ class _Due:
 
 
 _Drawn = tuple[Trajectories, int, np.ndarray]
-"""Trajectories drawn together, the place of one among them, and the versions `[1, T]` of its tokens."""
+"""Trajectories drawn together, the index of one among them, and the versions `[1, T]` of its tokens."""
 
 
 def _stack(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
-    """Single trajectories as one block `[R, G, N, T, ...]`."""
+    """Stack single trajectories into one block `[R, G, N, T, ...]`."""
 
     def join(parts: list[Tensor]) -> Tensor:
         whole = torch.stack([part[0, 0, n] for part, (_, n, _) in zip(parts, rows, strict=True)])
@@ -248,7 +248,7 @@ def _stack(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
 
 
 def _columns(realization: np.ndarray) -> np.ndarray:
-    """Place of every trajectory among those of its realization."""
+    """Index of every trajectory among those of its realization."""
     column = np.zeros(len(realization), dtype=np.int64)
     for r in np.unique(realization):
         members = realization == r
@@ -257,10 +257,10 @@ def _columns(realization: np.ndarray) -> np.ndarray:
 
 
 def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:
-    """Segments of a slot follow one another: batch b has to hold the b-th segment of every slot.
+    """Check that segments of a slot follow one another: batch b has to hold the b-th segment of every slot.
 
-    None may begin under older weights than the one in front of it ended with, `last` `[M, G, N]`. Else the two would
-    have been generated at the same time. Returns the versions that this batch ends with.
+    No segment may begin under older weights than its predecessor ended with, `last` `[M, G, N]`; else the two were
+    generated at the same time. Returns the versions that this batch ends with.
     """
     expected = batch * trajectory[0].size + np.arange(trajectory[0].size)
     ordered = (trajectory.reshape(len(trajectory), -1) == expected).all()
@@ -272,28 +272,28 @@ def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, 
 
 
 class Arriving:
-    """A source of batches some of whose rewards are late; see `asyncsim.rewards`."""
+    """A source of batches with late rewards; see `asyncsim.rewards`."""
 
     def __init__(self, source: Any, rewards: Any) -> None:
         self.source, self.rewards, self.publish = source, rewards, source.publish
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """The data of a batch as far as its rewards have arrived."""
+        """Return the data of a batch with the rewards that have arrived."""
         data = self.source.take(batch, train_version)
         return self.rewards.arriving(data, self.source.sampler.draws(data.trajectory).sibling("late"), batch)
 
 
 DRAWING = {"late": Late, "early": Early}
 COUPLED = {"late": Late, "early": Ahead}
-"""The same for a system that takes its lengths from the policy."""
+"""The sources for a system that takes its lengths from the policy."""
 
 
 SHARE, FEWEST, MOST = 8, 4, 32
-"""One of so many batches is followed by an evaluation, but at least and at most so many in a run."""
+"""One evaluation per `SHARE` batches, but at least `FEWEST` and at most `MOST` in a run."""
 
 
 class Evaluation(NamedTuple):
-    """What evaluating a run takes: at which updates, on how many samples each, and their tokens per trained token."""
+    """Plan of evaluations during a run: updates, samples at each, and tokens sampled per trained token."""
 
     updates: tuple[int, ...]
     samples: int
@@ -306,7 +306,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluation(spec: Any) -> Evaluation:
-    """As many tokens as a batch has, at updates as far apart as possible, first and last recorded ones among them."""
+    """Plan evaluations with a batch's number of tokens, at evenly spaced updates from the first to the last."""
     batches, recorded = max(1, spec.updates // spec.passes), -(-spec.updates // spec.every)
     count = min(recorded, max(FEWEST, min(MOST, batches // SHARE)))
     tokens = spec.groups * spec.samples_per_group * spec.task.horizon
@@ -317,7 +317,7 @@ def evaluation(spec: Any) -> Evaluation:
 
 
 class Fresh:
-    """Draws a block's evaluations by a sampler with keys of its own, so that nothing else changes a bit."""
+    """Draws a block's evaluations with keys of their own, so that no other draw changes."""
 
     def __init__(self, sampler: Sampler, planned: Evaluation) -> None:
         seed = int(np.random.SeedSequence([sampler.seed, MOST]).generate_state(1, np.uint64)[0] >> 1)
@@ -327,7 +327,7 @@ class Fresh:
         self.sampler = replace(sampler, task=task, samples=1, seed=seed, realization=one, redundant=0)
 
     def __call__(self, step: Step) -> Tensor:
-        """Mean reward of samples of the weights before the update, `[R]`, with the task's penalty; NaN in between."""
+        """Mean reward of samples from the weights before the update, `[R]`, with the task's penalty; else NaN."""
         number, sampler = self.number.get(step.update), self.sampler
         if number is None:
             return torch.full((len(sampler.replicates),), torch.nan, dtype=torch.float64)

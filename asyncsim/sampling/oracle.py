@@ -1,8 +1,8 @@
 """Exact values by enumeration: two oracles with two names.
 
-`limit` feeds the population and returns the method's gradient for N -> infinity. `moments` lays every possible batch
-along the replicate axis with its probability and averages the method's own output. That is exact for any coupling of
-samples.
+`limit` evaluates the population and returns the method's gradient for N -> infinity. `moments` lays out every possible
+batch along the replicate axis with its probability, and averages the gradient that the method computes. That is exact
+for any coupling of samples.
 """
 
 import math
@@ -27,7 +27,7 @@ NO_VERSION = np.zeros((1, 1, 1, 1), dtype=np.int32)
 
 
 class Moments(NamedTuple):
-    """Exact moments of a gradient over all batches.
+    """Exact mean, covariance and bias of a gradient over all batches.
 
     `mean` `[P]`, `covariance` `[P, P]`, `exact` `[P]` (gradient of the expected return), `bias` = mean - exact.
     """
@@ -48,7 +48,7 @@ class Moments(NamedTuple):
 
 
 def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Expected return and its gradient at parameters `[P]` or `[R, P]`, by enumeration (or in closed form).
+    """Expected return and its gradient at parameters `[P]` or `[R, P]`, by enumeration or in closed form.
 
     >>> import asyncsim as sim
     >>> value, gradient = exact(sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0]), [0.0, 0.0])
@@ -66,9 +66,9 @@ def limit(
 ) -> np.ndarray:
     """Gradient of a method on the population, N -> infinity, `[P]` or `[R, P]`.
 
-    Arguments: `parameters` current, `behavior` that generated the data (default: the same), each `[P]` or `[R, P]`.
-    `staleness`: that of every token in versions, for methods that read it. It is the first update on the batch: the
-    proximal policy is the current one. Raises `InputError` for tasks that cannot be enumerated.
+    Arguments: current `parameters`, and `behavior` parameters that generated the data (default: the same), each `[P]`
+    or `[R, P]`. `staleness`: that of every token in versions, for methods that use it. The step is the first update on
+    the batch: the proximal policy is the current one. Raises `InputError` for tasks that cannot be enumerated.
 
     >>> import asyncsim as sim
     >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0])
@@ -82,7 +82,7 @@ def limit(
 def population_step(
     task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
 ) -> Step:
-    """The full step (ratios, advantages, cotangents) of a method on the population; arguments as in `limit`."""
+    """The step of a method on the population, with ratios, advantages and cotangents; arguments as in `limit`."""
     return _on_population(task, method, parameters, behavior, policy, staleness)[0]
 
 
@@ -98,7 +98,7 @@ def moments(
 ) -> Moments:
     """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
 
-    Every ordered batch of outcomes stands in one row of the replicate axis; rows are averaged with their probabilities.
+    Every ordered batch of outcomes is one row of the replicate axis; rows are averaged with their probabilities.
     Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, the number of the group's prompt; `staleness`
     as in `limit`. The exact gradient is that prompt's.
 
@@ -150,7 +150,7 @@ def moments(
 def population(step: Step) -> Tensor:
     """Gradient `[R, P]` of the step's method on the population of its batch's behavior weights.
 
-    NaN where it is not defined: in later updates on a batch when ratios refer to the proximal policy.
+    NaN if it is undefined: in later updates on a batch, if ratios refer to the proximal policy.
     """
     batch, policy = step.batch, step.policy
     remedy = "use drawing='late', which keeps weights"
@@ -168,7 +168,7 @@ def population(step: Step) -> Tensor:
 def batch_variance(step: Step) -> Tensor:
     """Exact total variance over batches `[R]` of the step's method, for one group at one behavior version.
 
-    NaN as in `population`; 0 where the batch is the population.
+    NaN as in `population`; 0 if the batch is the population.
     """
     batch = step.batch
     if math.isinf(batch.size):
@@ -216,7 +216,7 @@ def _on_population(
 def _every_batch(
     task: Task, policy: Policy, then: Tensor, outcomes: Outcomes, chance: Tensor, picks: Tensor
 ) -> tuple[Batch, Tensor]:
-    """Batches made of the picked outcomes `[R, N]`, and their probabilities `[R]`."""
+    """Batches of the selected outcomes `[R, N]`, and their probabilities `[R]`."""
     samples = picks.shape[1]
     sampler = _sampler(task, policy, samples, picks.shape[0])
     view = versions.current(policy.install(policy.prepare(then.expand(picks.shape[0], -1))))
@@ -237,7 +237,7 @@ def _sampler(task: Task, policy: Policy, samples: int, replicates: int) -> Sampl
 
 
 def _fit_policy(task: Task, policy: Policy | None) -> Policy:
-    """The policy, or the task's own; one that does not fit is refused, as is what is no task."""
+    """The given policy or the task's own; raises `InputError` if either is invalid or they do not fit."""
     checks.require(hasattr(task, "outcomes"), "task", task, "a task", "write sim.tasks.NAME(...)")
     if policy is not None:
         task.fit(policy)
@@ -245,7 +245,7 @@ def _fit_policy(task: Task, policy: Policy | None) -> Policy:
 
 
 def _check_method(method: Method, policy: Policy, staleness: int) -> None:
-    """Refuse what is no method, knobs with one number per replicate, and methods that read what the policy lacks."""
+    """Check that the method is valid, its knobs are single numbers, and the policy has the outputs that it uses."""
     checks.require(isinstance(method, Method), "method", method, "a method", "write sim.methods.NAME(...)")
     remedy = "ask for one value of its knobs at a time"
     checks.require(not knobs.lengths(method), "method", method.name, "of single numbers", remedy)

@@ -1,6 +1,6 @@
-"""Rollouts: trajectories drawn token by token at the behavior version of each, and laid out as a batch.
+"""Rollouts: trajectories drawn token by token at each token's behavior version, and arranged as a batch.
 
-The same trajectory comes out whenever it is drawn, because every draw is keyed by replicate, trajectory and token.
+A trajectory is the same whenever it is drawn, because every draw is keyed by replicate, trajectory and token.
 """
 
 import math
@@ -21,17 +21,17 @@ from asyncsim.step.versions import View, Weights, tensor
 from asyncsim.tasks._task import Outcomes, Task, Turn
 
 COLUMNS = ("state", "action", "mask", "outputs", "index", "full", "inserted")
-"""Fields of trajectories that are drawn; the others are what drawing goes on from, or what a task says beside it."""
+"""Fields of trajectories that are drawn; the others are state for further drawing, or data from the task."""
 
 
 @dataclass
 class Trajectories:
-    """What was generated, as columns `[R, G, N, T, ...]` that fill from the left.
+    """Generated data in columns `[R, G, N, T, ...]` that are filled from the left.
 
-    `state` and `mask` are one token ahead of `action` and of the `outputs` recorded at the draw. So a trajectory can be
-    taken up again at any token. `mask` is 1 on every token that is there; `inserted` is 1 on those that the environment
-    wrote, None where it writes none. `memory` is the policy's; `world` the one behind the last token; `broken` `[R]`,
-    failed environments. `per_token` holds reward, end and finished return of every token where the task pays by token.
+    `state` and `mask` are one token ahead of `action` and of the `outputs` recorded at the draw, so a trajectory can be
+    continued from any token. `mask` is 1 on every existing token; `inserted` is 1 on those that the environment wrote,
+    None if it writes none. `memory` is the policy's; `world` the state after the last token; `broken` `[R]`, failed
+    environments. `per_token` holds reward, end and finished return of every token if the task pays per token.
     """
 
     state: Tensor
@@ -48,26 +48,26 @@ class Trajectories:
 
     @property
     def own(self) -> Tensor:
-        """1 on tokens that the policy chose, `[R, G, N, T]`: the mask of a batch."""
+        """1 on tokens that the policy chose, `[R, G, N, T]`, as in the mask of a batch."""
         return self.mask if self.inserted is None else self.mask * (1.0 - self.inserted)
 
     def packed(self, policy: Policy) -> dict[str, Any]:
-        """Columns of a trajectory that is taken up again later, in plain containers."""
+        """Columns of a trajectory that is continued later, in plain containers."""
         columns = {name: getattr(self, name) for name in COLUMNS}
         return {**columns, "memory": policy.packed(self.memory)}
 
     @classmethod
     def unpacked(cls, tree: dict[str, Any], policy: Policy) -> "Trajectories":
-        """The trajectories that `packed` wrote."""
+        """Restore the trajectories that `packed` wrote."""
         return cls(**{**tree, "memory": policy.unpacked(tree["memory"])})
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """Everything that sampling needs and that does not change during a block of replicates.
+    """Settings of sampling that are constant during a block of replicates.
 
-    `replicates` and `realization`: int `[R]`; `samples`: N; `seed` of the run; `redundant`: samples that a group
-    numbers beyond N.
+    `replicates` and `realization`: int `[R]`; `samples`: N; `seed` of the run; `redundant`: samples per group that are
+    numbered beyond N.
     """
 
     task: Task
@@ -80,47 +80,47 @@ class Sampler:
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        """Outcomes of every prompt, listed once for all batches."""
+        """Outcomes of every prompt, enumerated once for all batches."""
         return self.task.outcomes(torch.arange(self.task.prompts))
 
     @cached_property
     def moves(self) -> Moves | None:
-        """How trajectories go on, where task and policy do nothing but what the package's own do."""
+        """Transitions of trajectories, if task and policy consist of the package's own parts; else None."""
         return self.task.moves if plugins.own(self.task) and plugins.own(self.policy) else None
 
     def at_once(self, view: View) -> bool:
-        """Whether the policy draws all tokens without asking the task in between."""
+        """Whether the policy draws all tokens without calling the task in between."""
         return self.task.stops is not None and self.policy.writes(view.weights)
 
     @cached_property
     def told(self) -> tuple[Tensor, Tensor]:
-        """Replicates `[R]` and the key `[2]` of their draws, as a program reads them."""
+        """Replicates `[R]` and the key `[2]` of their draws, as inputs of a program."""
         key = rng.Stream(self.seed, "rollout").key
         return torch.as_tensor(self.replicates), torch.tensor([int(k) for k in key]).reshape(1, 2)
 
     def draws(self, trajectory: np.ndarray) -> Draws:
-        """Keyed randomness of trajectories int64 `[M, G, N]`."""
+        """Keyed random draws for trajectories int64 `[M, G, N]`."""
         rows, numbered = (self.replicates, self.realization, trajectory), self.samples + self.redundant
         return Draws(rng.Stream(self.seed, "rollout"), *rows, samples=numbered, prompts=self.task.prompts)
 
     def prompts(self, trajectory: np.ndarray) -> Tensor:
-        """Prompt of every sample, int64 `[R, G, N]`: group g has prompt g mod prompts."""
+        """Prompt index of every sample, int64 `[R, G, N]`: group g has prompt g mod prompts."""
         if self.task.prompts == 1:
             return torch.zeros((len(self.realization), *trajectory.shape[1:]), dtype=torch.int64)
         return self.prompt_of(tensor(trajectory[self.realization]))
 
     def prompt_of(self, ids: Tensor) -> Tensor:
-        """Prompt of trajectories with these ids, int64 `[R, G, N]`."""
+        """Prompt index of trajectories with these ids, int64 `[R, G, N]`."""
         return (ids // (self.samples + self.redundant) % self.task.prompts).expand(len(self.realization), -1, -1)
 
     def installed(self, version: int, weights: Weights) -> Weights:
-        """What the engine of every replicate makes of a published version."""
+        """Weights of a published version as installed in the engine of every replicate."""
         return self.policy.install(weights, Keys(self.seed, self.replicates, version))
 
     def record(self, view: View, trajectories: Trajectories) -> Outputs:
-        """What the policy reports of data at the weights that generated it: its first output (`log_prob`).
+        """Score data at the weights that generated it: the policy's first output (`log_prob`).
 
-        The trainer's log-probs stand beside it where they differ.
+        The trainer's log-probs are added if they differ.
         """
         batch = self.unrewarded(view, trajectories)
         if self.policy.mismatched:
@@ -131,12 +131,12 @@ class Sampler:
         return outputs
 
     def unrewarded(self, view: View, trajectories: Trajectories) -> Batch:
-        """A batch without rewards or versions, to be scored at the weights of a view."""
+        """A batch without rewards or versions, to be scored with the weights of a view."""
         nothing, empty = np.zeros((1, 1, 1), dtype=np.int64), trajectories.mask[..., 0]
         return self._batch(trajectories, empty, empty, 0, nothing[..., None], 0, nothing, view)
 
     def earned(self, trajectories: Trajectories, draws: Draws) -> Tensor:
-        """Reward of each trajectory, `[R, G, N]`: the sum of its tokens' where the task pays by token."""
+        """Reward of each trajectory, `[R, G, N]`: the sum over its tokens if the task pays per token."""
         if self.task.pays:
             return trajectories.per_token["reward"].sum(-1)
         assert trajectories.action is not None
@@ -159,7 +159,7 @@ class Sampler:
         view: View | None,
         mass: Tensor | None = None,
     ) -> Batch:
-        """Trajectories as a batch; equal masses unless given; refuses NaN rewards."""
+        """Arrange trajectories as a batch, by default with equal masses; refuses rewards that are not finite."""
         # The sum is finite iff every reward is (rewards near the largest double aside, which are refused as well).
         if not math.isfinite(reward.sum().item()):
             r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
@@ -200,10 +200,10 @@ def generate(
     where: Tensor | None = None,
     carried: Any = None,
 ) -> Trajectories:
-    """Draw every token in order, each at the weights that `view` gives it.
+    """Draw every token in order, each from the weights that `view` assigns to it.
 
-    With `where` (bool `[R, G, N, T]`) only those tokens are drawn, from what the columns `before` hold. The others keep
-    what was drawn before. Segments go on from the world `carried`.
+    With `where` (bool `[R, G, N, T]`) only those tokens are drawn, given the columns `before`. The others keep their
+    earlier values. Segments continue from the state `carried`.
     """
     task = sampler.task
     world = task.begin(prompt, draws, carried)
@@ -252,7 +252,7 @@ def generate(
 def _written(
     sampler: Sampler, view: View, draws: Draws, seen: Tensor, before: Trajectories | None, where: Tensor | None
 ) -> Trajectories:
-    """Trajectories whose tokens the policy draws without asking the task in between."""
+    """Trajectories whose tokens the policy draws without calling the task in between."""
     old = before or _blank(sampler, seen)
     columns, stops = Written(old.action, old.mask, old.outputs), sampler.task.stops
     assert stops is not None
@@ -262,13 +262,13 @@ def _written(
 
 
 def _blank(sampler: Sampler, seen: Tensor) -> Trajectories:
-    """Columns of which nothing is drawn yet."""
+    """Columns without drawn tokens."""
     mask = _first((*seen.shape[:3], sampler.task.horizon))
     return Trajectories(seen.unsqueeze(3), torch.zeros_like(mask, dtype=torch.int64), mask)
 
 
 class Asked(NamedTuple):
-    """Trajectories int64 `[M, G, N]`, what is drawn of them (None: nothing), and which tokens to draw now."""
+    """Trajectories int64 `[M, G, N]`, their earlier tokens (None: none), and which tokens to draw now."""
 
     ids: np.ndarray
     before: Trajectories | None
@@ -276,9 +276,9 @@ class Asked(NamedTuple):
 
 
 def generate_each(sampler: Sampler, view: View, asked: Sequence[Asked], axis: int) -> list[Trajectories]:
-    """What `generate` makes of each from one view; where a policy draws all tokens at once, in one pass.
+    """`generate` for several requests at one view, in a single pass if the policy draws all tokens at once.
 
-    They differ in the groups (axis 1) or in the samples (axis 2) that they have.
+    Requests differ in their groups (axis 1) or in their samples (axis 2).
     """
     if not sampler.at_once(view):
         return [
@@ -311,7 +311,7 @@ def generate_each(sampler: Sampler, view: View, asked: Sequence[Asked], axis: in
 def _replied(
     sampler: Sampler, trajectories: Trajectories, view: View, world: Any, draws: Draws, t: int, active: Tensor | None
 ) -> Act:
-    """What the policy does where the environment writes some tokens, which it reads; its records there are unused."""
+    """Draw a token that the environment may write instead; the policy reads such tokens."""
     task, action = sampler.task, trajectories.action
     present = trajectories.mask[..., t] > 0 if active is None else active
     written = torch.zeros((*present.shape, 0), dtype=torch.int64) if action is None else action[..., :t]
@@ -327,7 +327,7 @@ def _replied(
 
 
 def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
-    """Empty columns with the first token's state and mask."""
+    """Empty columns with the state and mask of the first token."""
     task, seen = sampler.task, sampler.task.observe(world)
     mask = _first((*prompt.shape, task.horizon))
     state = _put(None, seen, 0, 1 if task.still else task.horizon, None)
@@ -340,7 +340,7 @@ def _begin(sampler: Sampler, world: Any, prompt: Tensor) -> Trajectories:
 
 
 def _first(shape: tuple[int, ...]) -> Tensor:
-    """The mask `[R, G, N, T]` in front of the first token."""
+    """The mask `[R, G, N, T]` before the first token is drawn."""
     mask = (torch.ones if shape[-1] == 1 else torch.zeros)(shape, dtype=torch.float64)
     if shape[-1] > 1:
         mask[..., 0] = 1.0
@@ -391,7 +391,7 @@ def _complete(sampler: Sampler, trajectories: Trajectories, view: View, where: T
 
 
 def _put(column: Tensor | None, value: Tensor, t: int, horizon: int, rows: Tensor | None) -> Tensor:
-    """Numbers `[R, G, N, ...]` of token t in their columns `[R, G, N, T, ...]`, made where there are none."""
+    """Write values `[R, G, N, ...]` of token t to columns `[R, G, N, T, ...]`, which are made if they do not exist."""
     if column is None:
         if horizon == 1:
             return value.unsqueeze(3)
@@ -407,7 +407,7 @@ def _put(column: Tensor | None, value: Tensor, t: int, horizon: int, rows: Tenso
 def monte_carlo(
     sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
 ) -> Batch:
-    """N samples of each group, each with mass 1/N; segments go on from the world `carried`."""
+    """Draw N samples per group, each with mass 1/N; segments continue from the state `carried`."""
     draws = sampler.draws(trajectory)
     trajectories, reward = rolled_out(sampler, view, draws, sampler.prompts(trajectory), carried)
     return sampler.batch(trajectories, reward, sampler.samples, version, train_version, trajectory, view)
@@ -416,7 +416,7 @@ def monte_carlo(
 def rolled_out(
     sampler: Sampler, view: View, draws: Draws, prompt: Tensor, carried: Any = None
 ) -> tuple[Trajectories, Tensor]:
-    """Trajectories drawn now and what they earned, `[R, G, N]`."""
+    """Draw trajectories, and return them with their rewards `[R, G, N]`."""
     trajectories = generate(sampler, view, draws, prompt, carried=carried)
     return trajectories, sampler.earned(trajectories, draws)
 
@@ -424,7 +424,7 @@ def rolled_out(
 def counts(
     sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
 ) -> Batch:
-    """Outcomes of one-token tasks with mass count/N: the Monte Carlo samples of the same keys, sorted into cells."""
+    """Outcomes of one-token tasks with mass count/N: Monte Carlo samples of the same keys, counted per outcome."""
     task = sampler.task
     bound = "monte_carlo or enumerate for several tokens"
     checks.require(task.horizon == 1, "sampling", "counts", bound, "use sampling='monte_carlo'")
@@ -462,7 +462,7 @@ SAMPLING: dict[str, Any] = {"monte_carlo": monte_carlo, "counts": counts, "enume
 
 
 def _enumerate(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, Tensor, Tensor]:
-    """Outcomes of each group's prompt as trajectories `[R, G, O, T]`, their rewards and chances `[R, G, O]`."""
+    """Outcomes of each group's prompt as trajectories `[R, G, O, T]`, rewards and their chances `[R, G, O]`."""
     prompt = sampler.prompts(trajectory)[..., 0]
     R, G = prompt.shape
     known = sampler.outcomes
@@ -476,9 +476,9 @@ def _enumerate(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, 
 
 
 def _listed(sampler: Sampler, view: View, outcomes: Trajectories) -> Tensor:
-    """Record listed outcomes, and return their log-probs under the law that they are drawn from, `[R, G, O]`.
+    """Record enumerated outcomes, and return their log-probs under the sampling distribution, `[R, G, O]`.
 
-    What the sampler cannot draw is masked.
+    Tokens that the sampler cannot draw are masked.
     """
     policy = sampler.policy
     law = policy.law(view, sampler.unrewarded(view, outcomes)) if policy.mismatched else None
@@ -492,7 +492,7 @@ def _listed(sampler: Sampler, view: View, outcomes: Trajectories) -> Tensor:
 
 
 def _by_group(version: np.ndarray, view: View) -> tuple[np.ndarray, View]:
-    """Versions and view with one sample axis; counting and enumeration need one version per group and token."""
+    """Versions and view with one sample per group; counts and enumeration need one version per group and token."""
     bound = "one per group for counts and enumeration"
     remedy = "use sampling='monte_carlo', or a schedule with per='group'"
     checks.require(bool((version == version[:, :, :1]).all()), "version", "different inside a group", bound, remedy)

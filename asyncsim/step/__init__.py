@@ -1,1 +1,1 @@
-"""What one update sees: batches, versions, ratios, the step and its minibatches."""
+"""Inputs of one update: batches, versions, ratios, the step and its minibatches."""

@@ -1,4 +1,4 @@
-"""The batch: what one update is trained on, the same record for sampled, counted and enumerated data."""
+"""The training batch: one record for sampled, counted and enumerated data."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -14,17 +14,17 @@ from asyncsim.fusing.tape import drawn, primitive
 from asyncsim.step.versions import View, tensor
 
 Outputs = dict[str, Tensor]
-"""Named outputs of a policy, each `[R, G, N, T]`: `log_prob` always but for the quadratic, which has only `loss`."""
+"""Named outputs of a policy, each `[R, G, N, T]`: always `log_prob`, except for the quadratic, only `loss`."""
 
 
 @dataclass(frozen=True)
 class Draws:
     """The keyed randomness of one batch.
 
-    `stream` names the family; `replicates`, int `[R]`, are global replicate numbers. `realization`, int `[R]`: the row
-    of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`: the ids. Draw 0 of a token chooses its
-    action, draw 1 of token 0 its reward. `told` has the same as tensors where draws are recorded: ids `[R or 1, G, N]`,
-    replicates `[R]`, and the stream's key `[2]`. `samples` that a group numbers and `prompts` say what an id asks.
+    `stream` is the stream of random numbers; `replicates`, int `[R]`, are global replicate numbers. `realization`, int
+    `[R]`: the row of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`: the ids. Draw 0 of a
+    token chooses its action, draw 1 of token 0 its reward. `told`: ids `[R or 1, G, N]`, replicates `[R]` and key `[2]`
+    as tensors while draws are recorded. `samples` per group and the count of `prompts` give an id's prompt.
     """
 
     stream: rng.Stream
@@ -38,7 +38,7 @@ class Draws:
 
     @property
     def asked(self) -> np.ndarray:
-        """Prompt of every id, int64 `[M, G, N]`: group g has prompt g mod prompts."""
+        """Prompt index of every id, int64 `[M, G, N]`: group g has prompt g mod prompts."""
         return self.trajectory // self.samples % self.prompts
 
     @property
@@ -47,18 +47,18 @@ class Draws:
         return self.trajectory[self.realization]
 
     def sibling(self, name: str) -> "Draws":
-        """Draws of another stream for the same trajectories: what happens in an environment, say."""
+        """Draws of another stream for the same trajectories, such as those of an environment."""
         return replace(self, stream=rng.Stream(self.stream.seed, name), blocks={}, told=())
 
     def uniform(self, token: int, draw: int) -> Tensor:
-        """Uniform numbers, float64 `[R, G, N]`."""
+        """Uniform numbers of one draw of a token, float64 `[R, G, N]`."""
         pair = self.blocks.get((token, draw // 2))
         if pair is None:
             pair = self.blocks[token, draw // 2] = self._block(token, draw // 2)
         return pair[draw % 2]
 
     def uniforms(self, tokens: int) -> Tensor:
-        """Draw 0 of the first tokens at once, float64 `[R, G, N, T]`."""
+        """Draw 0 of each of the first `tokens` tokens, float64 `[R, G, N, T]`."""
         from asyncsim.base import rng_compiled
 
         M, G, N = self.trajectory.shape
@@ -69,11 +69,11 @@ class Draws:
         return tensor(np.moveaxis(both[0], 0, 2).reshape(len(self.replicates), G, N, tokens))
 
     def seeds(self, token: int) -> np.ndarray:
-        """Seeds in [0, 2^31) for libraries that take one, int64 `[R, G, N]`; NumPy's old generator takes no more."""
+        """Integer seeds in [0, 2^31) for other libraries, int64 `[R, G, N]`; NumPy's legacy generator takes no more."""
         return (self._block(token, 0)[0].cpu().numpy() * 2.0**31).astype(np.int64)
 
     def _block(self, token: int, number: int) -> tuple[Tensor, Tensor]:
-        """Both draws of a block; the action's and the reward's numbers come from one."""
+        """Both draws of a block: one block gives the numbers for action and reward."""
         from asyncsim.base import rng_compiled
 
         M, G, N = self.trajectory.shape
@@ -96,27 +96,25 @@ class Draws:
 
 @dataclass
 class Batch:
-    """Rectangular data `[R, G, N, T]`; what is missing has mask 0 or mass 0, never a shorter row.
+    """Rectangular data `[R, G, N, T]`; missing entries have mask 0 or mass 0, and rows are never shorter.
 
-    `action`: int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`. `state`: what the policy read, an int64 row of a table
-    or an observation with a trailing axis; T = 1 where it does not change, as a prompt. `mask`: 1 on generated tokens.
-    `reward`: `[R, G, N]`. `mass`: `[R or 1, G, N]`, sums to 1 inside a group. `size`: samples that the mass stands for,
-    infinity for a population. `behavior`: outputs recorded when the data was generated, the policy's own and others.
-    There `successor_value` is the critic's value of what follows a token behind which the future was cut off, else 0.
-    There `scored_log_prob` is the trainer's numerics at the behavior weights. Where an engine keeps old cache entries,
-    `stale_cache` is 1 on tokens that read one, and `reread_log_prob` what it would have said without. `view`: behavior
-    weights, where kept.
+    `action`: int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`. `state`: input of the policy, an int64 row of a table or
+    an observation with a trailing axis; T = 1 if it is constant, as a prompt. `mask`: 1 on generated tokens. `reward`:
+    `[R, G, N]`. `mass`: `[R or 1, G, N]`, sums to 1 inside a group. `size`: number of samples that the mass represents,
+    infinity for a population. `behavior`: outputs recorded when the data was generated. Other names in it:
+    `successor_value`, the critic's value after a token at which the episode was cut off, else 0; `scored_log_prob`, the
+    trainer's log-probs at the behavior weights; if an engine keeps old cache entries, `stale_cache`, 1 on tokens that
+    read one, and `reread_log_prob`, the log-prob without them. `view`: behavior weights, if kept.
     `version`: int32 `[M, G, N, T or 1]`; `train_version`. `trajectory`: ids, int64 `[M, G, N]`. `index`: cell of the
-    policy's table that each token reads, filled by tabular policies. `realization`: `[R]`. `token_reward`:
-    `[R, G, N, T]` where the task pays token by token. `ended`: bool `[R, G, N, T]`, an episode ended here. `finished`:
-    its return, else 0. `broken`: bool `[R]`, replicates whose environment failed. `after`: the world that segments go
-    on from. `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until it is asked for. `cells`: samples were
-    counted into cells.
+    policy's table that each token reads, set by tabular policies. `realization`: `[R]`. `token_reward`: `[R, G, N, T]`
+    if the task pays per token. `ended`: bool `[R, G, N, T]`, the episode ended here. `finished`: its return, else 0.
+    `broken`: bool `[R]`, replicates whose environment failed. `after`: environment state from which segments continue.
+    `age`: staleness of tokens, `[R or 1, G, N, T or 1]`, None until needed. `cells`: samples were counted into cells.
 
-    Where rewards arrive late, `mass` is that of known rewards, which advantages compare, and `kept` `[R, G, N]` is what
-    of it is trained. Then `arrivals` has, `[R, G, N]`: rewards as `earned`, and the mass of samples that are `fresh`
-    (generated for this batch). `late` is 1 for those trained late or on a stand-in, `lost` for those whose reward is
-    lost.
+    If rewards arrive late, `mass` is that of known rewards, which advantages compare, and `kept` `[R, G, N]` is its
+    trained part. Then `arrivals` has, `[R, G, N]`: rewards as `earned`, and the mass of samples that are `fresh`
+    (generated for this batch). `late` is 1 for samples trained late or on a substitute reward, `lost` for those whose
+    reward is lost.
     """
 
     action: Tensor
@@ -145,7 +143,7 @@ class Batch:
 
     @property
     def single(self) -> bool:
-        """Whether every entry is one sample, and none a cell of counts or of a population."""
+        """Whether every entry is one sample, not a cell of counts or of a population."""
         return not self.cells and self.size == self.reward.shape[2]
 
     @property
@@ -160,26 +158,26 @@ class Batch:
     def of_nobody(
         cls, action: Tensor, state: Tensor, mask: Tensor, reward: Tensor, mass: Tensor, size: float
     ) -> "Batch":
-        """Tokens that no version has generated, which a policy is asked of."""
+        """A batch of tokens without a behavior version, on which a policy is evaluated."""
         version, trajectory = np.zeros((1, 1, 1, 1), dtype=np.int32), np.zeros((1, 1, 1), dtype=np.int64)
         realization = np.zeros(len(action), dtype=np.int64)
         return cls(action, state, mask, reward, mass, size, {}, None, version, 0, realization, trajectory)
 
     @property
     def full(self) -> bool:
-        """Whether every token was generated: nothing is masked."""
+        """Whether every token was generated, so that nothing is masked."""
         if self._full is None and tape.recording() is None:
             self._full = bool((self.mask > 0).all())
         return bool(self._full)
 
     @property
     def groups(self) -> int:
-        """G."""
+        """G, the number of groups."""
         return self.mass.shape[1]
 
     @property
     def share(self) -> Tensor:
-        """Mass of each sample in the batch whatever the method drops, `[R or 1, G, N]`: total 1, or 0 of nothing."""
+        """Mass of each sample in the batch, including groups that the method drops, `[R or 1, G, N]`: total 1, or 0."""
         if self.kept is None:
             return self.mass / self.groups
         total = self.kept.sum((1, 2), keepdim=True)
@@ -187,19 +185,19 @@ class Batch:
 
     @property
     def generated(self) -> "Batch":
-        """The batch as if every reward had been there in time, without samples of earlier batches."""
+        """The batch as if all rewards had arrived in time, without samples of earlier batches."""
         if self.kept is None:
             return self
         return replace(self, reward=self.arrivals["earned"], mass=self.arrivals["fresh"], kept=self.arrivals["fresh"])
 
     @property
     def lengths(self) -> Tensor:
-        """Generated tokens of each sample, `[R, G, N]`."""
+        """Number of generated tokens of each sample, `[R, G, N]`."""
         return self.mask.sum(-1)
 
     @property
     def rewards(self) -> Tensor:
-        """Reward of every token, `[R, G, N, T]`: on the last generated one where the task pays at the end."""
+        """Reward of every token, `[R, G, N, T]`; a reward at the end is on the last generated token."""
         if self.token_reward is not None:
             return self.token_reward
         left = self.mask.flip(-1).cumsum(-1).flip(-1)
@@ -207,10 +205,10 @@ class Batch:
         return self.reward.unsqueeze(-1) * last
 
     def update_staleness(self, updates_per_version: int, since_batch: int, mass: Tensor) -> Tensor:
-        """Largest update staleness of the own tokens of samples that have mass, float64 `[R]`; 0 where none has.
+        """Maximum update staleness of the generated tokens of samples with mass, float64 `[R]`; 0 if there are none.
 
         Every version holds `updates_per_version` updates; `since_batch` more were made since the trained version.
-        `mass` `[R or 1, G, N]`: of the samples that are left in the step. NaN where such a version is unknown.
+        `mass` `[R or 1, G, N]` is that of the samples left in the step. NaN if such a version is unknown.
         """
         age = self.staleness
         if age.shape[-1] > 1 and not self.full:

@@ -1,4 +1,4 @@
-"""Minibatches: a batch cut into parts, in an order of its own for every epoch and replicate."""
+"""Minibatches: a batch split into parts, shuffled anew for every epoch and replicate."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -16,27 +16,26 @@ from asyncsim.step.step import Carried, Step
 from asyncsim.step.versions import View, Weights, tensor
 
 CUTS = ("groups", "parts", "samples", "tokens")
-"""Whole groups; a part of every group; samples of the whole batch; its tokens."""
+"""Split between groups; take a part of every group; split all samples of the batch; split its tokens."""
 FLAT = ("samples", "tokens")
-"""Cuts after which a minibatch is one group, whatever it was drawn as."""
+"""Cuts after which a minibatch counts as one group."""
 WHEN = ("batch", "minibatch")
 TOKENWISE = ("action", "state", "mask", "index", "token_reward", "ended", "finished", "age")
-"""Fields of a batch that have numbers for each token, or none."""
+"""Fields of a batch that have numbers per token, or none."""
 
 
 @dataclass(frozen=True)
 class Minibatch:
     """One part of a batch.
 
-    `rows`: int64 `[R, G', N']`, the samples (or tokens, for such a cut) in it by their place in the batch; `cut`: one
-    of `CUTS`.
+    `rows`: int64 `[R, G', N']`, indices in the batch of its samples (or tokens, for such a cut); `cut`: one of `CUTS`.
     """
 
     rows: Tensor
     cut: str
 
     def of(self, batch: Batch, start: Carried, outside: bool = True) -> tuple[Batch, Carried]:
-        """The part of a batch and of what its updates share; versions and ids, no tensors, only where `outside`."""
+        """Select this part of a batch and of `start`; with `outside`, also of its versions and ids (not tensors)."""
         groups, samples = self.rows.shape[1:]
         known = {name: getattr(batch, name) for name in TOKENWISE}
         fields: dict[str, Any] = {name: self._tokens(x, batch) for name, x in known.items() if x is not None}
@@ -55,7 +54,7 @@ class Minibatch:
         return dataclasses.replace(batch, **fields), self._start(batch, start)
 
     def _start(self, batch: Batch, start: Carried) -> Carried:
-        """What all updates on the batch share, for this part."""
+        """Select this part of the values that all updates on the batch share."""
         advantages, targets, counted, mass = start.advantages, start.targets, start.counted, None
         if advantages is not None:
             advantages = (self._samples if advantages.ndim == 3 else self._tokens)(advantages, batch)
@@ -72,13 +71,13 @@ class Minibatch:
         return dataclasses.replace(start, advantages=advantages, targets=targets, counted=counted, mass=mass)
 
     def _samples(self, x: Tensor, batch: Batch) -> Tensor:
-        """Numbers of samples `[R, G, N]` of this part, `[R, G', N']`."""
+        """Select numbers of samples `[R, G, N]` for this part, `[R, G', N']`."""
         if self.cut == "tokens":
             return self._tokens(x.unsqueeze(-1), batch)[..., 0]
         return self._pick(x, batch, 3)
 
     def _tokens(self, x: Tensor, batch: Batch) -> Tensor:
-        """Numbers of tokens `[R, G, N, T, ...]` of this part, `[R, G', N', T, ...]`; T = 1 where tokens are cut."""
+        """Select numbers of tokens `[R, G, N, T, ...]` for this part, `[R, G', N', T, ...]`; T = 1 for cut tokens."""
         return self._pick(x, batch, 4).unsqueeze(3) if self.cut == "tokens" else self._pick(x, batch, 3)
 
     def _pick(self, x: Tensor, batch: Batch, axes: int) -> Tensor:
@@ -95,12 +94,12 @@ class Minibatch:
         return found.reshape(*self.rows.shape, *tail)
 
     def _outside(self, batch: Batch) -> dict[str, Any]:
-        """Ids and versions, a row for each replicate, and which kept weights its tokens read."""
+        """Ids and versions per replicate, and the kept weights that the tokens read."""
         _, G, N, T = batch.action.shape[:4]
         last, rows = (T if self.cut == "tokens" else 1), self.rows.flatten(1).cpu().numpy()
 
         def pick(x: np.ndarray) -> np.ndarray:
-            """Of `[M, G, N, T or 1]`, `[R, G', N', T or 1]`."""
+            """Select from `[M, G, N, T or 1]`, giving `[R, G', N', T or 1]`."""
             wide = np.broadcast_to(x, (len(x), G, N, max(last, x.shape[3]))).reshape(len(x), G * N * last, -1)
             if (wide == wide[:, :1]).all():
                 found = np.broadcast_to(wide[batch.realization][:, :1], (*rows.shape, wide.shape[2]))
@@ -119,7 +118,7 @@ class Minibatch:
 
 @dataclass(frozen=True)
 class Cuts:
-    """How batches are cut: into `count` parts by `cut`; `after`: advantages are made in the minibatch."""
+    """How batches are split: into `count` parts by `cut`; `after`: compute advantages per minibatch."""
 
     count: int
     cut: str
@@ -128,10 +127,10 @@ class Cuts:
     replicates: np.ndarray
 
     def of(self, number: int, epochs: int, batch: Batch) -> Iterator[Minibatch]:
-        """All minibatches of a batch, epoch after epoch; every one anew if they are asked for again.
+        """All minibatches of a batch, epoch by epoch; each call makes them anew.
 
-        Orders are Fisher and Yates's: place k changes with k + floor(u (n - k)), u draw k of (replicate, batch, epoch)
-        of the stream "shuffle".
+        Orders are Fisher and Yates's: position k is swapped with k + floor(u (n - k)), u draw k of (replicate, batch,
+        epoch) of the stream "shuffle".
         """
         from asyncsim.base import rng_compiled
 
@@ -147,11 +146,11 @@ class Cuts:
 
     @property
     def unfinished(self) -> bool:
-        """Whether advantages are made in the batch and standardized in the minibatch."""
+        """Whether advantages are computed on the batch and standardized on the minibatch."""
         return self.after and self.cut in FLAT
 
     def begin(self, whole: Step, weights: Weights) -> Carried:
-        """What all updates on a batch share, from the step that the whole of it would be now."""
+        """Values that all updates on a batch share, from the step of the complete batch at the current weights."""
         method, flat = whole.method, self.cut in FLAT
         before = flat or not self.after
         advantages = None
@@ -165,9 +164,9 @@ class Cuts:
 def cut_rules(
     count: int, cut: str, when: str, sizes: tuple[int, int, int], advantage: Any, sampling: str
 ) -> Iterator[tuple[bool, str, Any, str, str]]:
-    """What has to hold of a cut, with the words of a refusal; `sizes` are G, N and T of a batch.
+    """Conditions on a cut, each with the parts of an error message; `sizes` are G, N and T of a batch.
 
-    Counts divide, groups are not too small for their advantage, and no cut separates what an advantage compares.
+    Counts divide, groups are large enough for their advantage, and no cut separates what an advantage compares.
     """
     if count == 1:
         return

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 LOG_LIMIT = 20.0
-"""Largest log ratio that is exponentiated for *use* in a gradient; statistics are never limited."""
+"""Maximum log ratio that is exponentiated for *use* in a gradient; statistics are never limited."""
 LARGE = 1 << 20
-"""Parameters from which on a model is large: arrays as long as its gradient are gone through in pieces."""
+"""Number of parameters from which a model is large: vectors of its length are processed in pieces."""
 _SUMMED = 1e-12
-"""Relative error of a sum of masses: nineteen of twenty are 0.95 of them."""
+"""Relative rounding error of a sum of masses: nineteen masses of 1/20 count as 0.95."""
 
 
 def log_ratio(current: Tensor, anchor: Tensor, mask: Tensor) -> Tensor:
     """Token log ratios l = log pi - log anchor, exactly 0 where the mask is 0, `[R, G, N, T]`.
 
-    What stands on masked tokens (infinities, NaN) does not matter. A token that neither policy can draw any more (both
+    Values on masked tokens (infinities, NaN) do not matter. A token that neither policy can draw any more (both
     -inf, outside the nucleus of either) has no ratio: 0.
     """
     return torch.where((mask > 0) & (current != anchor), current - anchor, torch.zeros((), dtype=current.dtype))
@@ -33,7 +33,7 @@ def usable(log_weight: Tensor) -> Tensor:
 
 
 def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float | None = None) -> Tensor:
-    """Effective sample size over the number of samples, (E w)^2 / E w^2, `[R]`.
+    """Effective sample size divided by the number of samples, (E w)^2 / E w^2, `[R]`.
 
     Invariant to a common factor of the weights (no additive epsilon), 1 iff the weights are equal, at least 1/n. With
     `clamp` = C the weights are first limited to [low, C], `low` 1/C by default. Such an ESS cannot fall below
@@ -54,7 +54,7 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
 
 
 def nothing(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Whether every weight that has a mass is 0, bool `[R]`: then a ratio of weights has no denominator."""
+    """Whether every weight with mass is 0, bool `[R]`: then ratios of weights have no denominator."""
     present = _flat(mass) > 0
     return present.any(-1) & ((_flat(log_weight) == -math.inf) | ~present).all(-1)
 
@@ -66,13 +66,13 @@ def mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
 
 
 def log_mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """log E w, `[R]`, which does not overflow where E w does; -inf where every weight is 0."""
+    """log E w, `[R]`, which is finite even if E w overflows; -inf if every weight is 0."""
     scaled, shift = _scale(log_weight, mass)
     return (_flat(mass) * scaled).sum(-1).log() + shift
 
 
 def standard_deviation(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Population standard deviation of the weights, `[R]`; infinite where it exceeds the maximum float."""
+    """Population standard deviation of the weights, `[R]`; infinite if it exceeds the maximum float."""
     scaled, shift = _scale(log_weight, mass)
     flat_mass = _flat(mass)
     mean = (flat_mass * scaled).sum(-1, keepdim=True)
@@ -87,7 +87,7 @@ def chi_square(log_weight: Tensor, mass: Tensor) -> Tensor:
 
 
 def max_weight_share(log_weight: Tensor, mass: Tensor, samples: Tensor | float | None = None) -> Tensor:
-    """Maximum share of one sample in the total weight, `[R]`: max w / (n E w), n = `samples` that the mass stands for.
+    """Maximum share of one sample in the total weight, `[R]`: max w / (n E w) for a mass of n = `samples` samples.
 
     `samples`: a number, or `[R]`. A sample of a population (n infinite) has no share. By default every entry is one
     sample with its mass, max m w / sum m w.
@@ -99,7 +99,7 @@ def max_weight_share(log_weight: Tensor, mass: Tensor, samples: Tensor | float |
 
 
 def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the log weight under the mass, each `[R]`; a weight of 0 makes them -inf and inf."""
+    """Mean and variance of the log weight under the mass, each `[R]`; -inf and inf if a weight is 0."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     flat = torch.where(flat_mass > 0, flat, torch.zeros((), dtype=flat.dtype))
     lost = (flat == -math.inf).any(-1) & ~torch.isnan(flat).any(-1) & (flat < math.inf).all(-1)
@@ -109,9 +109,9 @@ def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
-    """Smallest log weight up to which the masses add up to at least `level`, `[R]`; level 0 and 1: min and max.
+    """Smallest log weight at which the cumulative mass reaches `level`, `[R]`; levels 0 and 1 are min and max.
 
-    Log weights may be infinite; NaN in one is NaN.
+    Log weights may be infinite; if one is NaN, so is the result.
     """
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     flat_mass = flat_mass.double().expand(flat.shape)
@@ -132,7 +132,7 @@ def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
 
 
 def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
-    """Mass of the weights above or below a bound, `[R]`; NaN where a log weight is."""
+    """Mass of the weights above or below a bound, `[R]`; NaN if a log weight is NaN."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     limit = math.log(bound) if bound > 0.0 else -math.inf
     outside = flat > limit if side == "above" else flat < limit
@@ -142,7 +142,7 @@ def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
 
 
 def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
-    """ESS over the mass along one axis, any shape; 0 for weights of 0, NaN without mass or beside NaN or inf."""
+    """ESS divided by the mass along one axis, any shape; 0 if all weights are 0, NaN without mass or near NaN, inf."""
     present = mass > 0
     log_weight = torch.where(present, log_weight.double(), torch.full((), -math.inf, dtype=torch.float64))
     shift = log_weight.amax(dim, keepdim=True)
@@ -153,7 +153,7 @@ def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
 
 
 def tail(log_weight: Tensor, mass: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """m = ceil(min(n/5, 3 sqrt n)) `[R, 1]`, the m + 1 largest log weights, and which of them are among the m."""
+    """m = ceil(min(n/5, 3 sqrt n)) `[R, 1]`, the m + 1 largest log weights, and a mask of the first m."""
     flat = _flat(log_weight.double())
     present = torch.ones_like(flat, dtype=torch.bool) if mass is None else (_flat(mass) > 0).expand(flat.shape)
     count = present.sum(-1, keepdim=True).double()
@@ -167,8 +167,8 @@ def tail(log_weight: Tensor, mass: Tensor | None = None) -> tuple[Tensor, Tensor
 def tail_index(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     """Hill estimate of the tail exponent of the weights from the largest m = ceil(min(n/5, 3 sqrt n)), `[R]`.
 
-    1/alpha = mean of log w over the m largest minus the log of the (m+1)-th, which is not counted among the m.
-    Infinite when the m+1 largest are equal; NaN with fewer than 6 samples (m < 2). Samples of `mass` 0 do not count.
+    1/alpha = mean of log w over the m largest minus the log of the (m+1)-th largest, which is not one of the m.
+    Infinite if the m+1 largest are equal; NaN with fewer than 6 samples (m < 2). Samples of `mass` 0 do not count.
     Source: Hill 1975; the choice of m as in 1507.02646.
     """
     m, top, largest = tail(log_weight, mass)
@@ -185,7 +185,7 @@ def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
 
     x are the m largest weights less the (m+1)-th. k = mean log(1 - b x) at the posterior mean of b over Zhang and
     Stephens' grid, where its likelihood has the exponent m (log(-b/k) - k - 1). It is shrunk to (m k + 5)/(m + 10).
-    NaN with fewer than 21 samples, and where the lower quarter of the x is 0: equal weights have no tail to fit.
+    NaN with fewer than 21 samples, or if the lower quartile of x is 0: equal weights have no tail to fit.
     Samples of `mass` 0 do not count. Source: 1507.02646; Zhang and Stephens 2009 for the fit.
     """
     m, top, used = tail(log_weight, mass)
@@ -214,7 +214,7 @@ def norm(vector: Tensor) -> Tensor:
 
 
 def cosine(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine between two vectors per replicate, `[R]`; NaN (invalid, never 0) where either is zero or not finite."""
+    """Cosine between two vectors per replicate, `[R]`; NaN (invalid, never 0) if either is zero or not finite."""
     pairs = zip(_pieces(first), _pieces(second), strict=True)
     parts = [(one.double() * other.double()).sum(-1) for one, other in pairs]
     inner = parts[0] if len(parts) == 1 else torch.stack(parts, -1).sum(-1)
@@ -223,13 +223,13 @@ def cosine(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _pieces(vector: Tensor) -> tuple[Tensor, ...]:
-    """A vector `[R, P]`, of large models in parts: in float64 the whole would take the memory of Adam's state."""
+    """Split vectors `[R, P]` of large models: a full float64 copy would take the memory of Adam's state."""
     size = vector.shape[-1]
     return (vector,) if size <= LARGE else vector.split(max(LARGE // 8, size // 16), dim=-1)
 
 
 def _square_over(first: Tensor, second: Tensor) -> Tensor:
-    """first^2 / second, also where only the square is below the smallest float: in a population whose rarest weighs."""
+    """first^2 / second, without underflow of the square, as in a population whose rarest outcome has all the weight."""
     return torch.where(first > 1e-150, first * first / second, first / second * first)
 
 
@@ -238,7 +238,7 @@ def _flat(values: Tensor) -> Tensor:
 
 
 def _scale(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights divided by the largest one `[R, n]` and the log of that one `[R]`; masses of 0 do not take part."""
+    """Weights divided by their maximum `[R, n]` and the log of that maximum `[R]`; entries of mass 0 are ignored."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     if flat_mass.shape[0] != flat.shape[0]:
         flat_mass = flat_mass.expand(flat.shape[0], -1)

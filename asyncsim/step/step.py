@@ -1,4 +1,4 @@
-"""One update as everything reads it: data, how probable it is under three policies, and what a method makes of it."""
+"""The record of one update: data, outputs under three policies, and the quantities that a method computes from them."""
 
 import math
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ OUTSIDE = "outside_nucleus"
 
 @dataclass(frozen=True)
 class Carried:
-    """What updates on the same batch share, a row for each sample.
+    """Values that updates on the same batch share, one row per sample.
 
-    `outputs`: those of the proximal policy, by name; `weights`: its weights instead, where a batch is cut into
-    minibatches. `advantages` and `targets` where they are computed once; `unfinished`: advantages are standardized in
-    the minibatch. `counted` `[R, G, 1]` and `mass` `[R, G, N]`: groups and samples that the method has kept. `memory`:
-    what the advantage remembers in front of the batch.
+    `outputs`: those of the proximal policy, by name; `weights`: its weights instead, if a batch is cut into
+    minibatches. `advantages` and `targets` if they are computed once; `unfinished`: advantages are standardized in the
+    minibatch. `counted` `[R, G, 1]` and `mass` `[R, G, N]`: groups and samples that the method kept. `memory`: the
+    advantage's state before the batch.
     """
 
     outputs: Outputs
@@ -43,18 +43,18 @@ class Carried:
 
 @dataclass(eq=False, repr=False)
 class Step:
-    """The one record of an update: baselines, weights, factors, penalties, links and metrics read it.
+    """The record of one update, which baselines, weights, factors, penalties, links and metrics read.
 
-    A run and `Method.weigh` build the same; `given` makes one from tensors. `batch` is the data as drawn, dropped
-    groups too; `start`, what the batch's first update has left (None: this is the first). `known`: outputs of the
-    current policy, computed when asked for where the pullback is elsewhere. `task`, `policy`, current `weights` and
-    `view` (weights of the pullback) are those of a run. Given tensors have none of them, and `age` is their staleness.
+    A run and `Method.weigh` build the same record; `given` makes one from tensors. `batch` is the data as drawn,
+    including dropped groups; `start`, the values shared by the batch's updates (None: this is the first). `known`:
+    outputs of the current policy, computed on demand if the pullback is elsewhere. `task`, `policy`, current `weights`
+    and `view` (weights of the pullback) are those of a run. Given tensors have none of them; `age` is their staleness.
 
     `parameters` `[R, P]` are those before the update. `gradient` `[R, P]` is the ascent direction before the chain,
-    `previous` the one of the update before, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
-    were made since the trained version was published. Weights leave numbers `[R]` for the trace in `statistics`;
-    `measured` has metrics that were computed together with the update. `whole`: what a minibatch was cut from. `fresh`:
-    draws the current policy's mean return `[R]` (`drawing.Fresh`), None outside of a run.
+    `previous` that of the preceding update, or NaN. Every version holds `updates_per_version` updates; `elapsed` more
+    were made since the trained version was published. Weights put numbers `[R]` for the trace into `statistics`;
+    `measured` has metrics computed with the update. `whole`: the batch that a minibatch was cut from. `fresh` samples
+    the current policy's mean return `[R]` (`drawing.Fresh`), None outside of a run.
     """
 
     method: Any
@@ -82,7 +82,7 @@ class Step:
 
     @property
     def drawn(self) -> Batch:
-        """The batch as it was drawn, also where the step is on a minibatch of it."""
+        """The batch as drawn, even if the step is on one of its minibatches."""
         return self.batch if self.whole is None else self.whole
 
     @property
@@ -92,37 +92,37 @@ class Step:
 
     @property
     def size(self) -> float:
-        """Samples that the mass of a group stands for: N, or infinity for a population."""
+        """Number of samples that the mass of a group represents: N, or infinity for a population."""
         return self.batch.size
 
     @cached_property
     def peers(self) -> Any:
-        """Samples that a group's baseline is made of: `size`, or `[R, G, 1]`, those whose reward is known."""
+        """Number of samples in a group's baseline: `size`, or, `[R, G, 1]`, the number with a known reward."""
         if self.batch.kept is None or math.isinf(self.size):
             return self.size
         return (self.batch.mass > 0).to(self.batch.mass.dtype).sum(-1, keepdim=True)
 
     @property
     def unbiased(self) -> Any:
-        """1 - 1/n of the n samples of a group's baseline; 1 where late rewards leave a single one."""
+        """1 - 1/n for a baseline of n samples; 1 if late rewards leave a single sample."""
         left = 1.0 - 1.0 / self.peers
         return left if isinstance(left, float) else torch.where(left > 0, left, torch.ones_like(left))
 
     @cached_property
     def lengths(self) -> Tensor:
-        """Generated tokens of each sample, `[R, G, N]`."""
+        """Number of generated tokens of each sample, `[R, G, N]`."""
         return self.mask.sum(-1)
 
     @cached_property
     def counted(self) -> Tensor | None:
-        """1 for groups that are left in the step, 0 for those that the method drops, `[R, G, 1]`; None: drops none."""
+        """1 for groups left in the step, 0 for groups that the method drops, `[R, G, 1]`; None if it drops none."""
         if self.start is not None and self.start.weights is not None:
             return self.start.counted
         return self.method.counted(self.batch.mass, self.batch.reward)
 
     @cached_property
     def mass(self) -> Tensor:
-        """Masses of the samples that are left, `[R or 1, G, N]`: total 1 inside a group, 0 in one that was dropped."""
+        """Masses of the samples left, `[R or 1, G, N]`: total 1 in a group, 0 in a dropped group."""
         if self.start is not None and self.start.mass is not None:
             return self.start.mass
         mass = self.batch.mass if self.batch.kept is None else self.batch.kept
@@ -130,7 +130,7 @@ class Step:
 
     @cached_property
     def groups(self) -> Tensor | int:
-        """How many groups are left: G, or `[R, 1, 1]` where some were dropped; parts of some where rewards are late."""
+        """Number of groups left: G, or `[R, 1, 1]` if some were dropped; with late rewards, includes fractions."""
         if self.batch.kept is not None:
             total = (self.mass.sum(-1, keepdim=True) / self.batch.mass.sum(-1, keepdim=True)).sum(1, keepdim=True)
             return torch.where(total > 0, total, torch.ones_like(total))
@@ -138,38 +138,38 @@ class Step:
 
     @cached_property
     def step_mass(self) -> Tensor:
-        """Mass of each sample in the whole step, `[R or 1, G, N]`: total 1, or 0 where every group was dropped."""
+        """Mass of each sample in the step, `[R or 1, G, N]`: total 1, or 0 if every group was dropped."""
         return self.mass / self.groups
 
     @cached_property
     def share(self) -> Tensor:
-        """Mass of each token in the step, `[R, G, N, T]`, total 1 over all generated tokens of a replicate."""
+        """Mass of each token in the step, `[R, G, N, T]`; total 1 over all generated tokens of a replicate."""
         weight = self.mass.unsqueeze(-1) * self.mask
         total = weight.sum((1, 2, 3), keepdim=True)
         return weight.div_(torch.where(total > 0, total, torch.ones_like(total)))
 
     @cached_property
     def unit(self) -> Tensor | None:
-        """Mass of one token in the step where entries are cells of several samples, `[R, 1]`, 0 in a population."""
+        """Mass of one token in the step if entries are cells of several samples, `[R, 1]`; 0 for a population."""
         if self.batch.single:
             return None
         return 1.0 / (self.size * (self.mass * self.lengths).double().sum((1, 2)).unsqueeze(-1))
 
     @cached_property
     def empty(self) -> Tensor | None:
-        """Whether nothing is left of the step, bool `[R]`; None where nothing is dropped and no reward is late."""
+        """Whether the step has no samples left, bool `[R]`; None if nothing is dropped and no reward is late."""
         whole = self.counted is None and self.batch.kept is None
         return None if whole else ~(self.mass > 0).any(-1).any(-1)
 
     def missing(self, value: Tensor) -> Tensor:
-        """A statistic `[R]` of the step's samples, NaN where the step has none."""
+        """A statistic `[R]` of the step's samples, set to NaN if the step has none."""
         if self.empty is None:
             return value
         return torch.where(self.empty, torch.full((), math.nan, dtype=torch.float64), value.double())
 
     @property
     def reported(self) -> dict[str, Tensor]:
-        """Numbers `[R]` that the weight has left for the trace, NaN for an empty step."""
+        """Numbers `[R]` that the weight records for the trace, NaN for an empty step."""
         return {name: self.missing(value) for name, value in self.statistics.items()}
 
     # Three policies, and ratios named by their anchor.
@@ -183,12 +183,12 @@ class Step:
 
     @property
     def behavior(self) -> Outputs:
-        """Outputs recorded at the draw, of the true sampler, token by token."""
+        """Outputs of the sampler, recorded token by token at the draw."""
         return self.batch.behavior
 
     @cached_property
     def proximal(self) -> Outputs:
-        """Outputs at the start of the batch's training."""
+        """Outputs at the start of training on the batch."""
         if self.start is None or self.start.weights is self.weights:
             return self.current
         if self.start.weights is None:
@@ -197,7 +197,7 @@ class Step:
 
     @property
     def anchor(self) -> str:
-        """The policy that anchored ratios refer to: "behavior" or "proximal"."""
+        """The reference policy of anchored ratios: "behavior" or "proximal"."""
         return self.method.anchor
 
     @cached_property
@@ -207,9 +207,9 @@ class Step:
 
     @cached_property
     def drift(self) -> Tensor:
-        """log u = log pi - log pi_prox of each token, `[R, G, N, T]`: what changed since the batch's first update.
+        """log u = log pi - log pi_prox of each token, `[R, G, N, T]`: the change since the batch's first update.
 
-        A token outside the nucleus of pi_prox has no ratio: 0, also where pi can draw it again.
+        A token outside the nucleus of pi_prox has no ratio: 0, even if pi can draw it again.
         """
         now, then = self.current["log_prob"], self.proximal["log_prob"]
         if self.policy is None or not self.policy.truncates:
@@ -219,7 +219,7 @@ class Step:
 
     @cached_property
     def behavior_log_ratio(self) -> Tensor:
-        """log h = log pi_prox - log mu of each token, `[R, G, N, T]`: staleness and mismatch when training began."""
+        """log h = log pi_prox - log mu of each token, `[R, G, N, T]`: staleness and mismatch when training started."""
         return self._between(self.proximal["log_prob"], self.behavior["log_prob"])
 
     @property
@@ -229,17 +229,17 @@ class Step:
 
     @cached_property
     def sequence_log_ratio(self) -> Tensor:
-        """Sequence log ratios to behavior, `[R, G, N]`."""
+        """Log ratios of sequences to the behavior policy, `[R, G, N]`."""
         return self.log_ratio.sum(-1)
 
     @cached_property
     def staleness_log_ratio(self) -> Tensor:
-        """Token log ratios of the current policy to the behavior weights in the trainer's numerics, `[R, G, N, T]`."""
+        """Token log ratios of the current policy to the behavior weights, in the trainer's numerics, `[R, G, N, T]`."""
         return ratios.log_ratio(self.current["log_prob"], self._scored, self.mask)
 
     @cached_property
     def mismatch_log_ratio(self) -> Tensor:
-        """Token log ratios of the trainer's numerics to the sampler's, both at the behavior weights, `[R, G, N, T]`."""
+        """Token log ratios of the trainer's to the sampler's numerics, both at the behavior weights, `[R, G, N, T]`."""
         return ratios.log_ratio(self._scored, self.behavior["log_prob"], self.mask)
 
     @property
@@ -266,7 +266,7 @@ class Step:
         return ratios.log_ratio(above, below, self.mask)
 
     def recorded(self, name: str) -> Tensor:
-        """An output of the behavior policy: as recorded at the draw, or computed at the weights that were kept."""
+        """An output of the behavior policy, as recorded at the draw, or computed from kept weights."""
         if name in self.behavior:
             return self.behavior[name]
         if self.policy is None or self.batch.view is None:
@@ -278,15 +278,15 @@ class Step:
     # Tokens to sequences and steps.
 
     def sequence(self, log_ratio: Tensor) -> Tensor:
-        """Sum over the tokens of each sample, `[R, G, N, 1]`."""
+        """Sum of log ratios over the tokens of each sample, `[R, G, N, 1]`."""
         return log_ratio if log_ratio.shape[-1] == 1 else log_ratio.sum(-1, keepdim=True)
 
     def geometric(self, log_ratio: Tensor) -> Tensor:
-        """Mean over the tokens of each sample, `[R, G, N, 1]`: the log of the geometric mean."""
+        """Mean of log ratios over the tokens of each sample, `[R, G, N, 1]`: the log of the geometric mean."""
         return self.sequence(log_ratio) / self.lengths.clamp(min=1.0).unsqueeze(-1)
 
     def token_mean(self, values: Tensor) -> Tensor:
-        """Mean of values `[R, G, N, T]` over the step's generated tokens, `[R]`; 0 if there is none."""
+        """Mean of values `[R, G, N, T]` over the step's generated tokens, `[R]`; 0 if there are none."""
         total = (self.mass * self.lengths).sum((1, 2))
         sums = (values * self.mask).sum(-1)
         if not surely(lambda: sums.device.type == "cpu" and math.isfinite(sums.sum())):
@@ -295,18 +295,18 @@ class Step:
         return (self.mass * sums).sum((1, 2)) / torch.where(total > 0, total, torch.ones_like(total))
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean over the step's samples of values `[R, G, N]`, by mass, `[R]`."""
+        """Mean of values `[R, G, N]` over the step's samples, weighted by mass, `[R]`."""
         return _weighted(self.step_mass, values)
 
     def batch_mean(self, values: Tensor, batch: Batch | None = None) -> Tensor:
-        """Mean over the samples of a batch (this one), those of dropped groups too, of values `[R, G, N]`, `[R]`."""
+        """Mean of values `[R, G, N]` over all samples of a batch (default: this one), with dropped groups, `[R]`."""
         return _weighted((batch or self.batch).share, values)
 
     # Staleness.
 
     @cached_property
     def staleness(self) -> Tensor:
-        """Staleness of every token in versions, `[R, G, N, T or 1]`; NaN where a version is unknown."""
+        """Staleness of every token in versions, `[R, G, N, T or 1]`; NaN if the version is unknown."""
         if self.age is not None:
             return self.age
         if self.policy is None:
@@ -315,14 +315,14 @@ class Step:
 
     @property
     def update_staleness(self) -> Tensor:
-        """Largest update staleness of the tokens that are left, float64 `[R]`; 0 where every group was dropped."""
+        """Maximum update staleness of the tokens left, float64 `[R]`; 0 if every group was dropped."""
         return self.batch.update_staleness(self.updates_per_version, self.elapsed, self.mass)
 
     # Rewards as advantages see them.
 
     @cached_property
     def reward(self) -> Tensor:
-        """Reward of each sample with the task's penalty, `[R, G, N]`; `batch.reward` is as paid."""
+        """Reward of each sample with the task's penalty, `[R, G, N]`; `batch.reward` is without it."""
         if self.task is None:
             return self.batch.reward
         return self.task.reward(self.batch, self.current)
@@ -343,7 +343,7 @@ class Step:
         return (self.batch.mass * self.reward).sum(-1, keepdim=True)
 
     def step_mean(self) -> Tensor:
-        """Mean of the group means over the groups that are left, `[R, 1, 1]`; over samples where rewards are late."""
+        """Mean of the group means over the groups left, `[R, 1, 1]`; with late rewards, mean over samples."""
         if self.batch.kept is not None:
             return self.mean(self.reward).reshape(-1, 1, 1)
         means = self.group_mean()
@@ -355,18 +355,18 @@ class Step:
 
     @cached_property
     def applied(self) -> Tensor:
-        """Weight that the loss applies to a score whatever its advantage, masks included, `[R, G, N, T or 1]`."""
+        """Weight of a token's score in the loss without its advantage, masks included, `[R, G, N, T or 1]`."""
         return self.method.applied(self)
 
     @cached_property
     def sample_weight(self) -> Tensor:
-        """Weight that the loss applies to each sample, `[R, G, N]`, the mean of its tokens' weights: 1 on-policy."""
+        """Weight of each sample in the loss, `[R, G, N]`: mean of its tokens' weights, 1 on-policy."""
         weight = self.applied
         return weight[..., 0] if weight.shape[-1] == 1 else (weight * self.mask).sum(-1) / self.lengths.clamp(min=1.0)
 
     @cached_property
     def score_norm(self) -> Tensor:
-        """Squared norm of the score vector that the loss applies to each sample, weight included, `[R, G, N]`."""
+        """Squared norm of each sample's score vector in the loss, weights included, `[R, G, N]`."""
         weight = self.mask * self.applied
         if self.method.aggregator == "sequence_mean":
             weight = weight / self.lengths.clamp(min=1.0).unsqueeze(-1)
@@ -384,7 +384,7 @@ class Step:
 
     @cached_property
     def greedy_reward(self) -> Tensor:
-        """Expected reward of the current policy's likeliest response to the prompt of each sample, `[R, G, N]`."""
+        """Expected reward of the current policy's most likely response to each sample's prompt, `[R, G, N]`."""
         greedy: Any = getattr(self.task, "greedy", None)
         bound = "one that needs no greedy response"
         remedy = "use a task of tables that pays at the end, or advantages.leave_one_out()"
@@ -392,7 +392,7 @@ class Step:
         return greedy(self.policy, versions.current(self.weights), self.batch)
 
     def _scores(self) -> Any:
-        """The policy, where score vectors are known."""
+        """The policy; raises `InputError` if the step is of tensors without one."""
         fits = self.policy is not None
         bound = "an advantage that needs no score vectors"
         remedy = "hand over advantages, or choose another advantage of the method: only log-probs are known here"
@@ -401,7 +401,7 @@ class Step:
 
     @cached_property
     def advantages(self) -> Tensor:
-        """Advantages, `[R, G, N]`, or `[R, G, N, T]` where they differ from token to token."""
+        """Advantages, `[R, G, N]`, or `[R, G, N, T]` if they differ between tokens."""
         if self.start is not None and self.start.advantages is not None:
             known = self.start.advantages
             return self.method.advantage.finished(self, known) if self.start.unfinished else known
@@ -421,7 +421,7 @@ class Step:
 
     @property
     def expected(self) -> Tensor:
-        """Expected return of the current policy `[R]`, from fresh samples where the task has no cheap formula."""
+        """Expected return of the current policy `[R]`, from fresh samples if the task has no cheap formula."""
         if getattr(self.task, "solved", False):
             return self.task.expected(self.policy, self.parameters, self.weights)
         tape.refuse("samples of its own")
@@ -433,7 +433,7 @@ class Step:
         return self.task.exact(self.policy, self.parameters)
 
     def carried(self) -> Carried:
-        """What the first update on the batch leaves for the later ones: its own, or what this one was given."""
+        """Values that the first update on the batch passes to the later ones."""
         if self.start is not None:
             return self.start
         method, baseline = self.method, self.method.advantage
@@ -444,7 +444,7 @@ class Step:
 
 
 def carried(before: Step | None) -> Carried | None:
-    """What the update before on the same batch hands on; None where there is none."""
+    """Values that the preceding update on the same batch passes on; None if there is none."""
     return None if before is None else before.carried()
 
 
@@ -465,7 +465,7 @@ def given(
     mass: Tensor | None = None,
     size: float | None = None,
 ) -> Step:
-    """The step of tensors `[R, G, N, T]` that the caller has; `reward` `[R, G, N]`, `mass` 1/N unless given."""
+    """The step of a caller's tensors `[R, G, N, T]`; `reward` `[R, G, N]` and `mass`, 1/N by default."""
     R, G, N, T = mask.shape
     batch = Batch(
         action=torch.zeros((), dtype=torch.int64).expand(R, G, N, T),

@@ -1,4 +1,4 @@
-"""Weights by version: the store of published weights, and the view that says which weights each token reads."""
+"""Weights by version: the store of published weights, and the view that assigns weights to tokens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,19 +19,19 @@ _DEVICES = ["cpu"]
 
 
 AT_HAND = "at hand: torch finds no CUDA device"
-"""What a device that is asked for has to be."""
+"""What a requested device has to be."""
 
 
 def at_hand(device: str) -> bool:
-    """Whether torch can compute there."""
+    """Whether torch can compute on a device."""
     return not device.startswith("cuda") or torch.cuda.is_available()
 
 
 @contextmanager
 def on(device: str) -> Iterator[None]:
-    """New tensors on a device.
+    """Put new tensors on a device.
 
-    Torch's default is left alone for the CPU: setting it is a mode that slows every small tensor, as is asking for it.
+    For the CPU torch's default is unchanged: setting it is a mode that slows every small tensor, as does reading it.
     """
     if device == _DEVICES[-1]:
         yield
@@ -46,9 +46,9 @@ def on(device: str) -> Iterator[None]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Limit torch's threads: small tensors gain nothing from two, and lose tenfold when a core is taken.
+    """Limit torch's threads: small tensors gain nothing from two, and are ten times slower if a core is busy.
 
-    One thread also rounds the same way everywhere.
+    A single thread also rounds equally everywhere.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(min(before, count))
@@ -59,7 +59,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def tensor(array: np.ndarray) -> Tensor:
-    """NumPy numbers on the device of the run; shares memory on the CPU."""
+    """Convert NumPy numbers to a tensor on the device of the run; on the CPU it shares memory."""
     tape.refuse("numbers from outside of tensors")
     values = torch.from_numpy(array)
     return values if _DEVICES[-1] == "cpu" else values.to(_DEVICES[-1])
@@ -67,7 +67,7 @@ def tensor(array: np.ndarray) -> Tensor:
 
 @dataclass(frozen=True)
 class View:
-    """Weights stacked over slots, with the slot that each token reads.
+    """Weights stacked over slots, and the slot that each token reads.
 
     `weights`: tensors `[H, R, ...]`; `slot`: int64 `[M or 1, G or 1, N or 1, T or 1]`; `realization`: int `[R]`.
     """
@@ -92,17 +92,17 @@ class View:
 
 
 def current(weights: Weights) -> View:
-    """The view in which every token reads one set of weights."""
+    """The view in which every token reads the same weights."""
     replicates = next(iter(weights.values())).shape[0]
     one = np.zeros((1, 1, 1, 1), dtype=np.int64)
     return View({k: w.unsqueeze(0) for k, w in weights.items()}, one, np.zeros(replicates, dtype=np.int64))
 
 
 class Store:
-    """Published weights, kept exactly as long as some batch still needs them.
+    """Published weights, kept as long as some batch still needs them.
 
-    A batch of one version reads them where they are. Only where a batch mixes versions they are put side by side, into
-    slots that are used again. So the versions needed at one time bound the memory, not the length of the run.
+    A batch of one version reads its weights directly. Only for a batch of mixed versions are weights copied side by
+    side, into slots that are reused. So the versions needed at one time bound the memory, not the length of the run.
     """
 
     def __init__(self, realization: np.ndarray) -> None:
@@ -113,11 +113,11 @@ class Store:
         self.free: list[int] = []
 
     def put(self, version: int, weights: Weights) -> None:
-        """Keep the weights of a version; nobody changes them in place."""
+        """Store the weights of a version, which are never changed in place."""
         self.kept[version] = weights
 
     def retire(self, versions: list[int]) -> None:
-        """Give up versions that no later batch needs."""
+        """Remove versions that no later batch needs."""
         for version in versions:
             self.kept.pop(version, None)
             if version in self.slot_of:
@@ -136,15 +136,15 @@ class Store:
         return View(self.stack, table[version - low], self.realization)
 
     def packed(self) -> dict[str, Any]:
-        """The kept weights in plain containers; `restore` is the way back."""
+        """The kept weights in plain containers; the inverse of `restore`."""
         return {"versions": list(self.kept), "weights": list(self.kept.values())}
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Keep what was kept when `packed` was asked."""
+        """Restore the weights that `packed` returned."""
         self.kept = dict(zip(tree["versions"], tree["weights"], strict=True))
 
     def _slot(self, version: int) -> int:
-        """Where the weights of a version stand among others; from then on they are kept there only."""
+        """The slot of a version in the stack, to which its weights are moved at the first call."""
         if version not in self.slot_of:
             weights = self.kept[version]
             if not self.free:

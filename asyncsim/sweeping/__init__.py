@@ -1,4 +1,4 @@
-"""Asking one question at many settings: units of work, worker processes or a cluster, and one store of rows."""
+"""Sweeps: one question at many settings, with units of work, worker processes or a cluster, and a store of results."""
 
 from asyncsim.sweeping.advising import advise
 from asyncsim.sweeping.boundaries import boundary

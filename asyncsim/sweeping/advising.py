@@ -1,4 +1,4 @@
-"""Which staleness limit: a system as its owner describes it, simulated at every limit, with other machines too."""
+"""Advice on the staleness limit: a described system, simulated at every limit and with other numbers of machines."""
 
 import itertools
 import os
@@ -18,18 +18,18 @@ from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import Tail
 
 TOKENS = 16
-"""Tokens of a response whose versions are read, equally spaced."""
+"""Number of equally spaced tokens of a response whose versions are read."""
 SAMPLES = 1 << 19
-"""Samples behind the 99th percentile of one setting, at most."""
+"""Maximum number of samples for the 99th percentile of one setting."""
 _UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as the limit"}
 _FEWER = " Here the slots say how much is in generation at once; less leaves them idle: give yours as prompts_at_once."
 
 
 class Trainer(NamedTuple):
-    """How a trainer's preset calls what an owner describes.
+    """Names of a trainer preset's options for the fields of a description.
 
-    `batch`, `running`: knobs of prompts a batch, and of prompts in generation at once; ending in `*` they count
-    samples. `partial`: the knob of partial rollouts, or whether samples always go on. `limits`: those that are tried.
+    `batch`, `running`: options for prompts per batch and in generation at once; with a final `*` they count samples.
+    `partial`: the option for partial rollouts, or whether samples always continue. `limits`: the default limits.
     """
 
     preset: str
@@ -46,7 +46,7 @@ TRAINERS = {
     name: Trainer(**row)
     for name, row in tomllib.loads(Path(__file__).with_name("trainers.toml").read_text("utf-8")).items()
 }
-"""Trainers with a staleness limit, by the names that their users say."""
+"""Trainers with a staleness limit, by their common names."""
 
 
 FIELDS: dict[str, tuple[Any, str]] = {
@@ -67,7 +67,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "measured": ({}, "what `asyncsim calibrate` read from a log, for `asyncsim forecast`"),
     "drift": ({}, "how log ratios grow with staleness, for `asyncsim forecast`"),
 }
-"""What a description may say: what holds unless it does (`...`: required), and in words."""
+"""Fields of a description: default (`...`: required) and meaning."""
 
 
 @calls.named
@@ -78,13 +78,13 @@ def advise(
     realizations: int = 8,
     seed: int = 0,
 ) -> Advice:
-    """Which staleness limit a system should have: the smallest whose seconds per update are within `share` of the best.
+    """Recommend a staleness limit: the smallest whose seconds per update are within `share` of the minimum.
 
-    Every limit is simulated on the same responses, today's machines and others that the description names.
+    Every limit is simulated with the same responses, for today's machines and for others in the description.
 
-    Arguments: `system`, a mapping with `FIELDS`, or a JSON or YAML file of one, whose data files are beside it; `share`
-    of seconds, in (0, 1); `updates` of each simulation; `realizations` M, whose spread makes the intervals. Returns an
-    `Advice`, seconds and slot-hours. Raises `InputError`.
+    Arguments: `system`, a mapping with `FIELDS`, or a JSON or YAML file of it, with its data files in the same folder;
+    `share` of seconds, in (0, 1); `updates` per simulation; `realizations` M, whose spread gives the intervals. Returns
+    an `Advice` in seconds and slot-hours. Raises `InputError`.
 
     >>> print(advise({"trainer": "areal", "slots_per_machine": 8, "tokens_per_second": 30, "prompts_per_batch": 4,
     ...     "samples_per_prompt": 1, "response_lengths": "lognormal:300:0.5", "train_seconds": 8,
@@ -128,11 +128,11 @@ def advise(
 
 
 class Batches(NamedTuple):
-    """Batches of one realization, staleness in versions.
+    """Staleness in versions of the batches of one realization.
 
-    `cells`: shares of work at staleness 0, 1, ..., means over the batches behind the warm-up; `moments` `[B, 2]`, mean
-    and mean square of the tokens of every batch from the start; `lengths` `[B, 2]`, its mean and largest length;
-    `head`, mean over trained groups; `warm`, batches of the warm-up.
+    `cells`: shares of work at staleness 0, 1, ..., averaged over the batches after the warm-up; `moments` `[B, 2]`,
+    mean and mean square over the tokens of every batch from the start; `lengths` `[B, 2]`, mean and maximum length;
+    `head`, mean over trained groups; `warm`, number of warm-up batches.
     """
 
     cells: np.ndarray
@@ -143,7 +143,7 @@ class Batches(NamedTuple):
 
 
 def measure(system: Any, batches: int, size: int, seed: int, realization: int) -> tuple[dict[str, float], Batches]:
-    """Numbers of one realization, as `Setting` has them, and its batches."""
+    """Numbers of one realization, as in `Setting`, and the staleness of its batches."""
     from asyncsim.systems import _record, _summary
 
     warm = _summary.warm_up(system, batches, size)
@@ -192,7 +192,7 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The description, checked: every field by name; what may vary is a list."""
+    """Check a description, and fill in defaults; fields that can be varied become lists."""
     meanings = {name: words for name, (_, words) in FIELDS.items()}
     try:
         for name in rows:
@@ -244,7 +244,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _speeds(value: Any) -> tuple[list[int], list[float]]:
-    """Tokens a second of one response by the responses that its machine writes, ascending."""
+    """Tokens per second of one response by the number of responses on its machine, ascending."""
     name, remedy = "tokens_per_second", FIELDS["tokens_per_second"][1]
     if not isinstance(value, Mapping):
         return [1], [checks.real(name, value, remedy, 0.0, open_low=True)]
@@ -254,10 +254,10 @@ def _speeds(value: Any) -> tuple[list[int], list[float]]:
 
 
 def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: int) -> tuple[float, ...] | None:
-    """Speed with n responses on all machines, relative to one alone; between rows of the table it is interpolated.
+    """Speed with n responses on all machines, relative to a single response; interpolated between rows of the table.
 
-    n = f machines + k responses spread evenly: k machines have f + 1 of them, the others f. The speed is the mean over
-    responses. None where it is one number.
+    n = f machines + k responses are spread evenly: k machines have f + 1 of them, the others f. The speed is the mean
+    over responses. None if the speed is constant.
     """
     if len(set(speeds)) == 1:
         return None
@@ -269,7 +269,7 @@ def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: i
 
 
 def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> tuple[Any, str]:
-    """The trainer's preset at one setting, and how that differs from the trainer where the owner says nothing."""
+    """The trainer's preset at one setting, and where it differs from the trainer's defaults."""
     trainer = TRAINERS[given["trainer"]]
     size, batch, slots = given["samples_per_prompt"], given["prompts_per_batch"], machines * given["slots_per_machine"]
     limit = int(limit) if float(limit).is_integer() else limit
@@ -312,7 +312,7 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
 
 
 def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
-    """The system in one sentence."""
+    """Describe the system in one sentence."""
     slots, (_, speeds) = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
     speed = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[-1]:g} to {speeds[0]:g}"
     length, train = given["response_lengths"].mean(), given["train_seconds"].mean()

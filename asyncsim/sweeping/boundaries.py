@@ -1,4 +1,4 @@
-"""`boundary`: the value of a knob from which on most replicates fail, by bisection, with an interval."""
+"""`boundary`: the critical value of a knob at which replicates start to fail, by bisection with an error rate."""
 
 import math
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ from asyncsim.sweeping import grids
 from asyncsim.sweeping.plans import predicted
 
 INSIDE = 7
-"""Values tried between two brackets in one run."""
+"""Number of values tried between two ends in one run."""
 FIRST = 16
-"""Replicates of a value at its first look; every further look doubles them."""
+"""Replicates per value at its first look; every further look doubles them."""
 STAGE = 3
-"""Seeds that no sweep, tuning or comparison uses."""
+"""Stage of the seeds, unused by sweeps, tuning and comparisons."""
 EVENTS = ("collapse", "reached")
 
 
@@ -51,24 +51,23 @@ def boundary(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Boundary:
-    """Where the share of replicates with an event crosses `share`, for each structure of a grid.
+    """Find the value of a knob at which the share of replicates with an event crosses `share`, per structure of a grid.
 
     With p(x) the probability of the event at value x of the knob, assumed to rise with x, the boundary is the x* with
-    p(x*) = share. Bisection keeps a bracket: p is surely below at its low end and surely above at its high end. Seven
-    values between them run as replicates of one run, doubled until the interval of each p leaves the share. It ends at
-    high/low <= `ratio`, or where values between them stay undecided at `max_replicates`.
+    p(x*) = share. Bisection keeps a bracket: p is significantly below the share at its low end and above it at its high
+    end. Seven values between them run as replicates of one run, doubled until the interval of each p excludes the
+    share. It ends at high/low <= `ratio`, or if values between the ends are still undecided at `max_replicates`.
 
-    Arguments: `spec`; `knob`, such as "lr" or "sgd.lr", or a setting that is no knob: "staleness", "system.load",
-    "task.horizon", of which every value is a run of its own; `low`, `high`, values below and above every boundary. Two
-    whole numbers of such a setting are bisected over whole numbers, down to two neighbors: the share is surely below
-    at the first and surely above at the second. `along`,
-    a grid of structures as of `sweep`, such as {"staleness": [0, 4, 16]}; `metric`, `over` ("collapse" or "reached"),
-    `target`, `better`, the event, as in `compare`; `share`; `ratio`; `error`, probability that a bracket misses its
-    boundary; `claim`, a claim that predicts it, `at` its parameters that the grid does not have; `max_replicates` of a
-    value; `seed`; `progress`. Returns a `Boundary`: print it, `.table()`, `sim.plot(result)`.
-    Raises `InputError` for a low end that is not below or a high end that is not above, at the setting's name.
-    Assumes that p rises with the knob, and independent replicates. Source: this package; the intervals' is
-    `comparing.intervals.share`.
+    Arguments: `spec`; `knob`, such as "lr" or "sgd.lr", or a setting that is not a knob: "staleness", "system.load",
+    "task.horizon", with one run per value; `low`, `high`, values below and above every boundary. If both are integers
+    and the setting is not a knob, integers are bisected down to two neighbors: the share is significantly below at the
+    first and above at the second. `along`, a grid of structures as in `sweep`, such as {"staleness": [0, 4, 16]};
+    `metric`, `over` ("collapse" or "reached"), `target`, `better`: the event, as in `compare`; `share`; `ratio`;
+    `error`, probability that a bracket misses its boundary; `claim`, a claim that predicts the boundary, `at` its
+    parameters that the grid lacks; `max_replicates` per value; `seed`; `progress`. Returns a `Boundary`: print it,
+    `.table()`, `sim.plot(result)`. Raises `InputError` with the setting's name for a low end that is not below or a
+    high end that is not above. Assumes that p rises with the knob, and independent replicates. Source: this package;
+    for intervals `comparing.intervals.share`.
 
     >>> import asyncsim as sim
     >>> task, update = sim.tasks.quadratic((1.0,), noise=0.0, start=1.0), sim.chain(sim.updates.sgd(0.1))
@@ -129,22 +128,22 @@ class Search:
     whole: bool = False
 
     def at(self, spec: Spec, value: float) -> Spec:
-        """The spec at a value of a setting that does not ride."""
+        """The spec at a value of a setting that is not vectorized."""
         return settings.with_setting(spec, self.knob, round(value) if self.whole else float(value))
 
     def narrow(self, low: float, high: float) -> bool:
-        """Whether a bracket is narrow enough: of whole numbers, neighbors."""
+        """Whether a bracket is narrow enough; integers have to be neighbors."""
         return high - low <= 1 if self.whole else high / low <= self.ratio
 
     def inside(self, low: float, high: float) -> np.ndarray:
-        """Values between two ends that are tried next."""
+        """Values to try next between two ends."""
         if not self.whole:
             return np.geomspace(low, high, INSIDE + 2)[1:-1]
         values = np.unique(np.round(np.geomspace(low + 1.0, high + 1.0, INSIDE + 2)[1:-1] - 1.0))
         return values[(values > low) & (values < high)]
 
     def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
-        """The bracket at one structure."""
+        """Find the bracket at one structure."""
         spec = spec.replace(diagnostics=recorded(self.reading.metric)[0], block=None, realizations=None)
         octaves = high - low if self.whole else (math.log(high) - math.log(low)) / math.log(self.ratio)
         # Where values stay undecided, a round narrows less than its share.
@@ -173,7 +172,7 @@ class Search:
                 "replicates": used}  # fmt: skip
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
-        """-1 where p is surely below the share, 1 above, 0 undecided at the cap; and the replicates used."""
+        """-1 if p is significantly below the share, 1 if above, 0 if undecided at the cap; and the replicates used."""
         sides, used, events, trials = np.zeros(len(values), dtype=int), 0, np.zeros(len(values)), 0
         count, look = FIRST, 0
         going = np.arange(len(values))
@@ -189,7 +188,7 @@ class Search:
         return sides, used
 
     def _events(self, spec: Spec, values: np.ndarray, count: int, look: int) -> np.ndarray:
-        """How many of so many fresh replicates of each value have the event."""
+        """Count the replicates with the event among `count` fresh ones, for each value."""
         if not self.rides:
             specs = [self.at(spec, value).replace(replicates=count) for value in values]
             traces = [run(spread(each), seed_of(self.seed, STAGE, look), progress=False) for each in specs]

@@ -1,4 +1,4 @@
-"""The settings of a sweep: structures that are built one after another, and knobs that ride as replicates."""
+"""The settings of a sweep: structures that are built one by one, and numeric knobs that are vectorized."""
 
 import itertools
 import math
@@ -12,29 +12,29 @@ from asyncsim.comparing.tuning import set_knob
 from asyncsim.running.spec import Spec
 
 RIDERS = 16
-"""Settings of knobs that ride in one unit."""
+"""Number of knob settings in one unit."""
 STRUCTURES = ("task.", "system.", "schedule.", "model.", "policy.")
-"""Beginnings of names of arguments that are no knobs."""
+"""Prefixes of arguments that are not knobs."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One structure: its values by name, as a table shows them, and what is run there (a `Spec` or a system)."""
+    """One structure: its values by name, as in tables, and its `Spec` or system."""
 
     setting: dict[str, settings.Scalar]
     subject: Any
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the structure in messages."""
         return ", ".join(f"{name}={value}" for name, value in self.setting.items()) or "this spec"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All settings: `structures` by name (shown value -> value), and `knobs` by name, whose numbers ride as replicates.
+    """All settings: `structures` by name (label -> value), and numeric `knobs` by name, whose values are vectorized.
 
-    `build` makes what is run from one value of each structure.
+    `build` makes the spec or system from one value of each structure.
     """
 
     structures: dict[str, dict[settings.Scalar, Any]]
@@ -48,15 +48,15 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """How many settings there are."""
+        """Number of settings."""
         return math.prod([len(v) for v in (*self.structures.values(), *self.knobs.values())])
 
     def labels(self) -> Iterator[tuple[settings.Scalar, ...]]:
-        """Shown values of every structure."""
+        """Labels of every structure."""
         return itertools.product(*self.structures.values())
 
     def cells(self) -> Iterator[Cell]:
-        """Every structure, the last name fastest; each is refused by name where its parts do not fit."""
+        """All structures, the last name fastest; raises `InputError` with the setting if parts do not fit."""
         for values in itertools.product(*(each.items() for each in self.structures.values())):
             chosen = dict(zip(self.structures, values, strict=True))
             setting = {name: label for name, (label, _) in chosen.items()}
@@ -75,18 +75,18 @@ class Grid:
 
     @property
     def riders(self) -> list[list[dict[str, float]]]:
-        """Settings of the knobs, a list for each unit."""
+        """Settings of the knobs, a list per unit."""
         every = [dict(zip(self.knobs, each, strict=True)) for each in itertools.product(*self.knobs.values())]
         return [every[k : k + RIDERS] for k in range(0, len(every), RIDERS)]
 
 
 def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
-    """The grid over a spec or a system that a mapping from names to values describes.
+    """The grid over a spec or a system, from a mapping of names to values.
 
     A name is a field of `Spec` (method, task, updates), "staleness", an argument of a part (task.arms, system.load,
-    adam.beta1), or a knob ("lr", "sgd.lr", "method.cap"). Knobs of a spec with numbers for values ride as replicates. A
-    mapping from labels to values names parts. A system whose training time follows from its `load` keeps the time that
-    it has for groups of so many `samples`: what is varied would move it else.
+    adam.beta1), or a knob ("lr", "sgd.lr", "method.cap"). Knobs of a spec with numeric values are vectorized over
+    replicates. A mapping from labels to values names parts. If a system's training time follows from its `load`, the
+    time for groups of `samples` samples is kept, which would otherwise change with the grid.
     """
     checks.require(isinstance(given, Mapping) and bool(given), "grid", given, "values by name", settings.REMEDY)
     values = {str(name): settings.by_label(str(name), each) for name, each in given.items()}
@@ -108,7 +108,7 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
 def arranged(
     values: dict[str, dict[settings.Scalar, Any]], build: Callable[[dict[str, Any]], Any], maybe: Sequence[str]
 ) -> Grid:
-    """The grid whose numeric knobs ride: names among `maybe` that the first structure has as knobs."""
+    """The grid with vectorized numeric knobs: names in `maybe` that are knobs of the first structure."""
     own = next((name for name in values if name in settings.OWN), None)
     remedy = "leave it out; a sweep has its own replicates and metric"
     checks.require(own is None, "grid", own, "a setting that the sweep does not choose itself", remedy)
@@ -123,7 +123,7 @@ def arranged(
 
 
 def system_grid(system: Any, values: dict[str, dict[settings.Scalar, Any]], samples: int) -> Grid:
-    """The grid over arguments of a system, all else equal."""
+    """The grid over arguments of a system, with all other settings fixed."""
     made = calls.of(system)
     clocked = {"load", "train_time"} & {name.removeprefix("system.") for name in values}
     if made is not None and made.arguments.get("load") is not None and not clocked:

@@ -1,4 +1,4 @@
-"""What a sweep asks, which units that takes, and what a store holds: answers, sweeps, and what nobody needs."""
+"""Plans of sweeps: questions, their units, and the content of a store: answers, sweeps, and unneeded files."""
 
 import itertools
 import json
@@ -27,11 +27,11 @@ from asyncsim.sweeping.units import BLOCK, Unit
 SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
 FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
 UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet|trainings/[0-9a-f]{32}/[0-9a-f]{32}\.parquet")
-"""Names of the files that sweeps and comparisons write; others in a store are somebody else's."""
+"""Names of the files that sweeps and comparisons write; other files in a store are foreign."""
 
 
 def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str) -> dict[str, Any]:
-    """How curves become numbers, as units are told it; raises `InputError` as `Reading` does."""
+    """How curves become numbers, in the form that units store; raises `InputError` as `Reading` does."""
     remedy = "see `asyncsim list metrics`"
     for metric in metrics:
         checks.require(isinstance(metric, str) and bool(metric), "metric", metric, "a name", remedy)
@@ -44,8 +44,8 @@ def reading_of(metrics: Sequence[str], over: str, target: float | None, better: 
 
 @dataclass(frozen=True)
 class Question:
-    """What a sweep asks: its grid, how curves become numbers (None: systems are only simulated), the replicates of a
-    setting, the seed, and of systems their updates and samples.
+    """The question of a sweep: its grid, the reading of curves (None: systems are only simulated), the replicates of a
+    setting, the seed, and for systems their updates and samples.
     """  # fmt: skip
 
     grid: grids.Grid
@@ -66,7 +66,7 @@ class Question:
             object.__setattr__(self, name, number)
 
     def units(self) -> Iterator[Unit]:
-        """Every unit in the order of the grid, made when it is asked for."""
+        """All units in the order of the grid, made lazily."""
         for cell in self.grid.cells():
             if self.reading is not None:
                 shared = units.of_spec(cell.subject, self.reading)
@@ -84,18 +84,18 @@ class Question:
                     yield Unit(key, told, asked)
 
     def blocks(self) -> list[int]:
-        """Replicates of each block."""
+        """Number of replicates in each block."""
         whole, rest = divmod(self.replicates, BLOCK)
         return [BLOCK] * whole + [rest] * bool(rest)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of the numbers."""
+        """Names of the recorded numbers."""
         return tuple(units.COSTS) if self.reading is None else tuple(self.reading["metrics"])
 
     @property
     def words(self) -> str:
-        """How a curve becomes a number."""
+        """Describe how a curve becomes a number."""
         if self.reading is None:
             return f"{self.updates} updates simulated"
         own = self.reading
@@ -105,7 +105,7 @@ class Question:
 
 
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """The value of the only riding knob that a claim predicts at each structure."""
+    """The value of the only vectorized knob that a claim predicts, for each structure."""
     claim = claims.claim(claim).id
     remedy = "give a grid with one knob of a method or link, the one that the claim predicts"
     checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
@@ -115,11 +115,11 @@ def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str
 
 @dataclass(frozen=True)
 class Plan:
-    """The units of a sweep by their keys, and what a reader of the store needs to know of them.
+    """The units of a sweep by their keys, and the description of the sweep in the store.
 
-    `cells`, the structures; `riders`, settings of knobs by unit; `blocks`, replicates of each block; `keys`, of all
-    units: structure by structure, in it riders by riders, in these block by block; `asked`, what each is told beside
-    the code.
+    `cells` are the structures; `riders`, settings of vectorized knobs by unit; `blocks`, replicates per block; `keys`,
+    those of all units: by structure, then by riders, then by block; `asked`, digests of what each unit is asked,
+    without the code.
     """
 
     id: str
@@ -135,11 +135,11 @@ class Plan:
     asked: list[str]
 
     def by(self, keys: list[str]) -> "Plan":
-        """The same settings by units of other code."""
+        """The same settings with units made by other code."""
         return replace(self, keys=keys, id=digests.of(keys, 12))
 
     def settings(self) -> Iterator[tuple[dict[str, Any], list[dict[str, float]], list[str]]]:
-        """Every structure with the riders of a unit, and the keys of its blocks."""
+        """Every structure with the knob settings of a unit, and the keys of its blocks."""
         keys = iter(self.keys)
         for cell in self.cells:
             for riders in self.riders:
@@ -147,7 +147,7 @@ class Plan:
 
 
 def planned(question: Question) -> Plan:
-    """The plan of a question; every setting is built once, so that what does not fit is refused here."""
+    """The plan of a question; every setting is built once, so that invalid settings are refused here."""
     grid = question.grid
     if question.reading is not None:
         own = dict(question.reading)
@@ -165,7 +165,7 @@ def planned(question: Question) -> Plan:
 
 
 def register(store: Store, plan: Plan) -> None:
-    """Write the plan into the store, once, and again where it is damaged."""
+    """Write the plan to the store, unless it is there and undamaged."""
     with suppress(checks.InputError, FileNotFoundError):
         loaded(store, plan.id)
         return
@@ -175,12 +175,12 @@ def register(store: Store, plan: Plan) -> None:
 
 
 def plan_of(name: str) -> str:
-    """The file of a sweep."""
+    """Name of the file of a sweep."""
     return f"sweeps/{name}.parquet"
 
 
 def loaded(store: Store, name: str) -> tuple[Plan, dict[str, Any]]:
-    """A plan that `register` wrote, by its id, and the manifest of its first run; refused where it was changed."""
+    """Load a plan by its id, and the manifest of its first run; raises `InputError` if it was changed."""
     remedy = f"start its sweep again, or remove {plan_of(name)}"
     table, about = storing.unpack(store.read(plan_of(name)), plan_of(name), remedy)
     rows = about.get("plan", {})
@@ -191,7 +191,7 @@ def loaded(store: Store, name: str) -> tuple[Plan, dict[str, Any]]:
 
 
 def of_other_code(store: Store, plan: Plan, there: set[str]) -> dict[str, str]:
-    """Units of a plan that are not there, with those that other code made for other sweeps of the store."""
+    """Missing units of a plan, with the keys of such units that other code made for other sweeps of the store."""
     lacking = {asked: key for key, asked in zip(plan.keys, plan.asked, strict=True) if units.name_of(key) not in there}
     others: dict[str, str] = {}
     for name in store.names("sweeps") if lacking else ():
@@ -204,7 +204,7 @@ def of_other_code(store: Store, plan: Plan, there: set[str]) -> dict[str, str]:
 
 
 def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = None) -> Sweep:
-    """The answer that the store holds, one setting after another."""
+    """The answer from the units in the store, one setting after another."""
     there = set(store.names("units"))
     summary: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
@@ -238,7 +238,7 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
 def _summary(
     plan: Plan, cell: Mapping[str, Any], riders: Sequence[Mapping[str, float]], tables: Sequence[Any]
 ) -> Iterator[dict[str, Any]]:
-    """Rows of one structure with the riders of a unit, from all its blocks."""
+    """Rows of one structure with the knob settings of a unit, from all its blocks."""
 
     def numbers(column: str) -> np.ndarray:
         parts = [table.column(column).to_numpy().reshape(len(riders), -1) for table in tables]
@@ -254,7 +254,7 @@ def _summary(
 
 
 def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> float:
-    """The one number that a claim predicts at a setting; `at` gives the parameters that the setting does not have.
+    """The single number that a claim predicts at a setting; `at` gives the parameters missing in the setting.
 
     >>> round(predicted("staleness/stability-boundary", {"staleness": 0, "method": "gradient"},
     ...                 {"curvatures": (2.0,)}), 3)
@@ -271,7 +271,7 @@ def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> f
 
 @dataclass(frozen=True)
 class Kept:
-    """One sweep of a store: its plan, the manifest of its first run, how many of its units are there and failed."""
+    """One sweep of a store: its plan, the manifest of its first run, and its numbers of finished and failed units."""
 
     plan: Plan
     made: dict[str, Any]
@@ -279,14 +279,14 @@ class Kept:
     failed: int
 
     def row(self) -> dict[str, Any]:
-        """The JSON object."""
+        """The sweep as a JSON object."""
         plan = self.plan
         counts = {"units": len(plan.keys), "there": self.there, "failed": self.failed}
         own = {"id": plan.id, "time": self.made["time"], "asyncsim": self.made["asyncsim"], **counts}
         return {**own, "values": plan.values, "metrics": plan.metrics, "reading": plan.words, "seed": plan.seed}
 
     def __str__(self) -> str:
-        """One line."""
+        """The sweep in one line."""
         values = "; ".join(f"{name}: {len(each)} values" for name, each in self.plan.values.items())
         failed = f", {self.failed} failed" if self.failed else ""
         units = f"{self.there} of {len(self.plan.keys)} units{failed}"
@@ -294,7 +294,7 @@ class Kept:
 
 
 def sweeps(store: Store) -> list[Kept]:
-    """The sweeps of a store, the latest first."""
+    """Sweeps of a store, latest first."""
     there, failures = set(store.names("units")), set(store.names("failed"))
     kept = []
     for name in _ids(store):
@@ -310,7 +310,7 @@ def _ids(store: Store) -> list[str]:
 
 
 def chosen(store: Store, name: str | None) -> Plan:
-    """The plan whose id begins with a name; of several sweeps one has to be named."""
+    """The plan whose id starts with a name; without a name, the store must have a single sweep."""
     known = _ids(store)
     fitting = [each for each in known if each.startswith(name or "")]
     remedy = f"name one of {', '.join(known[:8]) or 'none'}; see `asyncsim results ls`"
@@ -320,17 +320,17 @@ def chosen(store: Store, name: str | None) -> Plan:
 
 @dataclass(frozen=True)
 class Fault:
-    """A file of a unit that is not what it should be."""
+    """A unit file with wrong content."""
 
     name: str
     what: str
 
 
 def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] = ()) -> tuple[int, list[Fault]]:
-    """How many unit files were read, and those that are damaged, altered or misnamed.
+    """Check all unit files: the number read, and those that are damaged, altered or misnamed.
 
-    `again`: so many of them, drawn by `seed`, are done once more and compared to the bit. `trust`: places of your own
-    code, my.py:name, that they may call.
+    `again`: this many of them, selected by `seed`, are computed again and compared to the bit. `trust`: a user's code,
+    my.py:name, that they may call.
     """
     names = [name for own in ("units", "trainings") for name in store.names(own) if UNIT.fullmatch(name)]
     faults: list[Fault] = []
@@ -354,7 +354,7 @@ def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] =
 
 
 def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
-    """Units that give other rows when they are done again, here and now."""
+    """Units that give other rows when they are computed again with the present code."""
     import pyarrow as pa
 
     for name in names:
@@ -373,9 +373,9 @@ def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
 
 
 def unneeded(store: Store) -> list[str]:
-    """Files that no sweep of the store needs: units of none, failures of units that are there or of none.
+    """Files that no sweep of the store needs: units of no sweep, and failures of finished units or of no sweep.
 
-    Raises `InputError` where what the sweeps need is not known: plans are missing, damaged or under other names.
+    Raises `InputError` if the needs are unknown: plans are missing, damaged or renamed.
     """
     remedy = "put it back under its name, or move it out of the store"
     for name in store.names("sweeps"):

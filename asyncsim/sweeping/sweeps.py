@@ -1,4 +1,4 @@
-"""`sweep`: one question at every setting of a grid; units are done in this process, in worker processes, or by Ray."""
+"""`sweep`: one question at every setting of a grid, with units run in this process, in worker processes, or by Ray."""
 
 import itertools
 import json
@@ -26,21 +26,21 @@ from asyncsim.sweeping.plans import Question
 from asyncsim.sweeping.units import Unit
 
 ATTEMPTS = 3
-"""How often a unit is tried that fails for reasons outside what it was told."""
+"""Maximum number of attempts for a unit that fails for reasons outside its content."""
 REALIZATIONS = 16
-"""Realizations of a system at each setting, unless replicates are given."""
+"""Default number of realizations of a system at each setting."""
 PILOTS = 2
-"""Units that are done in this process before workers are started."""
+"""Number of units that are run in this process before workers are started."""
 WORTH = 8.0
-"""Seconds of work from which worker processes, which take some seconds to start, are worth it."""
+"""Seconds of work above which worker processes are started, since their start takes some seconds."""
 WARNED = 1
-"""Different warnings that are repeated; of more their number is."""
+"""Number of different warnings that are repeated; for the others only the count is printed."""
 LONG = 30.0
-"""Seconds of work from which the time of the first units is printed."""
+"""Seconds of work above which the time of the first units is printed."""
 REMEDY = "write sim.Spec(...) or sim.systems.NAME(...)"
 BACKENDS = ("processes", "ray")
 SECONDS = 5.0
-"""How long an address may take to answer."""
+"""Maximum seconds for an address to answer."""
 REACHED = "check the address, or leave it out for a cluster on this machine"
 
 
@@ -66,30 +66,29 @@ def sweep(
     progress: bool | None = None,
     other_code: bool = False,
 ) -> Sweep:
-    """Run a spec, or simulate a system, at every setting of a grid, and keep the number of every replicate.
+    """Run a spec, or simulate a system, at every setting of a grid, and store the results of every replicate.
 
-    Knobs of methods and links ride as replicates of one run; everything else is a structure of its own. The work is cut
-    into units, each a structure with up to 16 settings of its knobs and 64 replicates. A unit is named by its content
-    (settings, seed, code of asyncsim and of yours): what the store has is not done again. So a sweep that was killed
-    goes on when it is started again, and one with more replicates or other structures adds to what is there. Units of
-    other code stay in the store and are made anew, unless `other_code` counts them. A damaged one is made anew.
+    Numeric knobs of methods and links are vectorized over replicates of one run; everything else is a structure of its
+    own. The work is divided into units, each a structure with up to 16 settings of its knobs and 64 replicates. A unit
+    is named by its content (settings, seed, code of asyncsim and the user): units in the store are not run again. So a
+    killed sweep continues when it is started again, and a larger one adds to existing results. Units of other code stay
+    in the store and are run again, unless `other_code` accepts them. Damaged units are run again.
 
     Arguments:
         subject: a `Spec`, or a system that is only simulated. grid: values by name; see `sweeping.grids.grid_of`.
-        metric: names in the trace, each a column; of a system they are given (staleness, seconds_per_update, ...).
-        over, target, better: how a curve becomes a number, as in `compare`. replicates: of each setting (default: the
-        spec's, of a system 16 realizations). updates, samples: of a system; a spec has its own. seed: of everything;
-        structures share draws, settings that ride in one unit have draws of their own. store: a folder or an address
-        such as s3://bucket/folder (default: nothing is kept). workers: worker processes (default: one a core; 1: in
-        this process). backend: "processes" or "ray". address: of a Ray cluster (default: one is started here). claim:
-        one that predicts a value of the only knob that rides; a picture gets its line. at: parameters of the claim that
-        the grid does not have. progress: as of `run`. other_code: count units that other code made.
+        metric: names in the trace, each a column; for a system they are fixed (staleness, seconds_per_update, ...).
+        over, target, better: how a curve becomes a number, as in `compare`. replicates: per setting (default: the
+        spec's, for a system 16 realizations). updates, samples: for a system; a spec has its own. seed: of all random
+        draws; structures share draws, vectorized settings of one unit have separate draws. store: a folder or an
+        address such as s3://bucket/folder (default: nothing is kept). workers: worker processes (default: one per core;
+        1: in this process). backend: "processes" or "ray". address: of a Ray cluster (default: one is started here).
+        claim: a claim that predicts a value of the only vectorized knob, drawn as a line in the figure. at: parameters
+        of the claim that the grid lacks. progress: as in `run`. other_code: accept units that other code made.
 
     Returns a `Sweep`: print it, `.table()`, `.rows()`, `sim.plot(result)`.
-    Raises `InputError` for a name or value that does not fit, before anything is done, and for a store that is not
-    reachable. A unit that fails is tried up to three times, then it is in `.failed` with its reason.
-    Assumes independent replicates; where schedules are random each replicate has a realization of its own. Source: this
-    package.
+    Raises `InputError` for a name or value that does not fit, before any run, and for an unreachable store. A unit that
+    fails is tried up to three times, and then listed in `.failed` with its reason. Assumes independent replicates; with
+    random schedules each replicate has its own realization. Source: this package.
 
     >>> import asyncsim as sim
     >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(0), sim.methods.reinforce(),
@@ -112,7 +111,7 @@ def sweep(
 
 @dataclass(frozen=True)
 class Work:
-    """Where units are done and kept; the fields are arguments of `sweep`."""
+    """Where units are run and stored; the fields are arguments of `sweep`."""
 
     store: str | None = None
     workers: int | None = None
@@ -123,7 +122,7 @@ class Work:
 
 
 def answer(question: Question, work: Work) -> Sweep:
-    """Do what the store does not have, then read everything."""
+    """Run the units missing in the store, then read the answer."""
     start = time.monotonic()
     check(work.backend, work.workers, work.address)
     if work.store is not None:
@@ -172,7 +171,7 @@ def answer(question: Question, work: Work) -> Sweep:
 
 
 def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
-    """Do the missing units and record which failed; returns how many were made."""
+    """Run the missing units and record failures; return the number of units made."""
     left = (unit for unit in question.units() if unit.key in missing)
     made, warned = 0, dict[str, None]()
     with Progress("units", len(missing), work.progress) as shown:
@@ -192,7 +191,7 @@ def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
 
 
 def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Iterator[tuple[Unit, dict[str, Any]]]:
-    """Units as they end. The first ones are done here, and tell whether worker processes are worth their start."""
+    """Units as they end. The first ones run in this process, to find out whether workers are worth their start."""
     if work.workers is None and work.backend == "processes":
         quickest = math.inf
         for unit in itertools.islice(left, min(count, PILOTS)):
@@ -215,10 +214,10 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
 
 
 def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[Unit, dict[str, Any]]]:
-    """Do units and say of each how it ended (as `units.perform` does), in the order in which they end.
+    """Run units, and yield each with its outcome (as from `units.perform`), in order of completion.
 
-    A unit whose worker dies, or that fails otherwise than by what it was told, is tried again, up to `ATTEMPTS` times.
-    Raises `InputError` where the store cannot be written.
+    A unit whose worker dies, or that fails for reasons outside its content, is tried again, up to `ATTEMPTS` times.
+    Raises `InputError` if the store cannot be written.
     """
     again: deque[Unit] = deque()
     flying: dict[Future[dict[str, Any]], Unit] = {}
@@ -247,7 +246,7 @@ def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[
 
 
 def check(backend: str, count: int | None, address: str | None) -> None:
-    """Refuse options that do not belong together."""
+    """Check options that have to agree."""
     checks.one_of("backend", backend, BACKENDS, "choose where units are done")
     remedy = "leave it out, or use backend='ray'"
     checks.require(address is None or backend == "ray", "address", address, "left out", remedy)
@@ -265,10 +264,10 @@ def check(backend: str, count: int | None, address: str | None) -> None:
 
 
 def pool_of(backend: str, count: int | None, address: str | None = None) -> "Pool":
-    """The pool of a backend with so many workers (None: one a core); all three were asked of `check`.
+    """The pool of a backend with `count` workers (None: one per core), after `check` accepted the arguments.
 
-    It has `places` for so many calls at a time. `submit(call, ...)` gives a future, which raises `workers.Died` where
-    its worker did; `close` ends all workers at once.
+    It has `places` for this many calls at a time. `submit(call, ...)` returns a future, which raises `workers.Died` if
+    its worker died; `close` kills all workers at once.
     """
     if backend == "ray":
         return ByRay(count, address)
@@ -277,7 +276,7 @@ def pool_of(backend: str, count: int | None, address: str | None = None) -> "Poo
 
 
 class ByRay:
-    """Tasks of a Ray cluster, or of a local one that is started for the sweep."""
+    """Tasks of a Ray cluster, or of a local cluster started for the sweep."""
 
     def __init__(self, asked: int | None, address: str | None) -> None:
         self._ray = ray = workers.imported_ray()

@@ -1,6 +1,6 @@
 """A unit of a sweep: one structure, some settings of its knobs, one block of replicates; named by its content.
 
-What a unit is told is JSON, so that a process on another machine can do it. What it finds is one file of the store.
+The content of a unit is JSON, so that another machine can run it. Its result is one file of the store.
 """
 
 import time
@@ -21,13 +21,13 @@ from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
 
 BLOCK = 64
-"""Replicates of a unit; the last one of a setting may have fewer."""
+"""Number of replicates in a unit; the last unit of a setting may have fewer."""
 STAGE = 2
-"""Sweeps have seeds of their own; tuning and comparisons use stages 0 and 1."""
+"""Stage of the seeds of sweeps; tuning and comparisons use stages 0 and 1."""
 HOUR = 3600.0
 TAIL = 0.99
 name_of = storing.unit_of
-"""The file of a unit by its key."""
+"""Name of the file of a unit, by its key."""
 COSTS: dict[str, Any] = {
     "staleness": lambda s: s["staleness"]["mean"],
     "staleness_p99": lambda s: np.searchsorted(np.cumsum(s["staleness"]["pmf"]), TAIL - 1e-12),
@@ -37,15 +37,14 @@ COSTS: dict[str, Any] = {
     "generator_idle": lambda s: max(0.0, round(1.0 - s["generator_utilization"], 12)),
     "wasted_tokens": lambda s: s["wasted_token_fraction"],
 }
-"""What a sweep over a system records of each realization: staleness in versions (of groups trained), its 99th
-percentile, seconds per update, groups trained an hour, shares of time that the trainer and the named slots for samples
-are idle, and the share of generated tokens that nobody trains on. Further decimals of an idle share are rounding, on
-either side of 0."""
+"""Numbers that a sweep over a system records for each realization: staleness in versions (of trained groups), its 99th
+percentile, seconds per update, groups trained per hour, idle shares of the trainer and of the slots for samples, and
+the share of generated tokens that are not trained. Further decimals of an idle share are rounding errors around 0."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What one unit is told, under its key; a digest of that without the code; how often it was tried before."""
+    """Content of one unit and its key; a digest of the content without the code; number of earlier attempts."""
 
     key: str
     content: Mapping[str, Any]
@@ -54,7 +53,7 @@ class Unit:
 
 
 def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
-    """What units of a spec share, as JSON: the spec with what it records, how its curves are read, files it names."""
+    """JSON shared by units of a spec: the spec with its diagnostics, the reading of curves, and digests of code."""
     each = knobs.lengths(spec.method) | knobs.lengths(spec.update)
     remedy = "give one number, and its values in the grid"
     checks.require(not each, "knob of the spec", f"one number for each of {max(each, default=0)} replicates",
@@ -70,27 +69,27 @@ def recording(spec: Spec, metrics: Iterable[str]) -> Spec:
 
 
 def of_system(system: Any, batches: int, samples: int) -> dict[str, Any]:
-    """The same of a system that is only simulated."""
+    """JSON shared by units of a system that is only simulated."""
     written = {"system": calls.written("system", system), "batches": batches, "samples_per_group": samples}
     about = {"reading": {"metrics": list(COSTS)}, "code": spec_code.code_of(written, __name__)}
     return {"kind": "simulation", "subject": written, **about}
 
 
 def read(data: bytes, key: str) -> Any:
-    """The rows of a unit's file as a pyarrow table; one that is damaged, altered or another unit's is refused."""
+    """The rows of a unit's file as a pyarrow table; raises `InputError` if damaged, altered or of another unit."""
     return storing.unit_rows(data, name_of(key), key, "start the sweep again: it makes the unit anew")
 
 
 def failure_of(key: str) -> str:
-    """The file that says why a unit failed."""
+    """Name of the file with the reason for a unit's failure."""
     return f"failed/{key}.json"
 
 
 def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Do a unit and write its file; returns how it ended.
+    """Run a unit and write its file; return its outcome.
 
-    That is {"seconds": ..., "warned": texts}; {"failed": reason, "final": whether it would fail again}; or
-    {"stop": reason} where the store cannot be written. Never raises for what a unit does.
+    The outcome is {"seconds": ..., "warned": texts}; {"failed": reason, "final": whether it would fail again}; or
+    {"stop": reason} if the store cannot be written. Errors inside a unit are never raised.
     """
     start = time.monotonic()
     try:
