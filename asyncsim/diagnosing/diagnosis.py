@@ -93,7 +93,7 @@ class Diagnosis(calls.Told):
         return {"findings": [each.row() for each in self.findings], "columns": columns, **others, **about}
 
     def text(self, width: int = 100, verbose: bool = False) -> str:
-        """The findings, the most important first, then the columns; open questions in one line unless `verbose`."""
+        """Format the findings, most important first, then the columns; open questions in one line unless `verbose`."""
         lines = [f"{plural(self.steps, 'step')}: {', '.join(f'{self.counts[name]} {name}' for name in ORDER)}"]
 
         def add(text: str, depth: int = 0) -> None:

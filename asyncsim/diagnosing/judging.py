@@ -44,7 +44,7 @@ DRAWN = 60
 
 
 class Curve(NamedTuple):
-    """One run: its metric `y` at steps and at places `x` of the axis, elapsed seconds there (None: no clock)."""
+    """One run: its metric `y` at steps and at positions `x` on the axis, and elapsed seconds there (None: no clock)."""
 
     name: str
     column: str

@@ -270,19 +270,19 @@ class Searched(Adaptive):
         return movable(ratio, advantage, lowest, highest)
 
     def size(self, step: Step, advantage: Tensor) -> Tensor:
-        """What a token's ratio is multiplied by in the sums, `[R, G, N, T or 1]`."""
+        """Factor of a token's ratio in the sums, `[R, G, N, T or 1]`."""
         return advantage.abs()
 
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """Whether the search is over, given sums of both signs."""
+        """Whether the search has reached its target, given the sums of both signs."""
         raise NotImplementedError
 
     def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
-        """Positions on the two grids of bounds, in the order in which they are tried."""
+        """Positions on the two grids of bounds, in the order in which the search tries them."""
         raise NotImplementedError
 
     def _search(self, step: Step, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Bounds `[R, K]` of each part, and where the sums are not finite: there the tightest bounds."""
+        """Bounds `[R, K]` of each part, and whether its sums are not finite, where the tightest bounds are used."""
         # Sum the signal at every bound.
         lows = _grid(self.low, self.low_cap, self.low_step, step)
         highs = _grid(self.high, self.high_cap, self.high_step, step)
@@ -329,7 +329,7 @@ def rising(**knobs: Any) -> None:
 
 
 def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
-    """Bounds start, start + rise, ... up to the cap, `[R or 1, n]`; where a replicate needs fewer, the cap again."""
+    """Bounds start, start + rise, ... up to the cap, `[R or 1, n]`; shorter grids are padded with the cap."""
     device = step.mask.device
     start, cap, rise = (
         torch.as_tensor(per_sample(x, 2), dtype=torch.float64, device=device).reshape(-1, 1) for x in (start, cap, rise)
@@ -342,7 +342,7 @@ def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
 def _sums(
     step: Step, parts: Parts, rises: Tensor, size: Tensor, lows: Tensor, highs: Tensor, count: str
 ) -> tuple[Tensor, Tensor]:
-    """What tokens that should rise contribute for every upper bound and others for every lower, `[R, K, n]`.
+    """Sums over tokens with A > 0 for every upper bound, and over others for every lower bound, `[R, K, n]`.
 
     Inside its bound a token contributes ratio size; beyond it bound size ("code"), or nothing ("gradient"). A NaN is
     beyond no bound, so that no sum can miss it.
@@ -376,7 +376,7 @@ def _sums(
 def _binned(
     row: Tensor, lows: Tensor, highs: Tensor, shape: tuple[int, ...], ratio: Tensor, up: Tensor, weight: Tensor
 ) -> list[Tensor]:
-    """Sums of weight ratio and of weight by the gap between bounds, `[R, K, 2 edge]`.
+    """Sums of weight times ratio and of weight, by the gap between bounds, `[R, K, 2 edge]`.
 
     Tokens without a positive advantage stand behind the others.
     """
