@@ -37,7 +37,7 @@ _SHARES = {"log_prob": 1.0, "proximal_log_prob": 0.5}
 
 
 class View(NamedTuple):
-    """What a metric of the catalogue reads: log ratios or staleness `x [B, T]`, and to whom rows belong."""
+    """Inputs of a catalogue metric: log ratios or staleness `x [B, T]`, and the group and rollout of each row."""
 
     x: np.ndarray
     mask: np.ndarray
@@ -52,8 +52,8 @@ class View(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Log-probs by policy `[B, T]`, bool mask, advantages, versions of tokens, the version that is trained on, and
-    the group and the rollout of each row `[B]`; a rollout that was cut has several rows.
+    """Log-probs by policy `[B, T]`, bool mask, advantages, versions of tokens, the trained version, and the group and
+    rollout of each row `[B]`; a rollout that was cut has several rows.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Batch:
     rollout: np.ndarray
 
     def view(self, pair: tuple[str, str] | None) -> View:
-        """The log ratio of the first policy to the second; without a pair, staleness."""
+        """The log ratio of the first policy to the second, or staleness without a pair."""
         if pair is None:
             x = (self.trained - self.versions).astype(float)
         else:
@@ -74,11 +74,11 @@ class Batch:
         return View(x, self.mask, np.sign(self.advantages[:, 0]), self.group, self.rollout)
 
     def but(self, name: str, **changes: Any) -> "Batch":
-        """The same batch with other parts."""
+        """The same batch with some parts replaced."""
         return replace(self, name=name, **changes)
 
     def moved(self, name: str, step: np.ndarray | float, **shares: float) -> "Batch":
-        """The same batch with log-probs of some policies larger by a share of `step`."""
+        """The same batch with log-probs of some policies shifted by a fraction of `step`."""
         logs = {policy: x + shares.get(policy, 0.0) * step for policy, x in self.logs.items()}
         return self.but(name, logs=logs)
 
@@ -90,7 +90,7 @@ class Batch:
 
 
 def ordinary(seed: int, masked: bool = True) -> list[Batch]:
-    """Batches that every metric should survive; masked tokens hold other numbers; without `masked` there are none."""
+    """Batches that every metric should handle; masked tokens hold other numbers; without `masked` there are none."""
     return [_drawn(np.random.default_rng([seed, index]), masked, *row) for index, row in enumerate(ORDINARY)]
 
 
@@ -142,7 +142,7 @@ def _batch(rng: np.random.Generator, name: str, mask: np.ndarray, size: int, dev
 
 
 def around(seed: int, masked: bool, size: float, pair: tuple[str, str]) -> list[Batch]:
-    """Batches whose tokens and rows lie on either side of bounds of this size, in nats."""
+    """Batches whose tokens and rows lie on both sides of bounds of this size, in nats."""
     drawn = []
     for index, spread in enumerate((0.5, 1.0, 2.0, 2.0, 3.0)):
         rng = np.random.default_rng([seed, 40 + index])
@@ -155,7 +155,7 @@ def around(seed: int, masked: bool, size: float, pair: tuple[str, str]) -> list[
 
 
 def flat(x: np.ndarray | float, sign: float = 1.0, newer: str = "log_prob") -> Batch:
-    """Rows of one token where one policy has these log ratios to all others; without an array four of them."""
+    """Rows of one token at which one policy has the given log ratios to all others; four rows for a scalar."""
     step = np.broadcast_to(np.asarray(x, float), (4,) if np.ndim(x) == 0 else np.shape(x)).reshape(-1, 1)
     zero, rows = np.full_like(step, -30.0), np.arange(len(step))
     logs = dict.fromkeys(("behavior_log_prob", "proximal_log_prob", "log_prob", "reference"), zero)

@@ -240,7 +240,7 @@ def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, erro
 
 
 def roc(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
-    """Shares of controls and of cases with an alarm at every level, from none to all: `[K, 2]`, ties in one step."""
+    """Fractions of controls and cases with an alarm at each threshold, from none to all: `[K, 2]`, ties in one step."""
     levels = np.unique(np.concatenate([np.ravel(cases), np.ravel(controls)]))
     sides = (np.sort(np.ravel(side)) for side in (controls, cases))
     shares = [1.0 - np.searchsorted(side, levels, side="left") / side.size for side in sides]

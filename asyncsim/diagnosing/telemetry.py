@@ -86,7 +86,7 @@ class Telemetry:
 
 
 class Header(NamedTuple):
-    """Columns: `used`, to (quantity, scope); `shown`, without a run in front; `refused`, `unknown` as `Telemetry`."""
+    """Columns: `used`, to (quantity, scope); `shown`, without run prefix; `refused` and `unknown` as in `Telemetry`."""
 
     used: dict[str, tuple[str, str]]
     refused: dict[str, str]

@@ -156,7 +156,7 @@ class Cut(NamedTuple):
     share: Tensor
 
     def parted(self, step: Step, parts: Parts, size: Tensor, broken: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens of this `size` `[R, G, N, T]` that are dropped, and how much is left of each other one; reports."""
+        """Tokens of `size` `[R, G, N, T]` that are dropped, and the fraction kept of each other token; records both."""
         value, share = parts.back(self.value), parts.back(self.share).to(size.dtype)
         closed = size > value
         report(step, "m2po", self.value, closed, broken)

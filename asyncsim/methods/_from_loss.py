@@ -23,7 +23,7 @@ _TRIAL = (4, 3)
 
 @dataclass(frozen=True)
 class Loss(Weight):
-    """c = -d loss / d log pi, divided by the token's share where the loss averages itself; see `from_loss`."""
+    """c = -d loss / d log pi, divided by the token's share of the mean if the loss averages itself; see `from_loss`."""
 
     binding: arguments.Binding
     averages: bool

@@ -216,7 +216,7 @@ def _outcomes(log_first: Tensor, log_second: Tensor, eps: float) -> tuple[Tensor
 
 
 def near(step: Step, advantage: Tensor, low: Any, high: Any) -> Tensor:
-    """1 where a token may still move along A: pi - mu <= high for A > 0, >= -low for A < 0; back, always."""
+    """1 where a token may still move along A: pi - mu <= high for A > 0, >= -low for A < 0, and for any move back."""
     return movable(gained(step), advantage, -per_sample(low), per_sample(high))
 
 

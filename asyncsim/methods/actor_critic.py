@@ -38,7 +38,7 @@ class Corrected(Weight):
 
 @dataclass(frozen=True)
 class Centered(Weight):
-    """c = w(r) A and e_v = -A mu_v w(pi_v/mu_v), w = 1 or min(r, cap), over all actions or the sampler's likeliest."""
+    """c = w(r) A and e_v = -A mu_v w(pi_v/mu_v), w = 1 or min(r, cap), over all or the most likely actions."""
 
     truncated: bool
     cap: Any = field(metadata=MARK)

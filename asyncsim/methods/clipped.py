@@ -179,7 +179,7 @@ def a3po(step: Step, a: Tensor, low: Any = LOW, high: Any = HIGH) -> Tensor:
 
 @estimator("2110.00641, equation 6; 2505.24298 for language models", anchor="proximal")
 class decoupled_ppo(_weights.TruncatedClip):
-    """Decoupled PPO: clip around the start of the batch, importance weight from there to behavior.
+    """Decoupled PPO: a clip around the policy at the start of the batch, times its importance weight to behavior.
 
     Two policies in place of one: c_it = min(h_it, cap) u_it A_i where the clip of u is open, 0 where it is closed. u =
     pi/pi_prox, pi_prox the weights at the start of the batch's training; h = pi_prox/mu, the detached correction of
@@ -387,7 +387,7 @@ class kl_cov(Weight):
         return selected.reshape(away.shape).mul_(away)
 
     def _held(self, step: Step, flat: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        """Mass that is selected, in whole tokens, and its least covariance, `[R, 1]`; NaN where one is not finite."""
+        """Selected mass, in units of tokens, and its minimum covariance, `[R, 1]`; NaN if any one is not finite."""
         wanted = torch.as_tensor(self.share, dtype=torch.float64).reshape(-1, 1)
         rarest = torch.where(share > 0, share, torch.full((), torch.inf, dtype=share.dtype)).amin(1, keepdim=True)
         # So many tokens hold the share that is wanted, whichever they are: no need to sort the others.

@@ -265,7 +265,7 @@ def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor:
 
 @method("2602.17616", advantage=advantages.opob, aggregator="sequence_mean", shape="1")
 def vcpo(cap: Any = CAP.but(8.0)) -> Weight:
-    """VCPO: truncated sequence ratios with the off-policy optimal baseline; its step rule is a link, `ess_step`.
+    """VCPO: truncated sequence ratios with the off-policy optimal baseline; the link `ess_step` scales its step.
 
     Variance-controlled policy optimization, the loss: c_it = min(W_i, cap) A_i with A_i = r_i - b, b as in `opob`. W_i
     = prod_t pi/mu is detached, so that sequences above the cap keep their gradient. Two of its three parts are here.

@@ -122,7 +122,7 @@ class Calculator(LanguageTask):
         return super().policy(**{"model": "char", "recipe": recipe, **settings})
 
     def _due(self, prompt: list[int], written: list[int]) -> int:
-        """What the calculator writes behind these tokens: it is told from them alone which of them are its own."""
+        """Next token of the calculator after these tokens, which alone show which are its own; -1 if none is due."""
         due: list[int] = []
         for place, token in enumerate(written):
             if due:
