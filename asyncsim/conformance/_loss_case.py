@@ -349,7 +349,7 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
 
 
 def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
-    """The case of a known method times a ratio of rows, or over its mean in the batch: single tokens show neither."""
+    """The case of a known method times a row ratio, or divided by its batch mean, which single tokens do not show."""
     near = [] if case.exact or case.coupling != "batch" else [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
     for cap, ratio, over in itertools.product(_CAPS if near else (), "hr", ("tokens", "places")):
         evidence = case.evidence.beside(factors=(methods.Shared(cap, ratio, over),))

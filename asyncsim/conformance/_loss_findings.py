@@ -110,7 +110,7 @@ def _jumps(kinks: Iterable[Kink]) -> list[Kink]:
 
 @bug("tokens above the cap lose their gradient", "detach the truncated ratio and multiply log_prob by it")
 def _lost(case: Case) -> str | None:
-    """Both signs fall to 0 at one ratio above 1 while the value stays at the cap: min(r, C) was differentiated."""
+    """Detect a differentiated min(r, C): both signs fall to 0 at one ratio above 1 while the value stays at the cap."""
     jumps = _jumps(case.curves.kinks)
     for up, down in ((up, down) for up in jumps for down in jumps if up.sign > 0 > down.sign):
         same = abs(up.log_ratio - down.log_ratio) < 1e-6 and up.log_ratio > 1e-6

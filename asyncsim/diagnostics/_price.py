@@ -18,7 +18,7 @@ NOTED = 10**8
 
 
 class Price(NamedTuple):
-    """Names of the metrics that list outcomes, and tokens: of those at one update of a block, in a run, and trained."""
+    """Names of the metrics that enumerate outcomes, and token counts: at one update of a block, in all, in training."""
 
     metrics: tuple[str, ...]
     at_once: int
