@@ -224,7 +224,7 @@ def widening(log_ratio: Tensor, advantage: Tensor, parts: Parts) -> Ordered:
 
 
 def report(step: Step, prefix: str, theta: Tensor, closed: Tensor, broken: Tensor) -> None:
-    """Smallest threshold of all parts, share of tokens that it closes, and how many parts had no finite statistic."""
+    """Record the minimum threshold, the fraction of closed tokens, and how many parts lack a finite statistic."""
     step.statistics[f"{prefix}_theta"] = theta.amin(-1).double()
     step.statistics[f"{prefix}_dropped"] = (step.share * closed.view(torch.uint8)).sum((1, 2, 3), dtype=torch.float64)
     step.statistics[f"{prefix}_nonfinite"] = broken.sum(-1).double()

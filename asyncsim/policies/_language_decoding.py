@@ -120,7 +120,7 @@ class Loop:
 
 
 class Round(NamedTuple):
-    """Rows int64 `[b]` that draw tokens `begin` to `end` `[b]`, each from the weights of one `owner` `[b]`, sorted."""
+    """Rows int64 `[b]` that sample tokens `begin` to `end` `[b]`, each with one `owner`'s weights `[b]`, sorted."""
 
     rows: np.ndarray
     begin: np.ndarray

@@ -92,7 +92,7 @@ def tf32(x: Tensor) -> Tensor:
 
 @contextmanager
 def products(form: str, device: torch.device) -> Iterator[None]:
-    """Products of matrices in a number format: on cuda TF32 is on for "tf32" and off else, as it was behind that."""
+    """Context with matrix products in a number format; on cuda TF32 is on only for "tf32", and restored after."""
     if device.type != "cuda":
         with Products() if form == "tf32" else nullcontext():
             yield
@@ -143,7 +143,7 @@ class Behind(nn.Module):
 
 
 def logits_of(network: Any, states: Tensor) -> Tensor:
-    """Logits `[n, V]` of states `[n, W]`: head, and what the network does behind it, as scales and soft caps."""
+    """Logits `[n, V]` of states `[n, W]`: the head, and what the network applies after it (scales, soft caps)."""
     twin = copy.copy(network)
     twin.__dict__ = dict(network.__dict__)
     twin._modules = {**network._modules, network.base_model_prefix: Behind(states)}

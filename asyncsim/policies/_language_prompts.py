@@ -199,7 +199,7 @@ class Prompts:
         return replace(self, rest=self.rest[rows], length=self.length[rows])
 
     def alike(self, response: Tensor) -> tuple[Tensor, Tensor]:
-        """The first row of each prompt with its response int64 `[B, T]`, `[b]`, and which of them every row is like."""
+        """First row of each distinct prompt with response int64 `[B, T]`, `[b]`, and the index of each row's match."""
         return alike(torch.cat([self.length.unsqueeze(1), self.rest, response], 1))
 
     def occupied(self, tokens: int) -> Tensor:
