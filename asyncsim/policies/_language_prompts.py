@@ -133,7 +133,7 @@ class Kept:
         return self.digests.index(digest)
 
     def note(self, token: int, rows: Tensor, number: int) -> Tensor:
-        """Note who draws a token of some rows; whether any entry that it reads was written by others, bool `[b]`."""
+        """Record which weights sample a token of some rows; whether others wrote any visible entry, bool `[b]`."""
         missing = token + 1 - self.writer.shape[1]
         if missing > 0:
             self.writer = torch.nn.functional.pad(self.writer, (0, missing), value=-1)

@@ -207,7 +207,7 @@ def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
 
 
 def prepare(policy: Any, form: str, law: Distribution, view: View, batch: Batch, names: tuple[str, ...]) -> Scoring:
-    """What a `CausalLM` scores a batch with, in a number format and in pieces of at most `micro_batch` rows."""
+    """Prepare the scoring of a batch by a `CausalLM`, in a number format and pieces of at most `micro_batch` rows."""
     R, G, N, T = batch.action.shape
     mask = batch.mask.reshape(-1, T) > 0
     longest = int(mask.any(0).nonzero()[-1]) + 1
