@@ -90,7 +90,7 @@ class Board:
 
     @classmethod
     def of(cls, room: Callable[[int], Any], weights: Weights) -> "Board":
-        """A board for weights of these names and shapes; `room` gives memory of so many bytes, all zero."""
+        """Create a board for weights of these names and shapes; `room` returns a given number of zeroed bytes."""
         sheets = tuple(Sheet(name, tuple(tensor.shape), str(tensor.numpy().dtype)) for name, tensor in weights.items())
         board = cls(room(8 * HEAD + sum(sheet.size for sheet in sheets)), sheets)
         board.write(0, weights)
@@ -146,7 +146,7 @@ class Order(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A finished group: stamps, version of every token int32 `[N, T]`, and its columns as arrays `[1, 1, N, ...]`."""
+    """A finished group: time stamps, versions of tokens int32 `[N, T]`, and its columns as arrays `[1, 1, N, ...]`."""
 
     group: int
     place: int

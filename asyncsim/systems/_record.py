@@ -244,7 +244,7 @@ def stretches_of(
 
 
 def writing_of(state: State, code: np.ndarray) -> Writing:
-    """How the samples of the given rows are written; those in flight as if no install followed."""
+    """How the samples of the given rows were generated; those in flight as if no further install followed."""
     row = code // state.settings.samples
     place = state.group.place[row]
     first, last = state.sample.v_start[code], state.sample.v_end[code]
@@ -262,7 +262,7 @@ def writing_of(state: State, code: np.ndarray) -> Writing:
 
 
 def versions_of_tokens(state: State, code: np.ndarray, whole: np.ndarray, tokens: int) -> np.ndarray:
-    """Version of every token of samples, int32 `[..., T]`: token t is emitted when `whole * t / T` of the work is done.
+    """Version of every token, int32 `[..., T]`: token t is emitted when `whole * t / T` of the work is done.
 
     A token emitted exactly at an install has the new version; the first is emitted at the start, whatever is installed
     at that instant. Samples in flight are versioned as if no install followed. `code` and `whole` of shape `[...]`.
