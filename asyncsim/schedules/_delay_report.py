@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Autocorrelation at lag 1, whether shuffles exclude none, what would show, and the correlation time in delays.
+    """Autocorrelation at lag 1, whether shuffles show correlation, what would be detectable, and the correlation time.
 
     `time` is None where the record is too short for it, or its order says nothing.
     """

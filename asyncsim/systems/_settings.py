@@ -211,7 +211,7 @@ class Settings(Source):
         return min(REALIZATIONS, replicates) if self.random else 1
 
     def sample_slots(self, started: int) -> int:
-        """Slots for samples that are named: of the servers, else sample permits, else C times the samples started."""
+        """Number of sample slots in the settings: of servers, else sample permits, else C times samples started."""
         if self.slots is not None:
             return self.servers * self.slots
         return len(self.rates) * started if self.permits is None else self.permits
