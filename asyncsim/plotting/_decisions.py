@@ -34,7 +34,7 @@ PANELS = (
 
 
 def draw_advice(advice: Advice) -> Figure:
-    """Seconds per update (left) and staleness of trained tokens (right) against the limit; the knee is marked."""
+    """Draw seconds per update (left) and staleness of trained tokens (right) against the limit, and mark the knee."""
     figure = _style.picture(_style.WIDTH, 3.0)
     left, right = figure.subplots(1, 2)
     limits = sorted({each.limit for each in advice.settings})

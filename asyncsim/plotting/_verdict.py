@@ -124,7 +124,7 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
 
 
 def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
-    """Predicted and measured numbers of every row at its right end, in the color of a verdict that is not held."""
+    """Print predicted and measured numbers at the right end of every row, colored if the verdict is not held."""
     predicted = ["predicted", *(notation.number(row.predicted) for row in rows)]
     wide = max(len(text) for text in predicted)
     measured = ["measured"]

@@ -160,7 +160,7 @@ STAMPLESS = {
 
 
 def stack_of(name: str | None) -> Stack:
-    """The conventions of a trainer, in kebab or snake case; raises `InputError` for unknown and stampless ones."""
+    """Conventions of a trainer, in kebab or snake case; raise `InputError` for unknown or stampless trainers."""
     if name is None:
         return PLAIN
     key = str(name).lower().replace("-", "_").replace(" ", "_")

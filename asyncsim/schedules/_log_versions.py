@@ -145,7 +145,7 @@ def of_cells(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray
 
 
 def _steps(field: str, value: Any, row: int, budget: files.Budget) -> Listed:
-    """One cell: a version for each token, or pairs [first token, version]; -1 marks a token nobody generated."""
+    """Parse one cell: a version per token, or pairs [first token, version]; -1 marks a token of the environment."""
     entries = _entries(field, value, row, budget)
     where, remedy = f"{field}, row {row + 1}", "log one version for each token, or pairs [first token, version]"
     if any(isinstance(entry, (list, tuple)) for entry in entries):
@@ -231,7 +231,7 @@ def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray, unknown: in
 
 
 def appended(steps: Steps, member: np.ndarray, count: int) -> Steps:
-    """The step functions of samples from those of their segments, in order; `member` [n] says whose each is."""
+    """Join the step functions of segments to those of samples, in order; `member` [n] is each segment's sample."""
     order = np.argsort(member, kind="stable")
     sizes = np.diff(steps.first)
     length = np.bincount(member, steps.length, minlength=count).astype(np.int64)
@@ -302,7 +302,7 @@ class Log:
         }
 
     def _between(self, used: np.ndarray) -> dict[str, Any]:
-        """The token mean where some samples have none: those that have one saw no change, and stand for no others.
+        """Bounds of the mean staleness per token if some samples have none: the known ones are not representative.
 
         It lies between the newest and the first token's staleness of each.
         """

@@ -260,7 +260,7 @@ def _behind(staleness: int, request: Request) -> np.ndarray:
 
 
 def _per(per: str, request: Request, version_of: Callable[[int, int, np.ndarray], np.ndarray]) -> np.ndarray:
-    """Versions `[M, B, G or 1, N or 1]`, cut at 0, from `version_of(batch, trained version, numbers of its units)`."""
+    """Versions `[M, B, G or 1, N or 1]`, at least 0, from `version_of(batch, trained version, unit numbers)`."""
     groups = 1 if per == "update" else request.groups
     samples = request.samples if per == "trajectory" else 1
     unit = np.arange(groups * samples).reshape(groups, samples)

@@ -211,7 +211,7 @@ class Settings(Source):
         return min(REALIZATIONS, replicates) if self.random else 1
 
     def sample_slots(self, started: int) -> int:
-        """Number of sample slots in the settings: of servers, else sample permits, else C times samples started."""
+        """Number of sample slots: those of servers, else sample permits, else C times samples started."""
         if self.slots is not None:
             return self.servers * self.slots
         return len(self.rates) * started if self.permits is None else self.permits
