@@ -65,8 +65,7 @@ def _atoms(law: Law, n: int) -> Nodes | None:
 
 def _panels(law: Law, n: int, unit: float, *edges: float) -> Nodes:
     """Gauss nodes and weights on (0, inf) in units of `unit`, on panels of at most 2 percent, cut wherever a node plus
-    an edge is an integer.
-    """
+    an edge is an integer."""
     top = law.mean() / unit
     while float(law.survival(top * unit)) * n > 1e-17:
         top *= 1.5

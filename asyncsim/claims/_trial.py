@@ -118,6 +118,5 @@ def too_rare(spread: float, most: float) -> str | None:
 
 def units_for(spread: float, effect: float, comparisons: int, kind: str = "expectation", scale: float = 1.0) -> int:
     """Number of replicates or realizations, each with standard deviation `spread`, that detects the effect at a
-    verification's error rates in each of the comparisons.
-    """
+    verification's error rates in each of the comparisons."""
     return validation.sample_size(spread, effect, scale, FALSE_FAIL, FALSE_PASS, comparisons, kind)

@@ -142,8 +142,7 @@ class Finding(calls.Told):
 class Match:
     """Distance of a method from a loss: `score`, mean deviation of its score weights from 0 (equal) to 1 (unrelated);
     `largest`, the maximum over tokens, relative to the larger of both weights; `agrees`, the fraction of tokens with
-    equal weight.
-    """
+    equal weight."""
 
     method: str
     settings: Mapping[str, Any]

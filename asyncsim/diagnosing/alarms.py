@@ -114,8 +114,7 @@ def signal_of(given: Any, window: int = WINDOW) -> Signal:
 class Course(NamedTuple):
     """Outcome of each run, all `[R]`. `learned`: first update at which the trailing mean return has gained half of the
     possible gain (-1: never). `collapsed`: first update from which it stays below half of its own maximum gain (-1:
-    never). `recovered`: whether it fell below and came back.
-    """
+    never). `recovered`: whether it fell below and came back."""
 
     learned: np.ndarray
     collapsed: np.ndarray
@@ -124,8 +123,7 @@ class Course(NamedTuple):
 
 class Matched(NamedTuple):
     """Runs to compare: indices `[n]` and reference updates `[n]` of runs that collapse there, indices `[m]` of runs
-    that do not, and the reference updates drawn for them, `[draws, m]`.
-    """
+    that do not, and the reference updates drawn for them, `[draws, m]`."""
 
     cases: np.ndarray
     case_times: np.ndarray

@@ -125,8 +125,7 @@ class Desk:
 
     def _admit(self) -> None:
         """Start quanta of groups while the controller and free slots allow it; all are stamped before any is sent, so
-        that no permit is idle while an actor starts.
-        """
+        that no permit is idle while an actor starts."""
         quantum, started = self.system.quantum, list[Group]()
         while self.open and len(self.places) >= quantum and self.hooks.capacity(self.version) >= quantum:
             for _ in range(quantum):

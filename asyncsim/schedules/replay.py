@@ -152,7 +152,7 @@ class Replay(Source):
 
     @property
     def mode(self) -> str | None:
-        """"keep" if the log has versions inside samples, which then differ between tokens; else None."""
+        """Mode keep if the log has versions inside samples, which then differ between tokens; else None."""
         return "keep" if len(self.log.steps.at) > len(self.log.steps.length) else None
 
     def describe(self) -> dict[str, Any]:

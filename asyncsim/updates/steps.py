@@ -270,7 +270,7 @@ class random_scale:
     Random control: step <- (mean + spread u) step, u uniform in [-1, 1), keyed by replicate and update. Give mean and
     spread (sqrt(3) standard deviations) of the scales that `ess_step` reported. Then the first two moments stay, and
     their tie to the batch is cut. A skipped update draws nothing.
-    """  # noqa: E501
+    """
 
     mean: Any = number(0.5, "pure number", 0.0, above=True, remedy="give a positive mean scale")
     spread: Any = number(0.25, "at most the mean", 0.0, remedy="give the half width of the scales")

@@ -178,8 +178,7 @@ def changed(kind: type[Any], **changes: Any) -> Plant:
 
 def projection(reference: str, strength: Any, dimension: int) -> Link:
     """Link that projects every gradient along the "previous" one, or along the "known" mean of `dimension` coordinates,
-    with one idle coordinate.
-    """
+    with one idle coordinate."""
     link = updates.align(low=-1.0, high=1.0, strength=strength)
     return link if reference == "previous" else Known(link, (1.0,) * dimension + (0.0,))
 

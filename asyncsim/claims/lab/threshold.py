@@ -165,8 +165,7 @@ def step_under(law: Sequence[float], curvatures: Sequence[float], seed: int, pla
 
 def passage(point: Point, seed: int, plant: Plant) -> Estimate:
     """Mean number of updates in which the gradient norm grows by a factor `ratio` beyond the stability boundary,
-    averaged over many initial amplitudes.
-    """
+    averaged over many initial amplitudes."""
     ratio, first = point["ratio"], 1e-6 * point["curvature"] * _SETTLED
     # Alarms at levels over as wide a range again, so that every phase of the oscillation has its part.
     levels = first * ratio ** np.linspace(0.0, 1.0, _LEVELS, endpoint=False)

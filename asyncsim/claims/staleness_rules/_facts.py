@@ -137,8 +137,7 @@ class Facts:
 
     def why_stamps_move(self, crowded: bool = False) -> str | None:
         """Return why a group's first token may have a later version than its admission; `crowded` ignores waits for a
-        slot.
-        """
+        slot."""
         reasons = {
             "an install makes samples begin again, and their stamps with them": self.mode == "restart",
             "servers take weights one after the other, so a start may be newer than its admission": self.rolling,
