@@ -6,10 +6,10 @@ from asyncsim.advantages._advantage import Advantage
 from asyncsim.base.knobs import Number
 
 def gae(discount: Number = 0.99, trace: Number = 0.95, normalize: bool = False) -> Advantage:
-    """Generalized advantage estimation: discounted sums of the critic's errors along an episode."""
+    """Generalized advantage estimation: discounted sums of the critic's temporal-difference errors in an episode."""
 
 def gdpo(limit: Number | None = None, weight: Number = 1.0, eps: float = 1e-06) -> Advantage:
-    """Reward and length standardized apart in their group, summed, then standardized over the step (GDPO)."""
+    """GDPO: reward and length are each standardized in their group, summed, then standardized over the step."""
 
 def group_mean(shift: Number = 0.0) -> Advantage:
     """Group mean: A = r - (mean reward of the group + shift)."""
@@ -18,16 +18,16 @@ def group_std(eps: float = 1e-06, unbiased: bool = False) -> Advantage:
     """Group mean and standard deviation: A = (r - mean) / (std + eps)."""
 
 def leave_one_out() -> Advantage:
-    """Leave-one-out: A = r - mean reward of the other samples of the group."""
+    """Leave-one-out: A = r - mean reward of the other samples in the group."""
 
 def maxrl(eps: float = 1e-06) -> Advantage:
-    """Group mean, divided by it (MaxRL): A = (r - mean) / mean, so that rare successes count as in a log-likelihood."""
+    """MaxRL: A = (r - group mean) / group mean, so that rare successes count as in a log-likelihood."""
 
 def mean() -> Advantage:
     """Batch mean: A = r - mean reward of the full step."""
 
 def n_step(steps: int = 5, discount: Number = 0.99) -> Advantage:
-    """Returns of n steps, completed by the critic's value."""
+    """Returns of n steps, bootstrapped by the critic's value."""
 
 def none() -> Advantage:
     """No baseline: A = r."""
@@ -47,24 +47,24 @@ def opob(
     """Plug-in optimal baseline: rewards weighted by the squared norm of the applied score vector (OPOB)."""
 
 def otb(where: Literal["inside", "outside"] = "inside", alone: Literal["none", "own"] = "none") -> Advantage:
-    """Optimal token baseline: returns of a token position weighted by the score that has piled up before it (OTB)."""
+    """Optimal token baseline (OTB): returns at a token position weighted by the accumulated squared score."""
 
 def pass_at_k(k: int = 2, standardize: bool = False) -> Advantage:
-    """What a sample adds to the best of k (pass@k): A = mean over sets of k with it of their best less that without it."""
+    """Pass@k: A = mean maximum of sets of k samples that include this sample, minus that of sets without it."""
 
 def reinforce_plus_plus(
     baseline: Literal["none", "group"] = "none", discount: Number = 1.0, unbiased: bool = False
 ) -> Advantage:
-    """Returns of tokens, standardized over the full step (REINFORCE++), with or without the group's mean."""
+    """REINFORCE++: returns of tokens, standardized over the full step, with or without the group mean."""
 
 def remax() -> Advantage:
-    """Reward of the greedy response as baseline (ReMax): A = r - r(greedy)."""
+    """ReMax, with the greedy response's reward as baseline: A = r - r(greedy)."""
 
 def retrace(discount: Number = 0.99, trace: Number = 1.0) -> Advantage:
-    """Retrace: returns that a critic of actions corrects, cut where the policy has moved away from the action."""
+    """Retrace: returns corrected by a critic of actions, truncated where the policy has moved away from the action."""
 
 def returns_to_go(discount: Number = 1.0, baseline: Literal["none", "batch"] = "none") -> Advantage:
-    """Rewards from each token to the end of its episode."""
+    """Sum of rewards from each token to the end of its episode."""
 
 def running_mean(decay: Number = 0.9) -> Advantage:
     """Running mean: the baseline is the mean reward of earlier batches."""
@@ -76,7 +76,7 @@ def soft_value(temperature: Number = 1.0) -> Advantage:
     """Soft value: A = r - beta log mean exp(r / beta)."""
 
 def vtrace(discount: Number = 0.99, trace: Number = 1.0, rho_cap: Number = 1.0, trace_cap: Number = 1.0) -> Advantage:
-    """V-trace: returns corrected by truncated ratios toward the values of the current policy."""
+    """V-trace: returns corrected by truncated ratios towards the values of the current policy."""
 
 def window_std(batches: int = 8, eps: float = 1e-06) -> Advantage:
-    """Window standard deviation: rewards whitened by the moments of the last few batches."""
+    """Window standard deviation: rewards whitened by the moments of the most recent batches."""

@@ -15,7 +15,7 @@ State = dict[str, Tensor]
 
 
 class Advantage(Protocol):
-    """A baseline rule: a step to advantages `[R, G, N]` or `[R, G, N, T]`, always detached.
+    """A rule for advantages: maps a step to advantages `[R, G, N]` or `[R, G, N, T]`, always detached.
 
     `once`: whether it depends on the data only, so that it is computed once for all updates on a batch; `outputs` of
     the policy that it reads among those recorded at the draw; `targets`, what a critic should say, `[R, G, N, T]`. One
@@ -41,7 +41,7 @@ class Advantage(Protocol):
 
 
 class Baseline:
-    """Shared defaults of advantages: nothing to check, the class name as header, the return to go for a critic."""
+    """Defaults of advantages: nothing to check, class name as header, return to go as the critic's target."""
 
     once = False
     outputs: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Baseline:
     """Whether it is `finished(step, estimate(step))`: then a minibatch can finish what was estimated in its batch."""
 
     def targets(self, step: Step) -> Tensor:
-        """Sum of the rewards from each token to the end of its episode, `[R, G, N, T]`, by its own discount, if any."""
+        """Sum of rewards from each token to the end of its episode, `[R, G, N, T]`, discounted if it has a discount."""
         from asyncsim.advantages._traces import tokens, traced
 
         return traced(tokens(step, None), getattr(self, "discount", 1.0), 1.0)
@@ -64,7 +64,7 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True)
 class Remembering(Baseline):
-    """An advantage that remembers earlier batches, with explicit state as links have it.
+    """An advantage with memory of earlier batches, as explicit state like that of links.
 
     `init` is the state of replicates that have seen nothing. `apply` gives the advantages of a batch and the state
     behind it. `memory`: the state in front of the batch, None for nothing.
@@ -75,11 +75,11 @@ class Remembering(Baseline):
     once = True
 
     def init(self, replicates: int) -> State:
-        """Named tensors `[R, ...]`."""
+        """Initial state: named tensors `[R, ...]`."""
         raise NotImplementedError
 
     def apply(self, step: Step, state: State) -> tuple[Tensor, State]:
-        """Advantages `[R, G, N]`, and what is remembered behind the batch."""
+        """Advantages `[R, G, N]`, and the state after the batch."""
         raise NotImplementedError
 
     def __call__(self, step: Step) -> Tensor:
@@ -102,7 +102,7 @@ class GroupBaseline(Baseline):
     """An advantage that compares a sample with its group."""
 
     def check(self, samples_per_group: float) -> None:
-        """A group of one has nothing to compare with."""
+        """Refuse groups of one sample, which has nothing to be compared with."""
         bound = "at least 2 for a group advantage"
         remedy = "raise samples_per_group, or use advantages.none() or offset()"
         checks.require(samples_per_group >= 2, "samples_per_group", samples_per_group, bound, remedy)
@@ -112,7 +112,7 @@ Settings = ParamSpec("Settings")
 
 
 class Declares(Protocol):
-    """What turns a rule, a function of a step and its knobs or a class, into the public function that makes it."""
+    """Decorator that turns a rule, a function of a step and its knobs or a class, into its public factory."""
 
     @overload
     def __call__(self, body: type[Baseline]) -> Callable[..., Baseline]: ...
@@ -124,7 +124,7 @@ class Declares(Protocol):
 def advantage(
     source: str, *, group: bool = True, unit: str = "in units of reward", shape: str = "[R, G, N]", raises: str = ""
 ) -> Declares:
-    """A rule of a page: a function of a step and its knobs, or a class of this name with `__call__` and more.
+    """Decorator for a rule: a function of a step and its knobs, or a class of this name with `__call__`.
 
     `group`: whether a function's rule compares with the group, so that a group of one makes no sense. `raises` says in
     which runs a rule is refused.

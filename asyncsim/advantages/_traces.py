@@ -26,7 +26,7 @@ class Tokens(NamedTuple):
 
 
 def recorded_value(batch: Batch, name: str) -> Tensor:
-    """The critic's values, recorded when the actions were chosen, for the advantage of that name."""
+    """Critic values recorded when the actions were chosen, for the advantage with this name."""
     bound = "one that needs no critic, for a policy without the output value"
     remedy = "use a policy with a critic, or advantages.returns_to_go()"
     checks.require("value" in batch.behavior, "advantage", name, bound, remedy)
@@ -40,7 +40,7 @@ def state_value(step: Step) -> Tensor:
 
 
 def tokens(step: Step, value: Tensor | None) -> Tokens:
-    """What a backward sum needs; without values all of them are 0, behind a cut too."""
+    """Inputs of a backward sum; without critic values all values are 0, including the one after a truncation."""
     batch = step.batch
     mask, reward = batch.mask, step.token_reward
     going = goes_on(batch)
@@ -53,7 +53,7 @@ def tokens(step: Step, value: Tensor | None) -> Tokens:
 
 
 def goes_on(batch: Batch) -> Tensor:
-    """1 for generated tokens behind which another one of their episode was generated, `[R, G, N, T]`."""
+    """1 for generated tokens that are followed by another generated token of their episode, `[R, G, N, T]`."""
     mask = batch.mask
     lasting = torch.ones_like(mask) if batch.ended is None else (~batch.ended).to(mask.dtype)
     if batch.full:
@@ -63,7 +63,7 @@ def goes_on(batch: Batch) -> Tensor:
 
 
 def next_generated(each: Tensor, mask: Tensor, lasting: Tensor | None = None) -> Tensor:
-    """Numbers of the next generated token, 0 where there is none; `lasting`: 0 where nothing is handed on."""
+    """Values at the next generated token, 0 if there is none; `lasting` 0 stops the lookup."""
     out, last = torch.empty_like(each), torch.zeros_like(each[..., 0])
     for t in range(each.shape[-1] - 1, -1, -1):
         out[..., t] = last
@@ -80,19 +80,19 @@ def traced(trajectory: Tokens, discount: Any, trace: Any) -> Tensor:
 
 
 def behind(trajectory: Tokens, each: Tensor) -> Tensor:
-    """Numbers of the next generated token, `[R, G, N, T]`; 0 behind the last one."""
+    """Values at the next generated token, `[R, G, N, T]`; 0 after the last one."""
     if trajectory.mask is None:
         return torch.nn.functional.pad(each[..., 1:], (0, 1))
     return next_generated(each, trajectory.mask)
 
 
 def following(trajectory: Tokens, each: Tensor) -> Tensor:
-    """Numbers of the next token of the episode, and the value behind it where the trajectory does not go on."""
+    """Values at the next token of the episode, or the bootstrap value where the trajectory ends."""
     return behind(trajectory, each) * trajectory.going + trajectory.beyond
 
 
 def corrected(trajectory: Tokens, discount: Any, weight: Tensor, keep: Tensor) -> Tensor:
-    """x_t = weight_t delta_t + discount keep_t x_(t+1) inside an episode: a correction of V, `[R, G, N, T]`.
+    """Correction of V: x_t = weight_t delta_t + discount keep_t x_(t+1) inside an episode, `[R, G, N, T]`.
 
     A product of traces begins with the token's own `keep`, but the error of each token has only its own `weight`.
     `discount` is a number or `[R, 1, 1, 1]`.
@@ -112,7 +112,7 @@ def backed_up(trajectory: Tokens, action_value: Tensor, discount: Any, keep: Ten
 
 
 def _backward(delta: Tensor, carried: Tensor, mask: Tensor | None) -> Tensor:
-    """x_t = delta_t + carried_t x_n, n the next generated token, `[R, G, N, T]`."""
+    """Backward recursion x_t = delta_t + carried_t x_n, with n the next generated token, `[R, G, N, T]`."""
     out, last = torch.empty_like(delta), torch.zeros_like(delta[..., 0])
     for t in range(delta.shape[-1] - 1, -1, -1):
         here = delta[..., t] + carried[..., t] * last
@@ -139,5 +139,5 @@ def moments(step: Step, each: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def mask_out(each: Tensor, mask: Tensor) -> Tensor:
-    """Numbers of generated tokens, 0 elsewhere: what stands on masked tokens may be anything."""
+    """Values of generated tokens, 0 elsewhere, even if a masked value is infinite or NaN."""
     return torch.where(mask > 0, each.to(mask.dtype), torch.zeros((), dtype=mask.dtype, device=mask.device))

@@ -56,7 +56,7 @@ def group_mean(step: Step, shift: Any = number(0.0, "shift of the baseline in un
 
 @advantage("2402.14740")
 def leave_one_out(step: Step) -> Tensor:
-    """Leave-one-out: A = r - mean reward of the other samples of the group.
+    """Leave-one-out: A = r - mean reward of the other samples in the group.
 
     Mean of the other N - 1 samples of the group as baseline: A_i = N/(N-1) (r_i - mean_j r_j). Scope: group. Unbiased
     on-policy and with the full sequence ratio. A population (enumeration) has N = infinity.
@@ -66,7 +66,7 @@ def leave_one_out(step: Step) -> Tensor:
 
 @advantage("2310.10505", group=False, raises="a run of a task without a greedy response, and `Method.weigh`")
 def remax(step: Step) -> Tensor:
-    """Reward of the greedy response as baseline (ReMax): A = r - r(greedy).
+    """ReMax, with the greedy response's reward as baseline: A = r - r(greedy).
 
     Reward of the greedy response as baseline: A_i = r_i - R(y*), y*_t the likeliest token. Scope: sample. The baseline
     knows nothing of the sample: unbiased on-policy and with the full ratio, for groups of one too. Here R is the exact
@@ -79,7 +79,7 @@ def remax(step: Step) -> Tensor:
 
 @advantage("2602.02710; SkyRL, `compute_maxrl_advantage`, for eps", unit="a pure number")
 def maxrl(step: Step, eps: float = EPS) -> Tensor:
-    """Group mean, divided by it (MaxRL): A = (r - mean) / mean, so that rare successes count as in a log-likelihood.
+    """MaxRL: A = (r - group mean) / group mean, so that rare successes count as in a log-likelihood.
 
     Mean reward of the group as baseline and as scale: A_i = (r_i - m) / (m + eps), m = mean_j r_j; 0 where m <= 0. For
     rewards 0 and 1, on-policy and with eps = 0, its mean gradient is that of sum_(k=1)^(N-1) (1/k) pass@k, the first
@@ -110,7 +110,7 @@ def group_std(step: Step, eps: float = EPS, unbiased: bool = flag("variances are
 
 
 def _centered(step: Step, reward: Tensor) -> tuple[Tensor, Tensor]:
-    """Rewards less the group's mean, and their variance in the group.
+    """Rewards minus the group mean, and their variance in the group.
 
     Relative to a reward that occurs, equal rewards are exactly 0; relative to a rounded mean they would be 1e-16, which
     a division by eps turns into an advantage.
@@ -149,7 +149,7 @@ def soft_value(
     raises="a run with groups of one",
 )
 class gdpo(GroupBaseline):
-    """Reward and length standardized apart in their group, summed, then standardized over the step (GDPO).
+    """GDPO: reward and length are each standardized in their group, summed, then standardized over the step.
 
     Rewards standardized apart: B_i = a(r_i) + weight a(s_i), A_i = (B_i - mean B) / (std B + eps) over the step.
 
@@ -178,7 +178,7 @@ class gdpo(GroupBaseline):
         return total + per_sample(self.weight, 3) * self._standardized(step, short)
 
     def finished(self, step: Step, advantages: Tensor) -> Tensor:
-        """The same, standardized over the samples of the step."""
+        """The advantages standardized over the samples of the step."""
         mean = step.mean(advantages).reshape(-1, 1, 1)
         deviation = step.mean((advantages - mean) ** 2).sqrt().reshape(-1, 1, 1)
         return (advantages - mean) / (deviation + self.eps)
@@ -194,7 +194,7 @@ class gdpo(GroupBaseline):
     raises="a run with groups of fewer than k",
 )
 class pass_at_k(GroupBaseline):
-    """What a sample adds to the best of k (pass@k): A = mean over sets of k with it of their best less that without it.
+    """Pass@k: A = mean maximum of sets of k samples that include this sample, minus that of sets without it.
 
     A_i = mean over sets S of k samples with i of (max S - max S without i).
 
@@ -222,14 +222,14 @@ class pass_at_k(GroupBaseline):
         return found / ((variance / step.unbiased).sqrt() + 1e-6)
 
     def check(self, samples_per_group: float) -> None:
-        """A group has at least k samples."""
+        """Require a group of at least k samples."""
         super().check(samples_per_group)
         remedy = f"raise samples_per_group to {self.k}, or lower k"
         bound = f"at least k = {self.k}"
         checks.require(samples_per_group >= self.k, "samples_per_group", samples_per_group, bound, remedy)
 
     def _chance(self, below: Tensor, size: Any) -> Tensor:
-        """Chance that the k - 1 others of a set all lie in this mass of the group, drawn without replacement.
+        """Probability that the k - 1 others of a set all fall in this mass of the group, without replacement.
 
         A group of fewer than k known rewards has no such set: its chance is that of k.
         """
@@ -260,7 +260,7 @@ class running_mean(Remembering):
         return {"sum": nothing, "weight": nothing}
 
     def apply(self, step: Step, state: State) -> tuple[Tensor, State]:
-        """Rewards less the baseline, `[R, G, N]`; the batch's mean joins the sum."""
+        """Rewards minus the baseline, `[R, G, N]`; the batch mean is added to the state."""
         decay = per_sample(self.decay, 2)
         seen, weight = state["sum"], state["weight"]
         baseline = seen / torch.where(weight > 0, weight, torch.ones_like(weight))
@@ -271,7 +271,7 @@ class running_mean(Remembering):
 
 @advantage("this package; whitening by running moments as in RLHF trainers", unit="a pure number")
 class window_std(Remembering):
-    """Window standard deviation: rewards whitened by the moments of the last few batches.
+    """Window standard deviation: rewards whitened by the moments of the most recent batches.
 
     Rewards whitened over a window: A_i = (r_i - m) / (s + eps), m and s of the last W batches, this one included. m =
     mean_k m_k and s^2 = mean_k (s_k^2 + (m_k - m)^2) with mean m_k and variance s_k^2 of the rewards of batch k,

@@ -74,14 +74,14 @@ class opob(GroupBaseline):
         return centered.reshape(step.reward.shape)
 
     def check(self, samples_per_group: float) -> None:
-        """A group of one has nothing to compare with, unless the whole step is compared."""
+        """Refuse groups of one sample, unless the baseline is taken over the full step."""
         if self.scope == "group":
             super().check(samples_per_group)
 
 
 @advantage("2602.07078", shape="[R, G, N, T]", raises="a run with groups of one, and a policy that has no `log_probs`")
 class otb(GroupBaseline):
-    """Optimal token baseline: returns of a token position weighted by the score that has piled up before it (OTB).
+    """Optimal token baseline (OTB): returns at a token position weighted by the accumulated squared score.
 
     A baseline for each token position: b_t = sum_i G_it Om_it / sum_i Om_it over the samples that got so far. G is the
     return from the token on; Om_it = sum_(k <= t) omega_ik^2 n_ik with n = 1 - 2 pi(y) + sum_v pi_v^2, the squared
@@ -111,7 +111,7 @@ class otb(GroupBaseline):
         return mask_out(returns - base, batch.mask)
 
     def _energy(self, step: Step, mask: Tensor) -> Tensor:
-        """Om: the running sum of squared scores as the loss weights them."""
+        """Accumulated squared scores Om, as the loss weights them."""
         norms, weight = mask_out(step.row_norms, mask), step.applied**2
         if self.where == "inside":
             return mask_out(weight * norms, mask).cumsum(-1)
@@ -130,7 +130,7 @@ _SMALLEST = 1e-8
 
 @dataclass(frozen=True)
 class Pool:
-    """Rewards, masses (total 1 over the last axis) and weights of what is compared, `[R, G, N]` or `[R, 1, G N]`.
+    """Rewards, masses (total 1 over the last axis) and weights of compared samples, `[R, G, N]` or `[R, 1, G N]`.
 
     `one`: mass of a single sample, `[R, G, N]`, 0 in a population.
     """
@@ -142,13 +142,13 @@ class Pool:
 
     @property
     def relative(self) -> tuple[Tensor, Tensor]:
-        """A reward that occurs `[R, G, 1]` and all rewards less it: equal rewards are then exactly 0."""
+        """One of the rewards, `[R, G, 1]`, and all rewards minus it, so that equal rewards give exactly 0."""
         origin = self.reward.gather(-1, self.mass.argmax(-1, keepdim=True))
         return origin, self.reward - origin
 
 
 def _pooled(step: Step, weight: Tensor, scope: str = "group") -> Pool:
-    """What a sample is compared with: its group, or the whole step (every group counts alike)."""
+    """Samples to compare with: the group, or the full step with equal weight per group."""
     shape = step.reward.shape
     mass = step.batch.mass.expand(shape)
     if scope == "group":
@@ -176,7 +176,7 @@ def _location(pool: Pool, robust: str) -> Tensor:
 
 
 def _others(pool: Pool) -> Tensor:
-    """Weighted mean reward of all samples but the one, `[R, G, N]`; the plain one where their weights vanish.
+    """Weighted mean reward of all other samples, `[R, G, N]`; unweighted if their weights vanish.
 
     A cell of several equal samples loses one of them; a population loses nothing. Sums leave a sample out instead of
     subtracting it: one of weight 1e8 would take the digits of all others with it.
@@ -197,7 +197,7 @@ def _others(pool: Pool) -> Tensor:
 
 
 def _spread(pool: Pool) -> Tensor:
-    """Population standard deviation of the rewards, 1 where it is at most 1e-8, `[R, G, 1]`."""
+    """Population standard deviation of the rewards, or 1 if it is at most 1e-8, `[R, G, 1]`."""
     _, relative = pool.relative
     centered = relative - (pool.mass * relative).sum(-1, keepdim=True)
     deviation = (pool.mass * centered**2).sum(-1, keepdim=True).sqrt()
@@ -211,12 +211,12 @@ def _chance(pool: Pool) -> Tensor:
 
 
 def _without(values: Tensor) -> Tensor:
-    """Sum over the last axis of all entries but the one."""
+    """Sum over the last axis of all entries except the own one."""
     before, behind = (torch.nn.functional.pad(x.cumsum(-1)[..., :-1], (1, 0)) for x in (values, values.flip(-1)))
     return before + behind.flip(-1)
 
 
 def _quantile(values: Tensor, chance: Tensor, level: float) -> Tensor:
-    """Smallest value up to which the chances add up to at least `level`, `[R, G, 1]`."""
+    """Smallest value whose cumulative probability reaches `level`, `[R, G, 1]`."""
     found = ratios.quantile(values.flatten(0, 1), chance.flatten(0, 1), level)
     return found.reshape(*values.shape[:2], 1).to(values.dtype)

@@ -23,7 +23,7 @@ CAP = number(1.0, "largest ratio", 0.0, above=True, remedy="use 1, or a large nu
 
 @advantage("Williams 1992; Sutton and Barto 2018, section 13.3", shape=TOKENS)
 class returns_to_go(Baseline):
-    """Rewards from each token to the end of its episode.
+    """Sum of rewards from each token to the end of its episode.
 
     Return from each token on: A_t = sum_k discount^k r_(t+k) - b, summed to the end of the episode. What follows a cut
     (a limit of time, the end of a segment) counts as 0. b = 0, or the mean of all sums of the step, which depends on
@@ -47,7 +47,7 @@ class returns_to_go(Baseline):
     raises="a run with groups of one (baseline group)",
 )
 class reinforce_plus_plus(GroupBaseline):
-    """Returns of tokens, standardized over the full step (REINFORCE++), with or without the group's mean.
+    """REINFORCE++: returns of tokens, standardized over the full step, with or without the group mean.
 
     Returns of tokens, standardized over the whole step: A_t = (G_t - b - m) / s, G_t = sum_k discount^k r_(t+k). m and
     s are mean and standard deviation of G - b over all generated tokens of the step, whatever their group. So prompts
@@ -69,7 +69,7 @@ class reinforce_plus_plus(GroupBaseline):
         return self.finished(step, self.estimate(step))
 
     def estimate(self, step: Step) -> Tensor:
-        """Returns less the baseline, in units of reward, `[R, G, N, T]`."""
+        """Returns minus the baseline, in units of reward, `[R, G, N, T]`."""
         returns = self.targets(step)
         if self.baseline == "none":
             return returns
@@ -78,7 +78,7 @@ class reinforce_plus_plus(GroupBaseline):
         return mask_out(returns - whole.unsqueeze(-1), step.mask)
 
     def finished(self, step: Step, advantages: Tensor) -> Tensor:
-        """The same, standardized over the tokens of the step."""
+        """The advantages standardized over the tokens of the step."""
         mean = (step.share * advantages).sum((1, 2, 3), keepdim=True)
         if self.unbiased:
             deviation = moments(step, advantages)[1]
@@ -89,7 +89,7 @@ class reinforce_plus_plus(GroupBaseline):
         return mask_out((advantages - mean) / scale, step.mask)
 
     def check(self, samples_per_group: float) -> None:
-        """With the group's mean, a group of one has nothing to compare with."""
+        """Refuse groups of one sample if the group mean is the baseline."""
         if self.baseline == "group":
             super().check(samples_per_group)
 
@@ -98,7 +98,7 @@ class reinforce_plus_plus(GroupBaseline):
     "1506.02438, equation 16", shape=TOKENS, unit="in units of reward (a pure number if normalized)", raises=NO_CRITIC
 )
 class gae(Baseline):
-    """Generalized advantage estimation: discounted sums of the critic's errors along an episode.
+    """Generalized advantage estimation: discounted sums of the critic's temporal-difference errors in an episode.
 
     Advantage of each token: A_t = sum_k (discount trace)^k delta_(t+k), delta_t = r_t + discount V_(t+1) - V_t. V is
     what the critic said when the action was chosen, so that the advantage does not change between updates on one batch.
@@ -119,7 +119,7 @@ class gae(Baseline):
 
     @property
     def finishes(self) -> bool:  # type: ignore[override]
-        """Where it normalizes."""
+        """Whether it normalizes."""
         return self.normalize
 
     def estimate(self, step: Step) -> Tensor:
@@ -127,14 +127,14 @@ class gae(Baseline):
         return traced(self._tokens(step), self.discount, self.trace)
 
     def finished(self, step: Step, advantages: Tensor) -> Tensor:
-        """The same, less their mean over their unbiased standard deviation + 1e-8 where that is asked for."""
+        """The advantages, if requested minus their mean and divided by their unbiased standard deviation + 1e-8."""
         if not self.normalize:
             return advantages
         mean, deviation = moments(step, advantages)
         return mask_out((advantages - mean) / (deviation + 1e-8), step.mask)
 
     def targets(self, step: Step) -> Tensor:
-        """What the critic should say: the advantage, not normalized, plus the value at the draw, `[R, G, N, T]`."""
+        """Target of the critic: the advantage before normalization plus the recorded value, `[R, G, N, T]`."""
         trajectory = self._tokens(step)
         return traced(trajectory, self.discount, self.trace) + trajectory.value
 
@@ -144,7 +144,7 @@ class gae(Baseline):
 
 @advantage("1602.01783, section 4", shape=TOKENS, raises=NO_CRITIC)
 class n_step(Baseline):
-    """Returns of n steps, completed by the critic's value.
+    """Returns of n steps, bootstrapped by the critic's value.
 
     Return of n steps minus V: A_t = sum_(k < n) discount^k r_(t+k) + discount^n V_(t+n) - V_t. The sum stops where an
     episode ends. The value behind it is 0 after termination, and the critic's value of the next observation where a
@@ -165,7 +165,7 @@ class n_step(Baseline):
         return mask_out(self.targets(step) - torch.where(batch.mask > 0, value, torch.zeros_like(value)), batch.mask)
 
     def targets(self, step: Step) -> Tensor:
-        """What the critic should say: the return of n steps, `[R, G, N, T]`."""
+        """Target of the critic: the n-step return, `[R, G, N, T]`."""
         trajectory = tokens(step, recorded_value(step.batch, "n_step"))
         sums = trajectory.value
         for _ in range(min(self.steps, sums.shape[-1])):
@@ -175,7 +175,7 @@ class n_step(Baseline):
 
 @advantage("1802.01561, equation 1 and section 4.2; `trace` is that of its remark 2", shape=TOKENS, raises=NO_CRITIC)
 class vtrace(Baseline):
-    """V-trace: returns corrected by truncated ratios toward the values of the current policy.
+    """V-trace: returns corrected by truncated ratios towards the values of the current policy.
 
     Off-policy returns with truncated ratios: A_t = r_t + discount [trace v_(t+1) + (1 - trace) V_(t+1)] - V_t. v_s =
     V_s + sum_(t >= s) discount^(t-s) (prod_(i=s)^(t-1) k_i) rho_t delta_t, rho_t = min(rho_cap, r_t), k_t = trace
@@ -201,7 +201,7 @@ class vtrace(Baseline):
         return torch.where(step.mask > 0, error, torch.zeros_like(error))
 
     def targets(self, step: Step) -> Tensor:
-        """What the critic should say: v_t, `[R, G, N, T]`."""
+        """Target of the critic: v_t, `[R, G, N, T]`."""
         trajectory, shift = self._corrections(step)
         return trajectory.value + shift
 
@@ -222,7 +222,7 @@ class vtrace(Baseline):
     raises='a run whose policy has no values of actions (`policies.mlp(critic="action")` has)',
 )
 class retrace(Baseline):
-    """Retrace: returns that a critic of actions corrects, cut where the policy has moved away from the action.
+    """Retrace: returns corrected by a critic of actions, truncated where the policy has moved away from the action.
 
     Action values corrected along the trajectory: A_t = Q_ret(s_t, a_t) - V(s_t), V = sum_a pi(a|s) Q(s, a). Q_ret_t =
     Q_t + sum_(j >= t) discount^(j-t) (prod_(i=t+1)^j k_i)(r_j + discount V(s_(j+1)) - Q_j), k_i = trace min(1,
@@ -241,7 +241,7 @@ class retrace(Baseline):
         return mask_out(self.targets(step) - _traces.state_value(step), step.mask)
 
     def targets(self, step: Step) -> Tensor:
-        """What the critic should say of the action taken: Q_ret, `[R, G, N, T]`."""
+        """Target of the critic for the action taken: Q_ret, `[R, G, N, T]`."""
         trajectory = tokens(step, _traces.state_value(step))
         action_value = mask_out(step.current["action_value"], step.mask)
         keep = per_sample(self.trace) * ratios.usable(step.log_ratio.to(step.mask.dtype)).clamp(max=1.0)

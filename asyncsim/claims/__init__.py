@@ -23,7 +23,7 @@ __all__ += ["Choice", "Claim", "Count", "Flag", "Integer", "Positive", "Real", "
 
 
 def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:
-    """The law of staleness whose conditions these settings meet, and what it predicts in the steady state; or no law.
+    """Predict the steady-state distribution of staleness from the settings of a system, where a known formula applies.
 
     `settings`: all of an event system by name, as `System.describe_at` and the header of a timeline give them. Returns
     a `PredictedStaleness` (law, mean, support, pmf, tail, approximate, also, reason) of the head staleness of trained

@@ -24,7 +24,7 @@ DEPENDENCES = ("iid", "position", "markov")
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities along the last axis; complex logits pass through, for complex-step derivatives.
+    """Softmax probabilities along the last axis; complex logits are allowed, for complex-step derivatives.
 
     >>> softmax(np.zeros(2)).tolist()
     [0.5, 0.5]
@@ -34,7 +34,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def fisher(probabilities: np.ndarray) -> np.ndarray:
-    """F = diag p - p p^T of one softmax, `[A, A]`; rows that add up to 0 spare p (1 - p) its rounding near 1."""
+    """Fisher matrix F = diag p - p p^T of one softmax, `[A, A]`; zero row sums avoid rounding in p (1 - p) near 1."""
     products = np.outer(probabilities, probabilities)
     np.fill_diagonal(products, 0.0)
     return np.diag(products.sum(axis=1)) - products
@@ -46,7 +46,7 @@ def score_norm_squared(probabilities: np.ndarray) -> np.ndarray:
 
 
 def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> np.ndarray:
-    """Derivative of an analytic function by a complex step, exact to rounding; components of `at` on the last axis.
+    """Derivative of an analytic function by a complex step, exact to rounding; the last axis holds components of `at`.
 
     >>> complex_gradient(lambda x: (x**3).sum(), np.array([2.0])).round(12).tolist()
     [12.0]
@@ -61,7 +61,7 @@ def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> n
 
 
 def compositions(total: int, parts: int) -> np.ndarray:
-    """All ways to split a number into so many parts, `[K, parts]`: bars between stars.
+    """All ways to split `total` into `parts` ordered counts, `[K, parts]`, by stars and bars.
 
     >>> compositions(2, 2).tolist()
     [[0, 2], [1, 1], [2, 0]]
@@ -77,21 +77,21 @@ def compositions(total: int, parts: int) -> np.ndarray:
 
 
 def counted(total: int, log_chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All counts of so many draws `[K, A]`, and their log probabilities `[K]`."""
+    """All outcome counts of `total` draws, `[K, A]`, and their log probabilities `[K]`."""
     counts = compositions(total, len(log_chance))
     return counts, gammaln(total + 1.0) - gammaln(counts + 1.0).sum(axis=1) + counts @ log_chance
 
 
 def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient") -> None:
-    """Raise `InputError` where all rewards `[A]` are one."""
+    """Raise `InputError` if all rewards `[A]` are equal."""
     checks.require(bool(np.ptp(rewards) > 0.0), "rewards", rewards.tolist(), "rewards that differ", remedy)
 
 
 class Arms(Declared):
-    """Base of points whose vectors have an entry for each of two arms or more; the first says how many are typical."""
+    """Base of points with one vector entry per arm, two arms or more; the first vector sets the typical number."""
 
     def joint(self) -> None:
-        """All vectors are as long as the first."""
+        """Require at least two arms, and vectors of equal length."""
         first, *others = (name for name, p in self.parameters.items() if isinstance(p, Vector))
         vector = getattr(self, first)
         checks.require(vector.size >= 2, first, vector.tolist(), "numbers for two arms or more", "add an arm")
@@ -100,17 +100,17 @@ class Arms(Declared):
 
 
 def arm_logits(policy: str, *example: float, most: float = 2.0, sizes: tuple[int, int] = (2, 5)) -> Vector:
-    """Logits of the arms."""
+    """Declare a vector of logits, one per arm."""
     return Vector(typical=(-most, most), sizes=sizes, example=example, doc=f"logits of the {policy} policy")
 
 
 def arm_rewards(*example: float, doc: str, low: float = 0.0, most: float = 1.0, least: int = 2) -> Vector:
-    """Rewards of the arms, of which random points have `least` to 4."""
+    """Declare a vector of rewards, one per arm; random points have `least` to 4 arms."""
     return Vector(typical=(low, most), sizes=(least, 4), example=example, unit="reward", doc=doc)
 
 
 class Frozen(Arms):
-    """Base of points with rewards of arms and the logits of a frozen behavior mu."""
+    """Base of points with the rewards of arms and the logits of a frozen behavior policy mu."""
 
     _logits = (0.5, 0.1, -0.3, 0.2, 0.0)
     behavior_logits = Vector(typical=(-2.0, 2.0), sizes=(4, 4), example=_logits, doc="frozen behavior's logits, by arm")
@@ -122,7 +122,7 @@ class Frozen(Arms):
 
 
 def project(x: np.ndarray) -> np.ndarray:
-    """Euclidean projection on the simplex: shift and clip, the shift set by the largest support that stays positive.
+    """Euclidean projection onto the simplex: shift and clip, the shift from the largest support that stays positive.
 
     >>> project(np.array([0.9, 0.3, -1.0])).round(12).tolist()
     [0.8, 0.2, 0.0]
@@ -139,14 +139,14 @@ class PolicyPair(Arms):
     current_logits = arm_logits("current", 1.5, -0.9, 0.1)
 
     def joint(self) -> None:
-        """Both policies, `mu` of behavior and `pi`, and their chi-square."""
+        """Set the behavior policy `mu`, the current policy `pi`, and their chi-square divergence."""
         self.logits = self.behavior_logits, self.current_logits
         self.mu, self.pi = map(softmax, self.logits)
         self.chi_square = float(((self.pi - self.mu) ** 2 / self.mu).sum())
 
 
 class PaidGroup(PolicyPair):
-    """Base of points with a group of `samples` draws of arms of fixed `rewards`, whose ordered batches are listed."""
+    """Base of points with a group of `samples` draws of arms with fixed `rewards`, with all ordered batches listed."""
 
     behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, most=1.5, sizes=(2, 4))
     current_logits = arm_logits("current", 1.5, -0.9, 0.1, most=1.5)
@@ -154,40 +154,40 @@ class PaidGroup(PolicyPair):
     samples: Any
 
     def joint(self) -> None:
-        """At most 2^16 batches; `ratio` and `scores` of the arms, and the exact `gradient`."""
+        """Refuse more than 2^16 batches; set `ratio` and `scores` of the arms, and the exact `gradient`."""
         arms, most, remedy = self.rewards.size, 2**16, "ask for fewer samples or arms"
         self.require(arms**self.samples <= most, "samples", f"such that {arms}**samples <= {most}", remedy)
         self.ratio, self.scores = self.pi / self.mu, np.eye(arms) - self.pi
         self.gradient = self.pi * (self.rewards - self.pi @ self.rewards)
 
     def batches(self) -> tuple[np.ndarray, np.ndarray]:
-        """Arms of all ordered batches `[B, N]`, and their chances `[B]`."""
+        """All ordered batches as arm indices `[B, N]`, and their probabilities `[B]`."""
         picks = np.array(list(itertools.product(range(self.rewards.size), repeat=self.samples)))
         return picks, self.mu[picks].prod(axis=1)
 
 
 def logit_table(policy: str, *example: tuple[float, ...]) -> Table:
-    """A table of logits, as long as `dependence` says."""
+    """Declare a table of logits, with the number of rows that `dependence` requires."""
     accepts, remedy = "a table of logits, a row for each state", "give one row of logits per state"
     return Table(accepts, remedy, typical=(-1.5, 1.5), example=example, doc=f"logits of the {policy} policy")
 
 
 def of_states(doc: str, unit: str, *example: tuple[float, ...]) -> Table:
-    """A table of numbers for the states and actions of a ring."""
+    """Declare a table with one row per state of a ring and one column per action."""
     accepts, remedy = "a table, a row for each state", "give one row for each state"
     return Table(accepts, remedy, typical=(-1.5, 1.5), example=example, unit=unit, doc=doc)
 
 
 class Sequences(Declared):
-    """Base of points with logits `[S, A]` of sequence policies, in parameters of type `Parsed`, and the rule that picks
-    rows."""
+    """Base of points with sequence policies: logits `[S, A]` in parameters of type `Parsed`, and the rule that selects
+    the row."""
 
     actions = Integer(2, typical=(2, 3), example=3, doc="number of actions")
     horizon = Integer(1, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
     dependence = Choice(*DEPENDENCES, example="markov", doc="rule that picks the row of logits of a token")
 
     def joint(self) -> None:
-        """No more than `LIMIT` sequences; tables with a row for each state of the dependence."""
+        """Refuse more than `LIMIT` sequences, and tables without one row per state of the dependence."""
         count = f"{self.actions}**{self.horizon}"
         few = self.actions**self.horizon <= LIMIT
         self.require(few, "horizon", f"such that {count} <= {LIMIT}", "shorten the sequences")
@@ -197,7 +197,7 @@ class Sequences(Declared):
             checks.finite_array(name, getattr(self, name).tolist(), shape, remedy)
 
     def rows(self, sequences: np.ndarray) -> np.ndarray:
-        """Row of every token, int `[Y, T]`."""
+        """Row of the logit table for every token, int `[Y, T]`."""
         if self.dependence == "iid":
             return np.zeros_like(sequences)
         if self.dependence == "position":
@@ -205,11 +205,11 @@ class Sequences(Declared):
         return np.concatenate([np.zeros_like(sequences[:, :1]), 1 + sequences[:, :-1]], axis=1)
 
     def successor(self, row: int, action: int, position: int) -> int:
-        """Row of the token after `action` was taken in `row` at `position`."""
+        """Row of the next token, after `action` was taken in `row` at `position`."""
         return {"iid": 0, "position": position + 1, "markov": 1 + action}[self.dependence]
 
     def behind(self, values: np.ndarray, position: int, last: float = 0.0) -> np.ndarray:
-        """Values `[S]` of the rows behind every token at `position`, `[S, A]`; `last` behind the last one."""
+        """Values of the row that follows each row and action at `position`, `[S, A]`; `last` after the final token."""
         if position + 1 == self.horizon:
             return np.full((len(values), self.actions), last)
         pairs = np.ndindex(len(values), self.actions)
@@ -225,13 +225,13 @@ class SequencePair(Sequences):
 
 
 def _height(actions: int, horizon: int, dependence: str) -> int:
-    """Rows of a table of logits."""
+    """Number of rows in a table of logits."""
     return {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
 
 
 @dataclass(frozen=True)
 class Enumeration:
-    """Every sequence: tokens, their rows, their log-probabilities under both policies and their log ratios, `[Y, T]`.
+    """All sequences, with tokens, their rows, log-probabilities under both policies and log ratios, `[Y, T]`.
 
     `mass` is the probability of the sequence under behavior and `ratio` its ratio W, `[Y]`.
     """
@@ -247,7 +247,7 @@ class Enumeration:
 
     @cached_property
     def score(self) -> np.ndarray:
-        """Gradient of the current log-probability of the whole sequence in the flat logits, `[Y, S*A]`."""
+        """Gradient of the current log-probability of each sequence with respect to the flat logits, `[Y, S*A]`."""
         # sum_t (e_{a_t} - p_{row_t}), placed in the row of each token.
         probabilities, index = softmax(self.current_logits), np.arange(len(self.tokens))
         score = np.zeros((len(self.tokens), *self.current_logits.shape))
@@ -258,7 +258,7 @@ class Enumeration:
 
 
 def enumerate_sequences(pair: SequencePair) -> Enumeration:
-    """All A**T sequences of a pair of policies."""
+    """Enumerate all A**T sequences for a pair of policies."""
     tokens = np.stack([g.ravel() for g in np.indices((pair.actions,) * pair.horizon)], axis=1)
     rows = pair.rows(tokens)
     log_behavior = log_softmax(pair.behavior_logits, axis=1)[rows, tokens]
@@ -269,7 +269,7 @@ def enumerate_sequences(pair: SequencePair) -> Enumeration:
 
 
 def chained(pair: SequencePair, terms: np.ndarray) -> Any:
-    """Sum over all sequences of the product of their tokens' terms `[S, A]`, without enumeration; may be complex."""
+    """Sum over all sequences of the product of per-token terms `[S, A]`, without enumeration; terms may be complex."""
     if pair.dependence == "iid":
         return terms.sum() ** pair.horizon
     if pair.dependence == "position":
@@ -278,7 +278,7 @@ def chained(pair: SequencePair, terms: np.ndarray) -> Any:
 
 
 def reward(zeros: Any, horizon: int, success: float | None) -> Any:
-    """Reward of a sequence with that many tokens equal to 0.
+    """Reward of a sequence in which `zeros` of the `horizon` tokens equal 0.
 
     >>> reward(np.array([0, 1, 2]), 2, 0.5).tolist()
     [0.0, 1.0, 1.0]
@@ -288,7 +288,7 @@ def reward(zeros: Any, horizon: int, success: float | None) -> Any:
 
 
 def share_that_pays(example: float | None = None) -> Real:
-    """Fraction of tokens 0 at which a sequence is paid; None pays the fraction itself."""
+    """Declare the fraction of tokens equal to 0 that earns reward 1; with None the reward is the fraction itself."""
     doc, remedy = "fraction of tokens 0 that pays", "give a fraction of the tokens, or None"
     return Real(0.0, 1.0, open_low=True, optional=True, typical=(0.1, 1.0), example=example, doc=doc, remedy=remedy)
 
@@ -299,14 +299,14 @@ class PaidSequencePair(SequencePair):
     success = share_that_pays()
 
     def joint(self) -> None:
-        """Every sequence, its reward, and its probability under behavior times that, `[Y]`."""
+        """Enumerate the sequences, their rewards, and each reward times its probability under behavior, `[Y]`."""
         self.sequences = enumerate_sequences(self)
         self.paid = reward((self.sequences.tokens == 0).sum(axis=1), self.horizon, self.success)
         self.paid_mass = self.sequences.mass * self.paid
 
 
 def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None, only: int | None = None) -> Any:
-    """J of the policy with these logits by forward recursion on (row, count of token 0), without enumeration.
+    """Expected return J of a policy by forward recursion on (row, count of token 0), without enumeration.
 
     `only`: the place of the token that they draw, behavior draws all others.
     """
@@ -326,5 +326,5 @@ def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None, 
 def exact_gradient(
     pair: SequencePair, logits: np.ndarray, success: float | None, only: int | None = None
 ) -> np.ndarray:
-    """grad J in the flat logits by complex step through `exact_return`, `[S*A]`."""
+    """Gradient of J with respect to the flat logits, `[S*A]`, by a complex step through `exact_return`."""
     return complex_gradient(lambda point: exact_return(pair, point, success, only), logits)

@@ -22,12 +22,12 @@ class ChainPair(NamedTuple):
 
 
 def bits(typical: int, longest: int = LONGEST) -> Integer:
-    """Length of a chain; random ones have `typical` bits at most."""
+    """Declare the length of a chain; random points have at most `typical` bits."""
     return Integer(1, longest, typical=(1, typical), example=7, unit="bits", doc="length of a chain")
 
 
 class Chains(Declared):
-    """Base of points with two chains of bits. Claims state what length is typical, by `horizon = bits(...)`."""
+    """Base of points with two chains of bits. Claims set the typical length by `horizon = bits(...)`."""
 
     horizon = bits(200)
     behavior_margins = Vector(
@@ -39,7 +39,7 @@ class Chains(Declared):
 
     @property
     def pair(self) -> ChainPair:
-        """Both chains."""
+        """The margins of both chains, interpolated from the first bit to the last."""
         ends = (self.behavior_margins, self.current_margins)
         return ChainPair(*(np.linspace(first, last, self.horizon) for first, last in ends))
 
@@ -51,12 +51,12 @@ class PaidChains(Chains):
 
     @property
     def needed(self) -> int:
-        """Right bits that are paid."""
+        """Minimum number of correct bits that earns the reward."""
         return math.ceil(self.fraction * self.horizon - 1e-9)
 
 
 def count_law(probabilities: np.ndarray) -> np.ndarray:
-    """P(k right bits), k = 0..H, by convolving one bit after another; complex probabilities pass through.
+    """P(k correct bits), k = 0..H, by convolving one bit after another; complex probabilities are allowed.
 
     >>> count_law(np.array([0.5, 0.5])).tolist()
     [0.25, 0.5, 0.25]
@@ -68,7 +68,7 @@ def count_law(probabilities: np.ndarray) -> np.ndarray:
 
 
 def fourier_law(probabilities: np.ndarray) -> np.ndarray:
-    """The same law from its generating function at the roots of unity.
+    """Distribution of the number of correct bits, from its generating function at the roots of unity.
 
     >>> fourier_law(np.array([0.5, 0.5])).round(12).tolist()
     [0.25, 0.5, 0.25]
@@ -79,12 +79,12 @@ def fourier_law(probabilities: np.ndarray) -> np.ndarray:
 
 
 def log_ratios(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
-    """log pi/mu of every bit where it is right and where it is wrong, `[H]` each."""
+    """log pi/mu of every bit for a correct and for an incorrect value, `[H]` each."""
     return log_expit(pair.current) - log_expit(pair.behavior), log_expit(-pair.current) - log_expit(-pair.behavior)
 
 
 def log_moment(pair: ChainPair, power: float) -> float:
-    """log E_mu W^power of the sequence ratio: a sum over bits."""
+    """log E_mu W^power of the sequence ratio W, as a sum over bits."""
     right, wrong = log_ratios(pair)
     terms = np.logaddexp(log_expit(pair.behavior) + power * right, log_expit(-pair.behavior) + power * wrong)
     return math.fsum(terms)

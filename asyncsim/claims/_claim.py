@@ -53,15 +53,15 @@ class Claim(Declared):
     defects: ClassVar[Mapping[str, Callable[[], Plant | tuple[Plant, Point]]]] = {}
 
     def predict(s) -> Quantities:
-        """Quantities by name."""
+        """Return the predicted quantities by name."""
         raise NotImplementedError
 
     def check(s) -> Quantities:
-        """The same by an independent route."""
+        """Return the same quantities by an independent derivation."""
         raise NotImplementedError
 
     def reach(self, point: Point, /) -> str | None:
-        """Why a point inside the domain cannot be measured, in one sentence of bound and remedy; None where it can.
+        """Return why a point inside the domain cannot be measured, with the bound and the remedy; None if it can.
 
         Such a point is outside, as one is where `measure` raises `InputError`. At the claim's own points that is a
         violation, so that no defect hides there.
@@ -69,15 +69,15 @@ class Claim(Declared):
         return None
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        """Estimates of the quantities, on the product: `plant(spec)` runs, as long as an effect of that size needs."""
+        """Estimate the quantities from `plant(spec)`, with enough replicates to detect the given effect."""
         raise NotImplementedError
 
     def at(self, size: str) -> tuple[Point, ...]:
-        """Points of a size."""
+        """Return the points of a trial of the given size."""
         return self.points + (self.more if size == "full" else ())
 
     def planted(self) -> dict[str, tuple[Plant, Point]]:
-        """Plants of all defects, each with the point at which the verdict must flip."""
+        """Return all injected defects by name, each with the point at which it must change the verdict."""
         made = ((name, plant()) for name, plant in self.defects.items())
         return {name: each if isinstance(each, tuple) else (each, self.points[0]) for name, each in made}
 
@@ -123,17 +123,17 @@ def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
 
 
 def each_term(formula: Callable[[Any, str, float], Quantities], *names: str) -> dict[str, Any]:
-    """Terms of a bound by name, from the bound with the term of a name multiplied by a factor."""
+    """Map the name of each term to the bound with that term multiplied by a factor."""
     return {name: lambda s, factor, name=name: formula(s, name, factor) for name in names}
 
 
 def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:
-    """The term of a bound that is one of its quantities whole."""
+    """Return a term that multiplies one predicted quantity by a factor."""
     return lambda s, factor: {quantity: factor * s.predict()[quantity]}
 
 
 def indexed(stem: str, values: Any) -> Quantities:
-    """Components of a vector as quantities `stem[0]`, `stem[1]`, ...
+    """Name the components of a vector as quantities `stem[0]`, `stem[1]`, ...
 
     >>> indexed("pi", [0.25, 0.75])
     {'pi[0]': 0.25, 'pi[1]': 0.75}

@@ -18,7 +18,7 @@ from asyncsim.base.declared import Count, Declared, Positive, Staleness
 
 
 def critical(tau: int) -> float:
-    """Largest stable a = step * curvature under delay tau: 2 sin(pi / (2 (2 tau + 1))).
+    """Largest stable a = step * curvature at constant delay tau: 2 sin(pi / (2 (2 tau + 1))).
 
     >>> [round(critical(tau), 3) for tau in (0, 1, 2, 4)]
     [2.0, 1.0, 0.618, 0.347]
@@ -27,7 +27,7 @@ def critical(tau: int) -> float:
 
 
 def mixed_critical(tau: int, share: float) -> float:
-    """Largest stable a where the share m of the gradient is stale: x_{t+1} = x_t - a (1 - m) x_t - a m x_{t-tau}.
+    """Largest stable a where a fraction m of the gradient is stale: x_{t+1} = x_t - a (1 - m) x_t - a m x_{t-tau}.
 
     A root of z^{tau+1} - (1 - a (1 - m)) z^tau + a m leaves the disc at -1, or at e^{i phi} with
     m cos((tau + 1/2) phi) = -(1 - m) cos(phi / 2), where a = sin phi / (m sin tau phi); the smallest of these a.
@@ -57,7 +57,7 @@ def mixed_critical(tau: int, share: float) -> float:
 
 
 def angles(a: float, tau: int) -> tuple[float, float]:
-    """(omega, Theta) of the mode a; Theta = pi/2 at the boundary."""
+    """Angles (omega, Theta) of the mode with a = step * curvature; Theta = pi/2 at the stability boundary."""
     omega = 2.0 * math.asin(a / 2.0)
     return omega, (tau + 0.5) * omega
 
@@ -73,7 +73,7 @@ def excess(a: float, tau: int) -> float:
 
 
 def covariance_share(a: float, tau: int, lag: int) -> float:
-    """gamma_k / gamma_0 of the parameters at lag k <= tau + 1: (cos(k omega) + sin(Theta - k omega)) / (1 + sin Theta).
+    """Autocorrelation of parameters at lag k <= tau + 1: (cos(k omega) + sin(Theta - k omega)) / (1 + sin Theta).
 
     >>> covariance_share(0.5, 3, 0)
     1.0
@@ -83,7 +83,7 @@ def covariance_share(a: float, tau: int, lag: int) -> float:
 
 
 def stable_share(step: float, curvature: float, tau: int) -> float:
-    """a = step * curvature, refused at or above the boundary, where no stationary law exists."""
+    """Return a = step * curvature; refuse values at or above the boundary, where no stationary distribution exists."""
     a = step * curvature
     bound = f"below {critical(tau) / curvature:.6g} = a_c({tau}) / curvature"
     checks.require(a < critical(tau), "step", step, bound, "lower the learning rate (step) or the staleness")
@@ -104,7 +104,7 @@ def growth(a: float, tau: int) -> float:
 
 
 def growth_by_newton(a: float, tau: int) -> float:
-    """The same from z = e^s: Newton's method on tau s + log(1 - e^s) = log a, started at Lambert's rate."""
+    """Growth rate by Newton's method on tau s + log(1 - e^s) = log a with z = e^s, started at the Lambert W rate."""
     s = complex(lambertw(-a * (tau + 0.5))) / (tau + 0.5)
     for _ in range(60):
         z = cmath.exp(s)
@@ -114,7 +114,7 @@ def growth_by_newton(a: float, tau: int) -> float:
 
 
 def growth_by_lambert(a: float, delay: float) -> float:
-    """Re W_0(-a T)/T with T = tau + 1/2 updates: the rate of a long delay.
+    """Growth rate for long delays, Re W_0(-a T)/T with T = tau + 1/2 updates.
 
     >>> abs(growth_by_lambert(0.2, 16.5) / growth(0.2, 16) - 1.0) < 0.01
     True
@@ -123,13 +123,13 @@ def growth_by_lambert(a: float, delay: float) -> float:
 
 
 def unstable(field: str, value: float, a: float, tau: int) -> None:
-    """Refuse a mode that does not grow."""
+    """Refuse a mode that does not grow beyond the stability boundary."""
     bound = f"such that step * curvature = {a:.4g} is above {1.001 * critical(tau):.6g}"
     checks.require(a > 1.001 * critical(tau), field, value, bound, "below the boundary nothing grows")
 
 
 class GaussianBandit(Declared):
-    """A stationary stale bandit."""
+    """Base of points with a stationary Gaussian bandit trained on stale samples."""
 
     staleness = Staleness(0, 24, typical=(0, 8), example=4)
     samples = Count(2, typical=(4, 40), example=8, doc="samples of a group")
@@ -145,13 +145,13 @@ class GaussianBandit(Declared):
 
 
 def mean_square(s: GaussianBandit, count: float | None = None, growth: float = 2.0) -> float:
-    """E e^2; `count` in place of N - 1, `growth` in place of the 2 of 2 e^2."""
+    """Stationary mean squared distance E e^2; `count` replaces N - 1, and `growth` replaces the factor 2 of 2 e^2."""
     share = excess(s.step * s.curvature, s.staleness) / (s.samples - 1 if count is None else count)
     return s.width**2 * (2.5 - 2.0 / s.samples) * share / (1.0 - growth * share)
 
 
 def _variance(s: GaussianBandit, error: float) -> float:
-    """Var g at a distance e, by Hoeffding's decomposition."""
+    """Variance of the gradient at distance e from the optimum, by Hoeffding's decomposition."""
     node, weight = np.polynomial.hermite_e.hermegauss(8)
     weight = weight / weight.sum()
     action = error + s.width * node
@@ -164,7 +164,7 @@ def _variance(s: GaussianBandit, error: float) -> float:
 
 
 def second_moments(s: GaussianBandit) -> tuple[np.ndarray, float]:
-    """E e_i e_j of tau + 1 neighbors, the newest first `[tau + 1, tau + 1]`, and E g^2, from their linear system."""
+    """Solve for E e_i e_j of the last tau + 1 errors, newest first `[tau + 1, tau + 1]`, and for E g^2."""
     size, tau = s.staleness + 1, s.staleness
     constant = _variance(s, 0.0)
     growth = (_variance(s, s.width) - constant) / s.width**2

@@ -23,28 +23,28 @@ WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:
 
 
 class Engines(Claim):
-    """Base of claims on an event system; a parameter without `typical` depends on others, and tests draw it."""
+    """Base of claims on an event system; tests draw parameters without `typical`, since they depend on others."""
 
     through = "kernel"
 
     @property
     def group(self: Any) -> float:
-        """E[T], mean seconds of a group at rate 1: those of the longest of its samples."""
+        """E[T], mean seconds of a group at rate 1, which is the mean of its longest sample."""
         return _work.longest(self.length, self.samples_per_group)
 
     @property
     def group_by_quantiles(self: Any) -> float:
-        """The same by a second route."""
+        """E[T], mean seconds of a group at rate 1, integrated over quantiles."""
         return _work.longest_by_quantiles(self.length, self.samples_per_group)
 
     @property
     def batch(self: Any) -> int:
-        """Q, samples of a batch."""
+        """Q, number of samples per batch."""
         return int(self.groups_per_batch * self.samples_per_group)
 
     @property
     def publish(self: Any) -> int:
-        """M, groups of a publish."""
+        """M, number of groups per publish."""
         return int(self.groups_per_batch * self.batches_per_publish)
 
 
@@ -75,7 +75,7 @@ release = partial(Choice, "publish", "dequeue", doc="when a group permit returns
 
 
 class Workers(Engines):
-    """Base of claims on workers that deliver and start again at once, each at its own rate."""
+    """Base of claims on workers that deliver an update and restart at once, each at its own rate."""
 
     workers = Integer(
         2, typical=(2, 12), example=3, doc="workers that update on arrival",
@@ -87,7 +87,7 @@ class Workers(Engines):
     )  # fmt: skip
 
     def joint(self) -> None:
-        """Every worker has a rate of its own."""
+        """Require one rate per worker, and set each worker's fraction of the total rate."""
         if self.rates is not None:
             checks.finite_array("rates", self.rates.tolist(), [self.workers], "give each worker a rate")
         rates = np.ones(self.workers) if self.rates is None else self.rates
@@ -96,14 +96,14 @@ class Workers(Engines):
 
 
 def service(**details: Any) -> Parsed[Law]:
-    """Law of the time of a worker of rate 1."""
+    """Declare the distribution of the service time of a worker at rate 1."""
     doc = "distribution of the time from reading to delivering at rate 1"
     details = {"unit": "seconds", "doc": doc, **details}
     return Parsed(_work.law_text, "the text of a distribution of finite mean", **details)
 
 
 def order(workers: int, updates: int, rates: np.ndarray | None = None, *, seed: int = 0) -> np.ndarray:
-    """Worker that makes each update, int `[updates]`; log-normal service times (sigma 1) with the given rates."""
+    """Worker that makes each update, int `[updates]`; log-normal service times (sigma 1) divided by the given rates."""
     generator = np.random.default_rng(seed)
     rates = np.ones(workers) if rates is None else rates
     work = iter(generator.lognormal(0.0, 1.0, updates + workers))
@@ -118,7 +118,7 @@ def order(workers: int, updates: int, rates: np.ndarray | None = None, *, seed: 
 
 
 def lags_and_ages(workers: int, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Delays of applied gradients `[updates]` and ages of those in flight at the end `[workers]`, integers in updates.
+    """Staleness of applied gradients `[updates]` and of those in flight at the end `[workers]`, in updates.
 
     >>> lags_and_ages(2, np.array([0, 0, 1]))
     (array([0, 0, 2]), array([1, 0]))
@@ -132,7 +132,7 @@ def lags_and_ages(workers: int, sequence: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def cyclic_mean_lag(sequence: np.ndarray, groups: int = 1) -> float:
-    """Mean versions, of so many deliveries each, that pass while a worker is out, when the order repeats for ever.
+    """Mean staleness in versions of `groups` deliveries each, when the order of workers repeats forever.
 
     >>> cyclic_mean_lag(np.array([0, 1, 0, 2]))
     2.0

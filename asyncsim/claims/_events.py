@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass
 class Loop:
-    """One run: `generation` and `training` give the seconds of the next group and of the next batch.
+    """Small event simulation; `generation` and `training` yield the seconds of the next group and of the next batch.
 
     `tickets`, `capacity` and `total`, groups that are admitted in all: infinite where there is no limit.
     """
@@ -43,7 +43,7 @@ class Loop:
         self._admit()
 
     def run(self, batches: int) -> np.ndarray:
-        """Advance until so many batches have trained; the seconds at which each ended, float64 `[batches]`."""
+        """Simulate until `batches` batches have trained; return the second at which each ended, `[batches]`."""
         while len(self.ends) < batches:
             # Ends are kept on a clock that stands still during a pause.
             group_end = self.writing[0][0] + self.paused if self.writing and not self._halted() else np.inf
@@ -73,7 +73,7 @@ class Loop:
         return np.array(self.ends)
 
     def _enter(self) -> None:
-        """Groups that have ended enter the buffer, in place of the oldest where a full one drops, and free a place."""
+        """Move finished groups into the buffer and free their slots; a full buffer may drop its oldest group."""
         while self.blocked and (self.drop or len(self.ready) < self.capacity):
             if len(self.ready) >= self.capacity:
                 self.ready.popleft()
@@ -87,12 +87,12 @@ class Loop:
             self.free, self.tickets = self.free - 1, self.tickets - 1
 
     def _halted(self) -> bool:
-        """Whether a synchronization holds the generators."""
+        """Whether a synchronization pauses the generators."""
         return self.generator_pauses and bool(np.isfinite(self.syncing_until))
 
 
 def busy(tickets: int, ratio: float) -> float:
-    """1 - p0 with 1/p0 = sum_{n=0..K} K!/(K-n)! ratio^n, `ratio` the mean training over the mean generation of a group.
+    """Busy fraction 1 - p0, 1/p0 = sum_{n=0..K} K!/(K-n)! ratio^n; `ratio` is mean training / mean generation time.
 
     >>> busy(1, 0.5)
     0.33333333333333337
@@ -104,7 +104,7 @@ def busy(tickets: int, ratio: float) -> float:
 
 
 def busy_by_balance(tickets: int, generation: float, train: float) -> float:
-    """1 - p0 from states (in the first phase, in the second); the other groups are at the trainer, which serves them.
+    """Busy fraction 1 - p0 from balance equations of states (phase 1, phase 2); other groups are at the trainer.
 
     >>> round(busy_by_balance(1, 2.0, 1.0), 12)
     0.333333333333

@@ -24,7 +24,7 @@ _PANELS = 240
 
 
 def read_law(field: str, value: Any) -> laws.Law:
-    """A law with a density from its text; refused where it is all but constant or all but without a mean.
+    """Parse a distribution with a density; refuse one that is nearly constant or has almost no finite mean.
 
     >>> str(read_law("length", "exponential:2"))
     'exponential:2.0'
@@ -45,7 +45,7 @@ def read_law(field: str, value: Any) -> laws.Law:
 
 
 def moment_below(law: laws.Law, power: int, limit: float) -> float:
-    """E[L^power; L <= limit] in closed form; the whole moment at limit = inf.
+    """Truncated moment E[L^power; L <= limit] in closed form; the full moment if limit is infinite.
 
     >>> round(moment_below(laws.exponential(2.0), 1, math.inf), 12)
     2.0
@@ -79,7 +79,7 @@ def moment_below(law: laws.Law, power: int, limit: float) -> float:
 def expectation(
     law: laws.Law, function: Callable[[np.ndarray], np.ndarray], breaks: Iterable[float] = (), power: float = 1.0
 ) -> float:
-    """E f(L) by Gauss-Legendre panels in log L; `breaks`, kinks of f; `power` of L that f grows with at most.
+    """E f(L) by Gauss-Legendre panels in log L; `breaks` are kinks of f, and f grows at most like L^`power`.
 
     >>> round(expectation(laws.pareto(1.0, 3.0), lambda x: x), 10)
     1.5
@@ -92,14 +92,14 @@ def expectation(
 
 
 def panels(edges: np.ndarray, nodes: int = 16) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss and Legendre in every panel between neighboring edges, `[panels * nodes]` each."""
+    """Gauss-Legendre nodes and weights on every panel between neighboring edges, `[panels * nodes]` each."""
     places, weights = np.polynomial.legendre.leggauss(nodes)
     half = np.diff(edges) / 2.0
     return ((edges[:-1] + half)[:, None] + half[:, None] * places).ravel(), (half[:, None] * weights).ravel()
 
 
 def frozen(law: laws.Law) -> Any:
-    """The law as SciPy has it."""
+    """Return the distribution as a frozen SciPy distribution."""
     if law.kind == "pareto":
         return stats.pareto(law.parameters[1], scale=law.parameters[0])
     if law.kind == "lognormal":
@@ -110,7 +110,7 @@ def frozen(law: laws.Law) -> Any:
 
 
 def _range(law: laws.Law, power: float) -> tuple[float, float]:
-    """The range of log L beyond which at most rounding of E L^power lies."""
+    """Range of log L outside of which E L^power has only rounding error."""
     first, last = law.parameters[0], law.parameters[-1]
     if law.kind == "pareto":
         return math.log(first), math.log(first) + 34.0 / (last - power)

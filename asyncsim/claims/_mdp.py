@@ -32,13 +32,13 @@ def _transition(name: str, value: Any) -> np.ndarray:
 
 
 def logits(policy: str, *example: tuple[float, ...]) -> Table:
-    """A table of logits, a row for each state."""
+    """Declare a table of logits with one row per state."""
     doc = "logits of the policy" if policy == "policy" else f"logits of the {policy} policy"
     return Table(*_TABLE, example=example, doc=doc)
 
 
 class Process(Declared):
-    """Base of points with a decision process of S states and A actions that starts in state 0, and policies on it."""
+    """Base of points with policies on a decision process of S states and A actions that starts in state 0."""
 
     transition = Parsed(
         _transition,
@@ -50,7 +50,7 @@ class Process(Declared):
     discount = Real(0.0, 0.9999, typical=(0.0, 0.95), example=0.7, unit="per step", doc="discount")
 
     def joint(self) -> None:
-        """Tables of the same states and actions, rewards that differ, and few deterministic policies."""
+        """Require tables of equal shape, unequal rewards, and few enough deterministic policies to enumerate."""
         S, A = self.rewards.shape
         checks.finite_array("transition", self.transition.tolist(), [S, A, S], "give a row for each state and action")
         self.require(np.ptp(self.rewards) > 0.0, "rewards", "rewards that differ", "equal ones leave no choice")
@@ -63,16 +63,16 @@ class Process(Declared):
 
     @classmethod
     def policies(cls) -> list[str]:
-        """Names of the tables of logits."""
+        """Names of the parameters that are tables of logits."""
         return [name for name in cls.parameters if name.endswith("logits")]
 
     def resolvent(self, policy: np.ndarray) -> np.ndarray:
-        """(I - gamma P_pi)^-1, `[S, S]`, of a policy `[S, A]`."""
+        """Resolvent (I - gamma P_pi)^-1 of a policy `[S, A]`, `[S, S]`."""
         led = np.einsum("sa,sat->st", policy, self.transition)
         return np.linalg.inv(np.eye(len(policy)) - self.discount * led)
 
     def visits_by_steps(self, policy: np.ndarray) -> np.ndarray:
-        """The same as a sum over steps, as many more each time as there are already."""
+        """Resolvent as a sum over steps, which doubles the number of steps at each iteration."""
         power = self.discount * np.einsum("sa,sat->st", policy, self.transition)
         total = np.eye(len(policy))
         for _ in range(24):
@@ -80,17 +80,17 @@ class Process(Declared):
         return total
 
     def occupancy(self, policy: np.ndarray) -> np.ndarray:
-        """Expected discounted visits d = (I - gamma P_pi)^-T start, not normalized, `[S]`."""
+        """Expected discounted visits d = (I - gamma P_pi)^-T start, unnormalized, `[S]`."""
         return self.resolvent(policy)[0]
 
     def advantage(self, policy: np.ndarray) -> np.ndarray:
-        """A(s, a) = Q - V, `[S, A]`."""
+        """Advantage A(s, a) = Q(s, a) - V(s), `[S, A]`."""
         value = self.resolvent(policy) @ (policy * self.rewards).sum(axis=1)
         return self.rewards + self.discount * self.transition @ value - value[:, None]
 
 
 def arms(s: Process) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every deterministic policy, its actions `[F, S]`, its det(I - gamma P_f) and its return, `[F]`."""
+    """All deterministic policies: their actions `[F, S]`, det(I - gamma P_f) `[F]` and returns `[F]`."""
     S, A = s.rewards.shape
     chosen = np.array(list(itertools.product(range(A), repeat=S)))
     states = np.arange(S)
@@ -100,7 +100,7 @@ def arms(s: Process) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Pair(Process):
-    """Base of points with two policies on a process: behavior generated the data, the other one is current."""
+    """Base of points with two policies on one process: the behavior policy generated the data, the other is current."""
 
     behavior_logits = logits("behavior", (0.4, -0.3), (-0.8, 0.5))
     current_logits = logits("current", (1.1, -0.5), (0.2, -0.4))
@@ -117,11 +117,11 @@ class Pair(Process):
         self.coupled = most / ((1.0 - gamma) * (1.0 - gamma * (1.0 - most)))
 
     def parted(self, mean: float = 1.0, largest: float = 1.0) -> float:
-        """Discounted steps, at most, at which two coupled trajectories have parted; factors of its two forms."""
+        """Bound on the discounted steps at which two coupled trajectories differ; the factors scale its two forms."""
         return min(mean * self.averaged, largest * self.coupled)
 
     def by_steps(self) -> tuple[float, float]:
-        """`averaged` and `coupled` as sums over steps."""
+        """The bounds `averaged` and `coupled` as sums over steps."""
         length = math.ceil(math.log(1e-18) / math.log(max(self.discount, 1e-9))) + 1
         still = np.exp(np.log1p(-self.distances.max()) * np.arange(1, length + 1))
         shares = self.discount ** np.arange(length)

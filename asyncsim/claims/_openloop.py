@@ -21,7 +21,7 @@ Nodes = tuple[np.ndarray, np.ndarray]
 
 
 class Clocked(_engines.Engines):
-    """An open loop of single samples under a clock: a trainer that never waits publishes every `period` seconds.
+    """Open loop of single samples with a clock: a trainer that never waits publishes every `period` seconds.
 
     Places start again at once, so a sample's start falls anywhere in a period, independently of how long it will take.
     """
@@ -32,14 +32,14 @@ class Clocked(_engines.Engines):
     groups_per_batch = _engines.groups(typical=(1, 8), example=8)
 
     def joint(self) -> None:
-        """Where generation feeds the trainer by less than a quarter too much it would wait, and the clock stop."""
+        """Refuse a generator less than 25 % faster than the trainer, because the trainer would wait."""
         least = 1.25 * self.groups_per_batch * self.length.mean() / self.period
         remedy = "the trainer must never wait; give more places (generator slots) or a longer period"
         checks.real("places", self.places, remedy, least)
 
 
 def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
-    """Refuse a buffer that Poisson arrivals, `ratio` for each one trained, leave without a batch or find full.
+    """Refuse a buffer that Poisson arrivals, `ratio` per trained group, leave without a batch or find full.
 
     >>> refuse_chance(1.5, 8, 16)
     """
@@ -56,7 +56,7 @@ def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
 
 
 def _atoms(law: Law, n: int) -> Nodes | None:
-    """Values of the largest of n draws and their probabilities where the law has finitely many values."""
+    """Values and probabilities of the maximum of n draws from a distribution with finitely many values; else None."""
     if law.kind not in ("constant", "empirical"):
         return None
     values = np.unique(law.parameters)
@@ -64,8 +64,8 @@ def _atoms(law: Law, n: int) -> Nodes | None:
 
 
 def _panels(law: Law, n: int, unit: float, *edges: float) -> Nodes:
-    """Gauss nodes and weights on (0, inf) in units of `unit`, in panels of at most 2 percent, cut where a node and one
-    of the edges add up to a whole number."""
+    """Gauss nodes and weights on (0, inf) in units of `unit`, on panels of at most 2 percent, cut wherever a node plus
+    an edge is an integer."""
     top = law.mean() / unit
     while float(law.survival(top * unit)) * n > 1e-17:
         top *= 1.5
@@ -75,7 +75,7 @@ def _panels(law: Law, n: int, unit: float, *edges: float) -> Nodes:
 
 
 def mean_floor_by_thresholds(law: Law, n: int, unit: float, low: float, high: float) -> float:
-    """E floor(a + t), a uniform on (low, high), t the largest of n draws over `unit`: sum over k of P(a + t >= k)."""
+    """E floor(a + t) as sum over k of P(a + t >= k); a is uniform on (low, high), t the max of n draws / `unit`."""
     width = high - low
     atoms = _atoms(law, n)
     if atoms is not None:
@@ -93,7 +93,7 @@ def mean_floor_by_thresholds(law: Law, n: int, unit: float, low: float, high: fl
 
 
 def mean_floor_by_density(law: Law, n: int, unit: float, low: float, high: float) -> float:
-    """The same number: the mean over a in closed form for each t, then the density of the maximum."""
+    """E floor(a + t) from the closed-form mean over a for each t, integrated over the density of the maximum."""
     width = high - low
 
     def mean_floor(t: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ STATUSES = ("exact", "asymptotic", "conditional", "open", "false as stated")
 
 @dataclass(frozen=True)
 class Statement:
-    """One sentence of a paper.
+    """One statement from a paper.
 
     `id`: arXiv id and a name. `text`: the sentence in our words. `claims`: ids of exact results set against it.
     `verdict`: what they say; `when`: conditions, of a conditional one. `number`: the one that decides, predicted.
@@ -43,12 +43,12 @@ class Statement:
 
     @property
     def paper(self) -> str:
-        """Its arXiv id."""
+        """arXiv id of the paper."""
         return self.id.partition("/")[0]
 
     @property
     def doc(self) -> str:
-        """All of it in words; two spaces break a line of Markdown."""
+        """Statement, status, verdict and prediction as Markdown; two spaces break a line."""
         condition = [f"Condition: {self.when}."] * bool(self.when)
         about = [f"Status: {self.status}.", f"Verdict: {self.verdict}", *condition, f"Predicted: {self.number()}."]
         commands = ["Exact results, measured by:", *(f"`asyncsim verify {id}`" for id in self.claims)]
@@ -56,20 +56,20 @@ class Statement:
 
 
 def _at(id: str, quantity: str, **changes: Any) -> float:
-    """A quantity that a claim predicts at its stated point, but for some parameters."""
+    """Quantity that a claim predicts at its example point, with some parameters changed."""
     known = claim(id)
     return known.predict({**known.point.example(), **changes})[quantity]
 
 
 def _mass(samples: int) -> float:
-    """Norm of the bias of a capped group."""
+    """Norm of the gradient bias of a group whose mean ratio is capped."""
     known = claim("estimator/group-mass")
     bias = known.predict({**known.point.example(), "samples": samples})
     return math.hypot(*(value for name, value in bias.items() if name.startswith("bias")))
 
 
 def _baseline_kept() -> str:
-    """How much of the mean gradient the plug-in baseline leaves."""
+    """Fraction of the mean gradient that remains with the plug-in baseline."""
     lengths = []
     for out in (False, True):
         found = claim("estimator/plug-in-baseline")
@@ -79,7 +79,7 @@ def _baseline_kept() -> str:
 
 
 def _steady() -> float:
-    """Correlation of consecutive gradients whose steady mean is as long as their noise."""
+    """Correlation of consecutive gradients whose mean has the same norm as their noise."""
     return _at("alignment/snr", "corr[1]", dimension=64, signal=1.0, noise=0.125, samples=1)
 
 
@@ -92,7 +92,7 @@ def _scaled_step(staleness: int) -> float:
 
 
 def _step_at_one_mean() -> str:
-    """Largest stable steps at mean staleness 4: weights published every 9 updates, and a constant staleness."""
+    """Largest stable learning rates at mean staleness 4: publishes every 9 updates, and constant staleness."""
     cycles = _at("staleness/sawtooth", "step", updates=9, versions=0, curvatures=(1.0,))
     constant = _at("staleness/stability-boundary", "step", staleness=4, curvatures=(1.0,))
     return f"mean 4: step {cycles:.3f} in cycles, {constant:.3f} constant"
@@ -141,7 +141,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
 
 @cache
 def papers() -> dict[str, Statement]:
-    """Statements of papers by id, as `asyncsim list papers` shows them.
+    """Return the statements of papers by id, as `asyncsim list papers` shows them.
 
     >>> papers()["2604.22407/inflation"].claims
     ('alignment/adam-inflation',)

@@ -11,7 +11,7 @@ PAIR: dict[str, Any] = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (
 
 
 def sequence_point(dependence: str, horizon: int, rows: int, **more: Any) -> dict[str, Any]:
-    """Two policies on sequences of three tokens, from tables of so many rows, and whatever else a claim asks for."""
+    """Point with two policies on 3 actions, from logit tables of `rows` rows, plus the claim's other parameters."""
     return {
         "actions": 3,
         "horizon": horizon,
@@ -30,5 +30,5 @@ FORK: tuple[Table, ...] = (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),
 
 
 def process(transition: tuple[Table, ...], rewards: Table, discount: float, **logits: Table) -> dict[str, Any]:
-    """A decision process, with logits by state."""
+    """Point with a decision process and logits per state."""
     return {"transition": transition, "rewards": rewards, "discount": discount, **logits}

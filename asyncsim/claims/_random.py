@@ -18,7 +18,7 @@ from asyncsim.claims._claim import Claim, Count, Integer, Positive, Vector
 
 
 def staleness_law(more: str, *example: float) -> Vector:
-    """Probabilities of staleness 0, 1, ..., and what `more` is asked of them."""
+    """Declare the probabilities of staleness 0, 1, ...; `more` adds a condition to the description."""
     doc, remedy = f"probabilities of staleness 0, 1, ...{more}", "give the probabilities of staleness 0, 1, ..."
     return Vector(example=example, doc=doc, remedy=remedy)
 
@@ -33,12 +33,12 @@ def companions(law: np.ndarray, a: float) -> list[np.ndarray]:
 
 
 def averaged(law: np.ndarray, a: float) -> np.ndarray:
-    """Companion matrix of the averaged recursion."""
+    """Companion matrix averaged over the distribution of delays."""
     return np.einsum("d,dij->ij", law, np.array(companions(law, a)))
 
 
 def unit_covariances(law: np.ndarray, a: float, lags: int) -> np.ndarray:
-    """phi_0..phi_lags of the averaged recursion under unit white noise."""
+    """Autocovariances phi_0..phi_lags of the averaged recursion under unit white noise."""
     matrix = averaged(law, a)
     noise = np.zeros((len(law), len(law)))
     noise[0, 0] = 1.0
@@ -51,7 +51,7 @@ def unit_covariances(law: np.ndarray, a: float, lags: int) -> np.ndarray:
 
 
 def slack(law: np.ndarray, a: float, groups: int = 1) -> float:
-    """1 - a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}), the energy that B delays drawn an update add; -1 where unstable.
+    """Mean-square stability margin 1 - a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}) for B delays per update; -1 if unstable.
 
     >>> abs(slack(np.array([0.5, 0.5]), 5**0.5 - 1)) < 1e-12
     True
@@ -64,7 +64,7 @@ def slack(law: np.ndarray, a: float, groups: int = 1) -> float:
 
 
 def mean_square_boundary(law: np.ndarray, groups: int = 1) -> float:
-    """Largest a = step * curvature at which E x^2 stays finite, with so many independent delays an update.
+    """Largest a = step * curvature at which E x^2 stays finite, with `groups` independent delays per update.
 
     >>> [round(mean_square_boundary(np.array([0.5, 0.5]), b), 6) for b in (1, 4)]
     [1.236068, 1.656854]
@@ -87,7 +87,7 @@ def mean_square_boundary(law: np.ndarray, groups: int = 1) -> float:
 
 
 def mean_boundary(law: np.ndarray) -> float:
-    """Largest a at which the averaged recursion decays: the first positive (1 - z) / sum p_d z^-d on the unit circle.
+    """Largest a at which the mean recursion decays: the first positive (1 - z) / sum p_d z^-d on the unit circle.
 
     >>> [round(mean_boundary(np.full(n, 1 / n)), 6) for n in (1, 2, 3)]
     [2.0, 2.0, 1.5]
@@ -111,14 +111,14 @@ def mean_boundary(law: np.ndarray) -> float:
 
 
 def check_law(law: np.ndarray, longest: int) -> None:
-    """Refuse what is no law of staleness 0, 1, .., `longest` at most."""
+    """Refuse probabilities that are not a distribution of staleness 0, 1, ..., `longest`."""
     fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[-1] > 0.0
     bound = f"probabilities of at most {longest + 1} values that add up to 1, the last above 0"
     checks.require(fits and len(law) <= longest + 1, "law", law.tolist(), bound, "divide by their sum")
 
 
 def stable(step: float, curvature: float, law: np.ndarray) -> float:
-    """a = step * curvature, refused at or above the mean-square boundary."""
+    """Return a = step * curvature; refuse values at or above the mean-square boundary."""
     a = step * curvature
     if a >= 2.0 or slack(law, a) <= 0.0:
         bound = f"below {mean_square_boundary(law) / curvature:.6g}, the mean-square boundary"
@@ -127,7 +127,7 @@ def stable(step: float, curvature: float, law: np.ndarray) -> float:
 
 
 class RandomDelays(Claim):
-    """Base of claims on a law of staleness and one curvature."""
+    """Base of claims with a distribution of staleness and one curvature."""
 
     law = staleness_law("", 0.4, 0.0, 0.6)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
@@ -137,13 +137,13 @@ class RandomDelays(Claim):
 
 
 def check_paths(law: np.ndarray, updates: int, groups: int = 1) -> None:
-    """Refuse runs whose sequences of draws cannot be listed."""
+    """Refuse runs with too many sequences of draws to enumerate."""
     values, remedy = int(np.count_nonzero(law)), "shorten the run or the law"
     checks.power("values ** draws", values, updates * groups, 2**16, "sequences of draws", remedy)
 
 
 def enumerated(law: np.ndarray, share: float, updates: int, groups: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """x_T from x_0 = 1 on every sequence of draws `[K]`, and their chances `[K]`; `share` = step * curvature."""
+    """x_T from x_0 = 1 for every sequence of draws `[K]`, and their probabilities `[K]`; `share` = step * curvature."""
     # All ordered stalenesses of an update `[O, B]`, and their chances `[O]`.
     shifts = np.array(list(itertools.product(np.flatnonzero(law), repeat=groups)))
     chance = law[shifts].prod(axis=1)
@@ -157,7 +157,7 @@ def enumerated(law: np.ndarray, share: float, updates: int, groups: int = 1) -> 
 
 
 class ExponentialWorkers(Claim):
-    """Base of claims on M workers that deliver in an order of independent, equal draws."""
+    """Base of claims on M workers whose order of deliveries is independent and uniform."""
 
     workers = Integer(2, 64, typical=(2, 4), example=3, doc="workers that update on arrival", remedy="have two or more")
     updates = Count(1, 12, typical=(1, 6), example=5, unit="updates", doc="updates of the run")
@@ -169,7 +169,7 @@ class ExponentialWorkers(Claim):
 
 
 def paths(workers: int, updates: int, start: np.ndarray, move: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Iterates of all equally likely orders, `[K, T+1, P]`: the worker of an update adds `move` of what it has read."""
+    """Iterates of all equally likely orders, `[K, T+1, P]`; an update adds `move` of the parameters its worker read."""
     orders = np.array(list(itertools.product(range(workers), repeat=updates)))
     rows = np.arange(len(orders))
     read = np.broadcast_to(start, (len(orders), workers, start.size)).copy()

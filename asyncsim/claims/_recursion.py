@@ -26,7 +26,7 @@ def radius(field: np.ndarray, step: float, tau: int, current: np.ndarray | None 
 
 
 def first_unstable(matrix: Callable[[float], np.ndarray], low: float, high: float) -> float:
-    """Where the spectral radius of a matrix first exceeds 1, on a geometric grid and then by root finding.
+    """Parameter at which the spectral radius first exceeds 1: bracketed on a geometric grid, then root finding.
 
     >>> round(first_unstable(lambda a: np.array([[a]]), 0.1, 4.0), 12)
     1.0
@@ -43,7 +43,7 @@ def first_unstable(matrix: Callable[[float], np.ndarray], low: float, high: floa
 
 
 def marginal_step_mixed(current: np.ndarray, stale: np.ndarray, tau: int) -> float:
-    """Step at which the radius with a current and a stale part of the field crosses 1; their sum decays.
+    """Learning rate at which the spectral radius reaches 1, for current and stale fields whose sum decays.
 
     Both parts share their eigenvectors. The product of all roots of a mode is step * its stale part, and no mode
     decays beyond step * curvature = 4.
@@ -54,7 +54,7 @@ def marginal_step_mixed(current: np.ndarray, stale: np.ndarray, tau: int) -> flo
 
 
 def marginal_step(field: np.ndarray, tau: int) -> float:
-    """Step at which the radius crosses 1, by root finding between a step that surely decays and one that surely grows.
+    """Learning rate at which the spectral radius reaches 1, by root finding between a stable and an unstable value.
 
     `field` has real negative eigenvalues, of which the largest crosses first; rounding of flat modes looks like growth.
     A product step * curvature of 1/(2 (tau + 1)) decays (below the boundary for every delay), one of 4 grows.
@@ -67,7 +67,7 @@ def marginal_step(field: np.ndarray, tau: int) -> float:
 def autocovariance(
     curvature: float, step: float, noise: float, tau: int, lags: Iterable[int]
 ) -> tuple[float, list[float]]:
-    """(E g^2, [E g_t g_{t+k} for k in lags, k >= 1]) of the stationary linear model, from its Lyapunov equation."""
+    """Stationary (E g^2, [E g_t g_{t+k} for k in lags, k >= 1]) of the linear model, from its Lyapunov equation."""
     size = tau + 1
     companion = np.eye(size, k=-1)
     companion[0, 0] += 1.0
@@ -86,7 +86,7 @@ def autocovariance(
 
 
 def second_moments(curvature: float, start: float, noise: float, step: float, tau: int, updates: int) -> np.ndarray:
-    """E x_t^2 for t < updates from x_{-k} = start, float64 `[updates]`: squared mean plus squared impulse responses.
+    """E x_t^2 for t < updates from x_{-k} = start, float64 `[updates]`: squared mean plus squared impulse response.
 
     >>> second_moments(1.0, 1.0, 1.0, 1.0, 0, 3).tolist()
     [1.0, 1.0, 1.0]
@@ -105,7 +105,7 @@ def second_moments(curvature: float, start: float, noise: float, step: float, ta
 def unless_exceeded(
     bound: float, curvature: float, start: float, noise: float, step: float, tau: int, updates: int
 ) -> float:
-    """A bound on the mean squared gradient of delayed descent, or the quadratic's exact value where that is larger.
+    """Return a bound on the mean squared gradient of delayed descent, or the quadratic's exact value if larger.
 
     Rounding must not make a bound that is attained to its last term count as exceeded.
 

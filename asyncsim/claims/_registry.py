@@ -15,7 +15,7 @@ from asyncsim.claims import _claim
 
 @cache
 def claims() -> dict[str, Path]:
-    """Ids of all claims with the file of each, read from folder names without importing any.
+    """Map the id of each claim to its file, read from folder names without importing any.
 
     >>> claims()["staleness/stability-boundary"].name
     'stability_boundary.py'
@@ -30,12 +30,12 @@ _OWN: dict[str, type[_claim.Claim]] = {}
 
 
 def own(id: str) -> bool:
-    """Whether a claim comes from outside of this package."""
+    """Whether a claim is defined outside of this package."""
     return id in _OWN
 
 
 def taken(subject: Any) -> str:
-    """The id of what a user puts on trial: an id or place, which is read anew, a class of a claim, or its instance."""
+    """Return the id of a user's claim, given as an id, a path that is read again, a class or an instance."""
     if isinstance(subject, (type, _claim.Claim)):
         home = subject if isinstance(subject, type) else type(subject)
         return _take(subject, f"{home.__module__}:{home.__qualname__}")
@@ -44,7 +44,7 @@ def taken(subject: Any) -> str:
 
 
 def _take(subject: Any, id: str) -> str:
-    """Keep a claim from outside, checked as far as it can be without measuring it; an instance is its own point."""
+    """Register a claim from outside after checks that need no measurement; an instance is its own point."""
     home: Any = subject if isinstance(subject, type) else type(subject)
     bound, remedy = "a class of sim.claims.Claim", "inherit sim.claims.Claim"
     remedy = f"write asyncsim conformance {id}, which checks functions" if inspect.isfunction(subject) else remedy
@@ -87,7 +87,7 @@ def _take(subject: Any, id: str) -> str:
 
 
 def known(id: str) -> str:
-    """The id of a claim; underscores in place of dashes are accepted.
+    """Return the id of a claim; underscores are accepted instead of dashes.
 
     Or where a user's claim is, my.py:MyClaim, or the name under which a package registers one (`asyncsim.claims`).
     Raises `InputError` naming the nearest id where there is none.
@@ -110,7 +110,7 @@ def known(id: str) -> str:
 
 @cache
 def class_of(key: str) -> type[_claim.Claim]:
-    """The class of a claim of the catalogue."""
+    """Return the class of a claim in the catalogue."""
     family, _, name = key.partition("/")
     home = importlib.import_module(f"{__package__}.{family}.{name.replace('-', '_')}")
     classes = (each for each in vars(home).values() if isinstance(each, type) and each.__module__ == home.__name__)
@@ -121,7 +121,7 @@ _stated = cache(lambda key: _claim.stated(class_of(key), key))
 
 
 def claim(id: str) -> records.Claim:
-    """What the claim of that id says. Raises `InputError` when there is none.
+    """Return the statement of a claim by id. Raises `InputError` if there is none.
 
     >>> claim("ess/clamp-floor").predict({"clamp": 2.0})["largest_inverse"]
     1.5625
@@ -131,7 +131,7 @@ def claim(id: str) -> records.Claim:
 
 
 def trial(id: str) -> _claim.Claim:
-    """How the claim of that id is measured; no point is read. Raises `InputError` when there is none."""
+    """Return the measurement of a claim by id, without reading a point. Raises `InputError` if there is none."""
     key = known(id)
     home = _OWN[key] if key in _OWN else class_of(key)
     return home.__new__(home)

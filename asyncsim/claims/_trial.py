@@ -22,7 +22,7 @@ EVENTS = 400
 
 
 class Wrapped:
-    """A component of the product with some of its methods replaced; all others are its own."""
+    """A product component with some methods replaced; all others are forwarded."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -32,23 +32,23 @@ class Wrapped:
 
 
 def overriding(**methods: Callable[..., Any]) -> Any:
-    """A wrapper with other methods of these names, each a function of the wrapped component and its arguments."""
+    """Make a wrapper class that overrides the named methods; each override gets the wrapped component first."""
     members = {name: lambda self, *args, to=to, **more: to(self._inner, *args, **more) for name, to in methods.items()}
     return type("Overriding", (Wrapped,), members)
 
 
 def untouched(spec: Any) -> Any:
-    """The plant that plants nothing."""
+    """Identity plant, which injects no defect."""
     return spec
 
 
 def replaced(**settings: Any) -> Plant:
-    """A plant: the same spec or system but for some settings."""
+    """Plant that replaces settings of a spec or system."""
     return lambda spec: spec.replace(**settings)
 
 
 def named(*names: str, **fixed: Any) -> Callable[..., dict[str, Any]]:
-    """A maker of points: values of these names in their order, beside what is the same in all; changes by name.
+    """Make a function that builds points from values in the order of `names`, the `fixed` values, and changes by name.
 
     >>> named("staleness", "step", curvature=2.0)(4, 0.1)
     {'curvature': 2.0, 'staleness': 4, 'step': 0.1}
@@ -57,7 +57,7 @@ def named(*names: str, **fixed: Any) -> Callable[..., dict[str, Any]]:
 
 
 def within(**limits: float) -> Callable[[Point], str | None]:
-    """A reach: numbers of a point that are at most so large; beyond, runs or lists are too long.
+    """Return a reach function that limits parameters to maxima; beyond them, runs or lists are too long.
 
     >>> within(staleness=64)({"staleness": 80})
     'staleness of at most 64, not 80; lower it'
@@ -71,7 +71,7 @@ def within(**limits: float) -> Callable[[Point], str | None]:
 
 
 def up_to(most: float, count: Callable[[Point], float], text: str) -> Callable[[Point], str | None]:
-    """A reach: a number made of a point is at most so large; `text` says so, in {} the number.
+    """Return a reach function that limits a number computed from the point; {} in `text` is the number.
 
     >>> up_to(8, lambda point: point["samples"] ** 2, "at most 8, not {}; take fewer")({"samples": 3})
     'at most 8, not 9; take fewer'
@@ -80,7 +80,7 @@ def up_to(most: float, count: Callable[[Point], float], text: str) -> Callable[[
 
 
 def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> str | None:
-    """Why a mean of works or training times cannot be sampled in a run of reasonable length.
+    """Return why the mean of a heavy-tailed work or training time cannot be sampled in a reasonable run; else None.
 
     `index` of a Pareto law and `shape` of a gamma law at least.
     """
@@ -97,12 +97,12 @@ def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> 
 
 
 def sampled(*names: str, **limits: float) -> Callable[[Point], str | None]:
-    """A reach: works of these names whose means a run shows, and numbers of a point that are at most so large."""
+    """Return a reach function that checks the tails of the named works and limits parameters to maxima."""
     return lambda point: heavy(point, *names) or within(**limits)(point)
 
 
 def too_rare(spread: float, most: float) -> str | None:
-    """Why a mean over at most so many units cannot be judged, `spread` the relative standard deviation of one.
+    """Return why a mean over `most` units is too noisy; `spread` is the relative standard deviation of one unit.
 
     Where an event of probability p decides the mean, most/spread^2 is nearly how often it is seen. Fewer than `EVENTS`
     are not nearly normal, and none at all would look like a wrong product.
@@ -117,6 +117,6 @@ def too_rare(spread: float, most: float) -> str | None:
 
 
 def units_for(spread: float, effect: float, comparisons: int, kind: str = "expectation", scale: float = 1.0) -> int:
-    """Replicates or realizations, `spread` the standard deviation of one, that see the effect at a verification's
-    error rates in each of so many comparisons."""
+    """Number of replicates or realizations, each with standard deviation `spread`, that detects the effect at a
+    verification's error rates in each of the comparisons."""
     return validation.sample_size(spread, effect, scale, FALSE_FAIL, FALSE_PASS, comparisons, kind)

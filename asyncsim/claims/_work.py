@@ -17,7 +17,7 @@ _STEP = 1.0 / 64.0
 
 
 def law_of(field: str, value: Any) -> Law:
-    """A law of finite mean and independent draws, on which formulas count, from its text, or a constant from a number.
+    """Parse a distribution with finite mean and independent draws from text, or a constant from a number.
 
     >>> law_of("length", "pareto:1:2").mean()
     2.0
@@ -30,19 +30,19 @@ def law_of(field: str, value: Any) -> Law:
 
 
 def text(field: str, value: Any) -> str:
-    """The text of any distribution, as it is."""
+    """Return the text of any distribution unchanged."""
     given = isinstance(value, str) and ":" in value
     checks.require(given, field, value, "the text of a distribution", "write it as name:numbers")
     return str(value)
 
 
 def law_text(field: str, value: Any) -> Law:
-    """A law of finite mean and independent draws from its text alone."""
+    """Parse a distribution with finite mean and independent draws from text only."""
     return law_of(field, text(field, value))
 
 
 def seconds(field: str, value: Any) -> float:
-    """Mean seconds, >= 0: a number, or the mean of a law given as text.
+    """Mean seconds, >= 0: a number, or the mean of a distribution given as text.
 
     >>> seconds("train_time", "exponential:0.5"), seconds("sync_time", 0)
     (0.5, 0.0)
@@ -53,12 +53,12 @@ def seconds(field: str, value: Any) -> float:
 
 
 def some_seconds(field: str, value: Any) -> float:
-    """Mean seconds, > 0."""
+    """Mean seconds, > 0: a number, or the mean of a distribution given as text."""
     return checks.real(field, seconds(field, value), "give a positive number", 0.0, open_low=True)
 
 
 def longest(law: Law, n: int) -> float:
-    """E[max of n draws]: closed forms of the exponential and the Pareto law, else the integral of 1 - F^n.
+    """E[max of n draws]: closed forms for exponential and Pareto distributions, otherwise the integral of 1 - F^n.
 
     Exponential of mean mu: mu (1 + 1/2 + ... + 1/n). Pareto of minimum x and index a:
     x Gamma(n + 1) Gamma(1 - 1/a) / Gamma(n + 1 - 1/a).
@@ -75,7 +75,7 @@ def longest(law: Law, n: int) -> float:
 
 
 def exceeded(law: Law, tail: np.ndarray) -> np.ndarray:
-    """The number that a draw exceeds with probability `tail` in (0, 1]: the inverse of the survival function."""
+    """Inverse survival function: the value that a draw exceeds with probability `tail` in (0, 1]."""
     p = law.parameters
     if law.kind == "constant":
         return np.full(np.shape(tail), p[0])
@@ -92,7 +92,7 @@ def exceeded(law: Law, tail: np.ndarray) -> np.ndarray:
 
 
 def longest_by_quantiles(law: Law, n: int) -> float:
-    """E[max of n draws] as the integral of the quantile at F = exp(-z/n) over exponential z, in log z.
+    """E[max of n draws]: integral of the quantile at F = exp(-z/n) over exponential z, computed in log z.
 
     A law of finitely many values is summed instead: each gap times the probability that the maximum lies beyond.
 
@@ -110,5 +110,5 @@ def longest_by_quantiles(law: Law, n: int) -> float:
 
 
 def draws(law: Law, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent draws, float64 of that shape."""
+    """Independent draws, float64 of the given shape."""
     return exceeded(law, 1.0 - generator.random(shape))

@@ -36,13 +36,13 @@ HOOK_OF = {
 
 
 def tickets_of(batch_size: int, max_staleness: float, batches_per_publish: int) -> int:
-    """floor((eta + 1) M); the margin undoes the rounding of fractions such as 0.1."""
+    """Number of permits, floor((eta + 1) M), with a margin against the rounding of fractions such as 0.1."""
     return floor((max_staleness + 1.0) * batch_size * batches_per_publish + 1e-9)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of a check: P groups a batch, S batches per publish, (eta + 1) M groups at most, C running at most.
+    """Settings of a check: P groups per batch, S batches per publish, at most (eta + 1) M groups, at most C running.
 
     `oldest`: the trainer drops accepted groups that are more versions old; None: admission alone bounds staleness.
     """
@@ -57,13 +57,13 @@ class Rules:
 
     @property
     def consumed(self) -> int:
-        """M, groups consumed for each publish."""
+        """Groups consumed per publish, M."""
         return self.batch * self.publish
 
 
 @dataclass
 class Counts:
-    """Where all groups are."""
+    """Number of groups in each state."""
 
     version: int = 0
     batches: int = 0
@@ -76,13 +76,13 @@ class Counts:
     """Accepted ones."""
 
     def over(self, oldest: float | None) -> int:
-        """Accepted groups that are too old to be trained."""
+        """Number of accepted groups that are too old for training."""
         if oldest is None:
             return 0
         return sum(n for version, n in self.accepted.items() if self.version - version > oldest)
 
     def moved(self, n: int, out: Counter[int], into: Counter[int] | None = None, *, newest: bool = False) -> None:
-        """n groups leave, the oldest first (or the newest)."""
+        """Remove n groups, the oldest first (or the newest), and optionally add them to another count."""
         for version in sorted(out, reverse=newest):
             amount = min(n, out[version])
             out[version] -= amount
@@ -92,7 +92,7 @@ class Counts:
 
 
 class Violation(AssertionError):
-    """A rule that a controller breaks."""
+    """Raised when a controller breaks a rule."""
 
     def __init__(self, rule: str, message: str, value: Any, bound: Any) -> None:
         super().__init__(message)
@@ -106,7 +106,7 @@ def _raised(words: str, error: Exception) -> Violation:
 
 @dataclass
 class Run:
-    """One controller, what happened to it, and what it answered last."""
+    """One controller, the events so far, and its last answer."""
 
     rules: Rules
     factory: Callable[[], Any]
@@ -120,7 +120,7 @@ class Run:
         self.hooks = Hooks(self.factory(), self.names)
 
     def limits(self) -> dict[str, int]:
-        """Events that can happen now, with the groups they may concern at most."""
+        """Events that are possible now, with the maximum number of groups each."""
         now, rules = self.counts, self.rules
         spare = max(now.running, now.ready) if rules.losses is None else rules.losses - now.lost
         over = now.over(rules.oldest)
@@ -140,7 +140,7 @@ class Run:
         return {event: most for event, most in able.items() if most > 0 and event not in without_hook}
 
     def happen(self, event: str, n: int) -> None:
-        """Let an event happen to n groups and tell the controller."""
+        """Apply an event to n groups and report it to the controller."""
         self.events.append((event, n))
         self.lines.append(f"{event} {n}" if event in ("submit", "accept", "reject", "fail", "drop") else event)
         try:
@@ -183,7 +183,7 @@ class Run:
         return lines.get(event, f"{event} {n}")
 
     def look(self) -> int:
-        """Ask for the capacity; what is no whole number breaks a rule."""
+        """Ask for the capacity; a value that is not an integer breaks a rule."""
         try:
             value = self.hooks.capacity(self.counts.version)
         except Exception as error:
@@ -224,7 +224,7 @@ class Run:
 
 
 def replayed(run: Run, events: list[tuple[str, int]]) -> tuple[Run, Violation] | None:
-    """The same controller along other events, those left out that cannot happen; None where no rule breaks."""
+    """Replay other events on a new controller, skipping impossible ones; None if no rule is broken."""
     again = Run(run.rules, run.factory, run.names)
     try:
         again.check()
@@ -239,7 +239,7 @@ def replayed(run: Run, events: list[tuple[str, int]]) -> tuple[Run, Violation] |
 
 
 def shortened(run: Run, violation: Violation) -> tuple[Run, Violation]:
-    """A run that breaks the same rule and of which no event can be left out."""
+    """Shrink a run to one that breaks the same rule and needs all its events."""
     best, size = (run, violation), max(len(run.events) // 2, 1)
     while size:
         at, before = 0, len(best[0].events)
@@ -256,14 +256,14 @@ def shortened(run: Run, violation: Violation) -> tuple[Run, Violation]:
 
 
 class Searched(NamedTuple):
-    """Random runs of one controller: how many there were, and one that broke a rule, in which each event counts."""
+    """Random runs of one controller: their number, and a minimal run that broke a rule."""
 
     examples: int
     broken: tuple[Run, Violation] | None
 
 
 def searched(rules: Rules, factory: Callable[[], Any], names: Names, examples: int, steps: int, seed: int) -> Searched:
-    """So many runs of events drawn from a seed, or as many as break no rule."""
+    """Run up to `examples` random event sequences, until one breaks a rule."""
     for number in range(examples):
         run, choose = Run(rules, factory, names), random.Random(f"{seed} {number}")
         try:
@@ -278,7 +278,7 @@ def searched(rules: Rules, factory: Callable[[], Any], names: Names, examples: i
 
 
 def _walk(run: Run, choose: random.Random, steps: int, losses: bool, whole: bool) -> None:
-    """One run; what leaks a little shows only in long runs, in which few crashes and losses begin the count anew.
+    """Run one random event sequence; small leaks show only in long runs with few crashes and losses.
 
     `whole`: every event happens to as many groups as it can, which makes short failing runs.
     """
@@ -302,7 +302,7 @@ WALKS, STEPS = 24, 60
 
 @dataclass(frozen=True)
 class Law:
-    """How many tickets there are (in units of M, and singly) and what each event returns.
+    """One accounting rule: the number of permits (in units of M, plus single ones), and what each event returns.
 
     `fail`: of failed groups, None as `lose` says of rejected ones. `later`: losses whose tickets return at the publish.
     """
@@ -337,7 +337,7 @@ OPEN: tuple[dict[str, Any], ...] = (
 
 
 class Shadow:
-    """Tickets under one law."""
+    """Count permits under one accounting rule."""
 
     def __init__(self, law: Law, rules: Rules, limit: int | None = None) -> None:
         self.law, self.rules = law, rules
@@ -345,12 +345,12 @@ class Shadow:
         self.free, self.running, self.lost, self.late = self.limit, 0, 0, 0
 
     def capacity(self) -> int:
-        """What a controller under this law would answer."""
+        """Capacity that a controller with this rule would answer."""
         most = self.rules.concurrent
         return self.free if most is None or not self.law.concurrent else min(self.free, most - self.running)
 
     def happen(self, event: str, n: int, version: int, ready: int) -> None:
-        """Take note of an event; `ready`: accepted groups behind it."""
+        """Update the count for an event; `ready` is the number of accepted groups after it."""
         law = self.law
         self.lost += n if event in law.later else 0
         if event == "submit":
@@ -385,29 +385,29 @@ def _call(event: str, ready: int = 0) -> Callable[["Tickets", int], None]:
 
 
 class Tickets(Shadow):
-    """A controller under one law, with every call of `Controller`; it counts the accepted groups itself."""
+    """A controller under one accounting rule, with every call of `Controller`; it counts accepted groups itself."""
 
     seen, ready = 0, 0
     submitted, rejected, failed = _call("submit"), _call("reject"), _call("fail")
     accepted, dropped, consumed = _call("accept", 1), _call("drop", -1), _call("consume", -1)
 
     def version(self) -> int:
-        """The version that it believes in."""
+        """Version that the controller assumes."""
         return self.seen
 
     def published(self, version: int) -> None:
-        """Generators have new weights."""
+        """Note that generators have new weights."""
         self.seen = version
         self.happen("publish", 1, version, self.ready)
 
     def recovered(self, version: int, kept: int) -> None:
-        """A crash is over."""
+        """Note that a crash is over."""
         self.seen, self.ready = version, kept
         self.happen("crash", 1, version, kept)
 
 
 def laws(rules: Rules) -> list[tuple[str, Law]]:
-    """Every mistake on top of either base, unless it says what a base says, and with either attitude to C."""
+    """Combine every mistake with each base rule that it changes, with and without the limit C."""
     # Tickets that return at the dequeue are h M, which must be a batch at least.
     bases = BASES if rules.limit - rules.consumed >= rules.batch else BASES[:1]
     bases = (*bases, RESET) if rules.oldest is None else OPEN
@@ -432,7 +432,7 @@ _OF_TICKETS = {"versions", "more", "publish", "accept", "consume"}
 
 
 def likely(rules: Rules, factory: Callable[[], Any], names: Names, seed: int) -> tuple[str, ...]:
-    """Mistakes whose laws give the controller's capacity at every step of long runs; none where no law does."""
+    """Mistakes whose rules reproduce the controller's capacity at every step of long runs; empty if none does."""
     # Who is not told of failed groups apart cannot treat them apart.
     apart = Run(rules, factory, names).hooks.fails
     suspects = [(name, law) for name, law in laws(rules) if law.fail is None or apart]
@@ -442,7 +442,7 @@ def likely(rules: Rules, factory: Callable[[], Any], names: Names, seed: int) ->
 
 
 def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) -> list[tuple[str, Law]]:
-    """The laws that answer like the controller along one random run, which no rule ends."""
+    """The rules that answer like the controller along one random run, which continues after violations."""
     try:
         # Where the trainer bounds staleness nobody says how many tickets there are.
         limit = None if run.rules.oldest is None else run.look()

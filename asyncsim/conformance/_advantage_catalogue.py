@@ -20,7 +20,7 @@ _UNIT = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One batch: `[B, T]` each, but `group` and `keep` `[B]`.
+    """One batch, `[B, T]` each, except for `group` and `keep`, `[B]`.
 
     `behind`: value of the state behind a step, of the final observation where an episode ends; `ended`: whether the
     episode is terminated with the step, `cut`: whether a time limit cuts it off; `prior` `[B]`: whether one ended in
@@ -40,7 +40,7 @@ class Case:
     keep: Array
 
     def part(self, rows: slice) -> "Case":
-        """Some of its rows."""
+        """The batch restricted to some rows."""
         return replace(self, **{key: x[rows] for key, x in vars(self).items() if key != "name"})
 
 
@@ -63,7 +63,7 @@ def _case(name: str, seed: int, shape: tuple[int, int], ends: str = "", cuts: st
 
 @cache
 def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Case, ...]:
-    """Batches of episodes, the telling ones first."""
+    """Batches of episodes, the most informative first."""
     shape = ROWS, STEPS
     inside = _case("episodes end inside", seed, shape, "02 10 13 24")
     last = _case("episodes end at the last step", seed, shape, "05 12 15")
@@ -81,7 +81,7 @@ def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Cas
 
 @cache
 def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) -> tuple[Case, ...]:
-    """Batches of samples; without ids the samples of a group stand together."""
+    """Batches of samples; without ids, the samples of a group are consecutive."""
     n = np.arange(GROUPS * SIZE)
     orders = {"groups in blocks": n // SIZE}
     if ids:
@@ -95,7 +95,7 @@ def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) 
 
 
 def equal(case: Case) -> Case:
-    """One group of equal rewards among others."""
+    """The batch with one group of equal rewards."""
     alike = (case.group == case.group[0])[:, None] & (np.arange(case.rewards.shape[1]) == 0)
     rewards = np.where(case.group[:, None] == case.group[0], np.where(alike, _UNIT, 0.0), case.rewards)
     return replace(case, name="a group of equal rewards", rewards=rewards)
@@ -123,7 +123,7 @@ def traced(case: Case, options: Options) -> Array:
 
 
 def _row(case: Case, i: int, at: Array, o: Options) -> Array:
-    """One row at the steps `at`."""
+    """Trace of one row at the steps `at`."""
     size = len(at)
     ended, cut = case.ended[i, at], case.cut[i, at]
     if o["pad"] == "counted" and not o["told"]:
@@ -165,7 +165,7 @@ def _row(case: Case, i: int, at: Array, o: Options) -> Array:
 
 
 def grouped(case: Case, options: Options) -> Array:
-    """(reward - center) / scale^power of each sample, on its tokens, `[B, T]`."""
+    """Group-relative advantage (reward - center) / scale^power of each sample, on its tokens, `[B, T]`."""
     o = {**GROUP, **_LAST, **options}
     reward, n = case.rewards.sum(1), np.arange(len(case.rewards))
     orders = {"ids": case.group, "blocks": n // SIZE, "columns": n % SIZE, "mod": n % GROUPS, "long": n // GROUPS}
@@ -186,7 +186,7 @@ def grouped(case: Case, options: Options) -> Array:
 
 
 def finished(case: Case, out: Array, o: Options) -> Array:
-    """The sign, and the whole standardized over its tokens."""
+    """Apply the sign, and standardize over all tokens if requested."""
     out = o["sign"] * out
     if o["whiten"]:
         pool = out[case.mask] if o["over"] == "mask" else np.where(case.mask, out, 0.0)
@@ -195,7 +195,7 @@ def finished(case: Case, out: Array, o: Options) -> Array:
 
 
 class Mistake(NamedTuple):
-    """A known mistake, its remedy, and the options that it changes, in each way in which it is made."""
+    """A known mistake, its remedy, and the option changes of its variants."""
 
     name: str
     remedy: str
@@ -219,7 +219,7 @@ MISTAKES = {
 
 
 def _ratios(o: Options) -> tuple[Mistake, ...]:
-    """Mistakes with the ratios of V-trace, by its bounds."""
+    """Mistakes with the ratios of V-trace, depending on its bounds."""
     rho, c, pg = o["rho"], o["c"], o["pg"]
     free, one, keys = ("ratio", math.inf), ("one", 1.0), ("rho", "c", "pg")
     some = [subset for n in (1, 2, 3) for subset in itertools.combinations(keys, n)]
@@ -247,7 +247,7 @@ def _value(case: Case, options: frozenset[tuple[str, Any]]) -> Array:
 
 
 class Entry(NamedTuple):
-    """An advantage: its name, the options that make it, and its mistakes."""
+    """An advantage: its name, its options, and its mistakes."""
 
     name: str
     options: Options
@@ -255,7 +255,7 @@ class Entry(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name, with its mistakes."""
+        """Name of the advantage with its mistakes."""
         return ", ".join([self.name, *(mistake.name for mistake in self.mistakes)])
 
     def value(self, case: Case) -> Array:
@@ -291,7 +291,7 @@ NAMES = tuple(dict.fromkeys(m.name for m in itertools.chain(*MISTAKES.values(), 
 
 
 def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Iterator[Entry]:
-    """Advantages of a family with so many mistakes, of those that its arguments make possible; of two, the plainest."""
+    """Advantages of a family with `many` mistakes that its arguments allow; of equal ones, the simplest."""
     own, told, masked = base.get("behind") == "own", base.get("told", False), "mask" in roles
     trace = family != "group"
     possible = {

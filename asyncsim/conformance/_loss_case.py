@@ -26,14 +26,14 @@ Weigh = Callable[[Method, Probe, Callable[[Probe], Probe]], Tensor]
 
 
 def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
-    """Cotangents that the tokens of a row share: the mean over its generated tokens."""
+    """Cotangents averaged over the generated tokens of each row."""
     weights = methods.plain(method, probe, of) * probe.mask
     return probe.mask * weights.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
 
 
 @dataclass
 class Case:
-    """A loss with its answers, the nearest method and the one that it is meant to be (`like`).
+    """A loss with its answers, the nearest method and the intended one (`like`).
 
     `subject` is evaluated in place of the `original` loss, `trimmed` says why they differ; `further`, batches beyond
     the ordinary ones.
@@ -53,63 +53,63 @@ class Case:
 
     @property
     def divisor(self) -> parts.Divisor:
-        """What the loss divides by."""
+        """Denominator of the loss."""
         return self.best.divisor if self.best.divisor.aggregator else self.evidence.divisor
 
     @property
     def reading(self) -> Reading | None:
-        """What the loss makes of its inputs, where that explains every token."""
+        """Interpretation of the inputs under which a method explains every token; None if there is none."""
         return self.evidence.reading
 
     def probe(self, name: str) -> Probe:
-        """A batch by its name."""
+        """Return a batch by name."""
         return next(probe for probe in self.probes if probe.name == name)
 
     def ask(self, probe: Probe) -> Tensor:
-        """-dL/d log_prob of every token."""
+        """Return -dL/d log_prob for every token."""
         return self.subject.ask(probe).cotangent
 
     @cached_property
     def nearest(self) -> Method:
-        """The method that comes nearest, with what stands beside it."""
+        """The nearest method, with the penalties and factors that were found."""
         method = self.best.family.method(self.best.settings, self.evidence.divisor.aggregator)
         assert method is not None
         return self.evidence.full(method)
 
     @property
     def method(self) -> Method:
-        """The method that it is compared with: the asked one, else the nearest."""
+        """The method of comparison: the requested one, else the nearest."""
         return self.nearest if self.like is None else self.like
 
     @cached_property
     def target(self) -> Fit:
-        """How well that method explains the loss; a wrong divisor is held against it where it was asked for."""
+        """Fit of that method to the loss; for a requested method, a wrong divisor counts as a deviation."""
         return self.best if self.like is None else self.evidence.plain().compare(self.like)
 
     @property
     def conforms(self) -> bool:
-        """Whether no token of any batch deviates from that method, and no advantage is changed before."""
+        """Whether no token of any batch deviates from that method, and no advantage is modified before."""
         meant = self.reading is None or self.reading.kind == "note"
         meant &= self.trimmed is None or self.trimmed.finding.kind == "note"
         return meant and self.target.exact(self.evidence.tolerance) and all(self.holds(group) for group in self.further)
 
     def holds(self, group: str) -> bool:
-        """Whether the method explains these batches, too; of rows, one advantage each may be all that it knows."""
+        """Whether the method also explains these batches; it may only know one advantage per row."""
         return self.spared(group) or self.first_off(group, self.method, raw=True) is None
 
     def spared(self, group: str) -> bool:
-        """Whether the method knows rewards of rows alone, or a live ratio of the row averages their advantages."""
+        """Whether the method only knows rewards per row, or a live ratio of the row averages its advantages."""
         return group == batches.INSIDE and (self.method.weight.rewarded or self.spreads)
 
     @property
     def excepted(self) -> tuple[str, ...]:
-        """Batches beyond the ordinary ones that the nearest method does not explain, and what rows lose."""
+        """Further batches that the nearest method does not explain, and tokens that rows lose."""
         one = self if self.like is None else replace(self, like=None)
         lost = (self.trimmed.finding.name,) if self.trimmed else ()
         return lost if self.reading else (*lost, *(group for group in self.further if not one.holds(group)))
 
     def unchecked(self) -> Iterator[str]:
-        """What these batches leave out for this loss."""
+        """What the batches leave unchecked for this loss."""
         if batches.INSIDE not in self.further:
             yield f"{batches.INSIDE} (it takes one for each row)"
         elif self.exact and self.nearest.weight.rewarded:
@@ -127,7 +127,7 @@ class Case:
     def first_off(
         self, group: str | None, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
     ) -> Disagreement | None:
-        """The first token of further batches (None: the ordinary ones) that a method (the nearest) does not explain."""
+        """First token of further batches (None: the ordinary ones) that a method (the nearest) does not explain."""
         for probe, target, answer in self._beside(group, method, weigh, raw):
             if answer is None:
                 return Disagreement(probe.name, 0, 0, 0.0, math.nan)
@@ -138,7 +138,7 @@ class Case:
         return None
 
     def farthest(self, group: str) -> float:
-        """Largest deviation of a token of further batches from the method; 0 where it holds."""
+        """Maximum deviation of a token in further batches from the method; 0 if the method explains them."""
         if self.holds(group):
             return 0.0
         comparisons = self._beside(group, self.method, None, True)
@@ -147,7 +147,7 @@ class Case:
     def _beside(
         self, group: str | None, method: Method | None, weigh: Weigh | None, raw: bool
     ) -> Iterator[tuple[Probe, Tensor, Tensor | None]]:
-        """Batches with the cotangents wanted and found; None where the loss fails.
+        """Batches with expected and found cotangents; None if the loss fails.
 
         With `raw` inputs are as given, not as the loss reads them, but where it may read them so.
         """
@@ -174,7 +174,7 @@ class Case:
 
     @cached_property
     def other_anchor(self) -> str | None:
-        """The anchor with which the asked method explains every token, where with its own it does not."""
+        """The anchor with which the requested method explains every token, if its own anchor does not."""
         like = self.like
         if like is None or not like.weight.anchored or self.target.exact(self.tolerance):
             return None
@@ -183,12 +183,12 @@ class Case:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether some method explains every token."""
+        """Whether a method explains every token."""
         return self.best.exact(self.evidence.tolerance)
 
     @cached_property
     def turned(self) -> tuple[Evidence, list[Fit]]:
-        """The search with pi_prox in the place of mu."""
+        """Search result with pi_prox instead of mu."""
         evidence = self.evidence.beside(change=methods.SNAPSHOT)
         kinks = [kink for kink in self.curves.kinks if kink.ladder != "lag"]
         first = self.like.name if self.like else None
@@ -200,7 +200,7 @@ class Case:
 
     @cached_property
     def swapped(self) -> str | None:
-        """The method that the loss is where pi_prox stands in the place of mu; None: none, or there is no need."""
+        """Label of the method that the loss matches with pi_prox instead of mu; None if none, or if not needed."""
         if self.exact or self.reads != ("proximal",) or self.target.exact(self.tolerance):
             return None
         fit = self.turned[1][0]
@@ -208,12 +208,12 @@ class Case:
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
-        """Which log-probs beside the current ones matter."""
+        """Which log-probs, other than the current ones, affect the loss."""
         return read_by(self.ask, self._drifted)
 
     @cached_property
     def like_reads(self) -> tuple[str, ...]:
-        """Which of them matter to the method that it is meant to be."""
+        """Which of these log-probs affect the intended method."""
         like = self.like
         if like is None:
             return ()
@@ -225,7 +225,7 @@ class Case:
 
     @cached_property
     def coupling(self) -> str:
-        """How far a ratio of one token reaches: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
+        """Reach of one token's ratio: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
         close, drift, far, tail = (_whole(self.probe(name)) for name in ("hair's breadth", "drift", "far", "tail"))
         mu = drift.behavior
         near = drift.but("", log_prob=mu + 0.05 * (drift.log_prob - mu), proximal=mu)
@@ -255,13 +255,13 @@ def read_by(ask: Ask, probes: Sequence[Probe]) -> tuple[str, ...]:
 
 
 def _whole(probe: Probe) -> Probe:
-    """The batch without masked tokens, and no token without an advantage."""
+    """The batch with no token masked or without an advantage."""
     advantages = torch.where(probe.advantages == 0, torch.ones_like(probe.advantages), probe.advantages)
     return probe.unmasked().but(probe.name, advantages=advantages)
 
 
 def _reach(ask: Ask, probe: Probe, step: float, row: int, name: str) -> str:
-    """Which tokens one token's log-prob of a policy changes."""
+    """Which tokens change with one token's log-prob of a policy."""
     at = probe.mask.shape[1] // 2
     moved = getattr(probe, name).clone()
     moved[row, at] += step
@@ -277,7 +277,7 @@ def _reach(ask: Ask, probe: Probe, step: float, row: int, name: str) -> str:
 
 
 def _crowd(ask: Ask, probe: Probe, other: Probe) -> str:
-    """Whether two sequences feel that all the others have other log ratios."""
+    """Whether two sequences change when all others have other log ratios."""
     moved = {name: getattr(probe, name).clone() for name in ("log_prob", "proximal")}
     for name, tensor in moved.items():
         tensor[2:] = probe.behavior[2:] + (getattr(other, name) - other.behavior)[2:]
@@ -297,7 +297,7 @@ _CAPS = (None, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 
 
 def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside: bool) -> tuple[Case, list[Fit]]:
-    """The case of a loss, and the fits best first; `inside`, whether it takes an advantage for every token."""
+    """Measure a loss: its case, and the fits, best first; `inside` says that it takes an advantage per token."""
     probes, further, original = batches.ordinary(seed), batches.beyond(seed, inside), Subject(fn)
     original.admit(probes[:5])
     on_policy = next(probe for probe in probes if probe.name == "on policy")
@@ -320,7 +320,7 @@ def measured(fn: Loss, like: Method | None, tolerance: float, seed: int, inside:
 
 
 def _holding(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
-    """Of the methods that explain ordinary batches, those first that explain the others, too; nothing without them."""
+    """Rank methods that explain the ordinary batches, first those that also explain the others; else nothing."""
     within = case.evidence.tolerance
     exact = [fit for fit in fits if fit.exact(within)]
     cases = [case.explained(case.evidence, fit) for fit in exact]
@@ -330,7 +330,7 @@ def _holding(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
 
 
 def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
-    """The case under each reading of the inputs that explains every token of every batch."""
+    """The case under each interpretation of the inputs that explains every token of every batch."""
     first = case.like.name if case.like else None
     near = [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
     every = [*case.probes, *(probe for group in case.further.values() for probe in group)]
@@ -349,7 +349,7 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
 
 
 def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
-    """The case of a known method times a ratio of rows, or over its mean in the batch: single tokens show neither."""
+    """The case of a known method times a row ratio, or divided by its batch mean, which single tokens do not show."""
     near = [] if case.exact or case.coupling != "batch" else [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
     for cap, ratio, over in itertools.product(_CAPS if near else (), "hr", ("tokens", "places")):
         evidence = case.evidence.beside(factors=(methods.Shared(cap, ratio, over),))
@@ -370,7 +370,7 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
 
 
 def _evidence(subject: Subject, probes: Sequence[Probe], curves: parts.Curves, tolerance: float) -> Evidence:
-    """Answers on batches, and on a ladder with both sides of every kink, as far as no log ratio is clamped."""
+    """Answers on batches, and on a ladder with both sides of every kink, where no log ratio is clamped."""
     pieces = [batches.points("drift", 1.0, np.zeros(1))]
     ends = [kink.log_ratio for kink in curves.limits]
     low, high = max((x for x in ends if x < 0), default=-np.inf), min((x for x in ends if x > 0), default=np.inf)
@@ -391,7 +391,7 @@ def _evidence(subject: Subject, probes: Sequence[Probe], curves: parts.Curves, t
 
 
 def _fits(evidence: Evidence, curves: parts.Curves, like: Method | None) -> tuple[list[Fit], Evidence]:
-    """The nearest methods; where none is the loss, also with the penalty or the mask that its tokens show.
+    """The nearest methods; if none is exact, also with the penalty or the mask that the tokens show.
 
     Where the asked method is the loss the others are not searched, only looked at with their defaults.
     """

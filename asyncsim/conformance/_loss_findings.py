@@ -30,7 +30,7 @@ An experiment answers with the evidence, with another finding, or with None.
 
 
 def finds(kind: str, name: str, remedy: str) -> Callable[[Experiment], Experiment]:
-    """The function is the experiment for this finding."""
+    """Decorator that registers the experiment for a finding."""
 
     def add(experiment: Experiment) -> Experiment:
         KNOWN.append((kind, name, remedy, experiment))
@@ -43,7 +43,7 @@ bug, hazard, note = (partial(finds, kind) for kind in KINDS)
 
 
 def findings(case: Case) -> list[Finding]:
-    """Everything that is found, bugs first."""
+    """Return everything that is found, bugs first."""
     shown = [(experiment(case), name, kind, remedy) for kind, name, remedy, experiment in KNOWN]
     results = [Finding(name, kind, x, remedy) if isinstance(x, str) else x for x, name, kind, remedy in shown if x]
     # What is wrong anyway is often worse in rare batches.
@@ -62,7 +62,7 @@ def findings(case: Case) -> list[Finding]:
 # The anchors are part of its name and of its remedy.
 @note("anchor", "")
 def _anchor(case: Case) -> Finding | None:
-    """The asked method with the other anchor: no mistake of the loss."""
+    """Report the requested method with the other anchor, which is not a mistake of the loss."""
     anchor, like = case.other_anchor, case.like
     if anchor is None or like is None:
         return None
@@ -73,7 +73,7 @@ def _anchor(case: Case) -> Finding | None:
 
 @bug("ratio identically 1", "subtract stored log-probs, not log_prob.detach()")
 def _one(case: Case) -> Finding | str | None:
-    """A bug where a ratio is asked for and the weight of a token does not move with the current policy."""
+    """Report a bug if a ratio is expected but a token's weight does not change with the current policy."""
     if case.reads:
         return None
     evidence = "other behavior or proximal log-probs change nothing"
@@ -104,13 +104,13 @@ def _twice(case: Case) -> str | None:
 
 
 def _jumps(kinks: Iterable[Kink]) -> list[Kink]:
-    """Where the weight of a token jumps as the current policy moves."""
+    """Positions at which a token's weight jumps as the current policy moves."""
     return [kink for kink in kinks if kink.kind == "jump" and kink.ladder == "drift"]
 
 
 @bug("tokens above the cap lose their gradient", "detach the truncated ratio and multiply log_prob by it")
 def _lost(case: Case) -> str | None:
-    """Both signs fall to 0 at one ratio above 1 while the value stays at the cap: min(r, C) was differentiated."""
+    """Detect a differentiated min(r, C): both signs fall to 0 at one ratio above 1 while the value stays at the cap."""
     jumps = _jumps(case.curves.kinks)
     for up, down in ((up, down) for up in jumps for down in jumps if up.sign > 0 > down.sign):
         same = abs(up.log_ratio - down.log_ratio) < 1e-6 and up.log_ratio > 1e-6
@@ -125,7 +125,7 @@ def _lost(case: Case) -> str | None:
 
 @bug("bounds act on the inverse ratio", "mask by log pi - log mu; mean(log mu - log pi) has the other sign")
 def _inverse(case: Case) -> str | None:
-    """The bounds of its mask are the inverses of those of the method that was asked for."""
+    """Detect a mask whose bounds are the inverses of those of the requested method."""
     methods = [method for method in (case.nearest if case.exact else None, case.like) if method]
     masks = [[x for x in (part.describe() for part in m.factors) if {"low", "high"} <= x.keys()] for m in methods]
     if len(methods) < 2 or not all(masks):
@@ -138,7 +138,7 @@ def _inverse(case: Case) -> str | None:
 
 
 def _smooth(case: Case) -> bool:
-    """Whether the weight of a loss with ratios has no kink, and not for want of tokens."""
+    """Whether the weight of a loss with ratios has no kink, although tokens would show it."""
     return not case.curves.kinks and bool(case.reads) and not (case.trimmed and not case.trimmed.mended)
 
 
@@ -164,7 +164,7 @@ def _plain(case: Case) -> str | None:
 
 
 def _unclipped(weights: Callable[[str, int, np.ndarray], np.ndarray]) -> bool:
-    """Whether weights of single tokens are their ratios."""
+    """Whether the weights of single tokens equal their ratios."""
     at = np.array([-3.0, -1.0, 1.0, 3.0])
     return all(np.allclose(weights("drift", sign, at), sign * np.exp(at), rtol=1e-6) for sign in (1, -1))
 
@@ -174,7 +174,7 @@ WRONG_SIDE = "clip closes on the wrong side"
 
 @bug(WRONG_SIDE, "take the minimum of objectives, the maximum of losses")
 def _wrong_side(case: Case) -> Finding | str | None:
-    """For A > 0 the weight opens below a ratio of 1 and never closes, for A < 0 it is open until it closes above 1."""
+    """Detect a clip on the wrong side: open only above a ratio below 1 for A > 0, closed only above 1 for A < 0."""
     if case.exact:
         return None
     jumps = _jumps(case.curves.kinks)
@@ -193,7 +193,7 @@ def _wrong_side(case: Case) -> Finding | str | None:
 
 @bug("sign turned around", "return minus the objective: a loss is descended")
 def _down(case: Case) -> str | None:
-    """The weights of a method times a negative number: an objective that was handed over as a loss."""
+    """Detect an objective given as a loss: a method's weights times a negative number."""
     # Of the method that was named, or else of the one that it is.
     for fit, name in ((case.target, "the method"), (case.best, "what it is")):
         if fit.exact(case.tolerance) and fit.scale < 0:
@@ -229,7 +229,7 @@ def _penalty(case: Case) -> str | None:
 
 @bug("aggregator off by the number of sequences", "")
 def _divisor(case: Case) -> Finding | None:
-    """What the loss divides by, with the exact factor."""
+    """Report the denominator of the loss, with the exact factor."""
     divisor = case.divisor
     if divisor.rule is None:
         return None
@@ -240,14 +240,14 @@ def _divisor(case: Case) -> Finding | None:
 
 @bug("inputs read in another way", "")
 def _reading(case: Case) -> Finding | None:
-    """What the loss makes of its inputs: with it a method gives every token of every batch; or how it rounds them."""
+    """Report the interpretation of the inputs under which a method explains every token, or their rounding."""
     one = case.reading or rounding(case.curves)
     return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
 
 
 @note("depends on micro-batches", "divide by the token count of the whole step where steps are split")
 def _halves(case: Case) -> str | None:
-    """Gradients of two halves, averaged, against those of the whole."""
+    """Compare averaged gradients of two half batches with those of the full batch."""
     if case.divisor.rule is not None:
         return None
     probe = case.probe("on policy")
@@ -286,7 +286,7 @@ def _mutated(case: Case) -> str | None:
 
 @bug("depends on the order of sequences", "index nothing by position")
 def _order(case: Case) -> str | None:
-    """Sequences change places inside their groups, and groups with one another."""
+    """Test reversing the order of sequences inside groups, and of groups."""
     probe = case.probe("far")
     turned = torch.arange(len(probe.mask) - 1, -1, -1)
     back = case.ask(probe.rows(turned).but(probe.name, group=probe.group))[turned]
@@ -297,7 +297,7 @@ def _order(case: Case) -> str | None:
 
 @bug("threshold depends on the split", "decide over the whole step, before it is split into micro-batches")
 def _split(case: Case) -> Finding | None:
-    """Tokens that are cut, or weighed by more than one factor, where a half of some batch stands alone."""
+    """Find tokens that are cut, or weighed by different factors, when half of a batch is evaluated alone."""
     for name in ("far", "tail", "staleness and drift", "drift") if case.coupling == "batch" else ():
         probe = case.probe(name)
         half = len(probe.mask) // 2
@@ -318,7 +318,7 @@ def _split(case: Case) -> Finding | None:
 
 @note("dual clip", "none needed")
 def _dual(case: Case) -> Finding | str | None:
-    """Where clips close above a ratio of 1 for either sign."""
+    """Find ratios above 1 at which clips close for either sign."""
     closing = [k for k in case.curves.kinks if k.kind == "jump" and k.log_ratio > 0 and abs(k.above) < 1e-9]
     up = [kink.log_ratio for kink in closing if kink.sign > 0]
     bounds = [factor.describe().get("high", 0.0) for factor in case.evidence.factors]
@@ -340,7 +340,7 @@ bug(FIRST, "")(lambda case: case.trimmed.finding if case.trimmed else None)
 
 @note("bounds on the log ratio", "clip the ratio at 1 - low and 1 + high, or say that the log is bounded")
 def _in_logs(case: Case) -> str | None:
-    """Bounds whose logarithms are rounder than they are."""
+    """Detect bounds whose logarithms are rounder numbers than the bounds."""
     low, high = (case.best.settings.get(key) for key in ("low", "high"))
     if not case.exact or not (isinstance(low, float) and isinstance(high, float) and low < 1.0 and high > 0.0):
         return None
@@ -353,7 +353,7 @@ def _in_logs(case: Case) -> str | None:
 
 @bug("cap below 1", "give the cap itself, 5 for one; some trainers add no 1 to epsilon_high")
 def _capped(case: Case) -> str | None:
-    """CISPO whose cap cuts tokens of an unchanged policy."""
+    """Detect a CISPO cap that truncates tokens of an unchanged policy."""
     high = case.best.settings.get("high")
     if not case.exact or case.best.family.name != "cispo" or not high or high >= 0:
         return None
@@ -366,7 +366,7 @@ SIDE = "one token's sign decides for the whole row"
 
 @bug(SIDE, "decide for every token by the sign of its own advantage")
 def _advantages(case: Case) -> Finding | str | None:
-    """What explains rows of different advantages, where a method is known that does not."""
+    """Explain rows of different advantages when the known method does not."""
     if INSIDE not in case.further or not case.exact or case.first_off(INSIDE) is None:
         return None
     if case.spared(INSIDE):
@@ -392,7 +392,7 @@ def _advantages(case: Case) -> Finding | str | None:
 
 @bug("tokens far back in a row are left out", "mask what was not generated, and nothing else")
 def _long(case: Case) -> str | None:
-    """Rows of 40 tokens where all policies agree."""
+    """Test rows of 40 tokens on which all policies agree."""
     probe = case.further[LONG][0].of_one_policy()
     answer = case.subject.quietly(probe)
     used = (probe.mask > 0) & (probe.advantages != 0)
@@ -413,7 +413,7 @@ _CUSTOMS = {20.0: "verl, OpenRLHF and SkyRL do this", 10.0: "verl and SkyRL do t
 
 @bug(LIMITED, "limit the log ratio at 20, or detach the ratio")
 def _limited(case: Case) -> Finding | str | None:
-    """Where the log ratio stops, and the gradient with it; under another reading it is another log ratio."""
+    """Find where the log ratio is clamped, and its gradient with it."""
     if case.reading is not None and case.reading.shape:
         return None
     live = [k for k in case.curves.limits if k.kind == "jump" and abs(k.above if k.log_ratio > 0 else k.below) < 1e-12]
@@ -436,7 +436,7 @@ def _limited(case: Case) -> Finding | str | None:
     "losses that select tokens by covariance do this: kl_cov, and clip_cov, which is not compared here",
 )
 def _selected(case: Case) -> str | None:
-    """Other probabilities with the same ratios in half of the batch: do tokens of the other half notice?"""
+    """Test whether other probabilities with equal ratios in half of the batch affect tokens of the other half."""
     if case.coupling != "batch":
         return None
     for name in ("on policy", "staleness and drift", "far"):
@@ -473,7 +473,7 @@ hazard("not finite with a single token", "use std(correction=0), or do not stand
 
 @bug("masked tokens matter", "apply the mask to log ratios before they are summed, and to the loss")
 def _leaks(case: Case) -> str | None:
-    """Ordinary values on masked tokens."""
+    """Test ordinary values on masked tokens."""
     probe = case.probe("staleness and drift")
     hidden = probe.mask == 0
     steps = {"log_prob": -0.4, "behavior": 0.3, "proximal": -0.1}
@@ -487,7 +487,7 @@ def _leaks(case: Case) -> str | None:
 
 
 def _weight(case: Case, log_ratio: float, sign: float, beside: bool = False) -> float:
-    """Weight of a token whose log ratio to both policies is far out, or of an ordinary one in a batch with it."""
+    """Weight of a token with an extreme log ratio to both policies, or of an ordinary token in a batch with it."""
     high, low = -0.5, -0.5 - abs(log_ratio)
     now, then = (high, low) if log_ratio > 0 else (low, high)
     columns = [torch.tensor([x], dtype=torch.float64) for x in (now, then, then, sign)]

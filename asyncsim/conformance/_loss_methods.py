@@ -36,7 +36,7 @@ _SLOW = ("low_step", "high_step", "low_cap", "high_cap")
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A public function that makes methods: `numbers` and `choices` are the arguments that may be fitted."""
+    """A public function that makes methods; `numbers` and `choices` are its arguments that may be fitted."""
 
     name: str
     make: Callable[..., Method]
@@ -51,7 +51,7 @@ class Family:
     """The only method of the family, where it is the one that was asked for."""
 
     def method(self, settings: Mapping[str, Any], aggregator: str | None = None) -> Method | None:
-        """The method with these settings, its score weight alone; None where they contradict one another."""
+        """The method with these settings, score weight only; None if they contradict each other."""
         try:
             return _method_of(self, aggregator, tuple(settings), *settings.values())
         except TypeError:  # one number for each replicate
@@ -71,23 +71,23 @@ def _method_of(family: Family, aggregator: str | None, names: Sequence[str], *va
 
 
 def fixed(method: Method) -> Family:
-    """A family of this method alone, whatever its settings are called."""
+    """A family of one fixed method, whatever its settings are called."""
     return Family(method.name, lambda **_: method, {}, {}, method.aggregator, False, "", method)
 
 
 def settings_of(method: Method) -> dict[str, Any]:
-    """What the weights of a method depend on."""
+    """Settings that determine the weights of a method."""
     settings = {k: v for k, v in method.weight.describe().items() if k not in ("weight", "level")}
     return settings | {"aggregator": method.aggregator} | ({"anchor": method.anchor} if method.weight.anchored else {})
 
 
 def bare(method: Method, **changes: Any) -> Method:
-    """The method without what a loss of log-probs does not contain: critic, bonuses, dropped groups."""
+    """The method without the parts that a loss of log-probs does not contain: critic, bonuses, dropped groups."""
     return method.replace(critic=0.0, constants={}, drop_equal=False, **changes)
 
 
 def reason(method: Method) -> str | None:
-    """Why a method cannot be compared; None where it can."""
+    """Return why a method cannot be compared; None if it can."""
     extra = sorted(set(method.outputs) - {"log_prob"})
     if not method.scored:
         return "is not a weight on log-probs"
@@ -102,7 +102,7 @@ def reason(method: Method) -> str | None:
 
 @cache
 def families() -> tuple[list[Family], dict[str, str]]:
-    """All that can be compared, and why the others cannot."""
+    """All comparable methods, and the reasons why the others are not."""
     members, skipped = [], {}
     for name in plugins.summaries("asyncsim.methods"):
         try:
@@ -118,7 +118,7 @@ def families() -> tuple[list[Family], dict[str, str]]:
 
 
 def unreadable(method: Method) -> str | None:
-    """What the weight misses among log-probs, masks and advantages."""
+    """Return what the weight needs beyond log-probs, masks and advantages; None if nothing."""
     row = torch.full((2, 2), -1.0, dtype=torch.float64)
     probe = Probe("", row, row - 0.1, row - 0.2, row + 2.0, row + 2.0, 2)
     try:
@@ -154,7 +154,7 @@ def _family(name: str) -> Family:
 
 
 def _options(make: Callable[..., Method], key: str, default: str) -> tuple[str, ...]:
-    """What a named choice may be, as its refusal of another word says."""
+    """Values of a named choice, taken from the message that refuses another value."""
     try:
         make(**{key: "no such word"})
     except Exception as error:
@@ -173,20 +173,20 @@ def _takes_numbers(make: Callable[..., Method], key: str) -> bool:
 
 
 class Stack(NamedTuple):
-    """Batches of one shape, weighed together: their places among all, and their tensors."""
+    """Batches of one shape that are weighed together: their indices and their tensors."""
 
     places: tuple[int, ...]
     tensors: Received
 
 
 def as_given(probe: Probe) -> Probe:
-    """The tensors that a loss is given, which it uses."""
+    """Return the tensors as given."""
     return probe
 
 
 @lru_cache(512)
 def stacks(probes: tuple[Probe, ...], of: Callable[[Probe], Probe] = as_given) -> list[Stack]:
-    """Batches by shape, as a loss reads them, checked once for all methods that are asked."""
+    """Stack batches by shape, as a loss reads them, checked once for all methods."""
     shape = {i: (*p.mask.shape, p.group) for i, p in enumerate(probes)}
     found = []
     for key in dict.fromkeys(shape.values()):
@@ -206,12 +206,12 @@ def _received(probe: Probe) -> Received:
 
 
 def plain(method: Method, probe: Probe, of: Callable[[Probe], Probe] = as_given) -> Tensor:
-    """The cotangents of a method on a batch as a loss reads it."""
+    """Cotangents of a method on a batch, as a loss reads it."""
     return expected_on(method, stacks((probe,), of))[0]
 
 
 def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
-    """Cotangents of the method on every batch of the stacks, in the order of the batches."""
+    """Cotangents of the method on every stacked batch, in the order of the batches."""
     cotangents: dict[int, Tensor] = {}
     for stack in batches:
         B, N, T = stack.tensors.shape[1:]
@@ -221,7 +221,7 @@ def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
 
 
 def singles(at: Points, pair: bool, of: Callable[[Probe], Probe] = as_given) -> Received:
-    """Single tokens, each a batch of its own (or beside its like of the other sign), checked once for all methods."""
+    """Single tokens, each its own batch (or paired with one of opposite sign), checked once for all methods."""
     probe, shape = at.probe(pair), (len(at.log_prob), 1, 1 + pair, 1)
     return _received(of(Probe.of("", (getattr(probe, name).reshape(shape) for name in TENSORS), 1 + pair)))
 
@@ -232,7 +232,7 @@ def expected_alone(method: Method, tensors: Received) -> Tensor:
 
 
 def combinations(family: Family) -> Iterator[dict[str, Any]]:
-    """Named choices, the defaults first."""
+    """Combinations of named choices, the defaults first."""
     names = list(family.choices)
     for values in itertools.islice(itertools.product(*(family.choices[name] for name in names)), _COMBINATIONS):
         default = {name: family.choices[name][0] for name in names}
@@ -246,7 +246,7 @@ _MASKS: tuple[Callable[..., Any], ...] = (factors.token_mask, factors.geometric_
 
 @dataclass(frozen=True)
 class _Changed(Weight):
-    """A weight in the place of another one, described like it: around pi_prox in the place of mu, or c(A) - c(0)."""
+    """A weight that replaces another one: around pi_prox instead of mu, or c(A) - c(0)."""
 
     inner: Weight
     around: bool
@@ -257,19 +257,19 @@ class _Changed(Weight):
 
     @property
     def proximal(self) -> bool:  # type: ignore[override]
-        """Whether it reads pi_prox."""
+        """Whether it uses pi_prox."""
         return self.around or self.inner.proximal
 
     def describe(self) -> dict[str, Any]:
-        """That of the weight itself."""
+        """Description of the inner weight."""
         return self.inner.describe()
 
     def applied(self, step: Step) -> Tensor:
-        """That of the weight itself."""
+        """Applied weight of the inner weight."""
         return self.inner.applied(_turned(step) if self.around else step)
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """That of the weight itself on other policies, or without the part that it has without an advantage."""
+        """Score weight with swapped policies, or minus the weight at zero advantage."""
         if self.around:
             return self.inner.score_weight(_turned(step), advantage)
         return self.inner.score_weight(step, advantage) - self.inner.score_weight(step, torch.zeros_like(advantage))
@@ -281,7 +281,7 @@ def _turned(step: Step) -> Step:
 
 @dataclass(frozen=True)
 class Change:
-    """What is done to every method before it is compared, and how a report says it."""
+    """A change to every method before it is compared, and its description in a report."""
 
     of: Callable[[Method], Method]
     words: str
@@ -293,14 +293,14 @@ PAID = Change(lambda m: m.replace(weight=_Changed(m.weight, False)), "without it
 
 @cache
 def pulled() -> tuple[Family, ...]:
-    """Methods whose weight has a part without an advantage."""
+    """Methods whose weight has a term without an advantage."""
     at = points("drift", 0.0, np.array([0.3, -0.9]))
     return tuple(one for one in families()[0] if bool(plain(bare(one.make()), at.probe(False)).any()))
 
 
 @dataclass(frozen=True)
 class Shared(Factor):
-    """min(ratio, cap), or the ratio to the cap and 0 beyond: of rows, or over its mean in the batch; of no method here.
+    """A factor that no method here has: a truncated or masked ratio of rows, or one normalized by its batch mean.
 
     `over`: the "product" or "mean" of a row's ratios, or of a batch's generated "tokens" or all of its "places".
     """
@@ -311,7 +311,7 @@ class Shared(Factor):
     masked: bool = False
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """Weights of rows `[R, G, N, 1]`, or of mean 1, `[R, G, N, T]`."""
+        """Row weights `[R, G, N, 1]`, or weights of mean 1, `[R, G, N, T]`."""
         logs = step.log_ratio - (step.drift if self.ratio == "h" else 0.0)
         if self.over in ("product", "mean"):
             logs = torch.where(step.mask > 0, logs, 0.0).sum(-1, keepdim=True)
@@ -326,7 +326,7 @@ class Shared(Factor):
 
     @property
     def words(self) -> str:
-        """What it is."""
+        """Description of the factor."""
         name = {"h": "pi_prox / mu", "r": "pi / mu"}[self.ratio]
         rows = {"product": f"the product of {name} along a row", "mean": f"the geometric mean of {name} in a row"}
         name = rows.get(self.over, name)
@@ -338,7 +338,7 @@ class Shared(Factor):
 
 
 def masks(curves: Curves) -> list[Any]:
-    """Factors that close where a loss does: the mask of tokens first, then those of whole rows.
+    """Factors that close where a loss does: first the mask of tokens, then those of full rows.
 
     A mask closes below 1 for A > 0, or above 1 for A < 0, where clips leave tokens alone; beyond, neither sign is open.
     """
@@ -356,7 +356,7 @@ def masks(curves: Curves) -> list[Any]:
 
 
 def notation(part: Any) -> str:
-    """The call that makes a factor, or a penalty without what is the default there."""
+    """The call that makes a factor or penalty, without default arguments."""
     (kind, name), *settings = part.describe().items()
     constructor = plugins.load("asyncsim.penalties", name, kind) if kind == "penalty" else None
     usual = {key: p.default for key, p in inspect.signature(constructor).parameters.items()} if constructor else {}
@@ -366,7 +366,7 @@ def notation(part: Any) -> str:
 
 
 def masking(factor: Any) -> str:
-    """What a factor does, in words."""
+    """Description of a factor."""
     if isinstance(factor, Shared):
         return factor.words
     description = factor.describe()
@@ -376,7 +376,7 @@ def masking(factor: Any) -> str:
 
 
 def capped_low(curves: Curves, families: Sequence[Family]) -> Family | None:
-    """CISPO with its cap below 1, which the method itself refuses; None where the weights are others."""
+    """CISPO with a cap below 1, which the method itself refuses; None if the weights differ."""
     bends = [k for k in curves.kinks if k.kind == "bend" and k.log_ratio < -1e-6 and k.ladder in ("drift", "snapshot")]
     caps = {round(k.log_ratio, 6): k.ratio for k in bends}
     cispo = next((one for one in families if one.name == "cispo"), None)

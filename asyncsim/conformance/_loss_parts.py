@@ -33,7 +33,7 @@ _CLAMPED = 2.5
 
 
 class Kink(NamedTuple):
-    """Where the weight jumps or bends: `ladder`, sign of the advantage, log ratio, weight on either side."""
+    """A jump or bend of the weight: `ladder`, sign of the advantage, log ratio, and weight on either side."""
 
     ladder: str
     sign: int
@@ -44,11 +44,11 @@ class Kink(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The ratio, rounded to six digits where that is what was meant."""
+        """The ratio, rounded to six digits if a rounder number was meant."""
         return tidy(math.exp(self.log_ratio))
 
     def text(self, to_snapshot: bool) -> str:
-        """As text; `to_snapshot`, whether the ratio of the current policy is one to pi_prox."""
+        """Description of the kink; `to_snapshot` says that the current ratio is to pi_prox."""
         now = "pi / pi_prox" if to_snapshot else "pi / mu"
         moved = {"drift": now, "lag": "pi_prox / mu", "snapshot": "pi / pi_prox", "probable": now}
         sign = {1: "A > 0", -1: "A < 0", 0: "A = 0"}[self.sign]
@@ -57,20 +57,20 @@ class Kink(NamedTuple):
 
 
 def fewest(value: float, most: int, within: float) -> float | None:
-    """The number with the fewest digits (at most so many) that is as near; None where none is."""
+    """The number with the fewest digits, up to `most`, within a tolerance; None if there is none."""
     numbers = (float(f"{value:.{digits}g}") for digits in range(1, most + 1))
     return next((near for near in numbers if abs(near - value) <= within), None)
 
 
 def tidy(value: float) -> float:
-    """The number with the fewest digits within the precision of bisection."""
+    """The number with the fewest digits within the precision of the bisection."""
     near = fewest(value, 7, 2e-8 * max(1.0, abs(value)))
     return float(f"{value:.9g}") if near is None else near
 
 
 @dataclass
 class Curves:
-    """c of single tokens for a subject, divided by c at log ratio 0 and A = 1; in batches where that is safe."""
+    """c of single tokens, divided by c at log ratio 0 and A = 1; evaluated in batches if that is safe."""
 
     subject: Subject
     pair: bool = False
@@ -90,7 +90,7 @@ class Curves:
         self.unit = value if value != 0 and math.isfinite(value) else 1.0
 
     def __call__(self, at: Points) -> Tensor:
-        """-dL/d log_prob of every token as if it were a batch of its own, `[K]`."""
+        """Return -dL/d log_prob of every token as if it were its own batch, `[K]`."""
         if not self.separable:
             return torch.stack([self._single(at.part(slice(k, k + 1))) for k in range(len(at.log_prob))])
         # The last token again fills the last batch.
@@ -103,19 +103,19 @@ class Curves:
         return torch.cat(parts) * self._factors[size]
 
     def of(self, ladder: str, sign: int) -> tuple[np.ndarray, np.ndarray]:
-        """Log ratios and weights in units of c(0)."""
+        """Sampled log ratios, and weights in units of c(0)."""
         if (ladder, sign) not in self.sampled:
             x = grid(ladder, 1 if self.separable else _COARSE)
             self.sampled[ladder, sign] = x, self.at(ladder, sign, x)
         return self.sampled[ladder, sign]
 
     def at(self, ladder: str, sign: int, x: np.ndarray | float) -> np.ndarray:
-        """Weights in units of c(0) at log ratios."""
+        """Weights in units of c(0) at given log ratios."""
         return (self(points(ladder, float(sign), np.atleast_1d(x))) / self.unit).numpy()
 
     @cached_property
     def rough(self) -> bool:
-        """Whether weights that move in large steps stay in small ones: numbers are rounded inside."""
+        """Whether weights that change over large steps are constant over small ones, which shows rounding."""
         for at in (np.array([-0.31, 0.33]), np.linspace(-0.61, 0.63, 31)):
             here, near = (np.concatenate([self.at("drift", sign, x) for sign in (1, -1)]) for x in (at, at + 1e-5))
             if not (near == here).all():
@@ -124,12 +124,12 @@ class Curves:
 
     @cached_property
     def kinks(self) -> tuple[Kink, ...]:
-        """Everything that jumps or bends, in the order of ladders, signs and log ratios; without `limits`."""
+        """All jumps and bends, by ladder, sign and log ratio, without `limits`."""
         return tuple(kink for kink in self._all_kinks if kink not in self.limits)
 
     @cached_property
     def limits(self) -> tuple[Kink, ...]:
-        """Kinks that are no constants of a method: where a log ratio is limited, live or at asyncsim's own bound."""
+        """Kinks that are not constants of a method: clamps of the log ratio, live or at asyncsim's own limit."""
         limit = ratios.LOG_LIMIT - 1e-3
         return tuple(kink for kink in self._all_kinks if abs(kink.log_ratio) >= limit or self._is_clamp(kink))
 
@@ -141,7 +141,7 @@ class Curves:
         return tuple(kink for ladder, sign in new for kink in self._kinks(ladder, sign))
 
     def _is_clamp(self, kink: Kink) -> bool:
-        """Whether the log ratio stops there while its graph is kept: no gradient beyond, and a value that stays."""
+        """Whether the log ratio is clamped there inside the graph: no gradient beyond, and a constant value."""
         up = kink.log_ratio > 0
         outer = kink.above if up else kink.below
         if kink.kind != "jump" or abs(outer) > 1e-12 or abs(kink.log_ratio) < _CLAMPED:
@@ -158,7 +158,7 @@ class Curves:
         return first != 0.0 and abs(first - second) <= 1e-9 * abs(first)
 
     def repeats(self, ladder: str, sign: int) -> bool:
-        """Whether the curve is that of the first ladder."""
+        """Whether the curve equals that of the first ladder."""
         if ladder == LADDERS[0]:
             return False
         (x, y), (first_x, first_y) = self.of(ladder, sign), self.of(LADDERS[0], sign)
@@ -179,7 +179,7 @@ class Curves:
         return kinks
 
     def _zoom(self, ladder: str, sign: int, low: float, high: float) -> Kink | None:
-        """The kink inside an interval, narrowed down; None where it is only steep."""
+        """Narrow down the kink inside an interval; None if the curve is only steep."""
         before = 0.0
         while high - low > _FINEST:
             x = np.linspace(low, high, _CHUNK if self.separable else _FEW)
@@ -221,7 +221,7 @@ class Curves:
         return answer if float(answer) == 0.0 else weight
 
     def _decide(self) -> None:
-        """Whether tokens of one batch leave one another alone, so that many can be evaluated at once."""
+        """Decide whether tokens of one batch are independent, so that many can be evaluated at once."""
         rng = np.random.default_rng(7)
         order = np.arange(_CHUNK)
         # Tokens near 1 among tokens far out: a threshold or a count that they share would show.
@@ -241,7 +241,7 @@ class Curves:
             self._factors |= {} if factor is None else {_LARGE: factor}
 
     def _factor(self, drawn: Points, alone: Tensor, *mixtures: Tensor) -> float | None:
-        """What tokens have alone over what they have in batches of them; None where that is not one number."""
+        """Ratio of a token's weight alone to its weight in a batch; None if it is not one number."""
         factors = []
         for places in mixtures:
             answer, one = self.subject.ask(drawn.part(places).probe(self.pair)).cotangent, alone[places]
@@ -264,14 +264,14 @@ _AT = np.array([-1.5, -0.7, -0.2, 0.0, 0.3, 0.9, 1.6])
 
 
 def idle(curves: Curves, ladder: str) -> np.ndarray:
-    """Weights of tokens with A = 0, in units of what an advantage of 1 adds at log ratio 0."""
+    """Weights of tokens with A = 0, in units of the contribution of an advantage of 1 at log ratio 0."""
     both = float(curves.at("drift", 1, 0.0)[0]), float(curves.at("drift", 0, 0.0)[0])
     curve: np.ndarray = curves.at(ladder, 0, _AT) / ((both[0] - both[1]) or 1.0)
     return curve + 0.0
 
 
 def shape_of(curves: Curves) -> tuple[str, str, float] | None:
-    """Name of the penalty, the policy that it refers to and its coefficient; None where nothing known fits."""
+    """Name of the penalty, its reference policy and its coefficient; None if no known penalty fits."""
     curve = idle(curves, "drift")
     if not np.isfinite(curve).all() or np.abs(curve).max() < 1e-12:
         return None
@@ -285,7 +285,7 @@ def shape_of(curves: Curves) -> tuple[str, str, float] | None:
 
 
 def penalty_of(curves: Curves) -> Any:
-    """The penalty as a part of a method; None where there is none, or none that is known."""
+    """The penalty as a part of a method; None if there is none, or no known one."""
     shape = shape_of(curves)
     if shape is None or shape[0] not in plugins.summaries("asyncsim.penalties"):
         return None
@@ -301,14 +301,14 @@ FIRST, LAST, FULL = "first token left out", "last token left out", "rows as long
 
 
 class Trimmed(NamedTuple):
-    """What is left out, and whether the loss of rows with one more token there is one without that mistake."""
+    """Tokens that are left out, and whether adding one token to the rows removes that mistake."""
 
     finding: Finding
     mended: bool
 
 
 def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
-    """The loss as it is where no token is left out; else evaluated on rows with one more token there, if that helps."""
+    """The loss as given if no token is left out; else evaluated on rows with one extra token, if that helps."""
     ignored = _ignored_tokens(subject, probe)
     if ignored is None:
         return subject, None
@@ -337,7 +337,7 @@ def untrimmed(subject: Subject, probe: Probe) -> tuple[Subject, Trimmed | None]:
 
 
 def _ignored_tokens(subject: Subject, probe: Probe) -> Tensor | None:
-    """Generated tokens with an advantage and without a gradient; None where it is none of them, or all."""
+    """Generated tokens with an advantage but no gradient; None if there are none, or if all are ignored."""
     sign = torch.where(probe.advantages < 0, -1.0, 1.0).to(probe.mask.dtype)
     answer = subject.quietly(probe.but(probe.name, advantages=sign))
     if answer is None or not answer.finite:
@@ -347,7 +347,7 @@ def _ignored_tokens(subject: Subject, probe: Probe) -> Tensor | None:
 
 
 def _padded(subject: Subject, front: bool, counted: float) -> Subject:
-    """The loss on rows with one more column in front or behind, of one policy and without an advantage."""
+    """The loss on rows with an extra column before or after, on which policies agree and the advantage is 0."""
     fill = (-1.0, -1.0, -1.0, 0.0, counted)
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
@@ -365,7 +365,7 @@ AGGREGATORS = ("token_mean", *ROWS)
 
 
 class Rule(NamedTuple):
-    """A factor of the batch and of the tokens that a mask keeps, a number or `[B, 1]`, beside some aggregators."""
+    """A factor beside some aggregators, a number or `[B, 1]`, from the batch and the tokens that a mask keeps."""
 
     text: str
     aggregators: tuple[str, ...]
@@ -377,7 +377,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Divisor:
-    """An aggregator (None: unknown), and the factor that a loss has over it; `rule` says what it is."""
+    """An aggregator (None: unknown), and the extra factor of a loss; `rule` describes it."""
 
     aggregator: str | None
     rule: Rule | None = None
@@ -388,11 +388,11 @@ class Divisor:
         return f"{self.aggregator} {self.rule.text}" if self.rule else self.aggregator or "unknown"
 
     def times(self, probe: Probe, kept: Tensor | None = None) -> Tensor | float:
-        """The factor in a batch, of which a mask keeps some tokens (None: all)."""
+        """The factor in a batch of which a mask keeps some tokens (None: all)."""
         return 1.0 if self.rule is None else self.rule.factor(probe, probe.mask if kept is None else kept)
 
     def evidence(self, probes: Sequence[Probe], kept: Sequence[Tensor]) -> str:
-        """The factor in words, and in the batch where it is farthest from 1."""
+        """The factor in words, and its value in the batch where it is farthest from 1."""
         pairs = zip(probes, kept, strict=True)
         found = [(torch.as_tensor(self.times(p, k)).broadcast_to(p.mask.shape)[k > 0], p.name) for p, k in pairs]
         factors, name = max(found, key=lambda pair: float(pair[0].log().abs().max()) if len(pair[0]) else 0.0)
@@ -405,7 +405,7 @@ UNKNOWN = Divisor(None)
 
 
 def shares(aggregator: str, probe: Probe) -> Tensor:
-    """a m of every token `[B, T]`."""
+    """Aggregation weight a m of every token, `[B, T]`."""
     mask, (B, T) = probe.mask, probe.mask.shape
     lengths = mask.sum(-1, keepdim=True).clamp(min=1.0)
     by: dict[str, Any] = {"token_mean": mask.sum(), "sequence_sum": B, "sequence_mean": B * lengths, "constant": B * T}
@@ -421,7 +421,7 @@ def _paid(probe: Probe) -> Tensor:
 
 
 def _average(rows: int | float, probe: Probe, kept: Tensor) -> Tensor:
-    """T / (K T_k) of the part to which a row belongs: parts of so many rows, or of that share of all."""
+    """Factor T / (K T_k) of each row's part, for parts of `rows` rows, or of that fraction of all rows."""
     size = rows if isinstance(rows, int) else -(-len(kept) // round(1 / rows))
     part = torch.arange(len(kept)) // size
     tokens = torch.zeros(int(part[-1]) + 1, dtype=kept.dtype).index_add(0, part, kept.sum(-1))
@@ -469,7 +469,7 @@ REJECTING = (
 
 
 def divisor_of(subject: Subject, given: Sequence[Probe], read: Sequence[Probe]) -> Divisor:
-    """The divisor that explains batches on which all policies agree, with the advantages that the loss reads there."""
+    """Divisor that explains the batches on which all policies agree, given the advantages that the loss reads."""
     answers = []
     for probe in given:
         # What the advantages add to the gradient: a penalty that knows none is taken off.
@@ -485,7 +485,7 @@ def divisor_of(subject: Subject, given: Sequence[Probe], read: Sequence[Probe]) 
 
 
 def _ratios(aggregator: str, rule: Rule | None, probes: Sequence[Probe], answers: Sequence[Tensor]) -> list[Tensor]:
-    """What is found over what is expected, of every token with an advantage."""
+    """Ratio of found to expected cotangents for every token with an advantage."""
     ratios = []
     for probe, answer in zip(probes, answers, strict=True):
         factor = 1.0 if rule is None else rule.factor(probe, probe.mask)
@@ -496,7 +496,7 @@ def _ratios(aggregator: str, rule: Rule | None, probes: Sequence[Probe], answers
 
 
 def _powers(probes: Sequence[Probe], answers: Sequence[Tensor]) -> Iterator[Divisor]:
-    """Aggregators times powers of the rows B, the tokens T and the width W of a batch, the simplest first."""
+    """Aggregators times powers of the rows B, the tokens T and the width W of a batch, simplest first."""
     found = []
     sizes = np.log([[np.e, len(p.mask), float(p.mask.sum()), p.mask.shape[1]] for p in probes])
     for aggregator in AGGREGATORS:

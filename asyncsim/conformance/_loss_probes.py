@@ -47,7 +47,7 @@ LIMITS = (
 
 @lru_cache(8)
 def ordinary(seed: int) -> list[Probe]:
-    """Batches that every loss should survive, of several shapes, with advantages of both signs and zero.
+    """Batches that every loss should handle, of several shapes, with positive, negative and zero advantages.
 
     Every row has one advantage, of size 2 at most.
     """
@@ -63,7 +63,7 @@ _MIXED = ((0.4, 0.4), (0.0, 2.0), (1.2, 0.8), (0.0, 4e-4))
 
 
 class Further(NamedTuple):
-    """Batches that ask for more: how they are drawn from a seed, and what a loss is called that is right but there."""
+    """More demanding batches: how they are drawn from a seed, and the name of a loss that fails only there."""
 
     drawn: Callable[[int], list[Probe]]
     mistake: str
@@ -102,7 +102,7 @@ def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
 
 
 def _mixed(seed: int, index: int, lag: float, drift: float) -> Probe:
-    """A batch with an advantage of its own for every token: either sign, from .2 to 20 in size."""
+    """A batch with a separate advantage per token, of either sign and of size 0.2 to 20."""
     probe = _drawn(seed, 70 + index, "", 8, 4, 6, lag, drift)
     rng = np.random.default_rng([seed, 80 + index])
     size = np.exp(rng.uniform(math.log(0.2), math.log(LARGEST), tuple(probe.mask.shape)))
@@ -114,7 +114,7 @@ def _mixed(seed: int, index: int, lag: float, drift: float) -> Probe:
 
 
 def _beside(seed: int, index: int, drift: bool) -> Probe:
-    """Rows of tokens that hardly moved, with one that moved far, in drift or in lag: who decides for whom shows."""
+    """Rows of tokens near ratio 1 with one far away, in drift or lag, which shows which tokens affect others."""
     rng = np.random.default_rng([seed, index])
     behavior = -20.0 - 3.0 * rng.random((8, 10))
     step = 0.02 * rng.standard_normal((8, 10))
@@ -126,21 +126,21 @@ def _beside(seed: int, index: int, drift: bool) -> Probe:
 
 
 def _likely(seed: int, index: int, name: str, draw: Callable[[np.random.Generator], np.ndarray]) -> Probe:
-    """Tokens of which all three log-probs are drawn alike."""
+    """Tokens whose three log-probs are drawn from one distribution."""
     rng = np.random.default_rng([seed, index])
     now, before, then = (draw(rng) for _ in range(3))
     return _probe(rng, name, 4, now, then, before)
 
 
 def _padded(probe: Probe) -> Probe:
-    """The batch with two columns or more that no row uses."""
+    """The batch with at least two unused columns."""
     mask = probe.mask.clone()
     mask[:, -2:] = 0.0
     return probe.but(probe.name, mask=mask)
 
 
 def _lengths(seed: int, probe: Probe) -> Probe:
-    """A row of each length that no other batch has, with advantages of any size to 20."""
+    """Rows of lengths that no other batch has, with advantages of size up to 20."""
     rng = np.random.default_rng([seed, 97])
     mask = torch.arange(probe.mask.shape[1]) < torch.tensor(_OTHER_LENGTHS).unsqueeze(-1)
     size = np.exp(rng.uniform(math.log(0.3), math.log(LARGEST), (len(mask), 1)))
@@ -149,7 +149,7 @@ def _lengths(seed: int, probe: Probe) -> Probe:
 
 
 def on_policy(probes: Sequence[Probe]) -> list[Probe]:
-    """The batches of different shapes with one and the same policy."""
+    """Batches of different shapes with one common policy."""
     names = ("on policy", "one group", "pairs", "single tokens", "holes in the mask", EMPTIED)
     return [probe.of_one_policy() for probe in probes if probe.name in names]
 
@@ -158,14 +158,14 @@ EMPTIED = "rows without tokens"
 
 
 def emptied(probe: Probe, rows: int = 1) -> Probe:
-    """The batch with so many sequences without tokens."""
+    """The batch with `rows` sequences without tokens."""
     mask = probe.mask.clone()
     mask[1 : 1 + 4 * rows : 4] = 0.0
     return probe.but(EMPTIED, mask=mask)
 
 
 def garbage(probe: Probe, value: float) -> Probe:
-    """The batch with a value on the masked tokens of current and behavior log-probs."""
+    """The batch with a given value on masked tokens of current and behavior log-probs."""
     hidden = probe.mask == 0
     now = torch.where(hidden, torch.full_like(probe.log_prob, 0.0 if math.isfinite(value) else value), probe.log_prob)
     filled = torch.full_like(probe.behavior, value)
@@ -182,7 +182,7 @@ def _drawn(seed: int, index: int, name: str, rows: int, group: int, tokens: int,
 
 
 def _balanced(rng: np.random.Generator) -> Probe:
-    """Rows whose log ratios cancel but for a hair: masks of rows keep what masks of tokens drop."""
+    """Rows whose log ratios nearly cancel: masks of rows keep what masks of tokens drop."""
     behavior = -7.0 - 3.0 * rng.random((8, 6))
     proximal = behavior + np.tile([1.8, -1.8], (8, 3)) + 3e-4 * rng.standard_normal((8, 6))
     current = proximal + np.where(np.arange(8)[:, None] < 4, 1e-4, 0.1) * rng.standard_normal((8, 6))
@@ -190,7 +190,7 @@ def _balanced(rng: np.random.Generator) -> Probe:
 
 
 def _outliers(rng: np.random.Generator) -> Probe:
-    """Many tokens that hardly moved and a few inside any usual clip: thresholds taken from the batch bind."""
+    """Many tokens near ratio 1 and a few inside any usual clip, so that thresholds from the batch bind."""
     behavior = -7.0 - 3.0 * rng.random((8, 6))
     moved = behavior + 0.01 * rng.standard_normal((8, 6))
     moved[0, 1], moved[1, 0] = behavior[0, 1] + 0.15, behavior[1, 0] - 0.15
@@ -215,7 +215,7 @@ def _probe(
 
 
 class Points(NamedTuple):
-    """Single tokens, each a batch of its own: log-probs and advantage, `[K]`."""
+    """Single tokens, each its own batch: log-probs and advantage, `[K]`."""
 
     log_prob: Tensor
     behavior: Tensor
@@ -223,14 +223,14 @@ class Points(NamedTuple):
     advantage: Tensor
 
     def probe(self, pair: bool) -> Probe:
-        """All of them in one batch; with `pair`, each beside its like of the other sign."""
+        """All tokens in one batch; with `pair`, each beside a copy with opposite sign."""
         columns = [x.unsqueeze(-1) for x in (self.log_prob, self.behavior, self.proximal, self.advantage)]
         if pair:
             columns = [torch.stack([x, -x if i == 3 else x], 1).reshape(-1, 1) for i, x in enumerate(columns)]
         return Probe.of("ladder", [*columns, torch.ones_like(columns[0])], len(columns[0]))
 
     def part(self, index: object) -> "Points":
-        """Some of them."""
+        """Some of the tokens."""
         return Points(*(x[index] for x in self))  # type: ignore[index]
 
 
@@ -254,7 +254,7 @@ def points(ladder: str, sign: float, log_ratio: np.ndarray | Tensor) -> Points:
 
 
 def grid(ladder: str, thin: int = 1) -> np.ndarray:
-    """Log ratios of a ladder: fine around 0, and 0 itself; to 25 either way, to 12 where it is thinned."""
+    """Log ratios of a ladder: fine around 0, including 0, up to 25 in either direction, or to 12 if thinned."""
     near = np.arange(-100 // thin, 100 // thin + 1) * 0.02 * thin
     near = np.sort(np.concatenate([near, _FINE, -_FINE])) if thin == 1 else near
     if ladder == "probable":

@@ -22,7 +22,7 @@ _STEP, _SAME = 1e-4, 1e-6
 
 @dataclass(frozen=True)
 class Reading:
-    """The tensors `[R, G, N, T]` that a loss uses in the place of given ones; a replicate is a batch.
+    """Tensors `[R, G, N, T]` that a loss uses instead of the given ones; each replicate is a batch.
 
     `words` go with the method's name; `shape`, whether single tokens show it, so that methods are searched anew;
     `within`, how far rounding may put a token off.
@@ -38,20 +38,20 @@ class Reading:
     within: float = 0.0
 
     def read(self, probe: Probe) -> Probe:
-        """A batch `[B, T]` as it is read."""
+        """A batch `[B, T]` as the loss reads it."""
         shape = (1, -1, probe.group, probe.mask.shape[-1])
         read = self.of(replace(probe, **{key: getattr(probe, key).reshape(shape) for key in TENSORS}))
         whole = {key: getattr(read, key).expand(read.mask.shape) for key in TENSORS}
         return replace(read, **{key: x.reshape(-1, x.shape[-1]) for key, x in whole.items()})
 
     def inside(self, probe: Probe) -> Tensor:
-        """Tokens `[B, T]` none of whose log ratios, as they are read, is limited."""
+        """Tokens `[B, T]` without a limited log ratio, as the loss reads them."""
         read = self.read(probe)
         ends = read.log_prob - read.behavior, read.log_prob - read.proximal, read.proximal - read.behavior
         return torch.stack(ends).abs().amax(0) < ratios.LOG_LIMIT
 
     def kink(self, kink: Kink) -> Kink:
-        """A kink at the log ratio that the loss uses there."""
+        """The kink at the log ratio that the loss uses there."""
         at = self.read(points(kink.ladder, float(kink.sign), np.array([kink.log_ratio])).probe(False))
         above = at.proximal if kink.ladder == "lag" else at.log_prob
         return kink._replace(log_ratio=float(above - (at.proximal if kink.ladder == "snapshot" else at.behavior)))
@@ -62,7 +62,7 @@ def _advantages(of: Callable[[Probe], Tensor]) -> Callable[[Probe], Probe]:
 
 
 def _mean(probe: Probe, tokens: Tensor) -> Tensor:
-    """Mean of every row, over the tokens that are kept."""
+    """Mean of every row over the kept tokens."""
     mean = (probe.advantages * tokens).sum(-1, keepdim=True) / tokens.sum(-1, keepdim=True).clamp(min=1.0)
     return mean.expand_as(probe.mask)
 
@@ -73,7 +73,7 @@ def _last(probe: Probe) -> Tensor:
 
 
 def of_the_sign(probe: Probe) -> Tensor:
-    """|A| of every token with the sign of its row's first."""
+    """|A| of every token with the sign of its row's first token."""
     return probe.advantages.abs() * probe.advantages[..., :1].sign()
 
 
@@ -150,7 +150,7 @@ def _scaled(now: float, then: float, before: float) -> Callable[[Probe], Probe]:
 
 
 def powers(curves: Curves) -> tuple[float, float, float] | None:
-    """Powers of pi, mu and pi_prox in the weight of a token that hardly moved; None where none is open."""
+    """Exponents of pi, mu and pi_prox in the weight of a token near ratio 1; None if no such token is open."""
     for sign, x in ((1.0, -1e-3), (-1.0, 1e-3), (1.0, -0.05), (-1.0, 0.05)):
         center = points("drift", sign, np.full(7, x))
         logs = torch.stack([center.log_prob, center.behavior, center.proximal])
@@ -168,7 +168,7 @@ _LOGS = {math.log(2.0): "log 2", math.log(10.0): "log 10"}
 
 
 def _constant(k: float) -> float:
-    """The number that is meant by a measured one: a logarithm, few digits, or one over few digits."""
+    """The round number that a measured one approximates: a logarithm, few digits, or the inverse of few digits."""
     near = [x for x in _LOGS if abs(k - x) < 1e-5]
     near += [x for x in (fewest(k, 4, 1e-5 * abs(k)),) if x]
     inverse = fewest(1.0 / k, 4, 1e-5 / abs(k)) if k else None
@@ -179,7 +179,7 @@ _BOTH = "divide the log-probs of all policies by one temperature, that of the sa
 
 
 def _of_powers(curves: Curves) -> Iterator[Reading]:
-    """Log-probs times a constant, of all policies or of one."""
+    """Interpretation: log-probs times a constant, for all policies or for one."""
     found = powers(curves)
     if found is None:
         return
@@ -210,7 +210,7 @@ def _of_powers(curves: Curves) -> Iterator[Reading]:
 
 
 def _floored(curves: Curves) -> Iterator[Reading]:
-    """A least log-prob of the stored policies, below which they change nothing."""
+    """Interpretation: a minimum log-prob of the stored policies, below which they have no effect."""
 
     def moves(x: float) -> bool:
         stored = torch.tensor([x, x - _STEP], dtype=torch.float64)
@@ -236,7 +236,7 @@ def _floored(curves: Curves) -> Iterator[Reading]:
 
 
 def _limited(curves: Curves) -> Iterator[Reading]:
-    """Bounds of pi_prox / mu where the ladder of staleness bends."""
+    """Interpretation: bounds of pi_prox / mu where the staleness curve bends."""
     bends = {k.ratio for k in curves.kinks if k.kind == "bend" and k.ladder == "lag"}
     low, high = max((x for x in bends if x < 1.0), default=0.0), min((x for x in bends if x > 1.0), default=math.inf)
     for least, most in dict.fromkeys([(low, math.inf), (low, high), (0.0, high)]):
@@ -263,7 +263,7 @@ _TERMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _paid(curves: Curves) -> Iterator[Reading]:
-    """A KL term inside the advantage, of tokens or of rows: it has a weight where the advantage is 0."""
+    """Interpretation: a KL term inside the advantage, per token or per row, which has a weight at zero advantage."""
     if not np.abs(idle(curves, "drift")).max() > 1e-12 or shape_of(curves) is not None:
         return
     to = "proximal" if float(np.ptp(idle(curves, "snapshot"))) > 1e-12 else "behavior"
@@ -290,7 +290,7 @@ def _in_advantages(name: str, term: Callable[[Tensor], Tensor], beta: float, to:
 
 
 def rounding(curves: Curves) -> Reading | None:
-    """Log-probs in half precision, where weights move in its steps; None where they do not."""
+    """Interpretation: log-probs in half precision, if weights change in its steps; else None."""
     if not curves.rough:
         return None
     at = torch.linspace(-9.3, -8.7, 64, dtype=torch.float64)
@@ -313,7 +313,7 @@ CLAMPED, OTHERWISE, ONE_SIGN = "advantages are clamped", "advantages are changed
 
 
 def of_advantages(curves: Curves, sizes: Tensor) -> Reading | None:
-    """What becomes of advantages of these sizes where all policies agree; None where they stay as they are."""
+    """How advantages of these sizes are modified if all policies agree; None if they are unchanged."""
     if curves.pair:
         return None
 
@@ -342,7 +342,7 @@ def _agree(found: Tensor, expected: Tensor) -> bool:
 
 
 def _described(values: Tensor, read: Tensor) -> tuple[str, str, str]:
-    """Advantages that stop at a bound on either side, or that are changed in another way."""
+    """Describe advantages that are clipped at a bound on either side, or modified in another way."""
     cut = (read - values).abs() > _SAME * values.abs()
     ends: list[float | None] = []
     for sign in (1.0, -1.0):
@@ -365,7 +365,7 @@ def _described(values: Tensor, read: Tensor) -> tuple[str, str, str]:
 
 
 def readings(curves: Curves, sizes: Tensor, exact: bool) -> Iterator[Reading]:
-    """Everything that a loss may make of its inputs, the likeliest first; `sizes` of advantages.
+    """All interpretations of the inputs of a loss, most likely first; `sizes` are those of advantages.
 
     Where a method is `exact` on ordinary batches, only large or small advantages can be read in another way.
     """

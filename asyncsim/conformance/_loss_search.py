@@ -35,7 +35,7 @@ _NO_EVIDENCE = 1e-7
 
 @dataclass
 class Evidence:
-    """What was measured of a loss, cotangents on batches and on single tokens, and under what it is explained.
+    """Measurements of a loss, cotangents on batches and single tokens, and the parts assumed to explain them.
 
     `points` begin with a token at ratio 1. `reading`: what the loss makes of its inputs; `divisor`, its aggregator.
     `left` counts down how many more methods may be weighed.
@@ -60,7 +60,7 @@ class Evidence:
 
     @property
     def of(self) -> Callable[[Probe], Probe]:
-        """What is made of tensors."""
+        """Transformation of the tensors by the current interpretation."""
         return self.reading.of if self.reading else methods.as_given
 
     @cached_property
@@ -68,7 +68,7 @@ class Evidence:
         return methods.stacks(tuple(self.probes), self.of)
 
     def _alone(self, method: Method, rows: int = 1) -> Tensor:
-        """Cotangents of the single tokens in so many replicates of a method, `[rows K]`."""
+        """Cotangents of the single tokens for `rows` replicates of a method, `[rows K]`."""
         if rows not in self._singles:
             self._singles[rows] = methods.singles(Points(*(x.repeat(rows) for x in self.points)), self.pair, self.of)
         return methods.expected_alone(method, self._singles[rows])
@@ -78,7 +78,7 @@ class Evidence:
         return replace(self, **parts, cache={}, lines={})
 
     def read(self, reading: Reading, divisor: Divisor) -> "Evidence":
-        """The same measurements under a reading of the inputs, without tokens whose log ratio is limited then."""
+        """The same measurements under an interpretation of the inputs, without tokens that it limits."""
         inside = reading.inside(self.points.probe(False))[:, 0]
         inside[0] = True
         within = max(self.tolerance, reading.within)
@@ -86,11 +86,11 @@ class Evidence:
         return self.plain().beside(reading=reading, divisor=divisor, tolerance=within, points=at, alone=alone)
 
     def plain(self) -> "Evidence":
-        """The same measurements beside methods as they are."""
+        """The same measurements, compared with unmodified methods."""
         return self.beside(divisor=UNKNOWN, penalties=(), factors=(), change=None, reading=None)
 
     def full(self, method: Method) -> Method:
-        """The method with these penalties, these factors and this change."""
+        """The method with these penalties, factors and change."""
         method = self.change.of(method) if self.change else method
         if not (self.penalties or self.factors):
             return method
@@ -98,7 +98,7 @@ class Evidence:
         return method.replace(penalties=penalties, factors=factors)
 
     def fit(self, family: methods.Family, settings: Mapping[str, Any]) -> "Fit":
-        """How well a method with these settings explains all of it."""
+        """Fit of a method with these settings to all measurements."""
         key = _key(family, settings)
         if key in self.cache:
             return self.cache[key]
@@ -111,14 +111,14 @@ class Evidence:
         return self.cache[key]
 
     def curve(self, family: methods.Family, settings: Mapping[str, Any]) -> float:
-        """Mean deviation on single tokens alone: a fifth of the work."""
+        """Mean deviation on single tokens only, which takes a fifth of the work."""
         key = _key(family, settings)
         if key not in self.lines:
             self.lines[key] = (self._lines(family.method(settings, self.divisor.aggregator), 1) or [2.0])[0]
         return self.lines[key]
 
     def scan(self, family: methods.Family, settings: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> list[float]:
-        """`curve` with each row of numbers in place of the settings' own, many rows in one call."""
+        """`curve` with each row of numbers replacing the settings, many rows per call."""
         most, scores = max(_AT_ONCE // len(self.alone), 1), []
         for start in range(0, len(rows), most):
             some, found = rows[start : start + most], None
@@ -132,7 +132,7 @@ class Evidence:
         return scores
 
     def _lines(self, method: Method | None, rows: int) -> list[float] | None:
-        """Mean deviations on single tokens of so many replicates of a method; None where it refuses them."""
+        """Mean deviations on single tokens for `rows` replicates of a method; None if it refuses the settings."""
         self.left[0] -= 1
         if method is None:
             return None
@@ -145,12 +145,12 @@ class Evidence:
 
     @property
     def floor(self) -> float:
-        """Weights of single tokens below which nothing is compared."""
+        """Minimum weight of a single token for comparison."""
         unit = abs(float(self.alone[0]))
         return _NO_EVIDENCE * (unit if 0.0 < unit < np.inf else 1.0)
 
     def residuals(self, family: methods.Family, settings: Mapping[str, Any]) -> np.ndarray:
-        """Smooth deviations of all tokens, relative to the size of their weights; the largest for refused settings."""
+        """Smooth relative deviations of all tokens; the maximum for refused settings."""
         method = family.method(settings, self.divisor.aggregator)
         if method is None:
             generated = sum(int((probe.mask > 0).sum()) for probe in self.probes)
@@ -165,13 +165,13 @@ class Evidence:
         return ((scale * targets - answers) / size).clamp(-3.0, 3.0).nan_to_num(3.0).numpy()
 
     def weights(self, method: Method) -> list[Tensor]:
-        """Cotangents of a method on every batch, and last of the single tokens."""
+        """Cotangents of a method on every batch, and last on the single tokens."""
         return [*methods.expected_on(method, self._stacks), self._alone(method)]
 
     def both(
         self, weights: Sequence[Tensor], divisor: Divisor | None = None, kept: Sequence[Tensor] | None = None
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Cotangents found and wanted: of the generated tokens of every batch, and last of the single tokens.
+        """Found and expected cotangents: of the generated tokens of every batch, and last of the single tokens.
 
         `weights` of the method; `kept`: 1 for what it does not reject (default: everything).
         """
@@ -185,13 +185,13 @@ class Evidence:
         return [*theirs, self.alone], [*ours, weights[-1]]
 
     def kept(self, method: Method, probes: Sequence[Probe] | None = None) -> list[Tensor]:
-        """1 for the tokens of every batch that the method does not reject; what a clip stops is not rejected."""
+        """1 for the tokens of every batch that the method does not reject; a clipped token counts as kept."""
         method = method.replace(weight=NoRatio()) if method.factors else method
         some = methods.stacks(_paid(tuple(probes or self.probes)), self.of)
         return [(x != 0).to(x.dtype) for x in methods.expected_on(method, some)]
 
     def compare(self, method: Method, family: methods.Family | None = None, own: dict[str, Any] | None = None) -> "Fit":
-        """How well a method (alone, or as that of a family) explains it all, in the scale of tokens at ratio 1.
+        """Fit of a method (alone, or as member of a family) to all measurements, scaled at ratio 1.
 
         Where it explains single tokens but not batches, also with the tokens that it rejects out of the denominator.
         """
@@ -218,7 +218,7 @@ class Evidence:
         return next((one for one in fits if one.exact(self.tolerance)), fit)
 
     def _scale(self, answers: Tensor, targets: Tensor, alone: Tensor) -> float:
-        """The factor at ratio 1, where every method has the weight A; else the one that most tokens agree on."""
+        """Scale factor at ratio 1, where every method has the weight A; else the median ratio of tokens."""
         first, second = float(self.alone[0]), float(alone[0])
         if np.isfinite(first) and np.isfinite(second) and first != 0.0 and second != 0.0:
             return first / second
@@ -234,8 +234,9 @@ def _paid(probes: tuple[Probe, ...]) -> tuple[Probe, ...]:
 
 @dataclass(frozen=True)
 class Fit:
-    """A method with settings: mean deviation on single tokens and on batches, the largest one, the factor found, what
-    the loss divides by, and the share of the tokens of batches that agree."""
+    """A method with settings: mean deviation on single tokens and on batches, the maximum, the scale factor, the
+    divisor, and the fraction of batch tokens that agree.
+    """
 
     family: methods.Family
     settings: dict[str, Any]
@@ -248,12 +249,12 @@ class Fit:
 
     @property
     def score(self) -> float:
-        """Mean of both."""
+        """Mean of both deviations."""
         return (self.curve + self.batches) / 2
 
     @property
     def label(self) -> str:
-        """The call that makes it."""
+        """The call that makes the method."""
         return called(self.family.name, self.settings)
 
     def exact(self, tolerance: float) -> bool:
@@ -262,7 +263,7 @@ class Fit:
 
 
 def apart(answers: Tensor, targets: Tensor, floor: float | None = None) -> Tensor:
-    """|answers - targets| over the larger of both, in [0, 2]: 0 where both are negligible, 2 where one is not finite.
+    """|answers - targets| / max(|answers|, |targets|), in [0, 2]: 0 if both are negligible, 2 if one is not finite.
 
     Values below `floor` are negligible (default: 1e-7 of the largest target).
     """
@@ -284,7 +285,7 @@ _JOINT, _PAIRS = 6, 400
 
 
 def candidates(kinks: Sequence[Kink]) -> list[float | None]:
-    """Constants of which the kinks might tell: caps and bounds on the ratio, on its log, on what masks are made of."""
+    """Constants that the kinks suggest: caps and bounds on the ratio, on its log, or on masked quantities."""
     numbers: list[float | None] = [None, 0.0]
     for kink in kinks[:_KINKS]:
         log_ratio, ratio = kink.log_ratio, math.exp(kink.log_ratio)
@@ -303,7 +304,7 @@ def search(
     known: bool = False,
     smooth: bool = True,
 ) -> list[Fit]:
-    """Fits, best first; of equally good ones, that of the method named `first`, then the simplest.
+    """Fits, best first; among equally good ones, the method named `first`, then the simplest.
 
     Where the method is `known` already, defaults and named choices are all that is tried; without `smooth`, no constant
     is moved that no kink tells. Methods with a statistic of the batch (they have a scope for it) are left out where
@@ -337,7 +338,7 @@ def search(
 
 
 def order(fit: Fit, aggregator: str | None, first: str | None = None) -> tuple[Any, ...]:
-    """Nearest first; then the method that was asked for, and the one of which least has to be changed or left out."""
+    """Sort key: the nearest, then the requested method, then the fewest changes or omissions."""
     family = fit.family
     changed = len(fit.settings) + family.trimmed + (not math.isclose(fit.scale, 1.0, rel_tol=1e-6))
     other = aggregator is not None and family.aggregator != aggregator
@@ -351,7 +352,7 @@ def _key(family: methods.Family, settings: Mapping[str, Any]) -> str:
 
 @dataclass
 class _Descent:
-    """A method whose constants are set, one after the other or two at once, to what single tokens ask for."""
+    """Coordinate descent on a method's constants, one or two at a time, against single tokens."""
 
     evidence: Evidence
     family: methods.Family
@@ -359,7 +360,7 @@ class _Descent:
     score: float
 
     def take(self, rows: Sequence[dict[str, Any]]) -> None:
-        """The best row of numbers, where it is better than what stands."""
+        """Take the best row of numbers if it improves the score."""
         plain = [row for row in rows if None not in row.values()]
         scores = self.evidence.scan(self.family, self.settings, plain) if plain else []
         scored = list(zip(scores, plain, strict=True))
@@ -369,7 +370,7 @@ class _Descent:
             self.score, self.settings = score, {**self.settings, **row}
 
     def allowed(self, name: str, numbers: Sequence[float | None]) -> list[float | None]:
-        """Those of the numbers that the method accepts: an interval around one that it does."""
+        """The numbers that the method accepts: an interval around an accepted one."""
 
         def takes(x: float | None) -> bool:
             return self.family.method({**self.settings, name: x}) is not None
@@ -383,7 +384,7 @@ class _Descent:
         return [*([None] if takes(None) else []), *plain[low:high]]
 
     def alone(self, numbers: Sequence[float | None], rounds: int = 3) -> None:
-        """Every constant in turn, until nothing gets better."""
+        """Optimize every constant in turn, until nothing improves."""
         for _ in range(rounds):
             before = self.score
             for name in self.family.numbers:
@@ -394,7 +395,7 @@ class _Descent:
                 return
 
     def together(self, numbers: Sequence[float | None]) -> None:
-        """Two at once: where both bounds are wrong, mending one may look worse."""
+        """Optimize two constants jointly: if both bounds are wrong, changing one may look worse."""
         for names in itertools.combinations(self.family.numbers, 2):
             columns = [[x for x in self.allowed(name, numbers) if x is not None] for name in names]
             rows = [dict(zip(names, pair, strict=True)) for pair in itertools.product(*columns)]
@@ -403,8 +404,7 @@ class _Descent:
 
 
 def _descended(evidence: Evidence, descents: Sequence[_Descent], numbers: Sequence[float | None]) -> list[Fit]:
-    """Methods with constants from among the numbers: set in turn, the nearest alone where that is enough, and two at
-    once where it explains nothing."""
+    """Methods with constants chosen from the numbers: optimized in turn, and two at once if that explains nothing."""
     near, bare = descents[:_DESCENTS], []
     for others in ([], descents[_DESCENTS:]):
         for one in others or near:
@@ -424,7 +424,7 @@ def _descended(evidence: Evidence, descents: Sequence[_Descent], numbers: Sequen
 
 
 def _bare(evidence: Evidence, fit: Fit) -> Fit:
-    """The fit with as few settings as explain the loss as well."""
+    """The fit with as few settings as explain the loss equally well."""
     names = list(fit.settings)
     for size in range(len(names) if len(names) <= _SUBSETS else 0):
         for subset in itertools.combinations(names, size):
@@ -446,7 +446,7 @@ def _alike(evidence: Evidence, families: Sequence[methods.Family], best: Fit) ->
 
 
 def _refined(evidence: Evidence, fit: Fit) -> Fit:
-    """The fit with its numbers moved continuously, where that helps."""
+    """The fit with its numbers optimized continuously, if that helps."""
     from scipy.optimize import least_squares
 
     family = fit.family

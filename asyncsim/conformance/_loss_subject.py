@@ -20,7 +20,7 @@ TENSORS = ("log_prob", "behavior", "proximal", "advantages", "mask")
 
 @dataclass(frozen=True)
 class Probe:
-    """One batch, every tensor `[B, T]`; `group` consecutive sequences answer one prompt."""
+    """One batch, every tensor `[B, T]`; `group` consecutive sequences share a prompt."""
 
     name: str
     log_prob: Tensor
@@ -32,7 +32,7 @@ class Probe:
 
     @classmethod
     def of(cls, name: str, tensors: Iterable[Tensor], group: int) -> "Probe":
-        """A batch of the five tensors in their order."""
+        """Make a batch from the five tensors in order."""
         now, then, before, advantages, mask = tensors
         return cls(name, now, then, before, advantages, mask, group)
 
@@ -41,26 +41,26 @@ class Probe:
         return replace(self, name=name, **changes)
 
     def paid(self, *advantages: float) -> "Probe":
-        """The same batch with these advantages of its rows."""
+        """The same batch with given advantages per row."""
         rows = torch.tensor(advantages, dtype=torch.float64).unsqueeze(-1)
         return self.but(self.name, advantages=rows.repeat(1, self.mask.shape[1]))
 
     def unmasked(self) -> "Probe":
-        """The same batch where every token was generated."""
+        """The same batch with all tokens generated."""
         return self.but(self.name, mask=torch.ones_like(self.mask))
 
     def of_one_policy(self) -> "Probe":
-        """The same batch where all policies agree."""
+        """The same batch with all policies equal."""
         return self.but(self.name, log_prob=self.behavior, proximal=self.behavior)
 
     def rows(self, index: Any, name: str = "") -> "Probe":
-        """Some of its sequences, as one group."""
+        """Some of its sequences as one group."""
         picked = {key: getattr(self, key)[index] for key in TENSORS}
         return replace(self, name=name or self.name, group=len(picked["mask"]), **picked)
 
 
 class Answer(NamedTuple):
-    """What a loss says: its value, and -dL/d log_prob of every token `[B, T]`, 0 where masked."""
+    """Result of a loss: its value, and -dL/d log_prob of every token `[B, T]`, 0 where masked."""
 
     value: float
     cotangent: Tensor
@@ -71,7 +71,7 @@ class Answer(NamedTuple):
 
 @dataclass
 class Subject:
-    """The loss of a caller; `mutated` names inputs that it has changed, `attached` those that a gradient reaches.
+    """A caller's loss; `mutated` names the inputs that it modified, `attached` those that receive a gradient.
 
     It is a function of what it is `given`, which `admit` checks: equal ones are asked once; `answers` has these.
     """
@@ -91,7 +91,7 @@ class Subject:
         self.given = [name for name, role in zip(TENSORS, DOCUMENTED, strict=True) if role in roles]
 
     def ask(self, probe: Probe) -> Answer:
-        """The answer on a batch; raises `InputError` where the loss cannot be asked."""
+        """Return the answer on a batch; raise `InputError` if the loss cannot be evaluated."""
         key = probe.mask.shape, *(getattr(probe, name).numpy().tobytes() for name in self.given)
         if key not in self.answers:
             self.answers[key] = self._asked(probe)
@@ -130,7 +130,7 @@ class Subject:
         return value.reshape(())
 
     def admit(self, probes: Sequence[Probe]) -> None:
-        """Refuse, by name, what is no loss of log-probs; note which inputs a gradient flows into."""
+        """Refuse a function that is not a loss of log-probs; record which inputs receive a gradient."""
         reached: list[str] = []
         for probe in probes:
             tensors = [getattr(probe, name).clone().requires_grad_() for name in TENSORS[:4]]
@@ -151,7 +151,7 @@ class Subject:
         checks.require(same, "loss", "two gradients of one batch", "a function of its inputs", remedy)
 
     def quietly(self, probe: Probe) -> Answer | None:
-        """The answer on a batch that a loss need not survive; None where it raises."""
+        """Return the answer on a batch that a loss may reject; None if it raises."""
         try:
             return self.ask(probe)
         except checks.InputError:

@@ -37,7 +37,7 @@ _SHARES = {"log_prob": 1.0, "proximal_log_prob": 0.5}
 
 
 class View(NamedTuple):
-    """What a metric of the catalogue reads: log ratios or staleness `x [B, T]`, and to whom rows belong."""
+    """Inputs of a catalogue metric: log ratios or staleness `x [B, T]`, and the group and rollout of each row."""
 
     x: np.ndarray
     mask: np.ndarray
@@ -52,8 +52,8 @@ class View(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Log-probs by policy `[B, T]`, bool mask, advantages, versions of tokens, the version that is trained on, and
-    the group and the rollout of each row `[B]`; a rollout that was cut has several rows.
+    """Log-probs by policy `[B, T]`, bool mask, advantages, versions of tokens, the trained version, and the group and
+    rollout of each row `[B]`; a rollout that was cut has several rows.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Batch:
     rollout: np.ndarray
 
     def view(self, pair: tuple[str, str] | None) -> View:
-        """The log ratio of the first policy to the second; without a pair, staleness."""
+        """The log ratio of the first policy to the second, or staleness without a pair."""
         if pair is None:
             x = (self.trained - self.versions).astype(float)
         else:
@@ -74,11 +74,11 @@ class Batch:
         return View(x, self.mask, np.sign(self.advantages[:, 0]), self.group, self.rollout)
 
     def but(self, name: str, **changes: Any) -> "Batch":
-        """The same batch with other parts."""
+        """The same batch with some parts replaced."""
         return replace(self, name=name, **changes)
 
     def moved(self, name: str, step: np.ndarray | float, **shares: float) -> "Batch":
-        """The same batch with log-probs of some policies larger by a share of `step`."""
+        """The same batch with log-probs of some policies shifted by a fraction of `step`."""
         logs = {policy: x + shares.get(policy, 0.0) * step for policy, x in self.logs.items()}
         return self.but(name, logs=logs)
 
@@ -90,7 +90,7 @@ class Batch:
 
 
 def ordinary(seed: int, masked: bool = True) -> list[Batch]:
-    """Batches that every metric should survive; masked tokens hold other numbers; without `masked` there are none."""
+    """Batches that every metric should handle; masked tokens hold other numbers; without `masked` there are none."""
     return [_drawn(np.random.default_rng([seed, index]), masked, *row) for index, row in enumerate(ORDINARY)]
 
 
@@ -142,7 +142,7 @@ def _batch(rng: np.random.Generator, name: str, mask: np.ndarray, size: int, dev
 
 
 def around(seed: int, masked: bool, size: float, pair: tuple[str, str]) -> list[Batch]:
-    """Batches whose tokens and rows lie on either side of bounds of this size, in nats."""
+    """Batches whose tokens and rows lie on both sides of bounds of this size, in nats."""
     drawn = []
     for index, spread in enumerate((0.5, 1.0, 2.0, 2.0, 3.0)):
         rng = np.random.default_rng([seed, 40 + index])
@@ -155,7 +155,7 @@ def around(seed: int, masked: bool, size: float, pair: tuple[str, str]) -> list[
 
 
 def flat(x: np.ndarray | float, sign: float = 1.0, newer: str = "log_prob") -> Batch:
-    """Rows of one token where one policy has these log ratios to all others; without an array four of them."""
+    """Rows of one token at which one policy has the given log ratios to all others; four rows for a scalar."""
     step = np.broadcast_to(np.asarray(x, float), (4,) if np.ndim(x) == 0 else np.shape(x)).reshape(-1, 1)
     zero, rows = np.full_like(step, -30.0), np.arange(len(step))
     logs = dict.fromkeys(("behavior_log_prob", "proximal_log_prob", "log_prob", "reference"), zero)
@@ -205,7 +205,7 @@ MIXED = ("mixed", "mixed_geometric")
 
 
 def pools(view: View, of: str) -> list[np.ndarray]:
-    """Log weights that stand in one ESS; of several, the mean is taken."""
+    """Groups of log weights that enter one ESS each; several ESS are averaged."""
     x, mask = view.x, view.mask
     if of == "token":
         return [x[mask]]
@@ -220,7 +220,7 @@ def pools(view: View, of: str) -> list[np.ndarray]:
 
 
 def mean_total(view: View, value: Callable[..., np.ndarray], of: str) -> Total:
-    """Sum of a number over units, and their number; the number may depend on the sign of the advantage."""
+    """Sum of a value over units, and the number of units; the value may depend on the sign of the advantage."""
     count = view.mask.sum(1)
     full = count > 0
     if of in ("sequence", "geometric", "average"):
@@ -237,7 +237,7 @@ def mean_total(view: View, value: Callable[..., np.ndarray], of: str) -> Total:
 
 
 def age_total(view: View, form: str) -> Total:
-    """Sum of a reduction of staleness over rows, and their number."""
+    """Sum of a reduction of staleness over rows, and the number of rows."""
     x, mask = view.x, view.mask
     full = mask.any(1)
     x, mask = x[full], mask[full]
@@ -313,7 +313,7 @@ _EVERY = CHANGES | SHIFTS
 
 @dataclass(frozen=True)
 class Entry:
-    """One metric: a form of a family ("ess", "mean", "age", "clip"), what it is of, and what may be wrong with it."""
+    """One metric: a form in a family ("ess", "mean", "age", "clip"), its units, and its mistakes."""
 
     family: str
     form: str
@@ -328,23 +328,23 @@ class Entry:
 
     @property
     def mistakes(self) -> tuple[str, ...]:
-        """Names of what is wrong."""
+        """Names of the mistakes."""
         divisor = () if self.divisor in PLAIN else (self.divisor,)
         return (*divisor, *(each for each in (self.mask, self.span, self.change) if each))
 
     def value(self, view: View) -> float:
-        """The number of a batch."""
+        """Value of the metric on a batch."""
         return self.divided(self.parts(view))
 
     def parts(self, view: View) -> list[tuple[float, float, View]]:
-        """Total, count and rows of every part of a batch; the divisor does not enter."""
+        """Total, count and rows of every part of a batch, before the divisor."""
         change = _EVERY[self.change]
         parts = [part._replace(x=change(part.x)) if self.change else part for part in SPANS[self.span](view)]
         found = [(*self._total(MASKS[self.mask](part)), part) for part in parts]
         return [(x, int(p.mask.sum()) if self.mask == _UNMASKED else n, p) for x, n, p in found]
 
     def divided(self, parts: list[tuple[float, float, View]]) -> float:
-        """The mean over parts of total over divisor."""
+        """Mean over parts of total divided by divisor."""
         divisors = [DIVISORS[self.divisor](count, part) for _, count, part in parts]
         if 0 in divisors:
             return math.nan
@@ -366,7 +366,7 @@ class Entry:
 
 
 def _forms(family: str, rule: Any = None, form: str = "") -> Iterator[Entry]:
-    """Entries of a family without mistakes, with their ways to divide."""
+    """Entries of a family without mistakes, in all their normalizations."""
     if family == "age":
         yield from (Entry(family, each) for each in AGES)
         return
@@ -387,7 +387,7 @@ def _forms(family: str, rule: Any = None, form: str = "") -> Iterator[Entry]:
 
 
 def _wrong(entry: Entry, masked: bool, many: int) -> Iterator[Entry]:
-    """The entry with so many mistakes."""
+    """Variants of the entry with `many` mistakes."""
     tokens, plain = entry.of in ("token", "broadcast"), not entry.divisor
     # Which divisors may be wrong, and whether a mean over tokens may have a sum that misses the mask.
     divisors = []
@@ -416,18 +416,18 @@ def _wrong(entry: Entry, masked: bool, many: int) -> Iterator[Entry]:
 
 @cache
 def entries(families: tuple[str, ...], masked: bool, many: int) -> tuple[Entry, ...]:
-    """All entries of these families with so many mistakes."""
+    """All entries of these families with `many` mistakes."""
     plain = [entry for family in families for entry in _forms(family)]
     return tuple(wrong for entry in plain for wrong in _wrong(entry, masked, many))
 
 
 def clamped(low: float, high: float, masked: bool, many: int) -> tuple[Entry, ...]:
-    """ESS and mean of weights whose logs were clamped."""
+    """ESS and mean of weights whose logs are clamped."""
     means = (entry for entry in _forms("mean") if entry.form == "weight")
     plain = [replace(entry, clamp=(low, high)) for entry in (*_forms("ess"), *means)]
     return tuple(wrong for entry in plain for wrong in _wrong(entry, masked, many))
 
 
 def clipped(rule: Any, form: str, masked: bool, many: int) -> tuple[Entry, ...]:
-    """Shares of tokens or rows that a rule counts."""
+    """Fractions of tokens or rows that a clip rule counts."""
     return tuple(wrong for entry in _forms("clip", rule, form) for wrong in _wrong(entry, masked, many))

@@ -37,7 +37,7 @@ _ROLES += "trained_version, staleness, group_ids, rollout_ids"
 
 
 def meaning(name: str) -> str | None:
-    """What an argument's name means; "old" where it may be two policies, None where it says nothing.
+    """Role of an argument from its name; "old" if it may be either of two policies, None if unknown.
 
     >>> meaning("rollout_log_probs"), meaning("loss_masks"), meaning("weight_versions"), meaning("trained_version")
     ('behavior_log_prob', 'mask', 'versions', 'trained')
@@ -54,7 +54,7 @@ def meaning(name: str) -> str | None:
 
 @dataclass
 class Subject:
-    """The metric of a caller: `roles` by argument, `pairs` of policies whose ratio it may be of, and how it is called.
+    """A caller's metric: `roles` by argument, candidate `pairs` of policies for its ratio, and how it is called.
 
     `key` picks one number of a dictionary or tuple; with `micro_batch` rows, it is asked for each micro-batch and the
     mean is its number.
@@ -92,11 +92,11 @@ class Subject:
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Families of the catalogue that its arguments allow."""
+        """Families in the catalogue that its arguments allow."""
         return ("age",) if self.pairs == (None,) else ("ess", "mean")
 
     def _bind(self) -> None:
-        """Roles of the arguments; raises `InputError` for names that say nothing and for two of one role."""
+        """Roles of the arguments; raise `InputError` for unknown names and for two arguments with one role."""
         roles = {name: meaning(name) for name in self.named}
         wrap = "rename it, give it a default, or wrap the metric in a lambda"
         for name, parameter in self.named.items():
@@ -118,7 +118,7 @@ class Subject:
                 self.roles[needed[0]] = role
 
     def _pairs(self) -> tuple[Pair, ...]:
-        """Ordered pairs of policies; None for staleness."""
+        """Candidate ordered pairs of policies; None stands for staleness."""
         roles = set(self.roles.values())
         if roles & {"log_ratio", "ratio"}:
             return (("log_prob", "behavior_log_prob"),)
@@ -135,7 +135,7 @@ class Subject:
         return tuple(pairs)
 
     def arguments(self, batch: Batch, way: tuple[str, str, str]) -> dict[str, Any]:
-        """The arguments of a call, in a library, a layout and a type of mask."""
+        """Arguments of a call, in a given library, layout and mask type."""
         pair = self.pairs[0] or ("log_prob", "behavior_log_prob")
         x = batch.logs[pair[0]] - batch.logs[pair[1]]
         place = batch.mask.argmax(1), batch.mask.shape[1] - 1 - batch.mask[:, ::-1].argmax(1)
@@ -162,7 +162,7 @@ class Subject:
         return {name: counts[role] if role in counts else _in(known[role], way) for name, role in self.roles.items()}
 
     def ask(self, batch: Batch) -> float:
-        """Its number on a batch; raises `InputError` where it cannot be asked."""
+        """Value on a batch; raise `InputError` if the metric cannot be evaluated."""
         if self.micro_batch is None:
             return self._one(batch)
         starts = range(0, len(batch.mask), self.micro_batch)
@@ -197,7 +197,7 @@ class Subject:
             return self.fn(*first, **named)
 
     def _ways(self) -> list[tuple[str, str, str]]:
-        """Library, layout and type of mask, the likely ones first."""
+        """Combinations of library, layout and mask type, most likely first."""
         function = getattr(self.fn, "forward", self.fn)
         function = function if inspect.isroutine(function) else type(function).__call__
         names = getattr(getattr(function, "__code__", None), "co_names", ())
@@ -224,13 +224,13 @@ class Subject:
 
 
 def _in(x: np.ndarray, way: tuple[str, str, str]) -> Any:
-    """A copy of an array in a library and a layout."""
+    """Copy an array into a library and a layout."""
     array: Any = torch.from_numpy(x.copy()) if way[0] == "torch" else x.copy()
     return list(array) if way[1].startswith("list") and x.ndim == 2 else array
 
 
 def quietly(subject: Subject, batch: Batch) -> float:
-    """The number on a batch that a metric need not survive; NaN where it raises."""
+    """Value on a batch that a metric may reject; NaN if it raises."""
     try:
         return subject.ask(batch)
     except checks.InputError:
@@ -238,7 +238,7 @@ def quietly(subject: Subject, batch: Batch) -> float:
 
 
 def same(a: float, b: float, tolerance: float) -> bool:
-    """Whether two numbers agree; a broken one agrees with a broken one."""
+    """Whether two values agree; NaN agrees with NaN."""
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)
     return abs(a - b) <= tolerance * max(abs(a), abs(b)) + 0.01 * tolerance
@@ -251,7 +251,7 @@ _GRID = np.array([0.003, 0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4
 
 
 class Fit(NamedTuple):
-    """An entry that gives every number, and the policies whose ratio it reads."""
+    """An entry that reproduces every value, and the policies of its ratio."""
 
     entry: Entry
     pair: Pair
@@ -264,14 +264,14 @@ def batches(seed: int, masked: bool) -> tuple[Batch, ...]:
 
 
 def numbers(entry: Entry, pair: Pair, probes: Sequence[Batch]) -> list[float]:
-    """The numbers of an entry on batches."""
+    """Values of an entry on batches."""
     with np.errstate(all="ignore"):
         return [entry.value(probe.view(pair)) for probe in probes]
 
 
 @cache
 def _first(seed: int, masked: bool, pair: Pair, families: tuple[str, ...], many: int) -> np.ndarray:
-    """Numbers on the first batch, of all entries with so many mistakes: most functions are told by it alone."""
+    """Values on the first batch for all entries with `many` mistakes, which already identify most functions."""
     view, parts, values = batches(seed, masked)[0].view(pair), {}, []
     with np.errstate(all="ignore"):
         for entry in catalogue.entries(families, masked, many):
@@ -284,7 +284,7 @@ def _first(seed: int, masked: bool, pair: Pair, families: tuple[str, ...], many:
 
 
 def fits(subject: Subject, values: Sequence[float], seed: int, tolerance: float) -> list[Fit]:
-    """Entries that give all the numbers, with as few mistakes as any; of equals the plainer one first."""
+    """Entries that reproduce all values with the fewest mistakes, simplest first."""
     probes = batches(seed, subject.masked)
     families = subject.families
     # Constants that the function itself shows: a clamp, or bounds of a clip.
@@ -312,7 +312,7 @@ def _gives(entry: Entry, pair: Pair, values: Sequence[float], probes: Sequence[B
 
 
 def _bounded(subject: Subject, fit: Fit, seed: int, tolerance: float) -> bool:
-    """Whether a share of a clip is right on batches around its own bounds too: others may lie far from them."""
+    """Whether a clip fraction is also right on batches around its own bounds, far from which entries may agree."""
     entry, pair = fit
     bounds = [abs(end) for ends in entry.rule.bounds.values() for end in ends if not math.isinf(end)]
     return pair is not None and all(
@@ -324,12 +324,12 @@ def _bounded(subject: Subject, fit: Fit, seed: int, tolerance: float) -> bool:
 
 @cache
 def _table(seed: int, masked: bool, pair: Pair, families: tuple[str, ...]) -> np.ndarray:
-    """Numbers of all entries without mistakes, `[entries, batches]`."""
+    """Values of all entries without mistakes, `[entries, batches]`."""
     return np.array([numbers(entry, pair, batches(seed, masked)) for entry in catalogue.entries(families, masked, 0)])
 
 
 def nearest(subject: Subject, values: Sequence[float], seed: int, asked: Callable[[Entry], bool]) -> Fit | None:
-    """The entry without mistakes, among those asked for, whose numbers are nearest."""
+    """The entry without mistakes, among the requested ones, whose values are nearest."""
     best: tuple[float, Fit | None] = (math.inf, None)
     for pair in subject.pairs:
         table, found = _table(seed, subject.masked, pair, subject.families), np.array(values)
@@ -342,7 +342,7 @@ def nearest(subject: Subject, values: Sequence[float], seed: int, asked: Callabl
 
 
 def _bisected(inside: Callable[[float], bool], low: float, high: float) -> float:
-    """Where a rule stops to hold between two points."""
+    """Point between two others at which a condition stops to hold."""
     for _ in range(42):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if inside(middle) else (low, middle)
@@ -350,7 +350,7 @@ def _bisected(inside: Callable[[float], bool], low: float, high: float) -> float
 
 
 def clamp(subject: Subject, newer: str) -> tuple[float, float] | None:
-    """Bounds of log weights between which they are clamped; None where nothing is.
+    """Bounds at which log weights are clamped; None without a clamp.
 
     Three rows at x beside one at 0 change the number until they stand at the bound.
     """
@@ -369,19 +369,19 @@ def clamp(subject: Subject, newer: str) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class Rule:
-    """Which log ratios count for a sign of the advantage: those below the first and above the second bound."""
+    """Log ratios that a clip fraction counts, by the sign of A: below the first or above the second bound."""
 
     form: str
     bounds: dict[float, tuple[float, float]]
 
     def __call__(self, x: np.ndarray, sign: np.ndarray) -> np.ndarray:
-        """1 where it counts, else 0."""
+        """1 for each counted token, else 0."""
         counts = [((x < low) | (x > high)) & (sign == each) for each, (low, high) in self.bounds.items()]
         return np.logical_or.reduce(counts).astype(float)
 
     @property
     def words(self) -> str:
-        """The ratios that count."""
+        """Description of the ratios that count."""
         texts = []
         for sign, condition in ((1.0, "A > 0"), (-1.0, "A < 0")):
             low, high = self.bounds[sign]
@@ -394,7 +394,7 @@ class Rule:
 
 
 def clip(subject: Subject, newer: str) -> Rule | None:
-    """The rule of a share of clipped tokens, by single tokens; None for a number with other values than two."""
+    """Rule of a clip fraction, from single tokens; None for a metric with more than two values."""
     grid = np.concatenate([-_GRID[::-1], [0.0], _GRID])
     table = {sign: [quietly(subject, flat(x, sign, newer)) for x in grid] for sign in (1.0, -1.0, 0.0)}
     levels = {value for line in table.values() for value in line}
@@ -415,7 +415,7 @@ def clip(subject: Subject, newer: str) -> Rule | None:
 
 
 def _form(bounds: dict[float, tuple[float, float]]) -> str:
-    """The name of a rule: which sides count for which sign."""
+    """Name of a rule, by the sides that count for each sign."""
     (low, high), (below, above) = ([abs(x) < math.inf for x in bounds[sign]] for sign in (1.0, -1.0))
     if bounds[1.0] == bounds[-1.0]:
         return {(True, True): "outside", (False, True): "above", (True, False): "below"}[low, high]

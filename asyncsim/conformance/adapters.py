@@ -68,7 +68,7 @@ def openrlhf(module: Callable[..., Any], old: str = "proximal", **settings: Any)
 
 
 def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None, **settings: Any) -> Loss:
-    """What GRPOTrainer of the installed trl computes, without a model: any `loss_type`, and settings of GRPOConfig.
+    """Loss of GRPOTrainer in the installed trl, without a model: any `loss_type`, and settings of GRPOConfig.
 
     Further settings: `old`, "proximal" (several updates on a batch) or "behavior"; `cap`, with the correction of the
     sampler's log-probs, pi_prox over mu truncated there. Nothing that needs a model or a reference can be set.
@@ -99,7 +99,7 @@ def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None
 
 
 def trl_inputs(old: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) -> dict[str, Tensor]:
-    """What GRPOTrainer hands to its loss for a batch of which the tokens themselves do not matter."""
+    """Inputs that GRPOTrainer passes to its loss for a batch in which the tokens themselves do not matter."""
     prompt = torch.zeros(len(mask), 1, dtype=torch.long)
     return {
         "prompt_ids": prompt,
@@ -114,7 +114,7 @@ def trl_inputs(old: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) 
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:
-    """What ClipPPOLoss of the installed torchrl computes for its objective, on the generated tokens of a batch.
+    """Loss of ClipPPOLoss in the installed torchrl, its objective on the generated tokens of a batch.
 
     `old`: the log-probs that it gets as those of the samples; `settings` go to ClipPPOLoss (clip_epsilon, ...).
     """
@@ -148,14 +148,14 @@ INSTALLED: Mapping[str, Callable[..., Loss]] = {"trl": trl, "torchrl": torchrl}
 
 
 def own_settings(name: str) -> list[str]:
-    """What the adapter itself can be told, beside settings of the loss."""
+    """Settings of the adapter itself, in addition to settings of the loss."""
     first = 1 if name in ADAPTERS else 0
     parameters = list(inspect.signature({**ADAPTERS, **INSTALLED}[name]).parameters.values())[first:]
     return [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
 
 
 def _adapted(name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: float | None = None, **fixed: Any) -> Loss:
-    """The loss of a caller in a style: its settings are checked, `fixed` are those that the style itself gives."""
+    """Adapt a caller's loss to a style: its settings are checked, and `fixed` are set by the style."""
     checks.require(callable(fn), "loss", fn, "a function or module", "hand over the loss itself")
     _choice(old)
     style, parameters = STYLES[name], inspect.signature(getattr(fn, "forward", fn)).parameters
@@ -194,14 +194,14 @@ def _choice(old: str) -> None:
 
 
 def _truncated(above: Tensor, below: Tensor, mask: Tensor, cap: float, limit: float = math.inf) -> Tensor:
-    """Ratio of two detached policies, truncated from above; its log is stopped at `limit`."""
+    """Detached ratio of two policies, truncated from above; its log is clamped at `limit`."""
     gap = torch.where(mask > 0, above - below, torch.zeros_like(mask))
     return gap.clamp(-limit, limit).exp().clamp(max=cap).detach()
 
 
 @contextmanager
 def _package(name: str) -> Iterator[None]:
-    """What is imported inside must be installed."""
+    """Context in which a failed import is reported as a missing package."""
     try:
         yield
     except ImportError as error:
@@ -210,7 +210,7 @@ def _package(name: str) -> Iterator[None]:
 
 @contextmanager
 def _understood(name: str, settings: Mapping[str, Any], of: str, remedy: str) -> Iterator[None]:
-    """What is made inside must take these settings."""
+    """Context in which refused settings are reported by name."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -218,13 +218,13 @@ def _understood(name: str, settings: Mapping[str, Any], of: str, remedy: str) ->
 
 
 class _Actor(torch.nn.Module):
-    """A policy that reads its log-probs from the batch, for ClipPPOLoss."""
+    """A policy for ClipPPOLoss that reads its log-probs from the batch."""
 
     in_keys = ("log_prob",)
     out_keys = ("action",)
 
     def get_dist(self, batch: Any) -> SimpleNamespace:
-        """The distribution at every token: the log-probs, whatever the action."""
+        """Distribution at every token: the given log-probs for any action."""
         return SimpleNamespace(log_prob=lambda action: batch["log_prob"])
 
 
@@ -233,7 +233,7 @@ _MODELED = ("beta", "top_entropy_quantile", "use_liger_kernel", "entropy_coef", 
 
 
 def _trainer(trainer_class: Any, arguments: Any, log_prob: Tensor, corrected: bool) -> Any:
-    """An object of the trainer's class that was never initialized, with the attributes that its loss reads."""
+    """An uninitialized object of the trainer's class with the attributes that its loss reads."""
     trainer = object.__new__(trainer_class)
     high = arguments.epsilon if arguments.epsilon_high is None else arguments.epsilon_high
     steps = arguments.steps_per_generation or arguments.gradient_accumulation_steps

@@ -34,7 +34,7 @@ def check_admission(
     seed: int = 0,
     check: bool = False,
 ) -> Report:
-    """Submit, finish, lose, train, publish and crash at random, and compare every answer of a controller with bounds.
+    """Test an admission controller on random events (submit, finish, lose, train, publish, crash) against bounds.
 
     The rules, with M = S P:
 
@@ -123,7 +123,7 @@ def check_admission(
 
 
 def _uncalled(one: Any, names: Names, failed: bool, asked: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
-    """Methods that nothing calls, and what becomes of the controller with the calls that they sound like.
+    """Methods that are never called, and the result with them in place of the calls that they resemble.
 
     The second value is whether it passes then: so what is wrong is a name.
     """
@@ -142,7 +142,7 @@ def _uncalled(one: Any, names: Names, failed: bool, asked: Callable[..., Any]) -
 
 
 def _unchecked(hooks: Hooks, rules: Rules, recovery: bool | None) -> tuple[str, ...]:
-    """What the runs leave out because the controller cannot be told, or because it was asked."""
+    """What the runs leave out because the controller has no method for it, or by request."""
     gaps = []
     if rules.losses == 0:
         gaps.append("groups that are rejected, fail or are dropped (losses = 0)")
@@ -162,7 +162,7 @@ def _unchecked(hooks: Hooks, rules: Rules, recovery: bool | None) -> tuple[str, 
 
 
 def _without_losses(run: Run, asked: Callable[..., Any]) -> tuple[str, ...]:
-    """Where a failing run loses groups: what becomes of the controller without losses, and with as many as it bears."""
+    """For a failing run with lost groups, results without losses, and with as many as the controller tolerates."""
     rules = run.rules
     if rules.losses == 0 or not any(event in LOSSES for event, _ in run.events):
         return ()

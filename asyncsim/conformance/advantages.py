@@ -32,11 +32,11 @@ NAMES = (*catalogue.NAMES, *_EDGES)
 
 
 class _Shape(ValueError):
-    """Nothing of the shape of rewards was returned."""
+    """Raised if no returned array has the shape of rewards."""
 
 
 class Subject:
-    """The advantage of a caller: `roles` by argument, its family, and how it is called.
+    """A caller's advantage function: `roles` by argument, its family, and how it is called.
 
     A way is a library, the type of flags, a layout, and whether values have one more step.
     """
@@ -78,7 +78,7 @@ class Subject:
             self.family = "gae" if "lam" in every or lam is not None else "values"
 
     def notes(self, way: Way) -> tuple[str, ...]:
-        """What the arguments were taken for."""
+        """How the arguments were interpreted."""
         renamed = ", ".join(f"{name} is {role}" for name, role in self.roles.items() if name != role)
         given = [f"{name} {self.settings[name]:g}" for name in ("gamma", "lam", "rho", "c", "pg") if name in self.every]
         shape = {"rows": "[B, T]", "time": "[T, B], time first", "row": "[T], one row a call"}[way[2]]
@@ -92,7 +92,7 @@ class Subject:
         return tuple(lines)
 
     def unchecked(self, way: Way, others: Sequence[Any]) -> tuple[str, ...]:
-        """What the function is not told, and what was not looked at."""
+        """Information that the function does not receive, and cases that were not tested."""
         lines = [f"what else it returns: give key={others[0]!r}"] if others else []
         if self.told and self.base(way)["last"] == "none":
             lines += ["rows that go on behind their last step: it is not given the value there"]
@@ -103,7 +103,7 @@ class Subject:
         return tuple(lines)
 
     def base(self, way: Way) -> dict[str, Any]:
-        """Options of what is right for its arguments, called in this way."""
+        """Options of the correct advantage for its arguments, called in this way."""
         if self.family == "group":
             return {"center": "group"}
         gamma = self.settings["gamma"] if {"gamma", "discounts"} & self.every | self.own & {"gamma"} else 1.0
@@ -118,7 +118,7 @@ class Subject:
         return one
 
     def cases(self, seed: int) -> tuple[Case, ...]:
-        """The batches."""
+        """Batches for this function."""
         masked = "mask" in self.every
         if self.family == "group":
             steps = catalogue.STEPS if masked else 1
@@ -127,7 +127,7 @@ class Subject:
         return catalogue.trace_cases(seed, masked=masked, ends=self.told, cuts="truncated" in self.every)
 
     def ways(self, layout: str | None) -> Iterator[Way]:
-        """Ways to call it, the likely ones first."""
+        """Ways to call the function, most likely first."""
         names = getattr(getattr(self.fn, "__code__", None), "co_names", ())
         libraries = ("torch", "numpy") if "torch" in names else ("numpy", "torch")
         layouts = ["rows"] if self.family == "group" else [layout] if layout else list(LAYOUTS)
@@ -136,7 +136,7 @@ class Subject:
         return itertools.product(libraries, ("float", "bool"), layouts, lengths)
 
     def answers(self, cases: Sequence[Case], layout: str | None) -> dict[Way, list[dict[Any, Array]]]:
-        """What it returns on each batch, by layout and length of values; of each the first library that runs."""
+        """Returned arrays on each batch, by layout and length of values, with the first library that works."""
         found: dict[Way, list[dict[Any, Array]]] = {}
         errors: dict[str, Exception] = {}
         for way in self.ways(layout):
@@ -156,7 +156,7 @@ class Subject:
         return found
 
     def ask(self, case: Case, way: Way) -> dict[Any, Array]:
-        """Every array of the shape of rewards that it returns, `[B, T]`, by key."""
+        """Every returned array with the shape of rewards, `[B, T]`, by key."""
         if way[2] == "row" and len(case.mask) > 1:
             parts = [self.ask(case.part(slice(i, i + 1)), way) for i in range(len(case.mask))]
             return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
@@ -176,7 +176,7 @@ class Subject:
         return found
 
     def shaped(self, value: Any, case: Case, way: Way) -> Array | None:
-        """An array that was returned as `[B, T]`; None where it has another shape."""
+        """A returned array as `[B, T]`; None if it has another shape."""
         shape, x = case.mask.shape, _array(value).astype(float)
         if self.family == "group":
             if x.size == shape[0]:
@@ -186,7 +186,7 @@ class Subject:
         return x.reshape(shape) if x.size == case.mask.size else None
 
     def arguments(self, case: Case, way: Way) -> dict[str, Any]:
-        """The arguments of a call."""
+        """Arguments of a call."""
         library, kind, layout, length = way
         ends = case.ended | case.cut
         begins = np.concatenate([case.prior[:, None], ends[:, :-1]], 1)
@@ -218,20 +218,20 @@ def _array(x: Any) -> Array:
 
 
 class Fit(NamedTuple):
-    """An entry that gives every number, and the way in which the function was called."""
+    """An entry that reproduces every value, and the way in which the function was called."""
 
     way: Way
     entry: Entry
 
 
 def _off(x: Array, right: Array, mask: Array, tolerance: float) -> Array:
-    """Where two arrays differ, `[B, T]`; a broken number is like a broken one."""
+    """Positions at which two arrays differ, `[B, T]`; NaN equals NaN."""
     size = np.abs(right[mask & np.isfinite(right)]).max(initial=1e-300)
     return ~(np.abs(x - right) <= tolerance * size) & ~(np.isnan(x) & np.isnan(right)) & mask
 
 
 def _first(x: Sequence[Array], right: Sequence[Array], cases: Sequence[Case], tolerance: float) -> str:
-    """The first number that differs."""
+    """Describe the first value that differs."""
     for one, other, case in zip(x, right, cases, strict=True):
         places = np.argwhere(_off(one, other, case.mask, tolerance))
         if len(places):
@@ -242,7 +242,7 @@ def _first(x: Sequence[Array], right: Sequence[Array], cases: Sequence[Case], to
 
 
 def _fits(subject: Subject, columns: Mapping[Way, list[Array]], cases: Sequence[Case], tolerance: float) -> list[Fit]:
-    """Entries that give every number, with as few mistakes as any."""
+    """Entries that reproduce every value with the fewest mistakes."""
 
     def gives(entry: Entry, column: list[Array]) -> bool:
         pairs = zip(cases, column, strict=True)
@@ -259,7 +259,7 @@ def _fits(subject: Subject, columns: Mapping[Way, list[Array]], cases: Sequence[
 
 
 def _edges(subject: Subject, fit: Fit, key: Any, seed: int) -> Iterator[Finding]:
-    """Where the function leaves its entry on batches that a trainer may meet."""
+    """Edge cases, common in training, in which the function departs from its entry."""
     if subject.changed:
         remedy = "leave out operations that end in _ and assignments into inputs"
         yield Finding("inputs changed in place", "bug", "arrays after the call differ from before", remedy)
@@ -305,7 +305,7 @@ def check_advantage(
     seed: int = 0,
     check: bool = False,
 ) -> AdvantageReport:
-    """Ask a function for advantages of a few small batches and compare them with every advantage here, right and wrong.
+    """Compare a function's advantages on small batches with every advantage in the catalogue, right and wrong.
 
     `fn(rewards, values, dones, gamma, lam, ...)` returns advantages, for GAE, returns and, with log-probs or log
     ratios, V-trace; `fn(rewards, group_ids, ...)` those of a group baseline. Arguments are recognized by their names in

@@ -22,7 +22,7 @@ Names = Mapping[str, "str | Callable[..., Any] | None"]
 
 
 class Controller(Protocol):
-    """Decides how many groups may be submitted; every other method is optional and takes note of what happened.
+    """Interface of an admission controller: how many groups may be submitted; methods that report events are optional.
 
     `rejected(n)`: running groups finished and are not used. `failed(n)`: running groups came to nothing (`rejected`
     where there is no such method). `dropped(n)`: accepted groups leave without being trained. `consumed(n)`: a batch of
@@ -32,13 +32,13 @@ class Controller(Protocol):
     """
 
     def capacity(self) -> int:
-        """Groups that may be submitted now; may take the version."""
+        """Number of groups that may be submitted now; may take the version."""
 
     def submitted(self, n: int) -> None:
-        """So many groups begin to run."""
+        """n groups start to run."""
 
     def accepted(self, n: int) -> None:
-        """So many running groups are finished and wait to be trained."""
+        """n running groups have finished and wait for training."""
 
 
 class Hooks:
@@ -73,28 +73,28 @@ class Hooks:
             self._methods["failed"] = self._methods["rejected"]
 
     def has(self, name: str) -> bool:
-        """Whether the controller takes part in this call."""
+        """Whether the controller implements this call."""
         return name in self._methods
 
     def recovers(self) -> bool:
-        """Whether it learns of a crash: by `recovered`, or by the version that it is asked with."""
+        """Whether it learns of a crash, by `recovered` or by the version passed to it."""
         return self.has("recovered") or (self._methods["capacity"][1] > 0 and "recovered" not in self._left_out)
 
     def takes_kept(self) -> bool:
-        """Whether a recovery can say how much data was kept."""
+        """Whether its recovery takes the amount of data that was kept."""
         return self.has("recovered") and self._methods["recovered"][2] >= 2
 
     def capacity(self, version: int) -> Any:
-        """What the controller answers at this version."""
+        """Return the controller's capacity at this version."""
         function, needed, _ = self._methods["capacity"]
         return function(version) if needed else function()
 
     def version(self) -> Any:
-        """The version that the controller believes in."""
+        """Return the version that the controller assumes."""
         return self._methods["version"][0]()
 
     def tell(self, event: str, *values: int) -> None:
-        """Tell an event with as many of the values as the method takes."""
+        """Report an event with as many of the values as the method takes."""
         if event not in self._methods:
             return
         function, _, most = self._methods[event]
@@ -106,7 +106,7 @@ class Hooks:
 
 
 def uncalled(controller: Any, names: Names) -> dict[str, str]:
-    """Public methods that no call reaches, each with the call without a method that it sounds like ("" for none)."""
+    """Public methods that no call reaches, each with the unimplemented call that it resembles ("" for none)."""
     calls = (*NEEDED, *OPTIONAL)
     used = {names.get(call, call) for call in calls}
     free = [call for call in calls if call not in names and not callable(getattr(controller, call, None))]
@@ -121,7 +121,7 @@ def uncalled(controller: Any, names: Names) -> dict[str, str]:
 
 
 def _arity(function: Callable[..., Any], *, leading: bool) -> tuple[int, float]:
-    """Positional arguments that a function needs and that it takes, without the controller where that comes first."""
+    """Minimum and maximum number of positional arguments of a function, without the controller if that comes first."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -52,7 +52,7 @@ def check_loss(
     seed: int = 0,
     check: bool = False,
 ) -> LossReport:
-    """Ask a loss for its gradient on random batches and compare it, token by token, with that of every method here.
+    """Compare a loss's gradient on random batches, token by token, with that of every method in the catalogue.
 
     `fn(log_prob, behavior_log_prob, proximal_log_prob, advantages, mask)` returns a scalar; all tensors are `[B, T]` in
     float64, sequences of one group stand together. Arguments are recognized by their names (`old_logp`,
@@ -119,7 +119,7 @@ _ELSEWHERE = {
 
 
 def _refuse_other(fn: Loss) -> None:
-    """Raise `InputError` for arguments that are none of a loss; where they are those of another check, it is named."""
+    """Raise `InputError` for arguments that no loss takes, naming the check that they fit."""
     try:
         known = bool(arguments.bind(fn).words)
         checks.require(known, "loss", fn, "one whose arguments' names say what they are", "name them log_prob, ...")
@@ -137,7 +137,7 @@ def _refuse_other(fn: Loss) -> None:
 
 
 def _told(method: Method, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings that a report has: of a loss written by hand nothing but the average that it does not take itself."""
+    """Settings for a report; for a hand-written loss only the aggregator, if the loss does not average itself."""
     written = method.weight
     if not isinstance(written, _from_loss.Loss):
         return settings
@@ -145,7 +145,7 @@ def _told(method: Method, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _method_like(like: str | Method | Loss | None, anchor: str | None) -> Method | None:
-    """The method that the loss is meant to be."""
+    """Return the method that the loss is supposed to be."""
     if anchor is not None:
         checks.one_of("anchor", anchor, (*ANCHORS, "either"), "say which policy ratios refer to")
         checks.require(like is not None, "anchor", anchor, "used with like", "name the method")
@@ -169,7 +169,7 @@ def _method_like(like: str | Method | Loss | None, anchor: str | None) -> Method
 
 
 def _parts(method: Method) -> dict[str, str]:
-    """Masks and penalties of a method as they are written in a call."""
+    """Masks and penalties of a method, as written in a call."""
     factors = [part for part in method.factors if not isinstance(part, _loss_methods.Shared)]
     groups = {"factors": factors, "penalties": method.penalties}
     return {name: f"({', '.join(map(_loss_methods.notation, parts))},)" for name, parts in groups.items() if parts}
@@ -224,7 +224,7 @@ def _match(fit: Fit, case: Case) -> Match:
 
 
 def _kink_lines(case: Case) -> tuple[str, ...]:
-    """The kinks without those that only repeat another ladder's."""
+    """Describe the kinks, without those that repeat another ladder's."""
     reported, lines = set(), []
     # With pi and mu at one place, pi_prox / mu is the inverse of what moves.
     turned = {(k.sign, round(-k.log_ratio, 6), k.kind) for k in case.curves.kinks if k.ladder == "lag"}
@@ -240,7 +240,7 @@ def _kink_lines(case: Case) -> tuple[str, ...]:
 
 
 def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
-    """The case with the anchor that explains the loss; which and why, where it is not the method's own.
+    """The case with the anchor that explains the loss, and a reason if it is not the method's own anchor.
 
     Where neither explains it: the log-probs that its adapter hands over (`declared`), else the only ones it reads.
     """
@@ -278,7 +278,7 @@ _DISPLACEMENTS = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Asked(Weight):
-    """The score weight of a loss from outside: -dL/d log_prob over the share of a sum over sequences."""
+    """Score weight of an external loss: -dL/d log_prob divided by the share of a sum over sequences."""
 
     ask: Callable[[Probe], Tensor]
     scale: float
@@ -287,7 +287,7 @@ class Asked(Weight):
     proximal: ClassVar[bool] = True
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """c of every token `[R, G, N, T]`; the loss is called once for every replicate."""
+        """c of every token `[R, G, N, T]`; the loss is called once per replicate."""
         present = step.mask > 0
         policies = (step.current, step.behavior, step.proximal)
         logs = [torch.where(present, x["log_prob"], torch.zeros_like(step.mask)) for x in policies]
@@ -299,7 +299,7 @@ class Asked(Weight):
 
 
 def biases(case: Case, advantage: Advantage) -> tuple[BiasRow, ...]:
-    """Moments of the loss, in the scale of the method beside it, and of that with the same advantage."""
+    """Exact gradient moments of the loss and of the compared method, with the same advantage and scale."""
     loss = Asked(lambda probe: case.original.ask(probe).cotangent, case.target.scale)
     pair = Method("loss", advantage, loss, "sequence_sum"), case.method.replace(advantage=advantage)
     rows = []

@@ -27,7 +27,7 @@ NAMES = (*_KNOWN, "averaged over parts", "geometric mean", "constant", *_EDGES, 
 
 
 def name(entry: Entry) -> str:
-    """The name of an entry without what is wrong: that of the package's metric where it has one."""
+    """Name of an entry without its mistakes, as the package's metric is called if there is one."""
     if entry.family == "age":
         return _AGES[entry.form][0]
     if entry.family == "clip":
@@ -45,7 +45,7 @@ METRICS = tuple(dict.fromkeys(name(entry) for entry in _RIGHT if entry.of not in
 
 
 def words(fit: Fit) -> str:
-    """An entry in words, with the policies of its ratio."""
+    """Description of an entry, with the policies of its ratio."""
     entry, pair = fit
     if entry.family == "age":
         return _AGES[entry.form][1]
@@ -62,7 +62,7 @@ def words(fit: Fit) -> str:
 def known(
     fit: Fit, values: Sequence[float], probes: Sequence[Batch], like: str | None, signed: bool
 ) -> Iterator[Finding]:
-    """What is wrong by the entry itself; `values` above the limit of a share are the evidence."""
+    """Findings from the entry itself; `values` above the limit of a fraction are evidence."""
     entry = fit.entry
     for mistake in _titles(entry, like, signed):
         if mistake.startswith("averaged over"):
@@ -91,7 +91,7 @@ _SCALED = {"count": "not divided by the count", "percent": "in percent"}
 
 
 def _times(fit: Fit, probes: Sequence[Batch]) -> str:
-    """The exact factor over what was asked for, on the first batch where it is not 0."""
+    """Exact factor relative to the requested metric, on the first batch where that is not 0."""
     entry, pair = fit
     pairs = zip(*(numbers(one, pair, probes) for one in (entry, replace(entry, divisor=""))), probes, strict=True)
     found = next(((a, b, probe.name) for a, b, probe in pairs if b and not math.isnan(b)), None)
@@ -102,7 +102,7 @@ def _times(fit: Fit, probes: Sequence[Batch]) -> str:
 
 
 def _titles(entry: Entry, like: str | None, signed: bool) -> Iterator[str]:
-    """Names of what is wrong."""
+    """Names of the mistakes."""
     if like and entry.divisor in _SCALED:
         yield _SCALED[entry.divisor]
     if entry.of in catalogue.MIXED:
@@ -125,7 +125,7 @@ def _titles(entry: Entry, like: str | None, signed: bool) -> Iterator[str]:
 
 
 def _above(entry: Entry, values: Sequence[float], probes: Sequence[Batch]) -> str:
-    """Where a share of samples is reported above 1."""
+    """Evidence that a fraction of samples is reported above 1."""
     if entry.family != "ess" or entry.divisor in ("count", "percent", "divided by rows"):
         return ""
     # The plainest batches come last.
@@ -134,7 +134,7 @@ def _above(entry: Entry, values: Sequence[float], probes: Sequence[Batch]) -> st
 
 
 def edges(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterator[Finding]:
-    """Where the function leaves its entry on batches that a trainer may meet."""
+    """Edge cases, common in training, in which the function departs from its entry."""
     entry, pair = fit
     for case, title, kind, remedy in _cases(entry, probe, pair, subject.masked):
         wide, most = case.name.startswith("log ratios of 50"), 0.01 if title == "absolute epsilon" else tolerance
@@ -151,7 +151,7 @@ def edges(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterato
 
 
 def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tuple[Batch, str, str, str]]:
-    """Batches at the edge, what it is called where the function differs, and the remedy."""
+    """Edge-case batches, each with the finding's name if the function differs, and the remedy."""
     hidden, first = ~probe.mask, np.zeros_like(probe.mask)
     first[0, 0] = True
     if masked:
@@ -180,7 +180,7 @@ def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tup
 
 
 def _unknown(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterator[Finding]:
-    """What becomes of tokens whose version is unknown, -1."""
+    """Findings for tokens with unknown version, -1."""
     gap = probe.mask & (np.arange(len(probe.mask)) % 3 == 1)[:, None]
     # Excluded tokens and a broken number are both honest.
     excluded = numbers(fit.entry, None, [probe.but("", mask=probe.mask & ~gap)])[0]
@@ -217,7 +217,7 @@ def check_metric(
     seed: int = 0,
     check: bool = False,
 ) -> MetricReport:
-    """Ask a metric for its number on a few batches and compare it with every metric here, right and wrong.
+    """Compare a metric's values on a few batches with every metric in the catalogue, right and wrong.
 
     `fn(log_prob, old_log_prob, mask, ...)` returns a number. Arguments are recognized by their names in any order
     (`rollout_log_probs`, `response_mask`, `log_ratio`, `trained_version`, `num_rollouts`, ...); what has a default

@@ -11,7 +11,7 @@ from asyncsim.base import calls, checks
 def refuse_settings(
     tolerance: float, most: float, seed: int, allow: Sequence[str], names: Collection[str], **flags: bool
 ) -> None:
-    """Refuse a tolerance above `most`, a seed, findings to allow and flags that no check of a function takes."""
+    """Refuse invalid settings of a check: tolerance above `most`, seed, allowed findings, and flags."""
     for field, value in flags.items():
         checks.boolean(field, value, "say whether")
     checks.real("tolerance", tolerance, "give the largest relative deviation", 0.0, most, open_low=True)
@@ -21,7 +21,7 @@ def refuse_settings(
 
 
 class ConformanceError(AssertionError):
-    """A component that breaks a rule; `report` is the whole finding."""
+    """Raised when a component breaks a rule; `report` holds all findings."""
 
     def __init__(self, report: Any) -> None:
         self.report = report
@@ -34,7 +34,7 @@ class ConformanceError(AssertionError):
 
 @dataclass(frozen=True)
 class Failure:
-    """One broken rule: `value` was found where `bound` is allowed, after `events`, of which none can be left out.
+    """One broken rule: `value` was found instead of `bound`, after a minimal list of `events`.
 
     `likely`: known mistakes whose capacity the controller gave at every step of long random runs; () where it gave that
     of none, so that the mistake is unknown, None where nobody looked.
@@ -57,7 +57,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Report(calls.Told):
-    """Whether a component kept all rules in `examples` random runs; `unchecked`: what the runs left out, and why.
+    """Result of a controller check over `examples` random runs; `unchecked` lists what the runs left out, and why.
 
     `without_losses`: what becomes of a controller whose failing run loses groups where none, or fewer, are lost.
     `uncalled`: methods that no call of the protocol reaches, what they sound like, and what becomes of them then.
@@ -75,13 +75,13 @@ class Report(calls.Told):
         return self.passed
 
     def raise_for_failure(self) -> "Report":
-        """This report; raises `ConformanceError` where a rule is broken."""
+        """Return this report; raise `ConformanceError` if a rule is broken."""
         if not self.passed:
             raise ConformanceError(self)
         return self
 
     def record(self) -> dict[str, Any]:
-        """Everything as plain values, the values of a failure as text."""
+        """Return everything as plain values, with the values of a failure as text."""
         broken = self.failure
         texts = None if broken is None else vars(broken) | {"value": str(broken.value), "bound": str(broken.bound)}
         return vars(self) | {"settings": dict(self.settings), "failure": texts}
@@ -104,7 +104,7 @@ _NEAR = 0.25
 
 
 def shown(value: Any) -> str:
-    """A setting as it is written in a call; of a fraction at most four digits."""
+    """Format a setting as written in a call, fractions with at most four digits."""
     if not isinstance(value, float):
         return repr(value)
     short = f"{value:.4g}"
@@ -112,14 +112,14 @@ def shown(value: Any) -> str:
 
 
 def called(name: str, settings: Mapping[str, Any]) -> str:
-    """The call of a function with these settings; masks and penalties are written as the calls that make them."""
+    """Format the call of a function with these settings; masks and penalties appear as their own calls."""
     calls = ("penalties", "factors")
     return f"{name}({', '.join(f'{k}={v if k in calls else shown(v)}' for k, v in settings.items())})"
 
 
 @dataclass(frozen=True)
 class Finding(calls.Told):
-    """Something known that a loss shows.
+    """A known property or mistake that a function shows.
 
     `kind`: "bug", the gradient is not what it is meant to be on ordinary input; "hazard", it breaks on input that a
     trainer may meet; "note", a property to know of.
@@ -131,7 +131,7 @@ class Finding(calls.Told):
     remedy: str
 
     def counts(self, allow: Collection[str], strict: bool) -> bool:
-        """Whether a report with it does not conform: a bug, or with `strict` a hazard, that is not allowed."""
+        """Whether it prevents conformance: a bug, or with `strict` a hazard, that is not allowed."""
         return self.name not in allow and (self.kind == "bug" or (strict and self.kind == "hazard"))
 
     def __str__(self) -> str:
@@ -140,9 +140,9 @@ class Finding(calls.Told):
 
 @dataclass(frozen=True)
 class Match:
-    """How close a method comes: `score`, mean deviation of its score weights from 0 (same) to 1 (nothing in common);
-    `largest`, the largest one of a token, in units of the larger of both weights; `agrees`, the share of tokens that
-    have its weight."""
+    """Distance of a method from a loss: `score`, mean deviation of its score weights from 0 (equal) to 1 (unrelated);
+    `largest`, the maximum over tokens, relative to the larger of both weights; `agrees`, the fraction of tokens with
+    equal weight."""
 
     method: str
     settings: Mapping[str, Any]
@@ -163,7 +163,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The first token with another weight: `expected` and `found` are -dL/d log_prob in the scale of the loss."""
+    """The first token with a different weight; `expected` and `found` are -dL/d log_prob in the loss's scale."""
 
     probe: str
     sequence: int
@@ -178,7 +178,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class BiasRow:
-    """Exact moments of the gradient over all batches of a small task at one displacement of the behavior policy.
+    """Exact gradient moments over all batches of a small task, at one displacement of the behavior policy.
 
     `bias` |mean - exact| / |exact|, `variance` total over |exact|^2, `cosine` of mean and exact gradient; of the loss
     (in the scale of its match) and of the method beside it.
@@ -204,20 +204,20 @@ class BiasRow:
         return [(name, getattr(self, name), getattr(self, f"method_{name}")) for name in ("bias", "variance", "cosine")]
 
     def line(self, beside: bool) -> str:
-        """The row as text."""
+        """Format the row as text."""
         numbers = [f"{name} {a:.4g}" + (f" [{b:.4g}]" if beside else "") for name, a, b in self._pairs]
         return f"  {self.task}, N = {self.samples}, displacement {self.displacement:g}: {'  '.join(numbers)}"
 
 
 class Judged(calls.Told):
-    """What reports on a user's function share: whether it conforms, and the findings."""
+    """Common fields of reports on a user's function: whether it conforms, and the findings."""
 
     conforms: bool
     like: str | None
     findings: tuple[Finding, ...]
 
     def _verdict(self, other: bool) -> tuple[str, str]:
-        """The first line, and what is added to what the function is; `other`: that is not what was asked for."""
+        """First line, and an addition to what the function is; `other` says that it is not the requested one."""
         like = f" {'like' if self.conforms else 'from'} {self.like}" if self.like else ""
         but = "" if self.conforms or other else f", but for the {'bugs' if self.bugs else 'hazards'} below"
         return f"{'conforms' if self.conforms else 'deviates'}{like}", but
@@ -227,7 +227,7 @@ class Judged(calls.Told):
 
     @property
     def passed(self) -> bool:
-        """Like `conforms`; what reports of other checks call it."""
+        """Same as `conforms`, under the name used in reports of other checks."""
         return self.conforms
 
     @property
@@ -236,27 +236,27 @@ class Judged(calls.Told):
         return tuple(finding.name for finding in self.findings if finding.kind == "bug")
 
     def shows(self, name: str) -> bool:
-        """Whether a finding of this name is among them."""
+        """Whether the findings include one with this name."""
         return any(finding.name == name for finding in self.findings)
 
     def raise_for_failure(self) -> Self:
-        """This report; raises `ConformanceError` where the function does not conform."""
+        """Return this report; raise `ConformanceError` if the function does not conform."""
         if not self.conforms:
             raise ConformanceError(self)
         return self
 
     def text(self) -> str:
-        """The report in lines."""
+        """Return the report as text."""
         return str(self)
 
     def record(self) -> dict[str, Any]:
-        """Everything as plain numbers, texts, lists and dictionaries."""
+        """Return everything as plain numbers, texts, lists and dictionaries."""
         return asdict(self)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
 class LossReport(Judged):
-    """Which method a loss is, how biased it is, and what it shows of known mistakes.
+    """Result of `check_loss`: the method that a loss implements, its bias, and known mistakes.
 
     `conforms`: every token of every batch has the gradient of the asked method (or of some method), and there is no bug
     that was not allowed. `name`: the best match; `same`: other methods with the same gradient there;
@@ -290,7 +290,7 @@ class LossReport(Judged):
     uncompared: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """Everything as plain numbers, texts, lists and dictionaries."""
+        """Return everything as plain numbers, texts, lists and dictionaries."""
         return super().record() | {"match": asdict(self.match) | {"label": self.match.label}}
 
     def __str__(self) -> str:
@@ -319,7 +319,7 @@ class LossReport(Judged):
         return lines + ([f"first disagreement: {self.disagreement}"] if self.disagreement else [])
 
     def ending(self) -> list[str]:
-        """What was measured, moments, and what was left out."""
+        """Measured kinks and moments, and what was left out."""
         lines = [f"same gradient: {', '.join(self.same)}"] if self.same else []
         terms = f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}"
         lines.append(f"{terms}; scale: {self.scale:.6g}")
@@ -340,7 +340,7 @@ class LossReport(Judged):
 
 @dataclass(frozen=True)
 class MetricReport(Judged):
-    """Which metric a function is, and what it shows of known mistakes.
+    """Result of `check_metric`: the metric that a function computes, and known mistakes.
 
     `conforms`: it gives the numbers of the asked metric (or of some metric), and there is no bug that was not allowed.
     `name`: the metric, "unknown" where there is none; `words`, what it is in words; `same`: other metrics with the same
@@ -374,4 +374,4 @@ class MetricReport(Judged):
 
 
 class AdvantageReport(MetricReport):
-    """Which advantage a function computes, and what it shows of known mistakes; fields as those of `MetricReport`."""
+    """Result of `check_advantage`: the advantage that a function computes; fields as in `MetricReport`."""

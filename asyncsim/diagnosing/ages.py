@@ -20,7 +20,7 @@ FITS = 0.01
 
 
 class Law(NamedTuple):
-    """A named distribution: shares of staleness 0, 1, ..., and the claim behind it."""
+    """A named distribution: probabilities of staleness 0, 1, ..., and the claim behind it."""
 
     name: str
     shares: np.ndarray
@@ -29,7 +29,7 @@ class Law(NamedTuple):
 
 
 class Ages(NamedTuple):
-    """Staleness of samples after the warm-up: step's place `[K]`, staleness `[K]`, and how many steps."""
+    """Staleness of samples after the warm-up: step index `[K]`, staleness `[K]`, and the number of steps."""
 
     row: np.ndarray
     staleness: np.ndarray
@@ -37,7 +37,7 @@ class Ages(NamedTuple):
 
 
 def ages(telemetry: Telemetry) -> Ages | None:
-    """Staleness of every sample (of every token where no sequence is known); None where only means are logged."""
+    """Staleness of every sample, or of every token if sequences are unknown; None if only means are logged."""
     tokens = telemetry.tokens
     if tokens is not None and tokens.staleness is not None:
         sequence = np.arange(len(tokens.row)) if tokens.sequence is None else tokens.sequence
@@ -55,7 +55,7 @@ def ages(telemetry: Telemetry) -> Ages | None:
 
 
 def after_warm_up(row: np.ndarray, staleness: np.ndarray) -> Ages:
-    """Samples of the steps behind the first ones, in which none can be as stale as the stalest."""
+    """Drop the first steps, in which no sample can be as stale as the maximum."""
     steps = int(row.max()) + 1
     warm = min(int(staleness.max(initial=0)), steps // 2)
     kept = row >= warm
@@ -63,19 +63,19 @@ def after_warm_up(row: np.ndarray, staleness: np.ndarray) -> Ages:
 
 
 def unknown(found: Ages | None) -> str:
-    """Why staleness has no distribution: it is missing, or steps are too few."""
+    """Explain why staleness has no distribution: it is missing, or there are too few steps."""
     if found is None:
         return "The staleness of samples is missing, or below 0."
     return f"Too few steps ({found.steps}) follow the warm-up, which lasts as long as the largest staleness."
 
 
 def distribution(telemetry: Telemetry) -> Draft:
-    """Which named distribution the staleness follows; tested against the one that the user expects."""
+    """Find the named distribution that the staleness follows, and test it against the expected one."""
     return followed(ages(telemetry), telemetry.setup.staleness)
 
 
 def followed(found: Ages | None, expected: str | None) -> Draft:
-    """The same of samples whose staleness is known already; None where it is missing."""
+    """Find the named distribution of given stalenesses, or of None if they are missing."""
     if found is None or found.steps < FEWEST:
         action = f"Log the staleness of every sample, over {FEWEST} steps or more after the warm-up."
         return missing(QUESTION, "systems/mean-staleness-identity", unknown(found), action)
@@ -98,7 +98,7 @@ def followed(found: Ages | None, expected: str | None) -> Draft:
 def _expected(
     found: Ages, laws: list[Law], p: dict[str, float], best: Law | None, expected: str, measured: Estimate
 ) -> Draft:
-    """Against what the user expects: a name, or name:number with its mean (constant:4)."""
+    """Compare with the distribution that the user expects: a name, or name:number with its mean (constant:4)."""
     name, _, number = expected.partition(":")
     name = name if not name.replace(".", "").isdigit() else "constant"
     number = number or (expected if name == "constant" and expected != "constant" else "")
@@ -137,7 +137,7 @@ def _sentence(law: Law, mean: float) -> str:
 
 
 def candidates(found: Ages) -> list[Law]:
-    """Named distributions that could hold, the simplest first."""
+    """Named distributions that may fit, simplest first."""
     staleness = found.staleness
     low, high, mean = int(staleness.min()), int(staleness.max()), float(staleness.mean())
     if low == high:
@@ -164,13 +164,13 @@ def candidates(found: Ages) -> list[Law]:
 
 
 def _geometric(workers: int, cells: int) -> np.ndarray:
-    """Shares of staleness of equal exponential workers, as the claim predicts them; the last cell has the tail."""
+    """Predicted probabilities of staleness for equal exponential workers; the last cell holds the tail."""
     values = claims.claim("systems/geometric").predict({"workers": workers, "cells": cells})
     return np.array([*(values[f"p[{k}]"] for k in range(cells)), values["tail"]])
 
 
 def fit(found: Ages, law: Law, measured: Estimate) -> float:
-    """P of shares, or of a mean, as far from the distribution: twice the smaller one.
+    """p-value of the deviation from a distribution, of probabilities or of the mean: twice the smaller one.
 
     Shares by Hotelling's test over stretches of steps. Stalenesses are joined until their expected share has a standard
     error; deterministic ones need no test.
@@ -199,7 +199,7 @@ def _shares(found: Ages, law: Law) -> float:
 
 
 def _cells(shares: np.ndarray, highest: int, most: int) -> list[range]:
-    """Ranges of staleness of 5 percent or more each, so many at most; together all of them."""
+    """Partition stalenesses into at most `most` ranges with a probability of 5 percent or more each."""
     starts, mass = [0], 0.0
     for k, share in enumerate(shares):
         if mass >= 1.0 / most and float(shares[k:].sum()) >= 0.05:
@@ -211,7 +211,7 @@ def _cells(shares: np.ndarray, highest: int, most: int) -> list[range]:
 
 
 def _between(found: Ages, values: np.ndarray) -> float:
-    """Standard error of a mean over samples, between stretches of steps."""
+    """Standard error of a mean over samples, from the means of consecutive blocks of steps."""
     stretches = min(BATCHES, found.steps // 2)
     part = np.minimum(found.row * stretches // found.steps, stretches - 1)
     count = np.bincount(part, minlength=stretches)
@@ -220,7 +220,7 @@ def _between(found: Ages, values: np.ndarray) -> float:
 
 
 def stamps(telemetry: Telemetry) -> Draft:
-    """Whether the stamps are possible: none below 0, and none older than the run."""
+    """Check that staleness stamps are possible: none below 0, and none larger than the age of the run."""
     claim, question = "systems/mean-staleness-identity", "stamps of staleness"
     tokens, low, high = telemetry.tokens, telemetry.get("staleness_min"), telemetry.get("staleness_max")
     # A mean lies between the two; trainers that log it alone count steps from different ones.

@@ -24,7 +24,7 @@ DRAWS = 20
 
 
 def trailing(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
-    """Mean of the last `width` numbers, `[U, R]`; of fewer at the start. What is missing counts for nothing."""
+    """Mean of the last `width` values, `[U, R]`, or of fewer at the start; missing values are ignored."""
     known = np.isfinite(values)
     filled = np.where(known, values, 0.0)
     total, count = np.zeros(values.shape), np.zeros(values.shape)
@@ -36,14 +36,14 @@ def trailing(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
 
 
 def largest(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
-    """Largest of the last `width` numbers, `[U, R]`; what is missing is never the largest."""
+    """Maximum of the last `width` values, `[U, R]`; missing values are ignored."""
     padded = np.vstack([np.full((width - 1, values.shape[1]), -np.inf), np.where(np.isnan(values), -np.inf, values)])
     return np.lib.stride_tricks.sliding_window_view(padded, width, axis=0).max(axis=-1)
 
 
 @dataclass(frozen=True)
 class Signal:
-    """A causal statistic of one metric, larger meaning more alarming.
+    """A causal statistic of one metric; larger values are more alarming.
 
     s_t = +-F(x_(t-w+1), ..., x_t), F the mean, the largest or the smallest of the last w = `window` numbers; with
     `past` > 0 the mean of the `past` numbers before the window is subtracted, so that a change counts and not a level.
@@ -73,7 +73,7 @@ class Signal:
         checks.integer("past", self.past, 0, "count recorded updates before the window")
 
     def __call__(self, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
-        """s `[U, R]`."""
+        """Compute the signal s, `[U, R]`."""
         checks.one_of("metric", self.metric, metrics, "record it with Spec(diagnostics=[...])")
         values = np.asarray(metrics[self.metric], dtype=np.float64)
         if self.log:
@@ -100,7 +100,7 @@ LOW = "entropy exact_cosine log_ratio_mean log_ratio_min mean_weight token_ratio
 
 
 def signal_of(given: Any, window: int = WINDOW) -> Signal:
-    """The signal itself, or that of a metric's name. Raises `InputError` for anything else."""
+    """Return a signal as given, or the default signal of a metric by name. Raises `InputError` for anything else."""
     if isinstance(given, Signal):
         return given
     checks.require(isinstance(given, str), "signal", given, "a metric's name or a Signal", "name a metric of the trace")
@@ -112,9 +112,9 @@ def signal_of(given: Any, window: int = WINDOW) -> Signal:
 
 
 class Course(NamedTuple):
-    """What became of each run: `learned`, first update whose trailing mean return gained half of what there is to gain
-    (-1: never); `collapsed`, first update from which it stays below half of its own largest gain (-1: never);
-    `recovered`, whether it was there and came back. All `[R]`."""
+    """Outcome of each run, all `[R]`. `learned`: first update at which the trailing mean return has gained half of the
+    possible gain (-1: never). `collapsed`: first update from which it stays below half of its own maximum gain (-1:
+    never). `recovered`: whether it fell below and came back."""
 
     learned: np.ndarray
     collapsed: np.ndarray
@@ -122,8 +122,8 @@ class Course(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """Runs to be told apart: indices `[n]` and reference updates `[n]` of those that collapse there, indices `[m]` of
-    others that do not, and their updates `[draws, m]`."""
+    """Runs to compare: indices `[n]` and reference updates `[n]` of runs that collapse there, indices `[m]` of runs
+    that do not, and the reference updates drawn for them, `[draws, m]`."""
 
     cases: np.ndarray
     case_times: np.ndarray
@@ -132,7 +132,7 @@ class Matched(NamedTuple):
 
 
 def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW) -> Course:
-    """What became of each run, from its returns `[U, R]`, the return `start` of the initial policy and the best one.
+    """Classify each run from its returns `[U, R]`, the return `start` of the initial policy and the `best` return.
 
     With m_t the mean of the last `window` returns and p_t its running peak, a run has learned at the first t with
     m_t >= start + (best - start)/2, and has collapsed from the first t behind which always
@@ -150,14 +150,14 @@ def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW)
 
 
 def healthy(found: Course) -> np.ndarray:
-    """Runs that learned and never fell below half of their gain, `[R]`."""
+    """Whether a run learned and never fell below half of its gain, `[R]`."""
     return (found.learned >= 0) & (found.collapsed < 0) & ~found.recovered
 
 
 def matched(
     found: Course, others: np.ndarray, updates: int, watch: int, confirm: int, seed: int, window: int = WINDOW
 ) -> Matched:
-    """Collapses that were watched for `watch` updates, and `others` `[R]` cut at times drawn from those of collapses.
+    """Match collapses after at least `watch` updates with `others` `[R]`, cut at times drawn from those of collapses.
 
     A collapse counts where `confirm` updates follow it. Another run gets times of collapses drawn at random among
     those by which it had learned and been watched as long; without one it is left out.
@@ -172,12 +172,12 @@ def matched(
 
 
 def watched(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int) -> np.ndarray:
-    """A statistic in the `watch` updates before the reference times, the last axis."""
+    """Values of a statistic in the `watch` updates before the reference times, on the last axis."""
     return values[times[..., None] - watch + np.arange(watch), runs[:, None]]
 
 
 def worst(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | None, lead: int = 0) -> np.ndarray:
-    """Largest value of a statistic in the `watch` updates up to `lead` before the reference times: one score a run.
+    """Score per run: maximum of a statistic in the `watch` updates until `lead` before the reference time.
 
     Without a watch all updates from the first one on count, so that scores of later times are maxima of more numbers.
     """
@@ -187,7 +187,7 @@ def worst(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | 
 
 
 def announced(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | None, level: float) -> np.ndarray:
-    """Updates between the first alarm of the watch and the reference time; -1 where there was none."""
+    """Number of updates from the first alarm to the reference time; -1 without an alarm."""
     if watch is None:
         first = (np.fmax.accumulate(values, axis=0) <= level).sum(axis=0)[runs]
         return np.where(first < times, times - first, -1)
@@ -218,7 +218,7 @@ def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
 
 
 def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, error: float = 0.05) -> tuple[float, float]:
-    """Area of cases among the controls that were cut at their own times, and how far off its mean it may be.
+    """AUC of cases against the controls cut at the same times, with the half width of its error bound.
 
     Controls that learned late are cut late, which moves the other area off 1/2 by time alone. Here no law of scores
     matters: with weights w_ij of pairs and c the largest sum of one run, A is a mean over matchings of runs, so that
@@ -238,7 +238,7 @@ def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, erro
 
 
 def roc(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
-    """Shares of controls and of cases with an alarm at every level, from none to all: `[K, 2]`, ties in one step."""
+    """Fractions of controls and cases with an alarm at each threshold, from none to all: `[K, 2]`, ties in one step."""
     levels = np.unique(np.concatenate([np.ravel(cases), np.ravel(controls)]))
     sides = (np.sort(np.ravel(side)) for side in (controls, cases))
     shares = [1.0 - np.searchsorted(side, levels, side="left") / side.size for side in sides]
@@ -246,17 +246,17 @@ def roc(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
 
 
 def threshold(scores: np.ndarray, rate: float) -> float:
-    """Level that the share `rate` of healthy scores exceeds."""
+    """Threshold that a fraction `rate` of healthy scores exceeds."""
     return float(np.quantile(scores, 1.0 - rate, method="higher"))
 
 
 def halves(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Masks of the runs that set a threshold and of those that are reported: even and odd replicates."""
+    """Masks of the runs that set a threshold (even replicates) and of those that are reported (odd replicates)."""
     return runs % 2 == 0, runs % 2 == 1
 
 
 def precision(detections: Estimate, alarms: Estimate, share: float) -> Estimate:
-    """Share of alarms that are right where the share `share` of runs collapses: s d / (s d + (1 - s) f).
+    """Fraction of alarms that are right if a fraction `share` of runs collapses: s d / (s d + (1 - s) f).
 
     d of collapses and f of other runs raise one. The error is linear in those of d and f; NaN where there is no alarm.
     """
@@ -270,7 +270,7 @@ def precision(detections: Estimate, alarms: Estimate, share: float) -> Estimate:
 
 
 def band(samples: int, error: float = 0.05) -> float:
-    """Half width of a band that holds a whole empirical distribution function, lead times above all.
+    """Half width of a confidence band for a full empirical distribution function, such as that of lead times.
 
     e = sqrt(ln(2/error) / (2 n)): P(sup |F_n - F| > e) <= error.
 

@@ -30,7 +30,7 @@ BUCKETS = ("kl_k3/staleness_", "kl_k3_staleness_", "rl/k3/staleness_", "rl/k3/la
 
 
 class Alias(NamedTuple):
-    """A column (`*` ends a beginning): quantity, what it is averaged over and in which unit, source of the name."""
+    """A column name (a final `*` matches any ending): its quantity, scope of averaging and unit, and source."""
 
     column: str
     quantity: str
@@ -39,7 +39,7 @@ class Alias(NamedTuple):
 
 
 def _table(lines: str) -> list[Alias]:
-    """Lines `column quantity scope`, indented below the line of their source."""
+    """Parse lines `column quantity scope`, indented below the line of their source."""
     rows, source = list[Alias](), ""
     for line in (each for each in lines.splitlines() if not each.startswith("#")):
         if line.startswith(" "):
@@ -57,7 +57,7 @@ and lengths, which `calibrate` reads and no claim of `diagnose` predicts."""
 
 @cache
 def steps(system: bool = False) -> dict[str, tuple[str, str]]:
-    """Column to (quantity, scope) of a row a step, with those that count lags or stalenesses (not verified).
+    """Map columns of a table with one row per step to (quantity, scope), including numbered lags and stalenesses.
 
     `system`: seconds and lengths too.
 
@@ -72,12 +72,12 @@ def steps(system: bool = False) -> dict[str, tuple[str, str]]:
 
 @cache
 def tokens() -> dict[str, tuple[str, str]]:
-    """Column to (quantity, scope) of a row a token."""
+    """Map columns of a table with one row per token to (quantity, scope)."""
     return _named(TOKENS, {})
 
 
 def _named(table: list[Alias], found: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """With and without a leading `train/`; a verified name comes before one that is not."""
+    """Add names with a leading `train/`; a verified name takes precedence over an unverified one."""
     for alias in sorted(table, key=lambda each: each.source != UNVERIFIED):
         if alias.quantity != "-":
             found[alias.column] = f"share {alias.column}" if alias.quantity == "share" else alias.quantity, alias.scope
@@ -85,7 +85,7 @@ def _named(table: list[Alias], found: dict[str, tuple[str, str]]) -> dict[str, t
 
 
 def reason(column: str) -> str | None:
-    """Why no prediction is held against a column that is known; None for one that is not.
+    """Return why a known column is not compared with a prediction; None for an unknown column.
 
     >>> reason("timing_s/gen"), reason("train/kl_penalty"), reason("loss")
     ('seconds of a part of the step', 'against the reference policy', None)
@@ -94,7 +94,7 @@ def reason(column: str) -> str | None:
 
 
 def near(column: str) -> list[str]:
-    """Known columns that are spelled alike, in whole or behind their last slash.
+    """Known columns with a similar spelling, in full or after the last slash.
 
     >>> near("idle_ratio"), near("kl_k33"), near("loss/mean")
     (['trainer/idle_ratio', 'rollouter/idle_ratio'], ['kl_k3'], [])
@@ -109,12 +109,12 @@ def near(column: str) -> list[str]:
 
 
 def plain(column: str) -> str:
-    """A name without `train/` and without the way in which ROLL reduces it, `@sum`."""
+    """Strip `train/` and ROLL's reduction suffix, such as `@sum`, from a column name."""
     return column.removeprefix("train/").partition("@")[0]
 
 
 def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str]]:
-    """The trainer that most of the columns are of, and its columns of quantities that are not among those one has."""
+    """The trainer that most columns belong to, and its columns for quantities that are missing."""
     names = {plain(column) for column in columns} - {each.column for each in STEPS if each.source == "asyncsim"}
     of = Counter(a.source.partition("@")[0] for a in STEPS if "@" in a.source and any(map(partial(_is, a), names)))
     trainer = max(of, key=lambda name: of[name], default="")

@@ -47,7 +47,7 @@ ORDER = ("differs", "as predicted", "cannot tell")
 
 @dataclass(frozen=True)
 class Diagnosis(calls.Told):
-    """Findings of one run. `columns`: quantity to (column, what it is averaged over).
+    """Findings of one run. `columns`: quantity to (column, scope of averaging).
 
     `unknown`: columns that were not understood, to known names that are spelled alike; `refused`: columns that are
     known and not used, to the reason.
@@ -62,38 +62,38 @@ class Diagnosis(calls.Told):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many findings have each verdict."""
+        """Number of findings per verdict."""
         counted = Counter(each.verdict for each in self.findings)
         return {name: counted[name] for name in VERDICTS}
 
     @property
     def causes(self) -> list[str]:
-        """Causes of the findings that differ, each once, the most important first."""
+        """Distinct causes of the findings that differ, most important first."""
         return list(dict.fromkeys(each.cause for each in self.ordered if each.verdict == "differs"))
 
     @property
     def ordered(self) -> list[Finding]:
-        """Findings that differ first, and among them those on which the others rest."""
+        """Findings ordered with those that differ first, and first among them those on which others depend."""
         rank = {question: place for place, question in enumerate(FIRST)}
         return sorted(self.findings, key=lambda each: (ORDER.index(each.verdict), rank.get(each.question, len(rank))))
 
     @property
     def missing(self) -> str:
-        """What to log for the questions that stay open, by the trainer's own names where its columns are known."""
+        """What to log to answer the open questions, in the trainer's own names if its columns are known."""
         names = [column for column, _ in self.columns.values()]
         trainer, lacking = aliases.beside([*names, *self.refused], self.columns)
         more = f"{', '.join(lacking)} of {trainer}, or " if lacking else ""
         return f"Log {more}one row per token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
 
     def json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return everything as plain values."""
         about = {"steps": self.steps, "level": self.level, "counts": self.counts}
         columns = {name: {"column": c, "scope": s} for name, (c, s) in self.columns.items()}
         others = {"unknown": self.unknown, "refused": self.refused}
         return {"findings": [each.row() for each in self.findings], "columns": columns, **others, **about}
 
     def text(self, width: int = 100, verbose: bool = False) -> str:
-        """The findings, the most important first, then the columns; open questions in one line unless `verbose`."""
+        """Format the findings, most important first, then the columns; open questions in one line unless `verbose`."""
         lines = [f"{plural(self.steps, 'step')}: {', '.join(f'{self.counts[name]} {name}' for name in ORDER)}"]
 
         def add(text: str, depth: int = 0) -> None:
@@ -115,7 +115,7 @@ class Diagnosis(calls.Told):
         return "\n".join(lines)
 
     def _columns(self, verbose: bool) -> list[tuple[str, list[str]]]:
-        """Columns read, known and not used (together where their reason is the same), and not known."""
+        """Columns that were read, known but not used (grouped by reason), and unknown."""
         reasons: dict[str, list[str]] = {}
         for name, reason in self.refused.items():
             reasons.setdefault(reason, []).append(name)
@@ -148,7 +148,7 @@ def diagnose(
     columns: Any = None,
     run: str | None = None,
 ) -> Diagnosis:
-    """Read a run's telemetry beside what claims predict: a verdict, an interval and a claim for every question.
+    """Compare a run's telemetry with what claims predict: a verdict, an interval and a claim for every question.
 
     Verdicts are *as predicted*, *differs* and *cannot tell*. Any finding of a healthy run differs with probability at
     most 0.002, by Holm's correction over its questions. Means of steps have 95 percent intervals between stretches of
@@ -189,7 +189,7 @@ def diagnose(
 
 
 def drafts(run: Telemetry) -> list[Draft]:
-    """Every question of this telemetry, before p-values are corrected."""
+    """Answer every question for this telemetry, before p-values are corrected."""
     found = [draft for question in QUESTIONS if (draft := question(run)) is not None]
     return found + sizes.impossible(run)
 
@@ -201,7 +201,7 @@ def _positive(name: str, value: float | None, low: float = 0.0) -> float | None:
 
 
 def expected_law(value: Any) -> str | None:
-    """An expected staleness as text, None where nothing is expected; raises `InputError`."""
+    """Validate an expected staleness given as text, or None; raise `InputError` otherwise."""
     if value is None:
         return None
     name, _, number = str(value).partition(":")
@@ -214,7 +214,7 @@ def expected_law(value: Any) -> str | None:
 
 
 def log_law(log: Log, staleness: str | int | None = None) -> Finding:
-    """Which named distribution the head staleness of a log follows, its batches taken as steps.
+    """Find the named distribution that the head staleness of a log follows, with batches as steps.
 
     Candidates and test are those of `diagnose`. Where the log stamps no first token the newest token's staleness
     stands in. One sample of unknown staleness is enough for "cannot tell": those that are known are a selection.

@@ -26,7 +26,7 @@ FEWEST = 8
 
 @dataclass(frozen=True)
 class Finding(calls.Told):
-    """The answer to one question.
+    """The finding for one question.
 
     `verdict`: one of `VERDICTS`. `cause`: what the data look like, in a few words; "" where nobody can tell.
     `measured` with its 95 percent interval `low` to `high`, `predicted` as a range, all in `unit`; None where there is
@@ -48,19 +48,19 @@ class Finding(calls.Told):
     p: float | None = None
 
     def row(self) -> dict[str, Any]:
-        """The finding as plain values; numbers that are not finite are None."""
+        """The finding as plain values; numbers that are not finite become None."""
         row = asdict(self)
         row["predicted"] = None if self.predicted is None else [_finite(end) for end in self.predicted]
         return {key: _finite(value) for key, value in row.items()}
 
 
 def _finite(value: Any) -> Any:
-    """A value as it is, None in place of a number that is not finite."""
+    """Return a value, or None for a number that is not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Saying(NamedTuple):
-    """Words for one outcome: a few words for the cause, one sentence, and what to do."""
+    """Text for one outcome: a short cause, one sentence, and the recommended action."""
 
     cause: str
     sentence: str
@@ -69,7 +69,7 @@ class Saying(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """A finding before all p-values are known: `agrees` where p is not small, `differs` where it is.
+    """A finding before all p-values are known: `agrees` if p is large, `differs` if p is small.
 
     `p` None: the data cannot tell, and `agrees` says what is missing. `decisive` False: a p that is not small decides
     nothing either.
@@ -86,7 +86,7 @@ class Draft:
     decisive: bool = True
 
     def settled(self, small: bool) -> Finding:
-        """The finding, given whether p is small among all."""
+        """Make the finding, given whether p is small after correction."""
         saying = self.differs if small and self.differs is not None else self.agrees
         verdict = "differs" if small else "as predicted" if self.p is not None and self.decisive else "cannot tell"
         low, value, high = interval(self.measured) if self.measured is not None else (None, None, None)
@@ -94,25 +94,25 @@ class Draft:
 
 
 def missing(question: str, claim: str, sentence: str, action: str) -> Draft:
-    """A question that the data cannot answer."""
+    """Make a draft for a question that the data cannot answer."""
     return Draft(question, claim, Saying("", sentence, action))
 
 
 def settle(drafts: list[Draft]) -> list[Finding]:
-    """Verdicts at a level that holds for all questions together (Holm)."""
+    """Decide verdicts at a familywise level over all questions (Holm)."""
     tested = {str(k): draft.p for k, draft in enumerate(drafts) if draft.p is not None}
     adjusted = validation.holm(tested) if tested else {}
     return [draft.settled(adjusted.get(str(k), 1.0) <= LEVEL) for k, draft in enumerate(drafts)]
 
 
 def interval(estimate: Estimate) -> tuple[float, float, float]:
-    """Low end, value and high end at 95 percent."""
+    """Lower end, value and upper end of a 95 percent interval."""
     reach = uncertainty.critical(1.0 - INTERVAL, estimate.freedom) * estimate.error
     return estimate.value - reach, estimate.value, estimate.value + reach
 
 
 def mean(series: np.ndarray) -> Estimate | None:
-    """Mean of a series of steps, with the error between means of consecutive stretches; None for too few steps."""
+    """Mean of a series over steps, with the error from means of consecutive blocks; None for too few steps."""
     known = series[np.isfinite(series)]
     if len(known) < FEWEST:
         return None
@@ -120,17 +120,17 @@ def mean(series: np.ndarray) -> Estimate | None:
 
 
 def above(estimate: Estimate, limit: float) -> float:
-    """P of so large an estimate where the truth is at most the limit."""
+    """p-value of an estimate this large if the true value is at most the limit."""
     if estimate.error <= 1e-12 * max(1.0, abs(limit)):
         return 1.0 if estimate.value <= limit + 1e-9 * max(1.0, abs(limit)) else 0.0
     return float(stats.t.sf((estimate.value - limit) / estimate.error, estimate.freedom))
 
 
 def below(estimate: Estimate, limit: float) -> float:
-    """P of so small an estimate where the truth is at least the limit."""
+    """p-value of an estimate this small if the true value is at least the limit."""
     return above(estimate._replace(value=-estimate.value), -limit)
 
 
 def outside(estimate: Estimate, low: float, high: float) -> float:
-    """P of so far an estimate where the truth is in [low, high]; twice the smaller tail."""
+    """p-value of an estimate this far out if the true value is in [low, high]; twice the smaller tail."""
     return min(1.0, 2.0 * min(below(estimate, low), above(estimate, high)))

@@ -29,14 +29,14 @@ LOW = 0.02
 
 
 def lags(telemetry: Telemetry) -> dict[int, Estimate]:
-    """Mean cosines by how many updates the gradients are apart."""
+    """Mean cosines by the lag between gradients, in updates."""
     logged = {name: series for name, series in telemetry.quantities.items() if name.startswith("cosine_")}
     found = {int(name.removeprefix("cosine_")): mean(series) for name, series in logged.items()}
     return {apart: cosine for apart, cosine in sorted(found.items()) if cosine is not None}
 
 
 def signal_share(telemetry: Telemetry) -> Estimate | None:
-    """S from the cosine h of halves, S = 2 h/(1 + h)."""
+    """Signal fraction S = 2 h/(1 + h), from the cosine h of two half batches."""
     series = telemetry.get("half_cosine")
     half = None if series is None else mean(series)
     if half is None or half.value <= -0.5:
@@ -45,7 +45,7 @@ def signal_share(telemetry: Telemetry) -> Estimate | None:
 
 
 def cosine(telemetry: Telemetry) -> Draft:
-    """Whether signal to noise explains the cosine; if not, whether momentum or shared batches do."""
+    """Test whether the signal-to-noise ratio explains the cosine; if not, whether momentum or shared batches do."""
     found, share = lags(telemetry), signal_share(telemetry)
     if 1 not in found:
         return missing(COSINE, SNR, "Too few cosines of neighbors were logged.", "Log one at every update.")
@@ -73,7 +73,7 @@ def cosine(telemetry: Telemetry) -> Draft:
 
 
 def _with_momentum(share: float, momentum: float | None) -> float:
-    """c_1 of what momentum makes of gradients with this signal share: (S + V b)/(S + V)."""
+    """Cosine c_1 that momentum b produces from gradients with signal fraction S: (S + V b)/(S + V)."""
     if not momentum:
         return share
     signal, noise = share / (1.0 - momentum) ** 2, (1.0 - share) / (1.0 - momentum**2)
@@ -81,7 +81,7 @@ def _with_momentum(share: float, momentum: float | None) -> float:
 
 
 def _cause(found: dict[int, Estimate], share: float, excess: Estimate) -> tuple[str, str, str]:
-    """What raises or lowers the cosine, by how the excess falls with the distance; what shows it, and what to do."""
+    """Cause of an excess cosine from its decay with the lag, with the evidence and the recommended action."""
     if excess.value < 0:
         remedy = "Compare with the publish interval: gradients across a publish disagree."
         return "gradients that answer each other", "neighbors answer each other", remedy
@@ -97,7 +97,7 @@ def _cause(found: dict[int, Estimate], share: float, excess: Estimate) -> tuple[
 
 
 def constant_staleness(telemetry: Telemetry) -> int | None:
-    """The staleness of all samples, measured or given; None where it varies."""
+    """The constant staleness of all samples, measured or given; None if it varies."""
     found, given = ages(telemetry), telemetry.setup.staleness
     if found is not None:
         return int(found.staleness[0]) if len(found.staleness) and np.ptp(found.staleness) == 0 else None
@@ -106,7 +106,7 @@ def constant_staleness(telemetry: Telemetry) -> int | None:
 
 
 def _echo(telemetry: Telemetry, found: dict[int, Estimate]) -> Estimate | None:
-    """Mean step * curvature, c_tau - c_(tau+1); None where the staleness varies or a cosine is missing."""
+    """Mean of step * curvature, estimated as c_tau - c_(tau+1); None if staleness varies or a cosine is missing."""
     tau = constant_staleness(telemetry)
     if not tau or tau not in found or tau + 1 not in found:
         return None
@@ -115,7 +115,7 @@ def _echo(telemetry: Telemetry, found: dict[int, Estimate]) -> Estimate | None:
 
 
 def boundary(telemetry: Telemetry) -> Draft:
-    """Whether the learning rate is inside the stable range, by settings or by how gradients repeat."""
+    """Test whether the learning rate is in the stable range, from settings or from the correlation at the staleness."""
     setup = telemetry.setup
     limit, claim = _limit(telemetry)
     if limit is None:
@@ -144,7 +144,7 @@ def boundary(telemetry: Telemetry) -> Draft:
 
 
 def _limit(telemetry: Telemetry) -> tuple[float | None, str]:
-    """Largest stable step * curvature, and its claim: constant, with momentum, climbing, or drawn for every update."""
+    """Largest stable step * curvature, and its claim: for constant, momentum, sawtooth or random staleness."""
     tau, momentum = constant_staleness(telemetry), telemetry.setup.momentum
     if tau is not None and momentum:
         point = {"staleness": tau, "momentum": momentum, "curvatures": (1.0,)}

@@ -44,7 +44,7 @@ DRAWN = 60
 
 
 class Curve(NamedTuple):
-    """One run: its metric `y` at steps and at places `x` of the axis, elapsed seconds there (None: no clock)."""
+    """One run: its metric `y` at steps and at positions `x` on the axis, and elapsed seconds there (None: no clock)."""
 
     name: str
     column: str
@@ -56,7 +56,7 @@ class Curve(NamedTuple):
     seconds: np.ndarray | None
 
     def windows(self, low: float, high: float, count: int) -> np.ndarray:
-        """Means over windows of equal length, `[W]`: areas below straight lines between the logged values."""
+        """Means over windows of equal length, `[W]`, by integrating linear interpolation of the logged values."""
         edges = np.linspace(low, high, count + 1)
         at = np.union1d(self.x, edges)
         value = np.interp(at, self.x, self.y)
@@ -65,7 +65,7 @@ class Curve(NamedTuple):
 
 
 class Between(NamedTuple):
-    """Fields of a `Judgment`: the difference of settings, and what its interval is made of."""
+    """Fields of a `Judgment`: the difference of the settings, and the basis of its interval."""
 
     difference: float
     half: float
@@ -91,7 +91,7 @@ def judge_runs(
     pilot: Any = (),
     columns: Any = None,
 ) -> Judgment:
-    """Say whether setting B is better than setting A on fresh seeds, from logs of finished runs of each.
+    """Judge whether setting B is better than setting A on fresh seeds, from logs of finished runs of each.
 
     A run is one number: the mean of its metric over the last share of the steps, or seconds, that all runs have. The
     interval of the difference is between runs, never between steps (`comparing.judging.between_runs`). With one run of
@@ -165,7 +165,7 @@ def judge_runs(
 def _stretch(
     groups: list[list[Curve]], over: str, last: float, at: float | None, notes: list[str]
 ) -> tuple[float, float, int]:
-    """Ends of the stretch that is read, and the fewest values that a run logged in it."""
+    """Ends of the range that is compared, and the minimum number of values that a run logged in it."""
     curves = list(itertools.chain(*groups))
     first, end, longest = max(c.x[0] for c in curves), min(c.x[-1] for c in curves), max(c.x[-1] for c in curves)
     checks.require(end > first, over, [first, end], "shared by all runs", "give runs that have a stretch in common")
@@ -180,12 +180,12 @@ def _stretch(
 
 
 def _scale(numbers: list[np.ndarray]) -> float:
-    """Standard error of a difference over the spread between seeds."""
+    """Standard error of a difference of means, in units of the standard deviation across seeds."""
     return math.sqrt(1.0 / len(numbers[0]) + 1.0 / len(numbers[1]))
 
 
 def _between(numbers: list[np.ndarray], seed_spread: float | None, error: float) -> Between:
-    """The difference of the arms with its interval between seeds, NaN where their spread is not known."""
+    """Difference of the arms with its interval across seeds; NaN if the standard deviation is unknown."""
     a, b, pilot = numbers
     difference = float(b.mean() - a.mean())
     if seed_spread is not None or len(pilot):
@@ -212,7 +212,7 @@ def _word(found: Between, within: float | None, better: str) -> str:
 
 @lru_cache(maxsize=1024)
 def findable(seeds: int, error: float) -> float:
-    """Difference over the spread between seeds that Welch's interval of so many seeds of each arm finds, power 0.9.
+    """Detectable difference, in standard deviations across seeds, of Welch's interval with `seeds` per arm, power 0.9.
 
     The root of P(T <= t_f(1 - error/2)) = 0.1, T noncentral t of shift difference/(spread sqrt(2/n)). Welch's freedom
     is random; f = 2n(n - 1)/(n + 1) is its mean where both arms spread alike, to first order in 1/n. From 3 seeds on
@@ -230,7 +230,7 @@ def findable(seeds: int, error: float) -> float:
 def _plan(
     effect: float, found: Between, error: float, counts: list[int], seconds: list[float]
 ) -> tuple[tuple[int, float, float], ...]:
-    """Seeds of each arm, the spread with which they suffice, and hours of the runs that are still to be made."""
+    """Seeds per arm, the standard deviation for which they suffice, and hours of the runs still needed."""
     if effect == 0.0:
         return ()
     rows = [(n, effect / findable(n, error)) for n in SEEDS]
@@ -248,7 +248,7 @@ def _plan(
 
 
 def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: str, error: float) -> list[str]:
-    """What a reader has to know of these runs."""
+    """Notes that a reader of the judgment needs about these runs."""
     notes, few = [], min(map(len, numbers[:2]))
     if over == "steps" and max(seconds) > PACE * min(seconds):
         slower = seconds[1] / seconds[0]
@@ -263,19 +263,19 @@ def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: 
 
 
 def _seconds(group: list[Curve], stop: float) -> float:
-    """Mean seconds of a run until it was read; NaN where a run has no clock."""
+    """Mean seconds of a run up to `stop`; NaN if a run has no clock."""
     return float(np.mean([math.nan if c.seconds is None else np.interp(stop, c.x, c.seconds) for c in group]))
 
 
 def _drawn(group: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
-    """Curves of a picture `[n, K]`, as far as all runs of the arm go, and the middles `[K]` of their windows."""
+    """Curves for a picture `[n, K]`, up to the shortest run of the arm, and the centers `[K]` of their windows."""
     first, end = max(c.x[0] for c in group), min(c.x[-1] for c in group)
     edges = np.linspace(first, end, min([DRAWN, *(len(c.x) for c in group)]) + 1)
     return np.array([c.windows(first, end, len(edges) - 1) for c in group]), (edges[1:] + edges[:-1]) / 2.0
 
 
 def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Curve]:
-    """The runs of an arm: each file of a pattern, and each run of a W&B file that fits."""
+    """The runs of an arm: each file of a pattern, and each matching run in a W&B file."""
     found = list[Curve]()
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
@@ -315,7 +315,7 @@ def _names(source: Any) -> list[str]:
 def _curve(
     label: str, source: Any, names: Sequence[str], run: str, metric: str, over: str, mapping: Mapping[str, str]
 ) -> Curve:
-    """One run, its metric at steps, and where these are on the axis."""
+    """Read one run: its metric at steps, and the positions of these steps on the axis."""
     own = [name.removeprefix(f"{run} - ") for name in names if name.startswith(f"{run} - ") or " - " not in name]
     table = aliases.steps(system=True)
     has = {table.get(aliases.plain(name), ("",))[0] for name in own}
@@ -323,7 +323,7 @@ def _curve(
     known = metric in mapped or metric in has or set(own) >= BOARD
 
     def log(ours: str, name: str) -> Telemetry:
-        """The log, where a column is what we call so."""
+        """Read the log with a column mapped to one of our names."""
         given = mapped | ({ours: name} if name else {})
         full = {key: f"{run} - {one}" if f"{run} - {one}" in names else one for key, one in given.items()}
         try:
@@ -332,7 +332,7 @@ def _curve(
             raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, error.remedy) from None
 
     def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
-        """Steps at which it has a number, and these."""
+        """Steps with a finite value, and the values."""
         values = found.quantities.get(quantity, np.empty(0))
         kept = np.isfinite(values)
         bound, remedy = "numbers of two steps or more", "log it in each step, in a row a step"
@@ -341,7 +341,7 @@ def _curve(
         return found.quantities["step"][kept], values[kept]
 
     def along(found: Telemetry, quantity: str) -> np.ndarray:
-        """What counts along the run, at the steps of the metric; seconds of steps are added up."""
+        """Values of the axis at the steps of the metric; seconds per step are accumulated."""
         at, values = series(found, quantity)
         if quantity == "seconds_step":
             clock = len(values) > 3 and bool((np.diff(values) > 0.0).all()) and values[-1] > 3.0 * values[0]
@@ -376,14 +376,14 @@ def _curve(
 
 
 def _percent(low: Curve, high: Curve) -> bool:
-    """Whether one run is in percent and one in fractions: so by its range, and ten times larger in every quarter."""
+    """Whether one run is in percent and the other in fractions: by its range, and ten times larger in every quarter."""
     ranges = low.y.min() >= 0.0 and low.y.max() <= 1.0 < high.y.max() <= 100.0 and high.y.min() >= 0.0
     quarters = [curve.windows(curve.x[0], curve.x[-1], 4) for curve in (low, high)]
     return bool(ranges and (quarters[1] >= 10.0 * quarters[0]).all())
 
 
 def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float | None) -> list[str]:
-    """Refuse runs that are no independent runs of one metric on one axis; notes on what may be another thing."""
+    """Refuse runs that are not independent runs of one metric on one axis; return notes on doubtful ones."""
     arms, notes = [*groups[0], *groups[1]], dict[str, None]()
     base = arms[0]
     for one, two in itertools.combinations(arms, 2):

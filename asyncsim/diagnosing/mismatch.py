@@ -31,14 +31,14 @@ TOP = 0.5
 
 
 class Levels(NamedTuple):
-    """Stalenesses `[S]`, and the variance of log ratios at each in every step `[U, S]`, NaN without data."""
+    """Stalenesses `[S]`, and the variance of log ratios at each of them per step `[U, S]`, NaN without data."""
 
     staleness: np.ndarray
     square: np.ndarray
 
 
 def levels(telemetry: Telemetry) -> Levels | None:
-    """Variances by staleness: of tokens, or twice k3 of steps whose samples all have one staleness."""
+    """Variances by staleness: from tokens, or twice k3 at steps whose samples share one staleness."""
     tokens = telemetry.tokens
     if tokens is not None and tokens.staleness is not None:
         known, place = np.unique(tokens.staleness, return_inverse=True)
@@ -64,12 +64,12 @@ def levels(telemetry: Telemetry) -> Levels | None:
 
 
 def _doubtful(telemetry: Telemetry) -> bool:
-    """Whether stamps of staleness may be wrong, so that data stamped fresh are not."""
+    """Whether staleness stamps may be wrong, so that data stamped fresh may be stale."""
     return any(draft.p is not None and draft.p < UNSURE for draft in (stamps(telemetry), fresh(telemetry)))
 
 
 def first_step(telemetry: Telemetry) -> Estimate | None:
-    """Variance of log ratios in the run's first step, whose data are all fresh; None where the log begins later.
+    """Variance of log ratios in the run's first step, whose data are fresh; None if the log begins later.
 
     Its error is that of a mean over its tokens, or of sequences where they are known; of a single number, that of later
     fresh data in proportion.
@@ -95,7 +95,7 @@ def first_step(telemetry: Telemetry) -> Estimate | None:
 
 
 def floor(telemetry: Telemetry) -> Draft:
-    """Whether sampler and trainer agree on fresh data, up to the floor that is allowed."""
+    """Test whether sampler and trainer agree on fresh data, up to the allowed floor."""
     claim, limit = "ratio/engine-floor", telemetry.setup.floor
     found = levels(telemetry)
     known = found is not None and 0.0 in found.staleness
@@ -124,7 +124,7 @@ def floor(telemetry: Telemetry) -> Draft:
 
 
 def fresh(telemetry: Telemetry) -> Draft:
-    """Whether data stamped fresh show the floor of the first step, at which all data are fresh.
+    """Test whether data stamped fresh have the variance of the first step, when all data are fresh.
 
     Stale data differ from the second step on. A mismatch that grows with training, as that of a temperature does, says
     nothing of stamps.
@@ -156,7 +156,7 @@ def fresh(telemetry: Telemetry) -> Draft:
 
 
 def drift(telemetry: Telemetry) -> Draft:
-    """Slope of the log of v(s) - v(0) over log s: 1 where updates are noise, 2 where they are drift."""
+    """Slope of log(v(s) - v(0)) against log s: 1 if updates are noise, 2 if they are drift."""
     claim, found = "ratio/drift-growth", levels(telemetry)
     if found is None or 0.0 not in found.staleness:
         return missing(DRIFT, claim, "Without fresh data the floor is unknown, and with it the slope.",
@@ -197,7 +197,7 @@ def _kind(low: float, high: float) -> tuple[str, str, bool]:
 
 
 def _slope(found: Levels) -> Estimate | None:
-    """Weighted least squares over levels, with a jackknife over stretches of steps."""
+    """Weighted least-squares slope over stalenesses, with a jackknife over blocks of steps."""
     # All levels over the same steps: the oldest data come last, and drift changes as training goes on.
     warm = min(int(found.staleness.max()), len(found.square) // 2)
     found = found._replace(square=found.square[warm:])
@@ -234,7 +234,7 @@ def _slope(found: Levels) -> Estimate | None:
 
 
 def mean_ratio(telemetry: Telemetry) -> Draft:
-    """Whether the mean ratio is 1, as it is under any staleness where the logged log-probs are those sampled from."""
+    """Test whether the mean ratio is 1, as it is at any staleness if the logged log-probs are the sampler's."""
     question, claim = "mean ratio", "predictor/mean-weight"
     tokens = telemetry.tokens
     series = telemetry.get("ratio_mean") if tokens is None else tokens.means(np.exp(np.clip(tokens.log_ratio, -50, 50)))
@@ -258,7 +258,7 @@ def mean_ratio(telemetry: Telemetry) -> Draft:
 
 
 def _spread(telemetry: Telemetry) -> float | None:
-    """Variance of a token's ratio, as far as the log tells: chi-square, or 1/ESS - 1, or of tokens."""
+    """Variance of a token's ratio, from chi-square, from 1/ESS - 1, or from tokens."""
     if telemetry.tokens is not None:
         return float(np.var(telemetry.tokens.log_ratio))
     chi, ess = telemetry.get("chi_square"), telemetry.get("ess")

@@ -38,7 +38,7 @@ def predict(
     cut: str = "matched",
     seed: int = 0,
 ) -> Prediction:
-    """Whether a signal tells, before collapse, which runs will collapse: area, precision and lead times over runs.
+    """Test whether a signal predicts, before collapse, which runs will collapse: AUC, precision and lead times.
 
     With m_t the mean of the last `window` returns and p_t its running peak, a run collapses at the first t from which
     m_t < start + (p_t - start)/2 up to the end; one that comes back has recovered and is counted apart. It has to have
@@ -117,7 +117,7 @@ def predict(
 
 
 def _named(signal: Any, window: int) -> dict[str, Signal]:
-    """Signals by their metric's name, numbered where several read one metric; by their own where a mapping has them."""
+    """Map names to signals: the metric's name, numbered if several use one metric, or the keys of a mapping."""
     if isinstance(signal, Mapping):
         return {str(name): signal_of(each, window) for name, each in signal.items()}
     given = [signal_of(each, window) for each in (signal if isinstance(signal, (list, tuple)) else [signal])]
@@ -138,7 +138,7 @@ def _number(field: str, given: float | None, default: Any) -> float:
 def _alarm(
     signal: Signal, values: np.ndarray, pairs: Matched, leads: list[int], watch: int | None, rate: float, share: float
 ) -> Alarm:
-    """Areas by lead, and what a level set on half of the healthy runs does on all others."""
+    """AUC by lead, and the performance of a threshold set on half of the healthy runs on all other runs."""
 
     def both(lead: int) -> tuple[np.ndarray, np.ndarray]:
         own = alarms.worst(values, pairs.cases, pairs.case_times, watch, lead)
@@ -170,7 +170,7 @@ def _alarm(
 
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The named metrics `[U, R]`, those of several sources side by side.
+    """The named metrics `[U, R]`, with several sources concatenated along runs.
 
     Raises `InputError` for a source without one of them, or sources of different lengths.
     """
@@ -184,7 +184,7 @@ def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def returns_of(runs: Any) -> str:
-    """The return that collapses unless one is named: the trained policy's, where all have it at every update."""
+    """The default return metric: the trained policy's exact return if all sources have it at every update."""
     sources = runs if isinstance(runs, (list, tuple)) else [runs]
     tables = [source.metrics if isinstance(source, Trace) else source for source in sources]
     there = [isinstance(table, Mapping) and TRAINED in table for table in tables]
@@ -207,7 +207,7 @@ def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarr
 
 
 def _column(field: str, cells: Any) -> np.ndarray:
-    """`[U, R]`, NaN where a cell is empty."""
+    """Convert cells to an array `[U, R]`, NaN for empty cells."""
     try:
         plain = [np.nan if cell is None or (isinstance(cell, str) and not cell) else cell for cell in cells]
         array = np.asarray(plain, dtype=np.float64)

@@ -15,7 +15,7 @@ CLEAR = 6.0
 
 
 def fall(telemetry: Telemetry) -> Draft | None:
-    """Whether the mean reward of the last part is below that of some earlier part; None where no reward was logged.
+    """Test whether the mean reward of the last part is below that of an earlier part; None if no reward was logged.
 
     Parts are means of b stretches of steps, whose variance is mean (x_(k+1) - x_k)^2 / 2: a trend raises it. The
     p-value of the largest t is multiplied by the number of earlier parts.
@@ -48,14 +48,14 @@ def fall(telemetry: Telemetry) -> Draft | None:
 
 
 def _parts(series: np.ndarray) -> tuple[np.ndarray, float]:
-    """Means of all parts, and the standard error of the difference of two that share no stretch."""
+    """Means of all parts, and the standard error of the difference of two parts that do not overlap."""
     stretches = np.array([part.mean() for part in np.array_split(series, BATCHES)])
     noise = float(np.sqrt(np.mean(np.diff(stretches) ** 2) / SIZE))
     return np.lib.stride_tricks.sliding_window_view(stretches, SIZE).mean(axis=1), max(noise, 1e-300)
 
 
 def _beside(telemetry: Telemetry, known: np.ndarray, best: int) -> list[str]:
-    """Other columns that moved most from the best part to the last, in their standard errors."""
+    """Other columns that changed most from the best part to the last, in units of their standard error."""
     moved = {}
     for name, column in telemetry.names.items():
         series = telemetry.quantities[name][known]

@@ -43,7 +43,7 @@ CLOSER = 4.0
 
 
 def size(tokens: Tokens, log_weight: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
-    """ESS/N of every step `[U]`; with a `group` of every token, its mean over the groups of a step."""
+    """ESS/N of every step `[U]`; with a `group` per token, its mean over the groups of a step."""
     row = tokens.row if group is None else paired(tokens.row, group)
     steps = len(tokens.step) if group is None else int(row.max()) + 1
     top = np.full(steps, -np.inf)
@@ -60,7 +60,7 @@ def size(tokens: Tokens, log_weight: np.ndarray, group: np.ndarray | None = None
 
 
 def shown(telemetry: Telemetry) -> Draft:
-    """The range that N samples can show, and the population's ESS as far as a batch tells of it."""
+    """Range of ESS that N samples can show, and what a batch implies for the population's ESS."""
     claim, tokens = "ess/finite-sample", telemetry.tokens
     series = telemetry.get("ess") if tokens is None else size(tokens, tokens.log_ratio)
     count = telemetry.setup.batch if tokens is None else float(np.median(np.bincount(tokens.row)))
@@ -90,7 +90,7 @@ def shown(telemetry: Telemetry) -> Draft:
 
 
 def named(telemetry: Telemetry) -> Draft:
-    """Which quantity reproduces the logged ESS: the plain one, another definition, or one with a known mistake."""
+    """Identify the definition that reproduces the logged ESS: the plain one, another one, or a known mistake."""
     claim, tokens = BY_DEFINITION, telemetry.tokens
     name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
     if name is None:
@@ -117,7 +117,7 @@ def named(telemetry: Telemetry) -> Draft:
 
 
 def _variants(telemetry: Telemetry, tokens: Tokens) -> Iterator[tuple[str, bool, str, np.ndarray]]:
-    """(cause, whether it is a mistake, claim, series `[U]`) of every quantity that is tried."""
+    """Candidate definitions: (cause, whether it is a mistake, claim, series `[U]`)."""
     ratio = tokens.log_ratio
     yield "plain ESS", False, BY_DEFINITION, size(tokens, ratio)
     if tokens.sequence is not None:
@@ -136,7 +136,7 @@ def _variants(telemetry: Telemetry, tokens: Tokens) -> Iterator[tuple[str, bool,
 
 
 def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
-    """Without tokens: ESS/N is (mean ratio)^2 / (1 + chi-square) of the same step, an identity."""
+    """Check a logged ESS without tokens by the identity ESS/N = (mean ratio)^2 / (1 + chi-square) per step."""
     chi, ratio, cap = telemetry.get("chi_square"), telemetry.get("ratio_mean"), telemetry.setup.cap
     if chi is None or (ratio is None and name == "ess"):
         return missing(NAMED, "ess/limit", "ESS alone does not say which ESS it is.",
@@ -158,7 +158,7 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
 
 
 def _clamped(logged: np.ndarray, true: np.ndarray, cap: float | None) -> Draft:
-    """An ESS that is known to be of clamped weights: it cannot fall below the clamp's floor."""
+    """Check an ESS of clamped weights, which cannot fall below the clamp's floor."""
     if cap is None:
         words = f"This ESS is of clamped weights, the plain one {np.nanmean(true):.3g}."
         return missing(NAMED, "ess/clamp-floor", words, "Give `cap`, the clamp's upper limit.")
@@ -175,7 +175,7 @@ def _clamped(logged: np.ndarray, true: np.ndarray, cap: float | None) -> Draft:
 
 
 def tail(telemetry: Telemetry) -> Draft:
-    """Whether the largest weights fall so slowly that their variance is not finite on the range that was sampled.
+    """Test whether the tail of the weights is so heavy that their variance is infinite on the sampled range.
 
     1/alpha, Hill's, of the m largest of n is Gamma(m) / (m alpha), so P(alpha_hat <= a) at alpha = 2 is P(Gamma(m) >=
     2 m / a). A log-normal of standard deviation d reads 1 / (d (phi(z) n/m - z)), z exceeded by the share m/n.
@@ -205,7 +205,7 @@ def tail(telemetry: Telemetry) -> Draft:
 
 
 def above_one(telemetry: Telemetry) -> Draft | None:
-    """The mistake of a denominator that is too small; None where no ESS was logged."""
+    """Test for an ESS/N above 1, which means a wrong denominator; None if no ESS was logged."""
     known = [telemetry.quantities[name] for name in ("ess", "ess_clamped") if name in telemetry.quantities]
     if not known:
         return None
@@ -238,7 +238,7 @@ COSINES = {"cosine_1": "the cosine of consecutive gradients", "half_cosine": "th
 
 
 class Order(NamedTuple):
-    """An inequality that holds at every step: `larger` less `smaller` is never below 0."""
+    """An inequality that holds at every step: `gap` is never below 0."""
 
     needs: tuple[str, ...]
     gap: Callable[..., np.ndarray]
@@ -277,7 +277,7 @@ ORDERS = (
 
 
 def parts(telemetry: Telemetry) -> Iterator[Order]:
-    """Inequalities of all parts of a whole, those that a trainer names itself among them."""
+    """Inequalities for all fractions of a total, including those that a trainer names itself."""
     own = {name: f"the share {name.partition(' ')[2]}" for name in telemetry.quantities if name.startswith("share ")}
     for name, words in (SHARES | own).items():
         yield Order((name,), lambda x: x, "share out of range", BY_DEFINITION, f"{words} is below 0", REMEDY)
@@ -285,7 +285,7 @@ def parts(telemetry: Telemetry) -> Iterator[Order]:
 
 
 def impossible(telemetry: Telemetry) -> list[Draft]:
-    """One finding for each inequality that is broken, or one that says how many hold; none where none can be asked."""
+    """One finding per violated inequality, or one with the number that hold; empty if none applies."""
     asked, broken = 0, []
     for order in (*ORDERS, *parts(telemetry)):
         values = [telemetry.get(name) for name in order.needs]
@@ -312,7 +312,7 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
 
 
 def direction(telemetry: Telemetry) -> Draft | None:
-    """Whether the mean of k1 is negative: then the direction is turned round, or the samples are not the sampler's."""
+    """Test whether the mean of k1 is negative, which means a wrong sign or samples of another policy."""
     k1 = telemetry.get("kl_k1")
     value = None if k1 is None else mean(k1)
     if value is None:

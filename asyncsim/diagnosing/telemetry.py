@@ -25,7 +25,7 @@ REMEDY = "give columns by name, {'step': [0, 1], 'ess': [0.9, 0.8]}, or the path
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens that are trained, `[K]` each: log ratio trainer over sampler, and what is known of each.
+    """Trained tokens, `[K]` each: log ratio of trainer to sampler, and other known columns.
 
     `row`: the place of the token's step among the steps. `masked`: log ratios of tokens that the mask leaves out, with
     their rows.
@@ -40,7 +40,7 @@ class Tokens:
     masked: tuple[np.ndarray, np.ndarray] | None = None
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Means of values over the tokens of every step `[U]`, NaN where there is none."""
+        """Mean of values over the tokens of every step `[U]`, NaN for a step without tokens."""
         count = np.bincount(self.row, minlength=len(self.step))
         sums = np.bincount(self.row, weights=values, minlength=len(self.step))
         return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
@@ -48,7 +48,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a user adds that no log has; see `diagnose`."""
+    """Settings from the user that no log contains; see `diagnose`."""
 
     batch: float | None = None
     staleness: Any = None
@@ -61,7 +61,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Telemetry:
-    """A run: quantities by name `[U]`, NaN where a step did not log them, and its tokens where they are known.
+    """A run: quantities by name `[U]`, NaN where a step did not log them, and its tokens if they are known.
 
     `scope`: what each quantity is averaged over. `names`: its column. `unknown`: columns that were not understood, each
     with known names that are spelled alike. `refused`: columns that are known and not used, with the reason.
@@ -76,17 +76,17 @@ class Telemetry:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, name: str) -> np.ndarray | None:
-        """A quantity `[U]`, None where it was not logged."""
+        """A quantity `[U]`, or None if it was not logged."""
         return self.quantities.get(name)
 
     @property
     def steps(self) -> int:
-        """U of what there is."""
+        """Number of steps, U."""
         return len(self.quantities["step"]) if "step" in self.quantities else len(self.tokens.step)  # type: ignore[union-attr]
 
 
 class Header(NamedTuple):
-    """Columns: `used`, to (quantity, scope); `shown`, without a run in front; `refused`, `unknown` as `Telemetry`."""
+    """Columns: `used`, to (quantity, scope); `shown`, without run prefix; `refused` and `unknown` as in `Telemetry`."""
 
     used: dict[str, tuple[str, str]]
     refused: dict[str, str]
@@ -102,7 +102,7 @@ class Header(NamedTuple):
 def read(
     source: Any, tokens: Any, setup: Setup, columns: Any = None, run: str | None = None, system: bool = False
 ) -> Telemetry:
-    """Telemetry of a table and, where it is given, of a second table with tokens; `system`: seconds and lengths too.
+    """Read telemetry from a table and, if given, a second table of tokens; `system` adds seconds and lengths.
 
     Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
     """
@@ -121,7 +121,7 @@ def read(
 
 
 def refuse_runs(names: Iterable[str]) -> None:
-    """Refuse a table with a row for each run, as W&B exports it or its API returns it: it has no steps."""
+    """Refuse a table with one row per run, as W&B exports it or its API returns it, because it has no steps."""
     of_runs = next((each for each in RUNS if each <= set(names)), None)
     bound = "of steps; a row of this table is a run"
     write = "wandb.Api().run('ENTITY/PROJECT/ID').history(samples=100_000).to_csv('a.csv')"
@@ -130,7 +130,7 @@ def refuse_runs(names: Iterable[str]) -> None:
 
 
 def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, system: bool) -> Header:
-    """What each column is: as mapped, else by its name, of one run where W&B wrote `run - metric`.
+    """Identify each column: as mapped, else by its name, for one run where W&B wrote `run - metric`.
 
     Raises `InputError` for several runs, two columns of one quantity, or nothing that is known.
     """
@@ -200,7 +200,7 @@ CHOSEN = ("step", "reward", "clock", "seconds_step")
 
 
 def declarable(system: bool) -> dict[str, tuple[str, str]]:
-    """What a user may say that a column is: our own names, and quantities."""
+    """Names that a user may assign to a column: our own names, and quantities."""
     known = [*aliases.STEPS, *aliases.TOKENS, *(aliases.SYSTEM if system else ())]
     own = [alias for alias in known if alias.quantity not in ("-", "share")]
     return {alias.quantity: (alias.quantity, alias.scope) for alias in own} | {
@@ -211,7 +211,7 @@ def declarable(system: bool) -> dict[str, tuple[str, str]]:
 def _columns(
     field_name: str, source: Any, mapping: Mapping[str, str], run: str | None, system: bool = False
 ) -> tuple[dict[str, Any], Header, int]:
-    """Columns by quantity as lists of cells, None where one is empty, what the header says, and the number of rows."""
+    """Columns by quantity as lists of cells (None: empty), what the header says, and the number of rows."""
     if isinstance(source, Mapping) or hasattr(source, "columns"):  # a table of pandas has items too
         given = {str(name): _listed(str(name), column) for name, column in source.items()}
         checks.require(len(given) > 0, field_name, source, "at least one column", REMEDY)
@@ -250,7 +250,7 @@ BOARD = {"Wall time", "Step", "Value"}
 
 
 def _board(places: list[_log_places.Place]) -> dict[str, Any]:
-    """Columns of files with one scalar each, joined by step; a file's name ends in its tag, with `_` for `/`."""
+    """Columns of files with one scalar each, joined by step; a file name ends in its tag, with `_` for `/`."""
     tags = {name.replace("/", "_"): name for name in aliases.steps(system=True)}
     values: dict[str, dict[float, Any]] = {}
     for place in places:
@@ -265,7 +265,7 @@ def _board(places: list[_log_places.Place]) -> dict[str, Any]:
 
 
 def _listed(name: str, column: Any) -> Any:
-    """A column as an array of numbers where it is one, else as a list of cells."""
+    """A column as a numeric array if it is one, else as a list of cells."""
     if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iuf":
         return column
     listed = not isinstance(column, (str, bytes)) and hasattr(column, "__len__") and getattr(column, "ndim", 1) > 0
@@ -274,7 +274,7 @@ def _listed(name: str, column: Any) -> Any:
 
 
 def _refuse_words(path: Path, cells: Mapping[str, Any], head: Header) -> None:
-    """A cell of a .csv file that holds nan, NULL or n/a reads as empty: find and refuse it, except behind the mask."""
+    """Refuse cells of a .csv file with nan, NULL or n/a, which are read as empty, unless they are masked."""
     guessed = {name for name, (_, scope) in head.used.items() if scope.startswith(aliases.GUESSED)}
     empty = [name for name, column in cells.items() if isinstance(column, list) and None in column]
     empty = [name for name in empty if name not in guessed]
@@ -292,7 +292,7 @@ def _refuse_words(path: Path, cells: Mapping[str, Any], head: Header) -> None:
 
 
 def _refuse_cell(name: str, row: int, cell: Any) -> None:
-    """Refuse what is no finite number and is not empty."""
+    """Refuse a cell that is neither a finite number nor empty."""
     if cell is None:
         return
     try:
@@ -304,7 +304,7 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
 
 
 def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.ndarray | None = None) -> np.ndarray:
-    """Numbers `[U]`, NaN where a cell is empty; `rows`: the table's row of each cell, where it is not its place.
+    """Numbers `[U]`, NaN for empty cells; `rows` gives the table row of each cell if it is not its position.
 
     `free`: cells that may hold anything.
     """
@@ -323,7 +323,7 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
 
 
 def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) -> dict[str, np.ndarray]:
-    """Quantities of a table with a row a step; W&B's rows that logged nothing of what is used are left out."""
+    """Quantities of a table with one row per step; W&B rows without any used quantity are left out."""
     # What is a share by its name alone may hold anything.
     free = {quantity: np.full(rows, quantity.startswith("share named ")) for quantity in cells}
     found = {quantity: _numbers(names[quantity], column, None, free[quantity]) for quantity, column in cells.items()}
@@ -364,7 +364,7 @@ def _refuse_first(name: str, bad: np.ndarray, values: np.ndarray, bound: str, re
 
 
 def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
-    """Tokens in the order of their steps; a row may hold lists, one cell a token."""
+    """Tokens in order of their steps; a row may hold lists with one cell per token."""
     for needed in ("step", "sampler", "trainer"):
         known = [alias.column for alias in aliases.TOKENS if alias.quantity == needed]
         checks.require(needed in cells, "columns", list(names.values()), f"with {needed} ({', '.join(known)})",
@@ -401,13 +401,13 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
 
 
 def paired(row: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The number of every pair of a step's place and another number, counted from 0 in order of the steps."""
+    """Number every distinct pair of a step index and another number, from 0, in order of the steps."""
     known, rank = np.unique(other, return_inverse=True)
     return np.unique(row.astype(np.int64) * len(known) + rank.ravel(), return_inverse=True)[1].ravel()
 
 
 def _cells(quantity: str, name: str, cells: Any, free: np.ndarray | None = None) -> np.ndarray:
-    """Numbers of a column; texts that name sequences become numbers, the same text the same."""
+    """Numbers of a column; texts that name sequences are mapped to numbers."""
     if quantity == "sequence" and any(isinstance(cell, str) for cell in cells) and None not in cells:
         return np.unique([str(cell) for cell in cells], return_inverse=True)[1].astype(float)
     return _numbers(name, cells, None, free)
@@ -418,7 +418,7 @@ def _is_list(cell: Any) -> bool:
 
 
 def _flat(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> tuple[dict[str, np.ndarray], np.ndarray, bool]:
-    """Every column with a number for each token, the table's row of each token, and whether cells are lists."""
+    """Every column with one number per token, the table row of each token, and whether cells are lists."""
     lists = any(_is_list(column[0]) for column in cells.values())
     count = np.array([len(cell) if _is_list(cell) else 0 for cell in cells["sampler"]]) if lists else None
     row_of = np.arange(len(cells["step"])) if count is None else np.repeat(np.arange(len(count)), count)

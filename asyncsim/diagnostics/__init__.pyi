@@ -18,7 +18,7 @@ clip_active: Metric
 clip_dual: Metric
 
 def clip_outside(low: float | None = None, high: float | None = None) -> Metric:
-    """Share of tokens whose ratio lies outside a method's clip band, whatever the sign of the advantage."""
+    """Fraction of tokens whose ratio is outside of the method's clip band, for either sign of the advantage."""
 
 entropy: Metric
 episode_return: Metric
@@ -33,7 +33,7 @@ ess_token: Metric
 def ess_token_clamped(
     high: float = 2.0, low: float | None = None, level: Literal["sequence", "token"] = "token"
 ) -> Metric:
-    """Effective sample size of clamped ratios over tokens: the one that cannot fall below its floor."""
+    """Effective sample size of clamped ratios over tokens, which cannot fall below a floor."""
 
 ess_within: Metric
 exact_cosine: Metric
@@ -56,7 +56,7 @@ def log_ratio_max(level: Literal["sequence", "token"] = "sequence") -> Metric:
 log_ratio_mean: Metric
 
 def log_ratio_min(level: Literal["sequence", "token"] = "sequence") -> Metric:
-    """Smallest untruncated log ratio of the step."""
+    """Minimum untruncated log ratio of the step."""
 
 def log_ratio_quantile(q: float = 0.5, level: Literal["sequence", "token"] = "sequence") -> Metric:
     """Quantile of the untruncated log ratios of the step."""
@@ -76,10 +76,10 @@ mixed_versions: Metric
 pareto_k: Metric
 
 def ratio_above(bound: float = 2.0, level: Literal["sequence", "token"] = "sequence") -> Metric:
-    """Share of ratios above a bound, measured before any truncation."""
+    """Fraction of ratios above a bound, before any truncation."""
 
 def ratio_below(bound: float = 0.5, level: Literal["sequence", "token"] = "sequence") -> Metric:
-    """Share of ratios below a bound, measured before any truncation."""
+    """Fraction of ratios below a bound, before any truncation."""
 
 def ratio_sd(level: Literal["sequence", "token"] = "sequence") -> Metric:
     """Standard deviation of the untruncated ratios of the step."""
@@ -87,7 +87,7 @@ def ratio_sd(level: Literal["sequence", "token"] = "sequence") -> Metric:
 response_length: Metric
 
 def solved_groups(at: float = 1.0) -> Metric:
-    """Share of the groups of the batch all of whose samples are solved."""
+    """Fraction of groups in the batch whose samples are all solved."""
 
 staleness: Metric
 staleness_head: Metric
@@ -103,7 +103,7 @@ truncated: Metric
 turns: Metric
 
 def unsolved_groups(at: float = 1.0) -> Metric:
-    """Share of the groups of the batch none of whose samples is solved."""
+    """Fraction of groups in the batch without a solved sample."""
 
 update_staleness: Metric
 variance: Metric

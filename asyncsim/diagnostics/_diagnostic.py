@@ -49,7 +49,7 @@ Hear = Callable[[int, dict[str, np.ndarray], Any], None]
 
 @dataclass(frozen=True)
 class Metric:
-    """A number per replicate and recorded update.
+    """A metric: one number per replicate and recorded update.
 
     `outputs`: policy outputs that it reads; `enumerates`: whether it needs exact values; `default`: whether it is
     recorded unless the spec says otherwise; `range`: least and largest value that it can have, unbounded unless given;
@@ -81,7 +81,7 @@ class Metric:
     def __call__(
         self, of: str | None = None, *, name: str | None = None, doc: str = "", also: str = "", source: str = ""
     ) -> "Metric":
-        """The metric, or the same of other ratios under a name of its own; raises `InputError` for unknown ones.
+        """Return the metric, or its version for other ratios under its own name; raise `InputError` for unknown ones.
 
         `doc`, `also` and `source`: summary, further sentences and source of a metric on a page.
         """
@@ -98,7 +98,7 @@ class Metric:
         )
 
     def at(self, step: Step) -> Tensor:
-        """The number of each replicate, `[R]`; NaN where it describes samples and the step has none."""
+        """Value of each replicate, `[R]`; NaN if it describes samples and the step has none."""
         value = self.measure(step)
         return step.missing(value) if self.subject == "step" else value
 
@@ -115,7 +115,7 @@ RATIOS = {
 
 
 def _says(summary: str, equation: str, of: str, text: str, unit: str, source: str) -> str:
-    """A docstring of its parts; without `of` the equation is one of the text."""
+    """Compose a docstring of its parts; without `of` the equation is part of the text."""
     shape = f"shape `[R]`, {unit}."
     body = f"{equation} with {RATIOS[of]}: {shape} {text}" if of else f"{text} Returns {shape}"
     return parts.documented(summary, f"{body} Source: {source}.", example="").strip()
@@ -123,13 +123,13 @@ def _says(summary: str, equation: str, of: str, text: str, unit: str, source: st
 
 @dataclass(frozen=True)
 class Bound:
-    """A function of a step with its settings filled in; equal where both are."""
+    """A function of a step with bound settings; equal if function and settings are."""
 
     function: Callable[..., Tensor]
     settings: tuple[tuple[str, Any], ...]
 
     def __call__(self, step: Step) -> Tensor:
-        """The number of each replicate, `[R]`."""
+        """Value of each replicate, `[R]`."""
         return self.function(step, **dict(self.settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -154,7 +154,7 @@ def metric(
     joint: Callable[..., None] | None = None,
     **about: Any,
 ) -> Callable[[Callable[..., Tensor]], Any]:
-    """Make a function of a step a metric of its name, documented by its docstring; settings as in `Metric`.
+    """Decorator that makes a function of a step a metric of the same name and docstring; settings as in `Metric`.
 
     Shape, `unit` and `source` follow the docstring, whose second paragraph is the equation where it is asked `of`
     several ratios. A function that declares knobs becomes one that makes metrics, named by every knob that is not the
@@ -184,7 +184,7 @@ def metric(
 
 
 class Accumulator(Protocol):
-    """Something gathered over every update: `observe` each one, `result` at the end (R is the arrays' last axis)."""
+    """Accumulates over every update: `observe` per update, `result` at the end (R is the last axis of arrays)."""
 
     name: str
     outputs: tuple[str, ...]
@@ -199,7 +199,7 @@ class Accumulator(Protocol):
 
 
 def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Accumulator]]:
-    """Metrics and accumulators of a spec: "default", "none", or names and values, "default" among them or not."""
+    """Metrics and accumulators of a spec, from "default", "none", or a list of names and objects."""
     load = functools.partial(plugins.load, "asyncsim.diagnostics", kind="diagnostics")
     # Take the defaults that the policy can compute, without samples of their own.
     if isinstance(names, str) and names in ("default", "none"):
@@ -224,7 +224,7 @@ PILE = 64
 
 
 class Column:
-    """Rows `[R]` of one metric, in a table that has room for all of a run.
+    """Rows `[R]` of one metric, in a table with space for the full run.
 
     A row that stayed where it was made would hold the memory around it as well.
     """
@@ -235,7 +235,7 @@ class Column:
         self.pile: list[Tensor] = []
 
     def add(self, *rows: Tensor) -> None:
-        """Further rows."""
+        """Append rows."""
         self.pile += rows
         if len(self.pile) >= PILE:
             self.all()
@@ -256,7 +256,7 @@ class Column:
 
 
 class Recorder:
-    """Collects the metrics of a spec every so many updates and feeds accumulators at every one.
+    """Records the metrics of a spec every `every` updates, and feeds accumulators at every update.
 
     A frozen replicate's numbers are missing (NaN) from the update at which it left the finite range.
     """
@@ -274,7 +274,7 @@ class Recorder:
         self.previous = torch.full((replicates, 1), math.nan, dtype=torch.float64).expand(-1, spec.trained_policy.size)
 
     def observe(self, step: Step, statistics: dict[str, Tensor], diverged: Tensor) -> None:
-        """Record one update, with the numbers `[R]` that the chain reports; `diverged` is -1 for those that go on."""
+        """Record one update, with the numbers `[R]` that the chain reports; `diverged` is -1 for running replicates."""
         if self.active:
             self._record(step, statistics, diverged < 0)
         if self.hear is not None and step.update % self.every == 0:
@@ -301,16 +301,16 @@ class Recorder:
         return self.rows[name]
 
     def masked(self, value: Tensor, alive: Tensor) -> Tensor:
-        """A number of each replicate as it is recorded, `[R]`: NaN for frozen ones."""
+        """Value of each replicate as recorded, `[R]`: NaN for frozen replicates."""
         return torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
 
     @property
     def axes(self) -> dict[str, list[str]]:
-        """Names of the axes of accumulated arrays before the last, where the accumulator names them."""
+        """Names of the axes of accumulated arrays except the last, if the accumulator names them."""
         return {name: list(axes) for each in self.accumulators for name, axes in getattr(each, "axes", {}).items()}
 
     def packed(self) -> dict[str, Any]:
-        """What was recorded so far, in plain containers; `restore` is the way back."""
+        """Everything recorded so far, in plain containers for `restore`."""
         return {
             "updates": np.array(self.updates, dtype=np.int64),
             "rows": {name: rows.all() for name, rows in self.rows.items()} if self.updates else {},
@@ -321,7 +321,7 @@ class Recorder:
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Have recorded what was recorded when `packed` was asked."""
+        """Restore the records that `packed` returned."""
         self.updates, self.alive, self.previous = tree["updates"].tolist(), tree["alive"], tree["previous"]
         for name, rows in tree["rows"].items():
             self._column(name).add(*rows.unbind(0))
@@ -329,7 +329,7 @@ class Recorder:
             vars(accumulator).update(attributes)
 
     def results(self, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Metrics `[U/every, R]` and accumulated arrays `[..., R]`; those that a run cut short lacks are left out."""
+        """Metrics `[U/every, R]` and accumulated arrays `[..., R]`; a stopped run omits those that are incomplete."""
         metrics = {name: rows.all().cpu().numpy() for name, rows in self.rows.items()} if self.updates else {}
         gathered: dict[str, np.ndarray] = {}
         for accumulator in self.accumulators:
@@ -346,7 +346,7 @@ class Recorder:
 
 
 def head_staleness(step: Step) -> Tensor:
-    """Mean staleness of each sample's first own token in versions, `[R]`; NaN where a version is unknown."""
+    """Mean staleness of each sample's first policy token in versions, `[R]`; NaN if a version is unknown."""
     heads = step.staleness[..., 0]
     if step.staleness.shape[-1] > 1 and not step.batch.full:
         # The environment may have written in front of it.
@@ -362,13 +362,13 @@ def head_staleness(step: Step) -> Tensor:
 
 
 def samples(step: Step) -> Tensor | float:
-    """Samples of the whole step that the masses stand for, a number or `[R]`; infinity for a population."""
+    """Number of samples in the full step that the masses represent, a number or `[R]`; infinite for a population."""
     groups = step.groups
     return step.size * (groups if isinstance(groups, int) else groups[:, 0, 0])
 
 
 def finished(step: Step) -> tuple[Tensor, Tensor]:
-    """How many episodes ended in the whole batch and their mean return, each float64 `[R]`; NaN where none did.
+    """Number of episodes that ended in the batch and their mean return, float64 `[R]` each; NaN if none did.
 
     A trajectory of a task that does not pay by token is an episode; a population has infinitely many.
     """
@@ -383,7 +383,7 @@ def finished(step: Step) -> tuple[Tensor, Tensor]:
 
 
 def range_of(name: str) -> Range | None:
-    """The range of a reported number by its name in a trace; None where none is declared.
+    """Range of a reported number by its name in a trace; None if none is declared.
 
     >>> range_of("align_cosine"), range_of("mine_dropped"), range_of("my_number")
     ((-1.0, 1.0), (0.0, 1.0), None)
@@ -393,7 +393,7 @@ def range_of(name: str) -> Range | None:
 
 
 def declared_ranges(names: Iterable[str], metrics: Iterable[Metric], earnings: Range) -> dict[str, Range]:
-    """Ranges of those names that are bounded; what a metric says of itself goes first."""
+    """Ranges of the bounded names; the range that a metric declares takes precedence."""
     by_metric = {metric.name: metric.range for metric in metrics} | dict.fromkeys(RETURNS, earnings)
     ranges = {name: by_metric.get(name) or range_of(name) or ANY for name in names}
     return {name: value for name, value in ranges.items() if value != ANY}

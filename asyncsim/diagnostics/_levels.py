@@ -15,26 +15,26 @@ OF = tuple(RATIOS)
 
 
 def token_share(step: Step) -> Tensor:
-    """Mass of each generated token in the step, float64 `[R, G, N, T]`, total 1."""
+    """Normalized mass of each generated token in the step, float64 `[R, G, N, T]`, total 1."""
     weight = (step.mass.unsqueeze(-1) * step.batch.mask).double()
     total = weight.sum((1, 2, 3), keepdim=True)
     return weight / torch.where(total > 0, total, torch.ones_like(total))
 
 
 def sample_share(step: Step) -> Tensor:
-    """Mass of each sample that has a token, float64 `[R, G, N]`, total 1."""
+    """Normalized mass of each sample with at least one token, float64 `[R, G, N]`, total 1."""
     weight = step.step_mass.double() * (step.batch.lengths > 0)
     total = weight.sum((1, 2), keepdim=True)
     return weight / torch.where(total > 0, total, torch.ones_like(total))
 
 
 def token_count(step: Step) -> Tensor:
-    """Tokens of the whole step that the masses stand for, `[R]`; infinity for a population."""
+    """Number of tokens in the full step that the masses represent, `[R]`; infinite for a population."""
     return samples(step) * (step.step_mass * step.batch.lengths).double().sum((1, 2))
 
 
 def weights_of(step: Step, of: str) -> tuple[Tensor, Tensor, Tensor | float]:
-    """Log weights `[R, G, N]` or `[R, G, N, T]`, their masses, and how many they stand for."""
+    """Log weights `[R, G, N]` or `[R, G, N, T]`, their masses, and the number of weights that these represent."""
     if of == "applied":
         return log_applied(step)
     if of == "token":
@@ -51,12 +51,12 @@ def advantages(step: Step) -> Tensor:
 
 
 def score_weight(step: Step, advantage: Tensor) -> Tensor:
-    """c for advantages, without factors and penalties, `[R, G, N, T or 1]`."""
+    """c for given advantages, without factors and penalties, `[R, G, N, T or 1]`."""
     return step.method.weight.score_weight(step, advantage)
 
 
 def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
-    """Log of |c / A|, factors included, its masses, and how many there are.
+    """Log of |c / A| with factors included, its masses, and the number of weights.
 
     One for each sample `[R, G, N, 1]` where the method has one weight for all its tokens, else one for each token.
     """
@@ -74,13 +74,13 @@ def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
 
 
 def over_tokens(step: Step, part: Tensor) -> Tensor:
-    """Share of the step's generated tokens with the flag, or of their parts, by mass, `[R]`."""
+    """Fraction of the step's generated tokens with a flag, or of parts of tokens, by mass, `[R]`."""
     share = token_share(step)
     return torch.where(share > 0, share * part.expand(share.shape), torch.zeros_like(share)).sum((1, 2, 3))
 
 
 def masked(step: Step) -> Tensor:
-    """Part of each token without weight whatever the sign of its advantage, factors included, `[R, G, N, T]`."""
+    """Fraction of each token that has no weight for either sign of the advantage, factors included, `[R, G, N, T]`."""
     one = torch.ones_like(step.batch.reward).unsqueeze(-1)
     closed = torch.minimum(_closed(step, one), _closed(step, -one))
     still = torch.where(closed == 1.0, torch.zeros_like(one), one)
@@ -89,14 +89,14 @@ def masked(step: Step) -> Tensor:
 
 
 def stopped(step: Step) -> Tensor:
-    """Part of each token with an advantage but no weight, `[R, G, N, T]`; factors and penalties are left out."""
+    """Fraction of each token that has an advantage but no weight, `[R, G, N, T]`, without factors and penalties."""
     advantage = advantages(step)
     part = _closed(step, advantage)
     return torch.where(advantage != 0, part, torch.zeros_like(part)).expand(step.batch.mask.shape)
 
 
 def _closed(step: Step, advantage: Tensor) -> Tensor:
-    """1 where c is 0, 0 elsewhere; what lies between where a weight stops tokens in part."""
+    """1 where c is 0, else 0, or a fraction where a weight stops tokens in part."""
     weight = score_weight(step, advantage)
     if not step.method.weight.partly:
         return (weight == 0).double()
@@ -104,7 +104,7 @@ def _closed(step: Step, advantage: Tensor) -> Tensor:
 
 
 class Ages(NamedTuple):
-    """Staleness of every token `[R, G, N, T]` (0 where masked), and the largest and smallest of each sample."""
+    """Staleness of every token `[R, G, N, T]` (0 where masked), and the maximum and minimum of each sample."""
 
     token: Tensor
     oldest: Tensor
@@ -112,7 +112,7 @@ class Ages(NamedTuple):
 
 
 def ages(step: Step) -> Ages:
-    """v_train - v_token in versions; a sample with an unknown version is NaN, one without tokens 0."""
+    """v_train - v_token in versions; NaN for a sample with an unknown version, 0 for one without tokens."""
     mask = step.batch.mask > 0
     age = step.staleness.double().expand(mask.shape)
     oldest = torch.where(mask, age, torch.full((), -math.inf, dtype=age.dtype)).amax(-1)
@@ -122,6 +122,6 @@ def ages(step: Step) -> Ages:
 
 
 def over_samples(step: Step, values: Tensor) -> Tensor:
-    """Mean of values `[R, G, N]` over the samples that have tokens, by mass, `[R]`."""
+    """Mean of values `[R, G, N]` over the samples with tokens, by mass, `[R]`."""
     share = sample_share(step)
     return torch.where(share > 0, share * values, torch.zeros_like(share)).sum((1, 2))

@@ -18,7 +18,7 @@ NOTED = 10**8
 
 
 class Price(NamedTuple):
-    """Names of the metrics that list outcomes, and tokens: of those at one update of a block, in a run, and trained."""
+    """Names of the metrics that enumerate outcomes, and token counts: at one update of a block, in all, in training."""
 
     metrics: tuple[str, ...]
     at_once: int
@@ -26,7 +26,7 @@ class Price(NamedTuple):
     trained: int
 
     def arrays(self) -> dict[str, tuple[int, str]]:
-        """Bytes that listing takes, with what lowers them, as `checks.memory` reads it."""
+        """Bytes that the enumeration takes, with what lowers them, in the form of `checks.memory`."""
         name = f"outcomes that {', '.join(self.metrics)} lists"
         return {name: (BYTES * self.at_once, "the horizon or block, or record batch_return instead")}
 
@@ -38,7 +38,7 @@ class Price(NamedTuple):
 
 
 def price(metrics: Sequence[Metric], spec: Any) -> Price:
-    """What the metrics that list every outcome add to a run of a spec; tasks that are not enumerated cost nothing."""
+    """Cost of the metrics that enumerate every outcome in a run of a spec; 0 for tasks with a closed form."""
     task, groups, samples = spec.fitted_task, spec.groups, spec.samples_per_group
     outcomes, horizon = task.listed, task.horizon
     exact = 0 if task.closed else task.prompts * outcomes
@@ -55,7 +55,7 @@ def price(metrics: Sequence[Metric], spec: Any) -> Price:
 
 
 def check(cost: Price) -> None:
-    """Refuse what would not end."""
+    """Refuse a cost beyond the limit."""
     remedy = "raise every, lower replicates or the horizon, or record batch_return instead"
     names = ", ".join(cost.metrics)
     bound = f"at most {LIMIT:.0e} (about {NANOSECONDS * 1e-9 * LIMIT / 60:.0f} minutes)"

@@ -54,7 +54,7 @@ def staleness_mean(step: Step) -> Tensor:
 
 @metric(_VERSIONS, POSITIVE, "textbook")
 def staleness_max(step: Step) -> Tensor:
-    """Staleness of the oldest token of the step, in versions.
+    """Maximum staleness over the tokens of the step, in versions.
 
     s = max_it (v_train - v_it) over the generated tokens of all samples that have mass. What a bound on staleness
     promises. Blind to all tokens but one.
@@ -66,7 +66,7 @@ def staleness_max(step: Step) -> Tensor:
 
 @metric(f"{_VERSIONS}, 0 where every trajectory has one", POSITIVE, "textbook")
 def staleness_span(step: Step) -> Tensor:
-    """Mean spread of staleness inside a trajectory, in versions.
+    """Mean range of staleness inside a trajectory, in versions.
 
     s = E_i (max_t - min_t)(v_train - v_it) over the generated tokens of each sample, by mass. Blind to how old the
     tokens are.
@@ -77,7 +77,7 @@ def staleness_span(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1], NaN where a version is unknown", SHARE, "this package")
 def mixed_versions(step: Step) -> Tensor:
-    """Share of trajectories whose tokens come from more than one version.
+    """Fraction of trajectories whose tokens come from more than one version.
 
     share = E_i [max_t v_it > min_t v_it] over the generated tokens of each sample, by mass. Blind to how many versions
     a trajectory has seen.
@@ -89,7 +89,7 @@ def mixed_versions(step: Step) -> Tensor:
 
 @metric("in updates, NaN where a version is unknown", POSITIVE, "textbook")
 def update_staleness(step: Step) -> Tensor:
-    """Staleness of the oldest token of the step, in optimizer updates.
+    """Maximum staleness over the tokens of the step, in optimizer updates.
 
     u = (v_train - min_it v_it) U + j with U updates per version and j made since the trained version was published.
     Counts the updates on a drained batch that versions do not see. Blind to all tokens but one.

@@ -29,7 +29,7 @@ def response_length(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", subject="batch")
 def truncated(step: Step) -> Tensor:
-    """Share of the responses that had not ended at the horizon.
+    """Fraction of responses that had not ended at the horizon.
 
     share = E_i [no stop within T tokens], for language tasks; 0 for others, whose trajectories end at the horizon.
     Groups that the method drops count too. Blind to how much longer the responses would have been.
@@ -42,7 +42,7 @@ def truncated(step: Step) -> Tensor:
 
 
 def _groups(step: Step, at: float | None) -> tuple[Tensor, Tensor]:
-    """Which groups `[R, G]` have only solved samples, and which have none; without `at` only equal rewards, and NaN."""
+    """Groups `[R, G]` in which all samples are solved, and in which none is; without `at`, those of unequal rewards."""
     batch = step.batch.generated
     there, reward = (batch.mass > 0).expand_as(batch.reward), batch.reward
     if at is None:
@@ -54,7 +54,7 @@ def _groups(step: Step, at: float | None) -> tuple[Tensor, Tensor]:
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", subject="batch")
 def solved_groups(step: Step, at: Any = _AT) -> Tensor:
-    """Share of the groups of the batch all of whose samples are solved.
+    """Fraction of groups in the batch whose samples are all solved.
 
     share = mean over groups of [r_i >= at for every sample i]. Such a group has no advantage under a baseline of its
     mean. Groups that the method drops count too. Blind to prompts whose share of solved samples is high but not 1.
@@ -64,7 +64,7 @@ def solved_groups(step: Step, at: Any = _AT) -> Tensor:
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", subject="batch")
 def unsolved_groups(step: Step, at: Any = _AT) -> Tensor:
-    """Share of the groups of the batch none of whose samples is solved.
+    """Fraction of groups in the batch without a solved sample.
 
     share = mean over groups of [r_i < at for every sample i]. Groups that the method drops count too. Blind to partial
     rewards below `at`.
@@ -74,7 +74,7 @@ def unsolved_groups(step: Step, at: Any = _AT) -> Tensor:
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", subject="batch")
 def mixed_groups(step: Step) -> Tensor:
-    """Share of the groups of the batch whose samples have different rewards.
+    """Fraction of groups in the batch whose samples have different rewards.
 
     share = mean over groups of [max_i r_i > min_i r_i]: the groups that a baseline of the group's mean learns from.
     Groups that the method drops count too. Blind to how different the rewards are.
@@ -88,7 +88,7 @@ COLUMNS = ("prompt", "response", "reward", "staleness", "ended")
 
 @dataclass
 class Texts:
-    """Samples of the texts of a run; see `texts`."""
+    """Samples of a run's prompts and answers; see `texts`."""
 
     samples: int
     every: int
@@ -104,7 +104,7 @@ class Texts:
         return dataclasses.replace(self, update=[], rows={})
 
     def observe(self, step: Step) -> None:
-        """Keep the first samples of a batch: one of each group, then a second one of each, and so on."""
+        """Keep the first samples of a batch: one per group, then a second one per group, and so on."""
         if step.update % self.every:
             return
         batch = step.batch
@@ -133,7 +133,7 @@ class Texts:
             self.rows.setdefault(name, []).append(columns[name])
 
     def result(self) -> dict[str, np.ndarray]:
-        """`texts/prompt` and so on, `[rows, samples, R]`; `texts/update` `[rows, samples, R]`."""
+        """Arrays `texts/prompt` and so on, and `texts/update`, `[rows, samples, R]` each."""
         if not self.update:
             raise checks.InputError("every", self.every, "small enough for a row", "keep texts more often")
         arrays = {f"texts/{name}": np.stack(rows) for name, rows in self.rows.items()}
@@ -143,12 +143,12 @@ class Texts:
 
 
 def _listed(numbers: Tensor) -> str:
-    """Numbers of a task without text, separated by blanks."""
+    """Format the numbers of a task without text, separated by blanks."""
     return " ".join(f"{x:.4g}" for x in numbers.flatten().tolist())
 
 
 def texts(samples: Any = 4, every: Any = 1) -> Texts:
-    """Samples of what was asked and answered, each with its reward and staleness: `trace.texts()` has them as a table.
+    """Samples of prompts and answers, each with its reward and staleness; `trace.texts()` returns them as a table.
 
     rows = the first samples of a batch, one of each group, then a second one of each. Prompts are what the model read,
     without special tokens; of tasks without text states and actions stand there as numbers. Blind to all other samples.
@@ -169,7 +169,7 @@ def texts(samples: Any = 4, every: Any = 1) -> Texts:
 
 @metric("in units of reward", ANY, "this package", default=True, subject="policy")
 def trained_return(step: Step) -> Tensor:
-    """Expected reward of the policy that is trained: what `compare`, `sweep` and `boundary` read by default.
+    """Expected reward of the policy in training, which `compare`, `sweep` and `boundary` use by default.
 
     J(theta) = E_pi r at the weights before the update, less the penalty of a task, averaged over prompts. Where the
     task has a formula or a short list, as all but the longest tables do, it is `exact_return` at a few percent of an
@@ -183,7 +183,7 @@ def trained_return(step: Step) -> Tensor:
 
 @metric("in units of reward", ANY, "textbook", READS, default=True, subject="batch")
 def batch_return(step: Step) -> Tensor:
-    """Mean reward of the batch, under the behavior policy.
+    """Mean reward of the batch, which the behavior policy generated.
 
     J_batch = E r_i over the batch's samples by mass, with the penalty of a task as the advantage sees it. Groups that
     the method drops count too: they are dropped by their reward, and the rest would be biased. Late rewards count as
@@ -200,7 +200,7 @@ def batch_return(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1], 0 without late rewards", SHARE, "this package")
 def late_share(step: Step) -> Tensor:
-    """Share of the step that is trained late, or on a stand-in for its reward.
+    """Fraction of the step that is trained late, or on a substitute for its reward.
 
     share = E_i [i was reinjected, or its reward had not arrived], over the step's samples by mass. Blind to how late
     they are; see `staleness`.
@@ -211,7 +211,7 @@ def late_share(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1], 0 without late rewards", SHARE, "this package", subject="batch")
 def lost_share(step: Step) -> Tensor:
-    """Share of the samples generated for the batch whose reward is never trained on.
+    """Fraction of the samples generated for the batch whose reward is never used for training.
 
     share = mean over the batch's own samples of [the reward is late and not reinjected]. On minibatches, of the whole
     batch. Blind to which rewards those are: a loss that depends on the reward biases the gradient.
@@ -235,7 +235,7 @@ def episode_return(step: Step) -> Tensor:
 
 @metric("a pure number", POSITIVE, "this package", subject="batch")
 def episodes(step: Step) -> Tensor:
-    """Episodes that ended in the batch.
+    """Number of episodes that ended in the batch.
 
     n = number of episode ends inside the batch's trajectories, the weight of `episode_return`. Blind to how long they
     were.
@@ -245,7 +245,7 @@ def episodes(step: Step) -> Tensor:
 
 @metric("a pure number, 1 without tools", POSITIVE, "this package", subject="batch")
 def turns(step: Step) -> Tensor:
-    """Mean number of turns in which a sample was written.
+    """Mean number of policy turns per sample.
 
     n = E_i of the runs of own tokens, between which the environment wrote (a tool's reply, say). Groups that the method
     drops count too. Blind to a reply in front of the first turn or behind the last, and to how long replies are.

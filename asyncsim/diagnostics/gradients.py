@@ -27,7 +27,7 @@ def gradient_norm(step: Step) -> Tensor:
 
 @metric("a pure number in [-1, 1]", COSINE, "as a precursor of collapse 2603.01501", default=True, subject="policy")
 def gradient_cosine(step: Step) -> Tensor:
-    """Cosine between this gradient and that of the update before; NaN where there is none.
+    """Cosine between this gradient and that of the previous update; NaN if there is none.
 
     kappa_t = <g_t, g_(t-1)> / (|g_t| |g_(t-1)|), before the update chain; NaN too where either is zero or not finite.
     Blind to why gradients agree: about |E g|^2 / (|E g|^2 + tr Var g) for a steady mean at any staleness, so it
@@ -78,7 +78,7 @@ def exact_cosine(step: Step) -> Tensor:
 
 @metric("in units of advantage per parameter", POSITIVE, "textbook", enumerates=True, subject="policy")
 def bias(step: Step) -> Tensor:
-    """Norm of the method's population gradient minus the exact gradient.
+    """Norm of the difference between the method's population gradient and the exact gradient.
 
     |b| = |g(N -> infinity) - grad J(theta)|, both at the weights before the update, data from the batch's own behavior
     versions. Blind to what a finite group adds, such as the factor 1 - 1/N of a group mean (`oracle.moments` has it);
@@ -100,7 +100,7 @@ def variance(step: Step) -> Tensor:
 
 @dataclass
 class Autocorrelogram:
-    """Sums of <g_t, g_{t-k}> for k = 0..lags; see `autocorrelogram`."""
+    """Sums of <g_t, g_{t-k}> for lags k = 0..lags; see `autocorrelogram`."""
 
     lags: int
     after: int
@@ -117,7 +117,7 @@ class Autocorrelogram:
         return dataclasses.replace(self, ring=None, sums=None, count=0)
 
     def observe(self, step: Step) -> None:
-        """Add one update's products, once the ring is full behind `after`."""
+        """Add the products of one update, once the ring is full after update `after`."""
         if step.update < self.after:
             return
         gradient = step.gradient.double().cpu().numpy()

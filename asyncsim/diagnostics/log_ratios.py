@@ -55,7 +55,7 @@ _EXTREME = "in nats, infinite where a ratio is, NaN where one is NaN"
 
 @metric(_EXTREME, ANY, "textbook", READS)
 def log_ratio_min(step: Step, level: Any = LEVEL) -> Tensor:
-    """Smallest untruncated log ratio of the step.
+    """Minimum untruncated log ratio of the step.
 
     l = min over the step of log w, w = W_i or r_it = pi/mu untruncated, of what has mass. Blind to all ratios but one,
     and it grows with the number of samples: compare batches of one size.
@@ -88,7 +88,7 @@ def log_ratio_quantile(
 
 @metric("in nats per sequence, never negative", POSITIVE, "textbook (Schulman's k3)", READS, default=True)
 def kl(step: Step) -> Tensor:
-    """Mean divergence of behavior from current policy per sequence, k3 estimate on the batch.
+    """Mean KL divergence KL(behavior || current) per sequence, k3 estimate on the batch.
 
     KL(mu || pi) = E (W_i - 1 - log W_i) with W_i = pi(y_i) / mu(y_i) untruncated. Assumes E W = 1 and is off by E W - 1
     where it is not, as with top-p: `kl_k1` is right then, and its parts `kl_staleness` and `kl_mismatch`. Blind to
@@ -99,7 +99,7 @@ def kl(step: Step) -> Tensor:
 
 @metric("in nats per sequence", ANY, "textbook (Schulman's k1)", READS, of=("sequence", "staleness", "mismatch"))
 def kl_k1(step: Step, of: str = "sequence") -> Tensor:
-    """Mean divergence of behavior from current policy per sequence, k1 estimate on the batch.
+    """Mean KL divergence KL(behavior || current) per sequence, k1 estimate on the batch.
 
     k = E (-log w)
 
@@ -130,7 +130,7 @@ kl_mismatch = kl_k1(
 
 @metric("in nats squared per sequence", POSITIVE, "textbook (Schulman's k2). Equation: k2 = (log W)^2 / 2", READS)
 def kl_k2(step: Step) -> Tensor:
-    """Mean divergence of behavior from current policy per sequence, k2 estimate on the batch.
+    """Mean KL divergence KL(behavior || current) per sequence, k2 estimate on the batch.
 
     KL(mu || pi) ~ E (log W_i)^2 / 2 with W_i = pi(y_i) / mu(y_i) untruncated: never negative, biased, right to second
     order in the drift. Blind to the sign of log ratios.
@@ -140,7 +140,7 @@ def kl_k2(step: Step) -> Tensor:
 
 @metric("in nats per sequence", ANY, "textbook", READS)
 def kl_reverse(step: Step) -> Tensor:
-    """Mean divergence of current from behavior policy per sequence, estimated on the batch.
+    """Mean KL divergence KL(current || behavior) per sequence, estimated on the batch.
 
     KL(pi || mu) = E_mu W_i log W_i with W_i = pi(y_i) / mu(y_i) untruncated: the other direction of `kl`. Unbiased on
     full support, and negative in batches that miss the heavy ratios. Blind to a tail that the batch has not drawn.
@@ -162,7 +162,7 @@ def m2_all(step: Step) -> Tensor:
 
 @metric("in nats squared, 0 where H is empty", POSITIVE, "2510.01161", READS)
 def m2_harmful(step: Step) -> Tensor:
-    """Mean squared token log ratio over harmful tokens: those moved in the direction of their advantage.
+    """Mean squared token log ratio over harmful tokens, which moved in the direction of their advantage.
 
     M2 = E [l^2 | H] with l_it = log pi/mu and H = {A > 0, l > 0} or {A < 0, l < 0}, by mass. Blind to tokens that moved
     back, and to how many are harmful.
@@ -180,14 +180,14 @@ def m2_harmful(step: Step) -> Tensor:
 
 
 def _gap(step: Step) -> Tensor:
-    """log mu - log mu_reread of each token, `[R, G, N, T]`, exactly 0 where it saw no old entry."""
+    """log mu - log mu_reread of each token, `[R, G, N, T]`, exactly 0 where no stale cache entry was used."""
     sampled = step.behavior["log_prob"]
     return ratios.log_ratio(sampled, step.behavior.get("reread_log_prob", sampled), step.mask)
 
 
 @metric("a pure number in [0, 1]; 0 where caches are read again", SHARE, "this package", READS)
 def cache_stale(step: Step) -> Tensor:
-    """Share of tokens that were sampled with cache entries of older weights.
+    """Fraction of tokens that were sampled with cache entries of older weights.
 
     share = E 1[token t read an entry that other weights wrote], over tokens by mass. Blind to how far apart the weights
     are (`cache_gap`).
@@ -198,7 +198,7 @@ def cache_stale(step: Step) -> Tensor:
 
 @metric("in nats, exactly 0 where no entry is old", POSITIVE, "this package", READS)
 def cache_gap(step: Step) -> Tensor:
-    """Mean size of the log-prob gap between sampling with old cache entries and rereading.
+    """Mean absolute log-prob difference between sampling with old cache entries and rereading.
 
     gap = E |log mu(y_t) - log mu_reread(y_t)| over tokens by mass, both in the sampler's numerics at the weights of the
     token's version. In bfloat16 the rounding of the second pass counts too. Blind to its sign (`cache_kl`).
@@ -208,7 +208,7 @@ def cache_gap(step: Step) -> Tensor:
 
 @metric("in nats per sequence", ANY, "this package", READS)
 def cache_kl(step: Step) -> Tensor:
-    """Divergence of what was sampled with old cache entries from what rereading would say, k1 estimate.
+    """Divergence of sampling with old cache entries from rereading, k1 estimate.
 
     KL(mu || mu_reread) = E sum_t (log mu - log mu_reread)(y_t), the part of `kl_mismatch` that is due to old entries.
     Unbiased, and negative in unlucky batches. Blind to staleness of the version itself (`kl_staleness`).

@@ -17,7 +17,7 @@ from asyncsim.step.step import Step
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def clip_active(step: Step) -> Tensor:
-    """Share of tokens whose gradient the method's weight stops although they have an advantage.
+    """Fraction of tokens with an advantage whose gradient the method's weight stops.
 
     share = E [c_it = 0 and A_it != 0] over the tokens of the step by mass, c the score weight without factors and
     penalties. Aware of signs: a ratio outside the band that is on its way back counts as open, one that keeps a part of
@@ -38,7 +38,7 @@ def clip_outside(
     low: Any = number(None, "distance of the lower bound from 1", 0.0, 1.0, varies=False, optional=True),
     high: Any = number(None, "distance of the upper bound from 1", 0.0, varies=False, optional=True),
 ) -> Tensor:
-    """Share of tokens whose ratio lies outside a method's clip band, whatever the sign of the advantage.
+    """Fraction of tokens whose ratio is outside of the method's clip band, for either sign of the advantage.
 
     share = E [rho_it < 1 - low or rho_it > 1 + high], before any clipping. Without bounds the band is the method's own.
     rho is the ratio to the method's anchor, of the token or, for a method of that level, its geometric mean over the
@@ -60,7 +60,7 @@ def clip_outside(
 
 @metric("a pure number in [0, 1], NaN for a method without a dual clip", SHARE, "1912.09729", READS)
 def clip_dual(step: Step) -> Tensor:
-    """Share of tokens that a dual clip stops: ratios above its bound with a negative advantage.
+    """Fraction of tokens that a dual clip stops: a ratio above its bound and a negative advantage.
 
     share = E [rho_it > dual and A_it < 0] over the tokens of the step by mass, rho the token ratio to the method's
     anchor. Blind to the band of the plain clip (`clip_active` has both).
@@ -73,7 +73,7 @@ def clip_dual(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1], relative to the tokens generated", SHARE, "textbook", READS)
 def masked_tokens(step: Step) -> Tensor:
-    """Share of tokens that masks take out of the loss.
+    """Fraction of tokens that masks remove from the loss.
 
     share = E [m_it = 0] over the generated tokens of the step by mass, m = 0 where the method's weight is 0 for A = 1
     and for A = -1, or a factor is 0. Blind to what stops one sign of the advantage only (`clip_active`) and to
@@ -84,7 +84,7 @@ def masked_tokens(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def masked_sequences(step: Step) -> Tensor:
-    """Share of samples of which masks leave no token.
+    """Fraction of samples whose tokens are all masked.
 
     share = E_i [m_it = 0 for every token t], m as in `masked_tokens`, over the samples that have tokens, by mass. Blind
     to samples that lose all tokens but one.
@@ -95,7 +95,7 @@ def masked_sequences(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1]", SHARE, "this package", READS)
 def zero_loss_sequences(step: Step) -> Tensor:
-    """Share of samples that contribute nothing to the gradient.
+    """Fraction of samples that contribute nothing to the gradient.
 
     share = E_i [a_it c_it = 0 for every token t] from the cotangents themselves, penalties included, by mass. Blind to
     why: a clip, a mask, an advantage of 0, or no tokens. A step of which this is 1 has no gradient and is no step.

@@ -21,7 +21,7 @@ from asyncsim.step.step import Step
     "a pure number in [1/n, 1]", SHARE, "Kong 1992; on sequences of a whole step 2602.17616", READS, default=True, of=OF
 )
 def ess(step: Step, of: str = "sequence") -> Tensor:
-    """Effective sample size of the sequence ratios divided by the number of samples, full step.
+    """Effective sample size of the sequence ratios divided by the number of samples, over the full step.
 
     ESS/n = (E w)^2 / E w^2
 
@@ -96,7 +96,7 @@ def ess_token_clamped(
     low: Any = number(None, "lower bound of the clamp, 1/high unless given", 0.0, 1.0, varies=False, optional=True),
     level: Any = LEVEL.but("token"),
 ) -> Tensor:
-    """Effective sample size of clamped ratios over tokens: the one that cannot fall below its floor.
+    """Effective sample size of clamped ratios over tokens, which cannot fall below a floor.
 
     ESS = 1 / mean_it (w_it / mean w)^2, w = clip(r, low, high). With low = 1/high it cannot fall below 4/(C + 1/C)^2, C
     = high: 0.64 for 2, 0.36 for 3, 0.148 for 5, whatever the truth. So an alarm below the floor never fires. With low =
@@ -112,7 +112,7 @@ def ess_token_clamped(
 
 @metric("a pure number", POSITIVE, "textbook", READS, default=True, of=OF)
 def mean_weight(step: Step, of: str = "sequence") -> Tensor:
-    """Mean sequence ratio: 1 when the logged probabilities are those sampled from.
+    """Mean sequence ratio, which is 1 if the logged probabilities are those of the sampler.
 
     mean = E w
 
@@ -142,7 +142,7 @@ applied_mean = mean_weight(
 
 @metric("a pure number in [1/n, 1], 0 for a population", SHARE, "textbook", READS, of=OF)
 def max_weight_share(step: Step, of: str = "sequence") -> Tensor:
-    """Maximum share of one sample in the total weight of the step.
+    """Maximum fraction of the step's total weight on one sample.
 
     share = max w / (n E w)
 
@@ -198,7 +198,7 @@ _BOUND = number(2.0, "a ratio", 0.0, above=True, varies=False, remedy="give a po
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def ratio_above(step: Step, bound: Any = _BOUND, level: Any = LEVEL) -> Tensor:
-    """Share of ratios above a bound, measured before any truncation.
+    """Fraction of ratios above a bound, before any truncation.
 
     share = E [w > bound], w = W_i or r_it = pi/mu, by mass. What a cap of this size truncates. A share of ratios that
     were clamped first is 0 whatever happens. Blind to how far above it the ratios are.
@@ -208,7 +208,7 @@ def ratio_above(step: Step, bound: Any = _BOUND, level: Any = LEVEL) -> Tensor:
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def ratio_below(step: Step, bound: Any = _BOUND.but(0.5), level: Any = LEVEL) -> Tensor:
-    """Share of ratios below a bound, measured before any truncation.
+    """Fraction of ratios below a bound, before any truncation.
 
     share = E [w < bound], w = W_i or r_it = pi/mu, by mass. Blind to how far below it the ratios are.
     """
@@ -228,7 +228,7 @@ def tail_index(step: Step) -> Tensor:
 
 @metric("a pure number", ANY, "1507.02646; Zhang and Stephens 2009 (Technometrics 51) for the fit", READS)
 def pareto_k(step: Step) -> Tensor:
-    """Pareto k-hat of the step's sequence ratios, as of PSIS; NaN for counts and populations.
+    """Pareto k-hat of the step's sequence ratios, as in PSIS; NaN for counts and populations.
 
     k = shape of the generalized Pareto law fitted to the m largest W_i less the (m+1)-th, m = min(n/5, 3 sqrt n)
     rounded up as in loo and ArviZ (posterior and arviz-stats round n/5 down to 255 samples), shrunk to (m k + 5)/(m +
@@ -240,10 +240,10 @@ def pareto_k(step: Step) -> Tensor:
 
 
 def _of_samples(step: Step, statistic: Tensor) -> Tensor:
-    """A statistic of order, NaN where entries are cells of counts or of an enumeration and no samples."""
+    """An order statistic, or NaN if entries are cells of counts or of an enumeration instead of samples."""
     return statistic if step.batch.single else full_like(statistic, math.nan)
 
 
 def _nought(value: Tensor, log_weight: Tensor, mass: Tensor, of: str) -> Tensor:
-    """A statistic that is 0 where no sample is possible under the current policy; of applied weights it stays NaN."""
+    """A statistic that is 0 if no sample is possible under the current policy; for applied weights it stays NaN."""
     return value if of == "applied" else value.masked_fill(ratios.nothing(log_weight, mass), 0.0)

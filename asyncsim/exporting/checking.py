@@ -22,7 +22,7 @@ TOLERANCE = 1e-6
 
 
 def check(fn: Callable[..., Any], method: Method, trainer: str, old: str, cap: Any) -> tuple[LossReport, float]:
-    """The report of `check_loss` and the largest difference from the method; raises `ConformanceError`.
+    """Check an exported loss; return the report of `check_loss` and the maximum deviation; raises `ConformanceError`.
 
     `old`: the policy whose log-probs verl hands over; `cap`: of the weights that it makes of pi_prox/mu.
     """
@@ -35,7 +35,7 @@ def check(fn: Callable[..., Any], method: Method, trainer: str, old: str, cap: A
 
 
 def function(text: str, name: str) -> Callable[..., Any]:
-    """The function of this name in a text of Python."""
+    """Execute Python source and return its function of this name."""
     scope: dict[str, Any] = {}
     exec(compile(text, f"{name}.py", "exec"), scope)
     made: Callable[..., Any] = scope[name]
@@ -43,7 +43,7 @@ def function(text: str, name: str) -> Callable[..., Any]:
 
 
 def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "behavior", cap: Any = None) -> Loss:
-    """The loss of five tensors `[B, T]` that a trainer's call of the function makes."""
+    """The loss of five tensors `[B, T]` that the trainer's call of the function defines."""
 
     def trl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         trainer = SimpleNamespace(
@@ -89,7 +89,7 @@ def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "beh
 
 
 def batches(per_sequence: bool) -> Iterator[tuple[Tensor, ...]]:
-    """Log-probs of three policies, advantages and a mask with holes, `[8, 6]` in float64: near, apart, impossible.
+    """Log-probs of three policies, advantages and a mask with holes, `[8, 6]` in float64: near, far, impossible.
 
     What stands on masked tokens is NaN, as padding may be. In the last batch one token is impossible for the sampler,
     so that its ratio is infinite, one for the policy at the start of the batch, and one for the current policy.
@@ -110,7 +110,7 @@ def batches(per_sequence: bool) -> Iterator[tuple[Tensor, ...]]:
 
 
 def difference(loss: Loss, method: Method, log_prob: Tensor, *others: Tensor) -> float:
-    """Largest difference of a token's gradient from the method's, relative to the method's; infinite beside a NaN."""
+    """Maximum relative deviation of a token's gradient from the method's; infinite for NaN."""
     behavior, proximal, advantages, mask = others
     ours, theirs = (log_prob.clone().requires_grad_() for _ in range(2))
     expected = method.loss(theirs, behavior, proximal, advantages=advantages, mask=mask, categorical=False)
@@ -120,7 +120,7 @@ def difference(loss: Loss, method: Method, log_prob: Tensor, *others: Tensor) ->
 
 
 def check_step(step: Callable[..., Any], link: Any) -> float:
-    """Largest difference of steps on random gradients from those of the link, relative; raises `ConformanceError`.
+    """Maximum relative deviation of steps on random gradients from those of the link; raises `ConformanceError`.
 
     Gradients follow one another at changing angles, and one is zero. Of the sequence ratios some are 0, some infinite.
     """

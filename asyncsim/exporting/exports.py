@@ -34,7 +34,7 @@ _PARTS = ("token_mask", "sequence_mask", "geometric_mask", "k1", "k2", "k3")
 
 @dataclass(frozen=True)
 class Export(calls.Told):
-    """Code as the `text` of a file with the function `name`, and what was checked before it was given.
+    """Exported code: the `text` of a file with the function `name`, and the result of its check.
 
     `deviation`: the largest difference from the method or link on random tensors, of a token's gradient relative to it,
     or of a step relative to the gradient. `report`: that of `check_loss` beside the method, None for a link.
@@ -51,7 +51,7 @@ class Export(calls.Told):
 
 @calls.named
 def export_loss(method: str | Method, trainer: str, *, name: str | None = None, command: str = "") -> Export:
-    """A method as the policy loss of a trainer: one function of torch in the signature of the trainer's hook.
+    """Export a method as a trainer's policy loss: one torch function with the signature of the trainer's hook.
 
     The function computes c without a gradient and returns -sum a m c (1 + log pi - sg(log pi)), whose gradient is that
     of the method. a is the average that the trainer's hook makes, m the mask.
@@ -81,7 +81,7 @@ def export_loss(method: str | Method, trainer: str, *, name: str | None = None, 
 
 @calls.named
 def export_link(link: Any, *, name: str | None = None, command: str = "") -> Export:
-    """An update link as a function that is called instead of the step of any optimizer of torch.
+    """Export an update link as a function that replaces the call of any torch optimizer's step.
 
     Arguments: `link`, `updates.ess_step(...)`, `updates.align(...)`, or the name of one with its defaults
     ("ess_scaling", "gac"); `name` of the function, without its ending "_step"; `command`, by which the file says that
@@ -105,7 +105,7 @@ def export_link(link: Any, *, name: str | None = None, command: str = "") -> Exp
 
 
 def made(name: str, **settings: Any) -> Method:
-    """A method by its name, or by that of trainers for one with settings."""
+    """A method by its name, or by a trainer's name for a method with settings."""
     known = NAMES.get(name.replace("-", "_"), {})
     make = plugins.load("asyncsim.methods", known.get("method", name), "method")
     method: Method = make(**known.get("settings", {}) | settings)
@@ -114,7 +114,7 @@ def made(name: str, **settings: Any) -> Method:
 
 @cache
 def exportable() -> dict[str, dict[str, str]]:
-    """By method or link, for every trainer (torch for links) why its defaults cannot be exported, "" where they can."""
+    """For each method or link and trainer (torch for links), why its defaults cannot be exported, or ""."""
     found: dict[str, dict[str, str]] = {name: {"torch": ""} for name, about in NAMES.items() if "link" in about}
     for name in sorted({*plugins.summaries("asyncsim.methods"), *NAMES} - {*found}):
         found[name] = dict.fromkeys(TRAINERS, "")
@@ -127,7 +127,7 @@ def exportable() -> dict[str, dict[str, str]]:
 
 
 class Settings(dict[str, Any]):
-    """Settings by name, None for one that there is not."""
+    """Settings by name, None for a missing one."""
 
     def __getattr__(self, name: str) -> Any:
         return self.get(name)
@@ -135,7 +135,7 @@ class Settings(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Filled:
-    """The formula of a method for a trainer: its code, the policies that it reads, and its settings.
+    """The formula of a method for a trainer: its code, the policies that it uses, and its settings.
 
     `drops`: whether groups of equal rewards have to leave the batch before.
     """
@@ -149,7 +149,7 @@ class Filled:
 
     @classmethod
     def of(cls, method: Method, trainer: str) -> Filled:
-        """Raises `InputError` for what the hook of the trainer lacks."""
+        """Fill in a method; raise `InputError` if the trainer's hook lacks something."""
         plain, hook = bare(method), TRAINERS[trainer]
         settings = Settings(method.weight.describe())
 
@@ -209,21 +209,21 @@ class Filled:
 
     @property
     def old(self) -> str:
-        """The policy that one argument for either stands for."""
+        """The policy that the hook's single old-policy argument stands for."""
         return self.reads[0] if self.reads else "behavior"
 
     @property
     def pooled(self) -> bool:
-        """Whether it has a statistic of the tokens of a call."""
+        """Whether it uses a statistic over the tokens of a call."""
         return hasattr(self.method.weight, "scope") or (self.settings.normalize or "none") != "none"
 
     @property
     def carries(self) -> Any:
-        """The cap of the rollout weights that the hook gives, None where the code reads none."""
+        """Cap of the rollout weights that the hook provides, None if the code uses none."""
         return self.settings.cap if "rollout_is_weights" in self.code else None
 
     def symbols(self, formula: str) -> str:
-        """What the letters of a formula mean, and of those meanings."""
+        """Explain the symbols of a formula, and those used in the explanations."""
         told: dict[str, str] = {}
         for pattern, words in TABLE["symbols"].items():
             if re.search(pattern, " ".join([formula, *told.values()])):
@@ -231,7 +231,7 @@ class Filled:
         return f"Here {'; '.join(told.values())}."
 
     def text(self, name: str, command: str) -> str:
-        """The file."""
+        """Source text of the exported file."""
         about, own = NAMES.get(name, {}), settings_of(self.method) | {"level": self.method.weight.level}
         same = about.get("method") == self.method.name and about["settings"].items() <= own.items()
         about = about if same else {}
@@ -279,7 +279,7 @@ def _wrapped(text: str, indent: str = "    ", first: str = "") -> str:
 
 
 def _linear(method: Method) -> bool:
-    """Whether c of advantages that are divided, row by row and token by token, is c divided."""
+    """Whether c is linear in the advantages when they are divided per row and token."""
     log_prob, behavior, proximal, advantages, mask = list(checking.batches(False))[2]
     share = 1.0 / (mask.sum(-1, keepdim=True) * len(mask))
     settings = {"mask": mask, "categorical": False}

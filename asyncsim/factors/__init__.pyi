@@ -6,33 +6,33 @@ from asyncsim.base.knobs import Number
 from asyncsim.methods._method import Factor
 
 def drop_stale(limit: Number = 8.0, of: Literal["head", "token"] = "head") -> Factor:
-    """Drop tokens or full sequences beyond a limit of staleness."""
+    """Drop tokens or full sequences above a staleness limit."""
 
 def geometric_mask(low: Number = 0.999, high: Number = 1.001, ratio: Literal["r", "h"] = "r") -> Factor:
-    """Drop sequences whose geometric mean ratio leaves a band."""
+    """Drop sequences whose geometric mean ratio is outside of a band."""
 
 def k2_mask(
     high: Number = 2.5, reduce: Literal["token", "sum", "mean", "max"] = "max", ratio: Literal["r", "h"] = "r"
 ) -> Factor:
-    """Drop sequences, or single tokens, that have a large squared log ratio."""
+    """Drop sequences, or single tokens, with a large squared log ratio."""
 
 def k3_mask(
     high: Number = 0.01, reduce: Literal["token", "sum", "mean", "max"] = "mean", ratio: Literal["r", "h"] = "r"
 ) -> Factor:
-    """Drop sequences, or single tokens, that have a large sampled divergence of behavior from current policy."""
+    """Drop sequences, or single tokens, with a large sampled divergence of behavior from current policy."""
 
 def log_clamp(
     limit: Number = 20.0,
     level: Literal["token", "sequence", "geometric"] = "token",
     ratio: Literal["r", "u", "h"] = "r",
 ) -> Factor:
-    """Stop tokens whose log ratio lies beyond a clamp, as a clamp that is differentiated does."""
+    """Stop tokens whose log ratio is beyond a clamp, like a differentiated clamp does."""
 
 def opsm(delta: Number = 0.0001, reference: Literal["behavior", "proximal"] = "behavior") -> Factor:
-    """Drop sequences of negative advantage that have moved far from another policy (off-policy sequence masking)."""
+    """Drop sequences with negative advantage that have moved far from another policy (off-policy sequence masking)."""
 
 def sequence_mask(low: Number = 0.5, high: Number = 2.0, ratio: Literal["r", "h"] = "r") -> Factor:
-    """Drop sequences whose ratio leaves a band."""
+    """Drop sequences whose ratio is outside of a band."""
 
 def staleness_weight(
     rule: Literal["constant", "threshold", "polynomial"] = "polynomial",
@@ -41,13 +41,13 @@ def staleness_weight(
     after: Number = 0.5,
     average: Number = 0.0,
 ) -> Factor:
-    """Weigh tokens by their staleness."""
+    """Weight tokens by their staleness."""
 
 def token_mask(low: Number = 0.5, high: Number = 2.0, ratio: Literal["r", "h"] = "r") -> Factor:
-    """Drop tokens whose ratio leaves a band (IcePop, masked importance sampling)."""
+    """Drop tokens whose ratio is outside of a band (IcePop, masked importance sampling)."""
 
 def token_veto(threshold: Number = 0.0001, ratio: Literal["r", "h"] = "r") -> Factor:
-    """Drop all sequences that contain a token which the current policy would hardly draw."""
+    """Drop all sequences that contain a token with a very small ratio under the current policy."""
 
 def tv_mask(high: Number = 0.2, signed: bool = False, ratio: Literal["r", "h"] = "r") -> Factor:
-    """Drop sequences whose sampled total variation from behavior is large."""
+    """Drop sequences with a large sampled total variation from behavior."""

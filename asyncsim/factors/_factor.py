@@ -28,14 +28,14 @@ _FARTHEST = 1e30
 
 
 class Factor:
-    """A factor on score weights; a subclass says which. One to or from the proximal policy has a `ratio`, not "r"."""
+    """Base of factors on score weights. A factor with the proximal policy's ratio has a `ratio` other than "r"."""
 
     @property
     def proximal(self) -> bool:
         return getattr(self, "ratio", "r") != "r"
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """What multiplies c, `[R, G, N, T or 1]`; what it says of masked tokens does not matter."""
+        """Factor on c, `[R, G, N, T or 1]`; values on masked tokens are ignored."""
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
@@ -44,19 +44,19 @@ class Factor:
 
 
 class Mask(Factor):
-    """A factor of 1 or 0; a subclass says what is kept."""
+    """A factor of 1 or 0; subclasses define which tokens are kept."""
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """1 where kept, 0 elsewhere, `[R, G, N, T or 1]`."""
+        """1 for kept tokens, 0 for others, `[R, G, N, T or 1]`."""
         return self.keep(step, advantage).to(step.mask.dtype)
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Which tokens or samples stay, `[R, G, N, T or 1]`; False wherever the statistic is not finite."""
+        """Which tokens or samples are kept, `[R, G, N, T or 1]`; False if the statistic is not finite."""
         raise NotImplementedError
 
 
 class Band(Mask):
-    """Keeps a ratio inside [low, high]; a subclass says of what: tokens, sequences, or their geometric mean."""
+    """Keeps a ratio inside [low, high]; subclasses define the level: token, sequence, or geometric mean."""
 
     level = "token"
 
@@ -65,20 +65,20 @@ class Band(Mask):
     ratio: Any = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Where the ratio is inside its band, bounds included."""
+        """Whether the ratio is inside its band, bounds included."""
         value = at_level(step, log_ratio(step, self.ratio), self.level)
         return (value >= log_bound(self.low)) & (value <= log_bound(self.high))
 
 
 class Bounded(Mask):
-    """Keeps what a divergence of tokens, reduced over its sequence, does not exceed; a subclass says which one."""
+    """Keeps tokens whose divergence, reduced over the sequence, is at most `high`; subclasses define the divergence."""
 
     high: Any = number(2.5, "largest divergence that stays, in nats", 0.0)
     reduce: Any = choice("token", "sum", "mean", "max", words="how tokens of a sequence are put together", usual="mean")
     ratio: Any = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Where the reduced statistic is at most `high`."""
+        """Whether the reduced statistic is at most `high`."""
         each = self.statistic(log_ratio(step, self.ratio).double())
         if self.reduce == "max":
             each = each.amax(-1, keepdim=True)
@@ -87,24 +87,24 @@ class Bounded(Mask):
         return each <= per_sample(self.high)
 
     def statistic(self, of_tokens: Tensor) -> Tensor:
-        """Divergence of each token from its log ratio, `[R, G, N, T]`, at least 0 and 0 where masked."""
+        """Divergence of each token from its log ratio, `[R, G, N, T]`, nonnegative, and 0 where masked."""
         raise NotImplementedError
 
 
 def log_ratio(step: Step, ratio: str) -> Tensor:
-    """Token log ratios, `[R, G, N, T]`: of r = pi/mu, or of h = pi_prox/mu."""
+    """Token log ratios, `[R, G, N, T]`, of r = pi/mu or of h = pi_prox/mu."""
     return step.behavior_log_ratio if ratio == "h" else step.log_ratio
 
 
 def at_level(step: Step, of_tokens: Tensor, level: str) -> Tensor:
-    """Log ratios of tokens as they are, or their sum or mean over the sequence in float64, `[R, G, N, T or 1]`."""
+    """Token log ratios, or their sum or mean over the sequence in float64, `[R, G, N, T or 1]`."""
     if level == "token":
         return of_tokens
     return step.sequence(of_tokens.double()) if level == "sequence" else step.geometric(of_tokens.double())
 
 
 def log_bound(bound: Any) -> Any:
-    """Log of a bound on a ratio; a bound of 0 lets every finite log ratio pass."""
+    """Log of a bound on a ratio; a bound of 0 passes every finite log ratio."""
     value = per_sample(bound)
     if isinstance(value, float):
         return math.log(value) if value > 0 else -_FARTHEST
@@ -112,7 +112,7 @@ def log_bound(bound: Any) -> Any:
 
 
 def ages(step: Step) -> tuple[Tensor, Tensor]:
-    """Staleness of every token in versions, and where it is known, each `[R, G, N, T or 1]`.
+    """Staleness of every token in versions, and whether it is known, each `[R, G, N, T or 1]`.
 
     The share of the step's tokens whose staleness is unknown goes into the trace.
     """
@@ -123,5 +123,5 @@ def ages(step: Step) -> tuple[Tensor, Tensor]:
 
 
 def factor(source: str, *, shape: str = "T or 1") -> Callable[[type[T]], type[T]]:
-    """A factor of a page: a class of its name; becomes the public function that checks its knobs."""
+    """Decorator for a factor: a class that becomes a public function which checks its knobs."""
     return parts.page(source, f"a factor `[R, G, N, {shape}]`")

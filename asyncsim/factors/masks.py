@@ -30,7 +30,7 @@ _USED = {"constant": (), "threshold": ("cutoff", "after", "average"), "polynomia
 
 @factor("2510.18855, IcePop", shape="T")
 class token_mask(Band):
-    """Drop tokens whose ratio leaves a band (IcePop, masked importance sampling).
+    """Drop tokens whose ratio is outside of a band (IcePop, masked importance sampling).
 
     Mask of tokens: c_t -> c_t [low <= rho_t <= high], both bounds included. rho_t is r_t = pi/mu (staleness, mismatch
     and drift) or h_t = pi_prox/mu, which a batch's own updates do not change. The bounds act on the ratio itself, not
@@ -42,7 +42,7 @@ class token_mask(Band):
 
 @factor("verl, documentation of rollout correction, rejection by seq_sum_k1", shape="1")
 class sequence_mask(Band):
-    """Drop sequences whose ratio leaves a band.
+    """Drop sequences whose ratio is outside of a band.
 
     Mask of sequences: c_t -> c_t [low <= W_i <= high] with W_i = prod_t rho_t, both bounds included. rho is r = pi/mu
     or h = pi_prox/mu. log W_i = sum_t log rho_t is summed in float64 and never limited. A dropped sequence stays in the
@@ -55,7 +55,7 @@ class sequence_mask(Band):
 
 @factor("verl, documentation of rollout correction, rejection by seq_mean_k1", shape="1")
 class geometric_mask(Band):
-    """Drop sequences whose geometric mean ratio leaves a band.
+    """Drop sequences whose geometric mean ratio is outside of a band.
 
     Mask of sequences: c_t -> c_t [low <= s_i <= high] with s_i = exp(mean_t log rho_t), both bounds included. rho is r
     = pi/mu or h = pi_prox/mu; s_i is no importance weight, E_mu[s_i] is not 1. Ratios above and below 1 cancel inside a
@@ -71,7 +71,7 @@ class geometric_mask(Band):
 
 @factor("verl, documentation of rollout correction, rejection by k2")
 class k2_mask(Bounded):
-    """Drop sequences, or single tokens, that have a large squared log ratio.
+    """Drop sequences, or single tokens, with a large squared log ratio.
 
     Mask by the second-order divergence: c_t -> c_t [stat <= high], stat of k2_t = l_t^2 / 2. l_t = log r_t, or log h_t.
     stat is k2_t itself ("token": tokens are dropped), or its sum, mean or maximum over the sequence's tokens (whole
@@ -88,7 +88,7 @@ class k2_mask(Bounded):
 
 @factor("verl, documentation of rollout correction, rejection by k3")
 class k3_mask(Bounded):
-    """Drop sequences, or single tokens, that have a large sampled divergence of behavior from current policy.
+    """Drop sequences, or single tokens, with a large sampled divergence of behavior from current policy.
 
     Mask by a sampled divergence: c_t -> c_t [stat <= high], stat of k3_t = e^l_t - 1 - l_t >= 0. l_t = log r_t, or log
     h_t. E_mu[k3_t] = KL(mu, pi) in the token's state, since E_mu[e^l] = 1. A ratio far above 1 counts more than its
@@ -105,7 +105,7 @@ class k3_mask(Bounded):
 
 @factor("verl, documentation of rollout correction, veto threshold (older versions)", shape="1")
 class token_veto(Mask):
-    """Drop all sequences that contain a token which the current policy would hardly draw.
+    """Drop all sequences that contain a token with a very small ratio under the current policy.
 
     Mask of sequences: c_t -> c_t [min_k rho_k >= threshold], one token vetoes all of its sequence. rho is r = pi/mu or
     h = pi_prox/mu. One-sided: a token that became likelier vetoes nothing, however much (`k2_mask(9.21**2 / 2, "max")`
@@ -125,7 +125,7 @@ class token_veto(Mask):
 
 @factor("2512.02556, off-policy sequence masking")
 class opsm(Mask):
-    """Drop sequences of negative advantage that have moved far from another policy (off-policy sequence masking).
+    """Drop sequences with negative advantage that have moved far from another policy (off-policy sequence masking).
 
     Mask of sequences: c_t -> c_t (1 - [A < 0 and mean_t(log pi_x - log pi) > delta]). The mean over the sequence's own
     tokens estimates KL(x, pi) from samples of x. The current policy has come to avoid what x drew, and a negative
@@ -143,7 +143,7 @@ class opsm(Mask):
         return self.reference == "proximal"
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Where the advantage is not negative or the sequence has not become unlikely, `[R, G, N, T or 1]`."""
+        """Whether the advantage is not negative or the sequence has not become unlikely, `[R, G, N, T or 1]`."""
         of_tokens = step.log_ratio if self.reference == "behavior" else step.drift
         fallen = -step.geometric(of_tokens.double())
         return torch.isfinite(fallen) & ((advantage >= 0) | (fallen <= per_sample(self.delta)))
@@ -151,7 +151,7 @@ class opsm(Mask):
 
 @factor("verl, `compute_policy_loss_vanilla`, and OpenRLHF, `PolicyLoss`, as released")
 class log_clamp(Mask):
-    """Stop tokens whose log ratio lies beyond a clamp, as a clamp that is differentiated does.
+    """Stop tokens whose log ratio is beyond a clamp, like a differentiated clamp does.
 
     Clamp with a dead gradient: c_t -> c_t [|l_t| <= limit], l = log r (token), its sum or its mean over the sequence.
     Trainers limit a live log ratio before they exponentiate it, exp(clamp(l, -limit, limit)) A: beyond the limit that
@@ -176,7 +176,7 @@ class log_clamp(Mask):
 
 @factor("open-instruct, `rho_mask_tv_divergence`, as released (signed, h, its upper bound)")
 class tv_mask(Mask):
-    """Drop sequences whose sampled total variation from behavior is large.
+    """Drop sequences with a large sampled total variation from behavior.
 
     Mask of sequences: c_t -> c_t [D_i <= high], D_i = mean_t |rho_t - 1|. rho is r = pi/mu or h = pi_prox/mu. E_mu |r -
     1| of a token is twice the total variation between both policies in its state, so D estimates twice its mean over
@@ -191,7 +191,7 @@ class tv_mask(Mask):
     ratio: str = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Sequences that are near, `[R, G, N, 1]`; with `signed` also tokens that come back, `[R, G, N, T]`."""
+        """Sequences with small total variation, `[R, G, N, 1]`; with `signed` also returning tokens, `[R, G, N, T]`."""
         of_tokens = log_ratio(step, self.ratio)
         distance = step.geometric(torch.expm1(of_tokens.double()).abs())
         near = distance <= per_sample(self.high)
@@ -203,7 +203,7 @@ class tv_mask(Mask):
 
 @factor("textbook; bounds on age are a knob of every asynchronous trainer")
 class drop_stale(Mask):
-    """Drop tokens or full sequences beyond a limit of staleness.
+    """Drop tokens or full sequences above a staleness limit.
 
     Mask by age: c_t -> c_t [d <= limit], d the staleness in versions of the token or of the sequence's oldest one.
     Staleness is the version that is trained minus the one that drew the token; "head" is the largest over the sequence:
@@ -217,7 +217,7 @@ class drop_stale(Mask):
     of: str = choice("head", "token", words="whose staleness decides")
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Tokens, or sequences all of whose tokens are, young enough, `[R, G, N, T or 1]`."""
+        """Tokens, or sequences with all their tokens, that are fresh enough, `[R, G, N, T or 1]`."""
         age, known = ages(step)
         young = known & (age <= per_sample(self.limit))
         if self.of == "token" or young.shape[-1] == 1:
@@ -227,7 +227,7 @@ class drop_stale(Mask):
 
 @factor("2106.06639, section on staleness scaling (polynomial); FLSim for the rules and the division")
 class staleness_weight(Factor):
-    """Weigh tokens by their staleness.
+    """Weight tokens by their staleness.
 
     Weight by age: c_t -> c_t w(d_t) / w(average), d_t the staleness of the token in versions. "constant": w = 1;
     "threshold": w = 1 up to `cutoff`, `after` beyond; "polynomial": w = (1 + d)^-exponent. The division sets the weight
@@ -246,20 +246,20 @@ class staleness_weight(Factor):
 
     @staticmethod
     def joint(rule: str, cutoff: Any, after: Any, average: Any, **_: Any) -> None:
-        """The weight at the average age, by which all are divided, is above 0."""
+        """Require a positive weight at the average staleness, by which all weights are divided."""
         fits = rule != "threshold" or np.min(after) > 0 or np.max(average) <= np.min(cutoff)
         remedy = "keep it at most at the cutoff, or give after > 0"
         checks.require(bool(fits), "average", average, "of weight above 0", remedy)
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """Weight of each token by its age, `[R, G, N, T or 1]`, 0 where that is unknown."""
+        """Weight of each token by its staleness, `[R, G, N, T or 1]`, 0 if that is unknown."""
         age, known = ages(step)
         age = torch.where(known, age, torch.zeros_like(age)).to(step.mask.dtype)
         usual = torch.ones_like(age[:, :1, :1, :1]) * per_sample(self.average)
         return torch.where(known, self._weight(age) / self._weight(usual), torch.zeros_like(age))
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run: only what the rule reads."""
+        """Header of a run, with only the settings that the rule uses."""
         used = {name: getattr(self, name) for name in _USED[self.rule]}
         return {"factor": plugins.name_of(self), "rule": self.rule, **used}
 

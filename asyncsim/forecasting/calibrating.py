@@ -47,7 +47,7 @@ SCOPES = ("groups", "samples", "rollouts")
 
 
 class Measured(NamedTuple):
-    """A mean of the run with its 95 % interval; `column`, where it is from; `steps`, of how many."""
+    """A mean of the run with its 95 % interval, the `column` it comes from, and the number of `steps`."""
 
     value: float
     low: float
@@ -58,14 +58,14 @@ class Measured(NamedTuple):
     scope: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Plain values for a description."""
+        """Return plain values for a description."""
         numbers = {name: float(f"{getattr(self, name):.6g}") for name in ("value", "low", "high")}
         about = {"from": self.column, "steps": self.steps, "freedom": self.freedom}
         return {**numbers, **about, **({"scope": self.scope} if self.scope else {})}
 
 
 def mean_of(values: np.ndarray, column: str, scope: str = "") -> Measured | None:
-    """Mean of a correlated series with its interval: the wider one of two numbers of stretches. None for too few."""
+    """Mean of a correlated series with the wider of two batch-means intervals; None for too few values."""
     values = values[np.isfinite(values)]
     if len(values) < FEWEST:
         return None
@@ -78,7 +78,7 @@ def mean_of(values: np.ndarray, column: str, scope: str = "") -> Measured | None
 
 @dataclass(frozen=True)
 class Calibration(calls.Told):
-    """A run as a description: `fields` as `advise` takes them, `measured` and `drift` by quantity.
+    """Description of a run: `fields` as `advise` takes them, `measured` and `drift` by quantity.
 
     `lengths`, tokens of responses, where the log has them one by one; `notes`, what is assumed or not known.
     """
@@ -93,12 +93,12 @@ class Calibration(calls.Told):
     given: tuple[str, ...] = field(default=())
 
     def row(self) -> dict[str, Any]:
-        """The whole description as plain values; lengths stand in a file beside it."""
+        """Return the full description as plain values; lengths are in a separate file."""
         measured = {name: each.row() for name, each in self.measured.items()}
         return {**self.fields, "measured": measured, "drift": {name: each.row() for name, each in self.drift.items()}}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the description as YAML, and lengths beside it as `NAME.lengths.txt`."""
+        """Write the description as YAML, and the lengths beside it as `NAME.lengths.txt`."""
         import yaml
 
         path, row = files.named("path", path), self.row()
@@ -112,7 +112,7 @@ class Calibration(calls.Told):
         files.write_atomically(path, lambda file: file.write(text.encode()))
 
     def __str__(self) -> str:
-        """What was read, from which column, with intervals; what was given; what is not known."""
+        """Format what was read, with columns and intervals, what was given, and what is unknown."""
         means = [f"  {n:16} {x.value:.4g} [{x.low:.4g}, {x.high:.4g}]  {x.column}" for n, x in self.measured.items()]
         found = [f"  {name:16} {', '.join(each.words())}" for name, each in self.drift.items()]
         return page("calibration", kept={*means, *found}, c=self, means=means, drifts=found)
@@ -128,7 +128,7 @@ def calibrate(
     stack: str | None = None,
     **given: Any,
 ) -> Calibration:
-    """A run's lengths, rates, seconds and drift from its log, as a description for `advise` and `forecast`.
+    """Read a run's lengths, rates, seconds and drift from its log, as a description for `advise` and `forecast`.
 
     Means are over the steps behind the warm-up, with 95 percent intervals between stretches of steps. Drift is
     v(s) = floor + a s + b s^2 in nats^2 per token, fitted to all steps: a run begins at staleness 0.
@@ -203,7 +203,7 @@ def calibrate(
 
 
 def assumed(known: Mapping[str, Any]) -> list[str]:
-    """What nobody gave and the trainer's preset has, in a sentence; empty where all is given."""
+    """Describe the values taken from the trainer's preset because nobody gave them; empty if all are given."""
     trainer, machines = advising.TRAINERS[known["trainer"]], known["machines"][0]
     knob, samples, _ = trainer.running.partition("*")
     made, _ = advising.system_of(known, known["staleness_limit"][0], machines, known["partial_rollouts"][0])
@@ -220,7 +220,7 @@ SAMPLED = {"sample_id", "train_version", "train_step", "start_version", "version
 
 @dataclass
 class Read:
-    """What logs have: series by quantity `[U]` with their columns, sample rows, and tokens.
+    """Contents of logs: series by quantity `[U]` with their columns, sample rows, and tokens.
 
     `first`: steps of the run before the first row.
     """
@@ -237,16 +237,16 @@ class Read:
 
     @property
     def steps(self) -> int:
-        """Steps of the longest series."""
+        """Number of steps in the longest series."""
         return max((len(each) for each in self.series.values()), default=0)
 
     def batches_of(self, known: Mapping[str, Any]) -> int:
-        """Batches of a row: verl adds up the seconds of the steps between two syncs, and logs a row for each sync."""
+        """Batches per row: verl logs one row per sync, with the seconds of the steps between two syncs summed."""
         return int(known["publish_every"]) if any(n.startswith("timing_s/") for n in self.names.values()) else 1
 
     @property
     def warm(self) -> int:
-        """Steps until staleness reaches nine tenths of its later mean; the first step is always left out."""
+        """Number of steps until staleness reaches 90 % of its later mean; at least the first step."""
         if self.first > 0:
             return 0
         stale, half = self.series.get("staleness_mean"), self.steps // 2
@@ -257,7 +257,7 @@ class Read:
 
 
 def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None) -> Read:
-    """All logs of one run; each is one of steps, tokens or samples."""
+    """Read all logs of one run, each with rows per step, token or sample."""
     read = Read()
     pairs = columns if isinstance(columns, Mapping) else str(columns or "").split(",")
     sampled = not SAMPLED.isdisjoint(str(each).partition("=")[0].strip() for each in pairs)
@@ -298,7 +298,7 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
 
 
 def _samples(read: Read, log: Any) -> None:
-    """Series of a log with a row a sample: staleness, tokens and seconds of every batch, and lengths of all samples."""
+    """Read series from a log with one row per sample: staleness, tokens and seconds per batch, and all lengths."""
     import pandas as pd
 
     read.log, column = log, log.samples
@@ -308,7 +308,7 @@ def _samples(read: Read, log: Any) -> None:
     rows["length"] = length[used]
 
     def add(name: str, values: Any, origin: str) -> None:
-        """Means over the samples of every batch, NaN where one is not known."""
+        """Means over the samples of every batch, NaN if one value is unknown."""
         read.series[name] = pd.Series(values).groupby(rows["batch"]).agg(lambda x: x.to_numpy().mean()).to_numpy()
         read.names[name] = origin
 
@@ -355,7 +355,7 @@ def _samples(read: Read, log: Any) -> None:
 
 
 def pauses(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Pauses of a slot between two responses, divided by the mean response, in order, where nothing else delays one.
+    """Pauses of a slot between two responses, divided by the mean response time, where nothing else causes delays.
 
     The k-th response that ends makes room for the k-th that starts when all slots are in use. Empty where most
     responses wait for the limit, or for others of their group: then short waits are theirs.
@@ -372,7 +372,7 @@ def pauses(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def censored(seconds: np.ndarray, known: np.ndarray) -> float:
-    """Mean of times of which some are only bounded from above, over the mean of the known: Kaplan and Meier's.
+    """Kaplan-Meier mean of times, some with only an upper bound, divided by the mean of the known times.
 
     >>> round(censored(np.array([1.0, 3.0, 3.0]), np.array([True, True, False])), 4)
     0.8333
@@ -386,7 +386,7 @@ def censored(seconds: np.ndarray, known: np.ndarray) -> float:
 
 
 def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of the description that the log or the user knows; what the user says stands."""
+    """Fields of the description known from the log or the user; the user's values take precedence."""
     found: dict[str, Any] = {"trainer": preset}
     if read.log is not None:
         shape = read.log.grid.shape
@@ -415,7 +415,7 @@ def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Measured]:
-    """Means behind the warm-up, of a training step where rows are sums over several."""
+    """Means after the warm-up, per training step if rows are sums over several."""
     series, found, steps = read.series, dict[str, Measured](), read.batches_of(known)
 
     def add(name: str, values: Any, *names: str, origin: str = "") -> None:
@@ -425,7 +425,7 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
             found[name] = row
 
     def seconds(name: str) -> Any:
-        """None where a row, or the log, has none."""
+        """Series of seconds, 0 where missing."""
         return np.nan_to_num(series.get(name, 0.0))
 
     whole, wait, after = (series.get(name) for name in ("seconds_step", "seconds_wait", "sync_after"))
@@ -469,7 +469,7 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
 
 
 def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Container[str]) -> dict[str, Any]:
-    """Fields of the description from the means; what the user says stands."""
+    """Fields of the description from the means; the user's values take precedence."""
     found: dict[str, Any] = {}
     for name in ("train_seconds", "sync_seconds", "tokens_per_second"):
         if name in measured and name not in given:
@@ -485,7 +485,7 @@ def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Co
 
 
 def sigma_of(mean: float, longest: float, number: int) -> float:
-    """Standard deviation of log length at which the longest of so many responses has this mean; 0 for no spread."""
+    """Standard deviation of log length for which the longest of `number` responses has this mean; 0 without spread."""
     from scipy.optimize import brentq
 
     if number < 2 or longest <= mean * (1.0 + 1e-9):
@@ -498,7 +498,7 @@ def sigma_of(mean: float, longest: float, number: int) -> float:
 
 
 def cut_lengths(mean: float, limit: float, share: float) -> np.ndarray:
-    """Quantiles of a log-normal cut at a limit, of which a share is cut, and which has this mean.
+    """Quantiles of a log-normal distribution with this mean, truncated at a limit that a given fraction reaches.
 
     >>> x = cut_lengths(1900.0, 8192.0, 0.02)
     >>> round(float(x.mean())), float(np.mean(x == 8192.0))
@@ -521,7 +521,7 @@ def cut_lengths(mean: float, limit: float, share: float) -> np.ndarray:
 def _drifts(
     read: Read, moments: np.ndarray, found: Sequence[advising.Batches], prompts: int
 ) -> tuple[dict[str, drifts.Drift], list[str]]:
-    """Drift by every gauge that the log has, and what is assumed."""
+    """Drift by every gauge that the log provides, and the assumptions."""
     drift, notes, learns = dict[str, drifts.Drift](), list[str](), 0.0
     reward = read.series.get("reward", np.empty(0))
     if np.isfinite(reward).sum() >= FEWEST:

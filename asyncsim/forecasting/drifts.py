@@ -31,7 +31,7 @@ SMALLEST = 1e-12
 
 
 class Gauge(NamedTuple):
-    """A quantity as a variance of log ratios, and back from the variances at every staleness with their shares."""
+    """Conversion of a quantity to a variance of log ratios, and back from variances by staleness with their weights."""
 
     variance: Callable[[np.ndarray], np.ndarray]
     back: Callable[[np.ndarray, np.ndarray], float]
@@ -40,12 +40,12 @@ class Gauge(NamedTuple):
 
 
 def second_moment(v: np.ndarray, share: np.ndarray) -> float:
-    """E w^2 = E e^v of ratios w whose log has variance v, with the shares of the variances."""
+    """E w^2 = E e^v of ratios w with log variance v, averaged with weights `share`."""
     return float(share @ np.exp(np.minimum(v, 50.0)))
 
 
 def _size(v: np.ndarray, share: np.ndarray) -> float:
-    """E |x| of normal x with variances v."""
+    """E |x| of normal x with variances v, averaged with weights `share`."""
     return float(share @ np.sqrt(2.0 * v / math.pi))
 
 
@@ -67,14 +67,14 @@ GAUGES = {
 
 
 class Fit(NamedTuple):
-    """Coefficients of `TERMS` (0 where a fit has no such term), their covariance `[3, 3]`, and its freedom."""
+    """Coefficients of `TERMS` (0 for terms not in the fit), their covariance `[3, 3]`, and its degrees of freedom."""
 
     values: np.ndarray
     covariance: np.ndarray
     freedom: float
 
     def drawn(self, random: np.random.Generator) -> np.ndarray:
-        """Coefficients as the data leave them, none below 0: of terms that stand for each other the sum is known."""
+        """Draw coefficients from their sampling distribution, none below 0, so that correlated terms trade off."""
         size, axes = np.linalg.eigh(self.covariance)
         for _ in range(TRIES):
             scale = math.sqrt(self.freedom / random.chisquare(self.freedom))
@@ -86,7 +86,7 @@ class Fit(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """Fits that the data do not exclude, the best first; `noise`: of a mean over steps, relative, times their root.
+    """Fits that the data do not exclude, best first; `noise` is a mean's relative error times the root of its steps.
 
     `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `trend`: change of
     the log of the level per update, where it is sure; `learns`, see `learning`.
@@ -101,7 +101,7 @@ class Drift(NamedTuple):
     learns: float = 0.0
 
     def row(self) -> dict[str, Any]:
-        """Plain values for a description."""
+        """Return plain values for a description."""
         terms = {
             name: {"value": _rounded(v), "low": _rounded(low), "high": _rounded(high)}
             for name, v, (low, high) in zip(TERMS, self.fits[0].values, self.ranges(), strict=True)
@@ -115,32 +115,32 @@ class Drift(NamedTuple):
         return {**terms, **more, "fits": fits}
 
     def ranges(self) -> list[tuple[float, float]]:
-        """The 95 % interval of each coefficient over all fits that are not excluded."""
+        """95 % interval of each coefficient over all fits that are not excluded."""
         values = np.array([fit.values for fit in self.fits])
         error = [np.sqrt(np.maximum(np.diag(fit.covariance), 0.0)) for fit in self.fits]
         half = np.array([critical(0.05, fit.freedom) * each for fit, each in zip(self.fits, error, strict=True)])
         return list(zip(np.maximum(values - half, 0.0).min(0), (values + half).max(0), strict=True))
 
     def words(self) -> list[str]:
-        """The best fit's coefficients with their intervals."""
+        """Format the best fit's coefficients with their intervals."""
         ends = zip(self.fits[0].values, self.ranges(), strict=True)
         return [f"{value:.2g} [{low:.2g}, {high:.2g}]" for value, (low, high) in ends]
 
     @property
     def identified(self) -> bool:
-        """Whether some term is in every fit."""
+        """Whether at least one term is in every fit."""
         return len(self.fits) == 1 or bool(np.logical_and.reduce([fit.values > 0.0 for fit in self.fits]).any())
 
 
 def of_row(row: Mapping[str, Any]) -> Drift:
-    """A drift from the values of a description."""
+    """Restore a drift from the values of a description."""
     fits = [Fit(np.array(f["values"]), np.array(f["covariance"]), float(f["freedom"])) for f in row["fits"]]
     about = float(row["seen"]), int(row["steps"]), str(row["from"])
     return Drift(tuple(fits), float(row["noise"]), *about, *(float(row.get(n, 0.0)) for n in MOVES))
 
 
 def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) -> Drift | None:
-    """Drift from variances `[U]` and the mean staleness and mean squared staleness of their steps; None for too few.
+    """Fit a drift to variances `[U]`, given the mean and mean squared staleness of their steps; None for too few.
 
     Least squares with the noise of a step in proportion to its variance. Errors are widened by the autocorrelation of
     residuals, between stretches. Every choice of terms with positive coefficients that is not excluded is kept.
@@ -181,7 +181,7 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
 
 
 def learning(reward: np.ndarray, prompts: int) -> float:
-    """Trend of the mean reward `[U]` per update, in standard deviations of a prompt's; 0 inside its 95 % interval.
+    """Trend of the mean reward `[U]` per update, in standard deviations across prompts; 0 if not significant.
 
     By Cauchy and Schwarz a policy whose mean is d of these away has a chi-square of d^2 or more to that of the log.
     """
@@ -190,20 +190,20 @@ def learning(reward: np.ndarray, prompts: int) -> float:
 
 
 def _stretches(values: np.ndarray, most: int = 16) -> tuple[np.ndarray, int]:
-    """Means of 4 or more stretches of equal length, without the oldest values that fill none, and their length."""
+    """Means of at least 4 blocks of equal length, without the oldest remainder, and the block length."""
     count = max(4, min(most, len(values) // 8))
     return values[len(values) % count :].reshape(count, -1).mean(1), len(values) // count
 
 
 def _trend(means: np.ndarray, size: int) -> float:
-    """Slope per update of means of stretches; 0 where its 95 % interval has 0."""
+    """Slope of block means per update; 0 if its 95 % interval includes 0."""
     line = linregress(np.arange(len(means)) * size, means)
     sure = abs(line.slope) > critical(0.05, len(means) - 2.0) * line.stderr
     return float(line.slope) if sure else 0.0
 
 
 def _solutions(x: np.ndarray, y: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
-    """Least squares of every choice of columns, where they are independent and all coefficients positive."""
+    """Least squares for every subset of columns that is independent and has positive coefficients."""
     found = {}
     for terms in (t for n in (1, 2, 3) for t in itertools.combinations(range(3), n)):
         part = x[:, list(terms)]
@@ -221,13 +221,13 @@ def _misfit(values: np.ndarray, x: np.ndarray, y: np.ndarray, weight: np.ndarray
 
 
 def variances(coefficients: np.ndarray, levels: int) -> np.ndarray:
-    """v at staleness 0 .. levels - 1, `[S]`."""
+    """Variance v at staleness 0 .. levels - 1, `[S]`."""
     s = np.arange(levels)
     return np.asarray(coefficients @ np.stack([np.ones(levels), s, s**2]))
 
 
 def outside(v: np.ndarray, share: np.ndarray, low: float, high: float, tokens: bool = True) -> float:
-    """Share of ratios outside [1 - low, 1 + high], their logs normal with variances v and means -v/2.
+    """Fraction of ratios outside of [1 - low, 1 + high], for normal log ratios with variance v and mean -v/2.
 
     Without `tokens` the logs are means over sequences, of mean 0 beside their spread.
 
@@ -242,5 +242,5 @@ def outside(v: np.ndarray, share: np.ndarray, low: float, high: float, tokens: b
 
 
 def _rounded(x: Any) -> Any:
-    """Plain values of eight digits."""
+    """Plain values with eight significant digits."""
     return [_rounded(each) for each in x] if np.ndim(x) else float(f"{x:.8g}")

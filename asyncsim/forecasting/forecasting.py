@@ -57,7 +57,7 @@ def forecast(
     seed: int = 0,
     **settings: Any,
 ) -> Forecast:
-    """Staleness, pace, discarded share and ratios of a calibrated run at its own and at other settings, with bands.
+    """Forecast staleness, pace, discarded fraction and ratios of a calibrated run at other settings, with bands.
 
     Each draw takes the calibration's numbers from their errors, simulates a realization, and applies the laws of ratios
     with v(s) over its staleness. A band is that of a further draw: mean +- t sd sqrt(1 + 1/draws), and where floor and
@@ -117,7 +117,7 @@ def _short(name: str, trainer: advising.Trainer) -> str:
 
 
 class Drawn(NamedTuple):
-    """One simulated draw: numbers, and shares of the staleness of trained tokens `[S]`."""
+    """One simulated draw: numbers, and the distribution of staleness over trained tokens `[S]`."""
 
     numbers: dict[str, float]
     share: np.ndarray
@@ -127,7 +127,7 @@ def _simulated(
     known: list[dict[str, Any]], changes: list[dict[str, Any]], measured: Mapping[str, Any], draws: int, updates: int,
     seed: int,
 ) -> list[list[Drawn]]:  # fmt: skip
-    """All draws of every setting; the k-th draw has the same numbers and the same responses at all settings."""
+    """All draws of every setting; the k-th draw uses the same numbers and responses at all settings."""
     random = np.random.default_rng([seed, 40])
     scale = {name: _factors(measured.get(name), draws, random) for name in (*SCALED, *LENGTHS, PAUSE)}
     pause = measured.get(PAUSE, {"value": 0.0})["value"] * scale[PAUSE]
@@ -172,14 +172,14 @@ def _simulated(
 
 
 def smooth(law: laws.Law) -> bool:
-    """Whether single lengths that no limit cuts do not exclude a log-normal, in a test of level 0.05."""
+    """Whether untruncated single lengths are consistent with a log-normal distribution, tested at level 0.05."""
     x = np.array(law.parameters if law.kind == "empirical" else ())
     single = len(x) >= SINGLE and (x == x.max()).mean() < 2.0 / len(x)
     return bool(single and normaltest(np.log(x)).pvalue > 0.05)
 
 
 def _factors(row: Mapping[str, Any] | None, draws: int, random: np.random.Generator) -> np.ndarray:
-    """Factors `[draws]` by which a measured mean may be off."""
+    """Random factors `[draws]` for the error of a measured mean."""
     if row is None or not row["value"] > 0.0:
         return np.ones(draws)
     freedom = float(row["freedom"])
@@ -188,7 +188,7 @@ def _factors(row: Mapping[str, Any] | None, draws: int, random: np.random.Genera
 
 
 def _scaled(value: Any, factor: float) -> Any:
-    """A number, a distribution or a table of speeds, times a factor."""
+    """A number, a distribution or a table of speeds, multiplied by a factor."""
     if isinstance(value, tuple) and not isinstance(value, laws.Law):
         return value[0], [speed * factor for speed in value[1]]
     if not isinstance(value, laws.Law):
@@ -199,7 +199,7 @@ def _scaled(value: Any, factor: float) -> Any:
 
 
 def band_of(values: Any, most: float = math.inf) -> Band:
-    """Mean and 95 % band of a further draw, cut at the range of the quantity.
+    """Mean and 95 % prediction band of a further draw, clipped to the range of the quantity.
 
     >>> band_of([1.0, 1.0, 1.0])
     Band(value=1.0, low=1.0, high=1.0, why='')
@@ -217,7 +217,7 @@ def _own(row: Mapping[str, Any] | None) -> Band | None:
 def _line(
     name: str, found: list[list[Drawn]], rows: Mapping[str, Any], key: str, measured: str = "", most: float = math.inf
 ) -> Line:
-    """One number of the event model at every setting."""
+    """One quantity of the event model at every setting."""
     row = rows.get(measured)
     if measured == "staleness_mean" and row is not None:
         # Trainers log the staleness of a first token, or the mean over tokens.
@@ -232,11 +232,11 @@ def _ratios(
     found: list[list[Drawn]], measured: Mapping[str, Any], drift: Mapping[str, Drift], updates: int, seed: int,
     method: str | None,
 ) -> tuple[list[Line], list[str]]:  # fmt: skip
-    """Numbers of ratios by the laws, and what is extrapolated."""
+    """Quantities of ratios from the drift formulas, and notes on extrapolation."""
     lines, notes = list[Line](), list[str]()
 
     def add(name: str, law: str, own: Band | None, order: list[str], why: str, *number: Any, **about: Any) -> str:
-        """A line by the first gauge of the drift that there is, which is returned; `why` where there is none."""
+        """Add a line from the first available gauge of the drift, and return its name; `why` explains a missing one."""
         chosen = next((each for each in order if each in drift), "")
         bands = [Band(None, why=why)] * len(found)
         if chosen:
@@ -291,7 +291,7 @@ def _ratios(
 def _over(
     each: list[Drawn], drift: Drift, back: Any, updates: int, seed: int, most: float, heavy: bool, base: Any = None
 ) -> Band:
-    """Band of a number of ratios at one setting: the union over all fits that the data do not exclude."""
+    """Band of a ratio quantity at one setting: the union over all fits that the data do not exclude."""
     # Between the middles of the log and of what is forecast.
     apart = (drift.steps + updates) / 2.0
     if drift.learns * apart > LEARNED:

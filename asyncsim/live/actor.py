@@ -49,17 +49,17 @@ class Sheet(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 class Mapped(mmap.mmap):
-    """Memory of a file, for processes without a common ancestor: pickled, it is the file's name."""
+    """Memory-mapped file for processes without a common ancestor; it is pickled as the file's name."""
 
     path: str
 
     def __new__(cls, path: str) -> "Mapped":
-        """Map the whole file."""
+        """Map the full file."""
         with open(path, "r+b") as file:
             made = super().__new__(cls, file.fileno(), 0)
         made.path = path
@@ -67,7 +67,7 @@ class Mapped(mmap.mmap):
 
     @classmethod
     def made(cls, path: str, size: int) -> "Mapped":
-        """A file of so many zeros, mapped."""
+        """Create a file of `size` zero bytes and map it."""
         with open(path, "wb") as file:
             file.truncate(size)
         return cls(path)
@@ -78,7 +78,7 @@ class Mapped(mmap.mmap):
 
 @dataclass(frozen=True)
 class Board:
-    """A sequence lock with a checksum: one process writes, all read, nobody waits and nobody can be left waiting.
+    """A sequence lock with a checksum: one process writes, all read, and a killed process blocks nobody.
 
     The turn is odd while the board is written. A reader copies, and takes the copy if the turn was even and the
     checksum fits: then no machine's order of memory can mix two versions. Memory without a name ends with the last
@@ -90,7 +90,7 @@ class Board:
 
     @classmethod
     def of(cls, room: Callable[[int], Any], weights: Weights) -> "Board":
-        """A board for weights of these names and shapes; `room` gives memory of so many bytes, all zero."""
+        """Create a board for weights of these names and shapes; `room` returns a given number of zeroed bytes."""
         sheets = tuple(Sheet(name, tuple(tensor.shape), str(tensor.numpy().dtype)) for name, tensor in weights.items())
         board = cls(room(8 * HEAD + sum(sheet.size for sheet in sheets)), sheets)
         board.write(0, weights)
@@ -100,7 +100,7 @@ class Board:
         return np.frombuffer(self.memory, np.int64, HEAD), np.frombuffer(self.memory, np.uint8, offset=8 * HEAD)
 
     def version(self) -> int:
-        """The version that stands there, or is being written."""
+        """Version on the board, or the one that is being written."""
         return int(self._parts()[0][VERSION])
 
     def write(self, version: int, weights: Weights) -> None:
@@ -113,7 +113,7 @@ class Board:
         head[TURN] += 1
 
     def read(self) -> tuple[int, Weights]:
-        """The newest whole version and a copy of its weights; raises `EOFError` where a write is never finished."""
+        """Newest complete version and a copy of its weights; raise `EOFError` if a write never finishes."""
         head, body = self._parts()
         last = time.monotonic() + PATIENCE
         while time.monotonic() < last:
@@ -138,7 +138,7 @@ TRIAL = 0
 
 
 class Order(NamedTuple):
-    """A group to generate: number, place and, where time is stood in for, seconds of each of its samples."""
+    """Order to generate a group: its number, slot and, if time is simulated, the seconds of each sample."""
 
     group: int
     place: int
@@ -146,7 +146,7 @@ class Order(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A finished group: stamps, version of every token int32 `[N, T]`, and its columns as arrays `[1, 1, N, ...]`."""
+    """A finished group: time stamps, versions of tokens int32 `[N, T]`, and its columns as arrays `[1, 1, N, ...]`."""
 
     group: int
     place: int
@@ -158,7 +158,7 @@ class Done(NamedTuple):
 
 @dataclass
 class _Growing:
-    """A group in generation; `version` of the tokens so far, `left` samples that are not at their end."""
+    """A group in generation; `version` of the tokens so far, and `left`, the number of unfinished samples."""
 
     order: Order
     t_start: float
@@ -169,7 +169,7 @@ class _Growing:
 
 @dataclass
 class Actor:
-    """The groups in one process, each with a clock of its own.
+    """The groups generated in one process, each on its own clock.
 
     A response of T tokens reaches token t at the fraction t / T of its seconds; there it takes the newest weights where
     the mode lets it. What it says is computed when its group ends, in one call, from the weights it held at each token.
@@ -192,7 +192,7 @@ class Actor:
         return time.monotonic() - self.zero
 
     def serve(self, pipe: Any) -> None:
-        """Take orders until there are no more, or nobody is left who gives any."""
+        """Take orders until they end, or until the sender has disconnected."""
         while True:
             if pipe.poll(max(0.0, self.due[0][0] - self.now()) if self.due else None):
                 order = pipe.recv()
@@ -205,7 +205,7 @@ class Actor:
                     pipe.send(done)
 
     def begin(self, order: Order) -> None:
-        """Start a group: its first tokens have the weights that stand on the board now."""
+        """Start a group with the weights that are on the board now."""
         start, newest = self.now(), self._newest()
         shape = (self.sampler.samples, self.sampler.task.horizon)
         version = np.full(shape, newest, dtype=np.int32)
@@ -214,7 +214,7 @@ class Actor:
             self._wait(order, sample, 1 if self.moving and order.seconds is not None else shape[1])
 
     def advance(self, group: int, sample: int, token: int) -> Done | None:
-        """A response stands before a token: go on under the newest weights, or end; the group if it is finished."""
+        """Continue a response at a token under the newest weights, or end it; return the group if it is finished."""
         growing, horizon = self.growing[group], self.sampler.task.horizon
         if token < horizon:
             growing.version[sample, token:] = self._newest()
@@ -240,7 +240,7 @@ class Actor:
         heapq.heappush(self.due, (at, next(self.serial), order.group, sample, token))
 
     def _newest(self) -> int:
-        """The version on the board; its weights are kept as long as a group here needs them."""
+        """Newest version on the board; older weights are kept while a group here needs them."""
         if self.board.version() not in self.store.kept:
             version, weights = self.board.read()
             if version not in self.store.kept:
@@ -252,7 +252,7 @@ class Actor:
 
 
 def unpacked(rows: Trajectories, reward: torch.Tensor) -> dict[str, Any]:
-    """What a learner needs of trajectories, as arrays."""
+    """Trajectories as arrays, with everything that a learner needs."""
     columns: dict[str, Any] = {"state": rows.state, "action": rows.action, "mask": rows.mask, "reward": reward}
     columns |= {"inserted": rows.inserted, "broken": rows.broken}
     columns |= {f"output {name}": value for name, value in rows.outputs.items()}
@@ -261,7 +261,7 @@ def unpacked(rows: Trajectories, reward: torch.Tensor) -> dict[str, Any]:
 
 
 def joined(groups: list[dict[str, Any]]) -> tuple[Trajectories, torch.Tensor]:
-    """Groups side by side, `[1, G, N, ...]`, and their rewards."""
+    """Concatenate groups, `[1, G, N, ...]`, with their rewards."""
 
     def join(name: str) -> torch.Tensor | None:
         return torch.from_numpy(np.concatenate([each[name] for each in groups], axis=1)) if name in groups[0] else None
@@ -278,7 +278,7 @@ def joined(groups: list[dict[str, Any]]) -> tuple[Trajectories, torch.Tensor]:
 
 
 def main(pipe: Any, board: Board, sampler: Sampler, moving: bool, zero: float) -> None:
-    """The life of the process; Ctrl-C is for the one that started it, and its end is the end of this one."""
+    """Entry point of the process; it ignores Ctrl-C, and ends with its parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with torch.no_grad(), versions.threads(1):
@@ -304,7 +304,7 @@ Crew = tuple[Board, list[Any], list[Any]]
 
 @contextmanager
 def started(count: int, weights: Weights, sampler: Any, zero: float, moving: bool) -> Iterator[Crew]:
-    """Board, processes and pipes; all are gone behind it."""
+    """Context with board, processes and pipes, which are all closed at its end."""
     methods = multiprocessing.get_all_start_methods()
     context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
@@ -328,7 +328,7 @@ def started(count: int, weights: Weights, sampler: Any, zero: float, moving: boo
 
 @contextmanager
 def _plain_main() -> Iterator[None]:
-    """A worker of this package has no script that its children would have to import."""
+    """Context in which children of a worker of this package need not import a main script."""
     main = sys.modules["__main__"]
     if workers.number() is not None:
         sys.modules["__main__"] = types.ModuleType("__main__")
@@ -339,7 +339,7 @@ def _plain_main() -> Iterator[None]:
 
 
 def end(processes: list[Any], pipes: list[Any], closing: bool = False) -> None:
-    """Tell actors that there are no more orders; those that do not end are killed.
+    """Tell actors that there are no more orders, and kill those that do not end.
 
     `closing`: no thread reads the pipes. A new run's pipe may get the number of a closed one, and lose what it says.
     """
@@ -358,7 +358,7 @@ def end(processes: list[Any], pipes: list[Any], closing: bool = False) -> None:
 
 @dataclass
 class Task:
-    """What a desk asks of a process, of a task of Ray."""
+    """A Ray task with the interface of a process that the desk needs."""
 
     name: str
     ray: Any
@@ -367,21 +367,21 @@ class Task:
     exitcode: None = None
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait for its end."""
+        """Wait until the task ends."""
         self.ray.wait([self.reference], timeout=seconds)
 
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the task has not ended."""
         return not self.ray.wait([self.reference], timeout=0)[0]
 
     def kill(self) -> None:
-        """End it."""
+        """Cancel the task."""
         self.ray.cancel(self.reference, force=True)
 
 
 @contextmanager
 def started_by_ray(count: int, weights: Weights, sampler: Any, zero: float, moving: bool) -> Iterator[Crew]:
-    """Board, tasks and pipes; all are gone behind it, and so is Ray where it was started here.
+    """Context with board, Ray tasks and pipes, all closed at its end, with Ray itself if it was started here.
 
     Pipes are sockets in a folder that only this user may enter, so tasks have to run on this machine.
     """
@@ -424,7 +424,7 @@ def started_by_ray(count: int, weights: Weights, sampler: Any, zero: float, movi
 
 
 def _serve(address: str, board: Board, sampler: Any, moving: bool, zero: float) -> None:
-    """The task: knock, then live as an actor."""
+    """Ray task: connect, then run as an actor."""
     with socket.socket(socket.AF_UNIX) as visitor:
         visitor.connect(address)
         pipe = Connection(visitor.detach())

@@ -22,7 +22,7 @@ from asyncsim.systems._settings import Settings
 
 
 class Permits(Tickets):
-    """The controller of a preset: its K permits, its places and its release, counted by `conformance`'s law."""
+    """Controller of a preset: its K permits, slots and release rule, with the permit accounting of `conformance`."""
 
     def __init__(self, system: Settings, more: int = 0) -> None:
         tickets = checks.LARGEST if system.tickets is None else system.tickets
@@ -35,7 +35,7 @@ class Permits(Tickets):
 
 @dataclass
 class Group:
-    """One group and its stamps, NaN where it has none yet."""
+    """One group and its stamps, NaN for those not set yet."""
 
     number: int
     place: int
@@ -47,7 +47,7 @@ class Group:
 
 @dataclass
 class Desk:
-    """Groups under way and ready; every method of the learner and the thread that hears the actors share one lock.
+    """Groups in progress and ready; the learner's methods and the thread that receives from actors share one lock.
 
     `hooks`: the controller; `seconds`: the stand-in for each group's time, or None; `now`: the run's clock;
     `installs`: when each version was on the board.
@@ -78,7 +78,7 @@ class Desk:
         self.hears.start()
 
     def take(self) -> tuple[list[Group], float]:
-        """The groups of the next batch by number, and the time of the dequeue."""
+        """Groups of the next batch by number, and the time of the dequeue."""
         size = self.system.groups_per_batch
         with self.changed:
             while (waiting := len(self.ready)) < size:
@@ -98,7 +98,7 @@ class Desk:
             return sorted(chosen, key=lambda group: group.number), at
 
     def publish(self, version: int, write: Callable[[], None]) -> float:
-        """Install a version, behind the last group in generation where the system drains, and admit.
+        """Install a version, after the last group in generation if the system drains, and admit groups.
 
         Returns the seconds that it waited for groups in generation.
         """
@@ -118,14 +118,14 @@ class Desk:
             return waited
 
     def left(self) -> list[Group]:
-        """Admit no more; the groups that were not trained, by number."""
+        """Stop admission; return the groups that were not trained, by number."""
         with self.changed:
             self.open, self.over = False, True
             return sorted([*self.ready, *self.running.values()], key=lambda group: group.number)
 
     def _admit(self) -> None:
-        """Start quanta of groups as long as the controller and the places let it; all are stamped before any is sent,
-        so that no permit lies idle while an actor wakes up."""
+        """Start quanta of groups while the controller and free slots allow it; all are stamped before any is sent, so
+        that no permit is idle while an actor starts."""
         quantum, started = self.system.quantum, list[Group]()
         while self.open and len(self.places) >= quantum and self.hooks.capacity(self.version) >= quantum:
             for _ in range(quantum):
@@ -139,7 +139,7 @@ class Desk:
                 self.pipes[group.place % len(self.pipes)].send(order)
 
     def _hear(self) -> None:
-        """The thread: take in what actors send, until the run is over or one of them is gone."""
+        """Thread that receives from actors until the run is over or an actor has died."""
         known = dict(zip(self.pipes, self.actors, strict=True))
         while not self.failure:
             messages = [(pipe, _received(pipe)) for pipe in connection.wait(list(known))]
@@ -151,7 +151,7 @@ class Desk:
                 self.changed.notify_all()
 
     def _take_in(self, process: Any, message: Any) -> None:
-        """One message of an actor; whatever goes wrong here is raised where the learner waits."""
+        """Process one message of an actor; an error is raised later, where the learner waits."""
         if isinstance(message, Done):
             try:
                 group = self.running.pop(message.group)
@@ -180,7 +180,7 @@ class Desk:
 
 
 def _received(pipe: Any) -> Any:
-    """What an actor says; None where it is gone."""
+    """Message from an actor; None if it has died."""
     try:
         return pipe.recv()
     except (EOFError, ConnectionResetError):
@@ -188,7 +188,7 @@ def _received(pipe: Any) -> Any:
 
 
 class Writer:
-    """Appends the rows of a batch in one write, before anything is generated under the weights that it made.
+    """Appends the rows of a batch in one write, before anything is generated with the weights that it produced.
 
     `tokens` are those of the response, or, where weights move under it (`moving`), all that it had time for: there a
     replay finds the version of each at its place.
@@ -206,16 +206,16 @@ class Writer:
             raise checks.InputError("log", str(path), f"a new file in a folder ({error.strerror})", remedy) from None
 
     def batch(self, groups: Iterable[Group], number: int, version: int, t_train: float) -> None:
-        """Rows of a trained batch."""
+        """Append the rows of a trained batch."""
         trained = {"batch": number, "train_version": version, "t_train": t_train, "fate": "trained"}
         self._append(row for group in groups for row in self._rows(group, trained))
 
     def rest(self, groups: Iterable[Group]) -> None:
-        """Rows of groups that were not trained when the run ended."""
+        """Append the rows of groups that were not trained when the run ended."""
         self._append(row for group in groups for row in self._rows(group, {"fate": "unfinished"}))
 
     def close(self) -> None:
-        """No more rows."""
+        """Close the file."""
         os.close(self.file)
 
     def _append(self, rows: Iterable[dict[str, Any]]) -> None:

@@ -46,13 +46,13 @@ BLOCK = 1024
 
 
 def rate(seconds: np.ndarray) -> float:
-    """Events a second between the first and the last."""
+    """Events per second between the first and the last."""
     return (len(seconds) - 1) / float(seconds[-1] - seconds[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Live:
-    """What a live run leaves behind.
+    """Result of a live run.
 
     `log`: the file with one row for each sample; `trace`: the learning curve, as `sim.run` gives it; `schedule`: the
     log as an imposed schedule; `v_submit` `[B, G]`: versions at admission; `t_train`, `t_trained` `[B]`: seconds at
@@ -80,17 +80,17 @@ class Live:
 
     @property
     def submitted(self) -> np.ndarray:
-        """Staleness counted from the admission of every trained group, float64 `[B, G]`: that of the event model."""
+        """Staleness of every trained group since its admission, float64 `[B, G]`, as the event model counts it."""
         version = np.arange(len(self.v_submit)) // int(self.spec.system.batches_per_publish)
         return (version[:, None] - self.v_submit).astype(np.float64)
 
     @property
     def raced(self) -> np.ndarray:
-        """Publishes between the admission of a group and its first token, `[B, G]`: the model has none."""
+        """Publishes between a group's admission and its first token, `[B, G]`; always 0 in the event model."""
         return self.submitted - self.staleness[..., 0]
 
     def stamps(self, name: str) -> np.ndarray:
-        """Seconds of a stamp (t_submit, t_start, t_end, t_ready, t_train) of every trained sample, `[B, G, N]`."""
+        """A time stamp in seconds (t_submit, t_start, t_end, t_ready, t_train) of every trained sample, `[B, G, N]`."""
         made: np.ndarray = self.schedule.log.samples[name][self.schedule.log.grid]
         return made
 
@@ -100,7 +100,7 @@ class Live:
         return self.t_trained - self.t_train
 
     def publishes_per_second(self, warm: int = 0) -> float:
-        """Publishes a second, batches before `warm` left out."""
+        """Publishes per second, without the batches before `warm`."""
         return rate(self.t_train[warm:]) / int(self.spec.system.batches_per_publish)
 
 
@@ -114,7 +114,7 @@ def run(
     names: Names | None = None,
     backend: str = "processes",
 ) -> Live:
-    """Train a spec with actors that are processes, real clocks and real races; every sample is stamped in a log.
+    """Train a spec with real actor processes, clocks and races; every sample is stamped in a log.
 
     Staleness of a sample = version when it was trained - version that it was generated with, both as they happened.
 
@@ -222,7 +222,7 @@ def _check(spec: Any, seed: Any, actors: Any, second: Any) -> None:
 
 @dataclass(frozen=True)
 class _Clock:
-    """Real time, and the waits that stand in for generation and training."""
+    """Real time, and the waits that simulate generation and training times."""
 
     system: System
     seed: int
@@ -235,7 +235,7 @@ class _Clock:
         return time.monotonic() - self.zero
 
     def seconds(self, group: int, place: int, samples: int) -> tuple[float, ...] | None:
-        """Waits of a group's samples in a place."""
+        """Waits of a group's samples in a slot, in seconds."""
         if self.second is None:
             return None
         block, row = divmod(group, BLOCK)
@@ -247,7 +247,7 @@ class _Clock:
         return tuple((self.drawn[block][row] / self.system.rates[place]).tolist())
 
     def training(self, batch: int, samples: int) -> float:
-        """Seconds that training a batch takes at least."""
+        """Minimum seconds for training a batch."""
         if self.second is None:
             return 0.0
         time_of = self.system.train_time
@@ -257,7 +257,7 @@ class _Clock:
 
 
 class _Learner:
-    """A source of batches for the product's loop: what the desk has ready, and where new versions go."""
+    """Source of batches for the training loop: takes batches from the desk, and publishes new versions."""
 
     def __init__(
         self, sampler: Any, desk: Desk, board: actor.Board, writer: Writer, clock: _Clock, received: list[int]
@@ -271,11 +271,11 @@ class _Learner:
         self.t_trained: list[float] = []
 
     def publish(self, version: int, weights: Weights) -> None:
-        """Put a version on the board."""
+        """Write a version to the board."""
         self.waited = self.desk.publish(version, lambda: self.board.write(version, weights))
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """The next batch that is there; the one before is over once it is asked for."""
+        """Next available batch; the previous one ends when this is requested."""
         self.t_trained += [self.clock.now() - self.waited] * (batch > 0)
         self.waited = 0.0
         self.groups, at = self.desk.take()
@@ -292,7 +292,7 @@ class _Learner:
         return self.sampler.batch(rows, reward, size, version, train_version, ids, None)
 
     def trained(self, at: Standing) -> bool:
-        """Behind a batch: wait out its time and write it down; whether to stop."""
+        """After a batch: wait for its training time and log it; return whether to stop."""
         number = at.batch - 1
         time.sleep(max(0.0, self.t_train[-1] + self.clock.training(number, self.sampler.samples) - self.clock.now()))
         self.writer.batch(self.groups, number, self.version, self.t_train[-1])
@@ -313,7 +313,7 @@ SLOWER = 0.03
 
 
 class Meeting(NamedTuple):
-    """One measured quantity beside its prediction, with the band in which it lies with probability `level`."""
+    """One measured quantity with its prediction, and the band that contains it with probability `level`."""
 
     quantity: str
     measured: float
@@ -330,7 +330,7 @@ class Meeting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What the event model and a replay of the log say of a live run.
+    """Predictions of the event model and of a replay of the log for a live run.
 
     `system`: the model with measured latencies; `warm`: batches left out; `pmf` `[S]`: predicted distribution of
     staleness; `meetings`: mean staleness, total variation to `pmf`, throughput in groups per second, and the mean
@@ -344,7 +344,7 @@ class Predicted:
     curve: np.ndarray
 
     def __getitem__(self, quantity: str) -> Meeting:
-        """The meeting of a quantity."""
+        """Comparison of one quantity."""
         return next(each for each in self.meetings if each.quantity == quantity)
 
     @property
@@ -354,7 +354,7 @@ class Predicted:
 
 
 def model(live: Live, warm: int) -> System:
-    """The system of a live run with the latencies measured behind `warm` batches, drawn independently.
+    """The system of a live run with the latencies measured after `warm` batches, drawn independently.
 
     A group counts as one sample, since what it waits for is shared: its work is the time from submission to readiness.
     """
@@ -366,7 +366,7 @@ def model(live: Live, warm: int) -> System:
 
 
 def predicted(live: Live, replicates: int = 65, realizations: int = 200, level: float = 0.99) -> Predicted:
-    """What the event model says of a live run from its measured latencies, and a replay of its log of the learning.
+    """Predict a live run by the event model with its measured latencies, and its learning by a replay of its log.
 
     Staleness counts from the admission: the model starts a group when it is admitted, and `Live.raced` has how many
     publishes a real first token comes later. The band of a quantity lies between the quantiles (1 - level) / 2 and
@@ -419,7 +419,7 @@ def _meeting(quantity: str, measured: float, realizations: np.ndarray, level: fl
 
 
 def _curve(live: Live, replicates: int, level: float) -> tuple[Meeting, np.ndarray]:
-    """The return of replicates of the replay: replicate 0 is the run itself and is left out of the band."""
+    """Return curves of replay replicates; replicate 0 is the run itself and is left out of the band."""
     spec = replace(live.spec, system=live.schedule, replicates=replicates, diagnostics=[CURVE])
     others = simulated(spec, seed=live.seed, progress=False)[CURVE][:, 1:]
     count = others.shape[1]

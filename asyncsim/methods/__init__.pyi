@@ -17,7 +17,7 @@ def a2c(
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
     at: str = "current",
 ) -> Method:
-    """Advantage actor-critic: no ratio; the advantage is the return minus the critic's value."""
+    """Advantage actor-critic without a ratio; the advantage is the return minus the critic's value."""
 
 def a3c(
     steps: int = 5,
@@ -26,7 +26,7 @@ def a3c(
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Asynchronous actor-critic: the full gradient belongs to the parameters that drew the data."""
+    """Asynchronous actor-critic (A3C): the full gradient is taken at the parameters that sampled the data."""
 
 def a3po(
     low: Number = 0.2,
@@ -34,7 +34,7 @@ def a3po(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """A-3PO: decoupled PPO whose proximal policy is interpolated, by staleness, instead of computed."""
+    """A-3PO: decoupled PPO with a proximal policy interpolated by staleness instead of computed."""
 
 def acer(
     cap: Number = 10.0,
@@ -43,7 +43,7 @@ def acer(
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """ACER: a truncated ratio on the sampled action, and for all actions what the truncation took away."""
+    """ACER: a truncated ratio on the sampled action, and a bias correction over all actions."""
 
 def bapo_code(
     target: Number = 1.0,
@@ -61,7 +61,7 @@ def bapo_code(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """BAPO as released (a scan of the step's tokens): lower clip bound raised first, dual clip."""
+    """BAPO as released (scans the step's tokens): the lower clip bound is raised first, with a dual clip."""
 
 def bapo_paper(
     target: Number = 0.4,
@@ -79,7 +79,7 @@ def bapo_paper(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """BAPO, paper form (a scan of the step's tokens): clip bounds raised until positive advantages have their share."""
+    """BAPO, paper form (scans the step's tokens): raise clip bounds until positive advantages have their share."""
 
 def cispo(
     low: Number = 1.0,
@@ -90,7 +90,7 @@ def cispo(
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
     mask: tuple[Number, Number] | None = None,
 ) -> Method:
-    """CISPO: clipped importance weight on the score, so that no token loses its gradient."""
+    """CISPO: a clipped importance weight on the score, so that no token loses its gradient."""
 
 def clip_cov(
     share: Number = 0.0002,
@@ -102,7 +102,7 @@ def clip_cov(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Clip-Cov: PPO's clip, and of the tokens whose advantage and log-prob go together a part without gradient."""
+    """Clip-Cov: PPO's clip, and no gradient for a part of the tokens with high covariance of advantage and log-prob."""
 
 def dapo(
     low: Number = 0.2,
@@ -111,7 +111,7 @@ def dapo(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """DAPO: PPO's clip with a higher upper bound, token mean, groups of equal rewards dropped."""
+    """DAPO: PPO's clip with a higher upper bound, token-mean aggregation, and groups of equal rewards dropped."""
 
 def decoupled_ppo(
     low: Number = 0.2,
@@ -121,14 +121,14 @@ def decoupled_ppo(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Decoupled PPO: clip around the start of the batch, importance weight from there to behavior."""
+    """Decoupled PPO: a clip around the policy at the start of the batch, times its importance weight to behavior."""
 
 def delight(
     temperature: Number = 1.0,
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Delightful policy gradient: no ratio, every token gated by advantage times surprisal."""
+    """Delightful policy gradient: no ratio; every token is gated by advantage times surprisal."""
 
 def dppo_kl(
     low: Number = 0.05,
@@ -137,7 +137,7 @@ def dppo_kl(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """DPPO with binary KL divergence: tokens that have left the trust region outward are masked."""
+    """DPPO with binary KL divergence: mask tokens that have left the trust region outward."""
 
 def dppo_prime(
     low: Number = 0.2,
@@ -146,7 +146,7 @@ def dppo_prime(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """DPPO as prime-rl has it: the total-variation mask, ratios without a cap, a squared log ratio on every token."""
+    """DPPO as in prime-rl: the total-variation mask, untruncated ratios, and a squared log ratio on every token."""
 
 def dppo_tv(
     low: Number = 0.2,
@@ -155,7 +155,7 @@ def dppo_tv(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """DPPO with binary total variation: tokens whose probability has moved too far outward are masked."""
+    """DPPO with binary total variation: mask tokens whose probability has moved too far outward."""
 
 def dro(
     tau: Number = 0.1,
@@ -163,7 +163,7 @@ def dro(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """DRO form, token by token (also Kimi's, as coded for tokens): c = A - tau l."""
+    """DRO per token (also Kimi's loss, as coded per token): c = A - tau l."""
 
 def estr(
     limit: Number = 0.5,
@@ -171,7 +171,7 @@ def estr(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """ESTR: token ratios inside a trust region that is as wide as the token's distribution is uncertain."""
+    """ESTR: token ratios inside a trust region whose width is proportional to the token's entropy."""
 
 def full_is(
     level: Literal["token", "sequence"] = "sequence",
@@ -189,7 +189,7 @@ def geometric_rs(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Rejection of sequences by their geometric mean ratio."""
+    """Rejection of sequences by the geometric mean of their token ratios."""
 
 def gipo(
     sigma: Number = 1.0,
@@ -206,7 +206,7 @@ def gmc_grpo(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
 ) -> Method:
-    """Sequence ratios scaled down together where their mean over the group exceeds a cap (group-mass capping)."""
+    """Sequence ratios scaled down together if their mean over the group exceeds a cap (group-mass capping)."""
 
 def gmpo(
     low: Number = 0.4,
@@ -215,7 +215,7 @@ def gmpo(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
 ) -> Method:
-    """GMPO: geometric mean of token ratios that are clipped, one by one, in log space."""
+    """GMPO: the geometric mean of token ratios, each clipped in log space."""
 
 def grpo(
     low: Number = 0.2,
@@ -227,7 +227,7 @@ def grpo(
     entropy: float = 0.0,
     kl: Number = 0.0,
 ) -> Method:
-    """GRPO: group-standardized rewards, clipped token ratio, sequence mean, KL on request."""
+    """GRPO: group-standardized rewards, a clipped token ratio, sequence-mean aggregation and an optional KL penalty."""
 
 def gspo(
     low: Number = 0.0003,
@@ -245,7 +245,7 @@ def icepop(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Token ratio inside a band, nothing outside it (IcePop, masked importance sampling)."""
+    """Token ratio inside a band, 0 outside of it (IcePop, masked importance sampling)."""
 
 def ipo_mask(
     threshold: Number = 0.1,
@@ -253,7 +253,7 @@ def ipo_mask(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """INTELLECT policy optimization: tokens whose probability has moved, either way, are masked."""
+    """INTELLECT policy optimization: mask tokens whose probability has moved too far in either direction."""
 
 def kimi(
     tau: Number = 0.1,
@@ -262,7 +262,7 @@ def kimi(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
 ) -> Method:
-    """Kimi k1.5: policy mirror descent as a regression of the sequence, c = A - tau L."""
+    """Kimi k1.5: policy mirror descent as a regression on sequences, c = A - tau L."""
 
 def kl_cov(
     share: Number = 0.0002,
@@ -271,7 +271,7 @@ def kl_cov(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """KL-Cov: token ratio without a clip, and a pull to the anchor on the tokens of highest covariance."""
+    """KL-Cov: a token ratio without a clip, and a KL penalty to the anchor on the tokens of highest covariance."""
 
 def kpop(
     threshold: Number = 0.05,
@@ -279,7 +279,7 @@ def kpop(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """KPop: tokens whose binary KL divergence from behavior is large in either direction are masked."""
+    """KPop: mask tokens with a large binary KL divergence from behavior in either direction."""
 
 def m2po_areal(
     tau: Number = 0.04,
@@ -290,7 +290,7 @@ def m2po_areal(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """M2PO as in AReaL (a sort of the step's tokens): drop tokens by log ratio, then PPO around the proximal policy."""
+    """M2PO as in AReaL (sorts the step's tokens): drop tokens by log ratio, then PPO around the proximal policy."""
 
 def m2po_mask(
     tau: Number = 0.04,
@@ -301,7 +301,7 @@ def m2po_mask(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """M2PO, mask form (a sort of the step's tokens): drop harmful tokens until the mean squared log ratio is tau."""
+    """M2PO, mask form (sorts the step's tokens): drop harmful tokens until the mean squared log ratio is tau."""
 
 def m2po_waterfill(
     tau: Number = 0.04,
@@ -312,7 +312,7 @@ def m2po_waterfill(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """M2PO as released (a sort of the step's tokens): PPO's clip with bounds exp(+-theta), theta from water-filling."""
+    """M2PO as released (sorts the step's tokens): PPO's clip with bounds exp(+-theta), theta by water-filling."""
 
 def oapl(
     beta: Number = 1.0,
@@ -336,13 +336,13 @@ def p3o(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """P3O (a scan of the step's tokens): ratios capped at the token ESS of the step, KL with what it lacks of 1."""
+    """P3O (scans the step's tokens): ratios capped at the step's token ESS, with a KL penalty of weight 1 - ESS."""
 
 def per_decision_is(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
 ) -> Method:
-    """Per-decision importance sampling: every reward has the ratio of the tokens up to it."""
+    """Per-decision importance sampling: every reward is weighted by the ratio of the tokens up to it."""
 
 def ppo_clip(
     low: Number = 0.2,
@@ -354,13 +354,13 @@ def ppo_clip(
     entropy: float = 0.0,
     dual: Number | None = None,
 ) -> Method:
-    """PPO with a clipped token ratio to a declared anchor."""
+    """PPO with a clipped token ratio to the chosen anchor."""
 
 def prefix_is(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
 ) -> Method:
-    """Importance sampling with the ratio of the prefix: c_t = P_t A_t."""
+    """Importance sampling with the ratio of the prefix up to the token: c_t = P_t A_t."""
 
 def reinforce(
     advantage: Advantage | None = None,
@@ -369,7 +369,7 @@ def reinforce(
     entropy: float = 0.0,
     critic: float = 0.0,
 ) -> Method:
-    """Score function without ratio: c = A, data stale, scores current."""
+    """Score function without a ratio: c = A, with stale data and current scores."""
 
 def retrace(
     cap: Number | None = None,
@@ -378,7 +378,7 @@ def retrace(
     entropy: float = 0.0,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Actor-critic on Retrace: the full ratio times a corrected action value minus the state's."""
+    """Actor-critic with Retrace: the full ratio times a corrected action value minus the state's value."""
 
 def sapo(
     positive: Number = 1.0,
@@ -387,7 +387,7 @@ def sapo(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
 ) -> Method:
-    """SAPO: a soft gate instead of PPO's clip."""
+    """SAPO: a smooth sigmoid gate instead of PPO's clip."""
 
 def sat(
     low: Number = 0.2,
@@ -400,7 +400,7 @@ def sat(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """SAT (a sort of the step's tokens): PPO's clip, tightened on the side of log ratios beyond a quantile."""
+    """SAT (sorts the step's tokens): PPO's clip with a tighter bound where log ratios exceed a quantile."""
 
 def score_centering(
     weight: Literal["none", "truncated"] = "none",
@@ -409,7 +409,7 @@ def score_centering(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Score centering: the mean score of the sampler is taken out of every token's gradient."""
+    """Score centering: the sampler's mean score is subtracted from every token's gradient."""
 
 def sequence_mis(
     low: Any = 0.5,
@@ -419,14 +419,14 @@ def sequence_mis(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """Sequence ratio inside a band, nothing outside it (masked importance sampling of sequences)."""
+    """Sequence ratio inside a band, 0 outside of it (masked importance sampling of sequences)."""
 
 def tba(
     beta: Number = 0.014,
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
 ) -> Method:
-    """TBA, the VarGrad form of trajectory balance: variance of log pi - log pi_ref - r/beta within the group."""
+    """TBA, trajectory balance in VarGrad form: variance of log pi - log pi_ref - r/beta within the group."""
 
 def three_policy_tis(
     cap: Number = 2.0,
@@ -436,13 +436,13 @@ def three_policy_tis(
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
     floor: Number | None = None,
 ) -> Method:
-    """Truncated correction of staleness and mismatch times PPO's clip of the drift inside a batch."""
+    """Truncated correction of staleness and mismatch, times PPO's clip of the drift inside a batch."""
 
 def topr(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
 ) -> Method:
-    """TOPR: good samples as they are, bad ones with the truncated ratio of the sequence."""
+    """TOPR: good samples without a ratio, bad samples with the truncated sequence ratio."""
 
 def topr_roll(
     positive: Number = 1.0,
@@ -450,7 +450,7 @@ def topr_roll(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """TOPR as ROLL has it: token ratios, split by the sign of the reward, not of the advantage."""
+    """TOPR as in ROLL: token ratios, split by the sign of the reward instead of the advantage."""
 
 def truncated_is(
     level: Literal["token", "sequence", "geometric"] = "sequence",
@@ -467,7 +467,7 @@ def vcpo(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
 ) -> Method:
-    """VCPO: truncated sequence ratios with the off-policy optimal baseline; its step rule is a link, `ess_step`."""
+    """VCPO: truncated sequence ratios with the off-policy optimal baseline; the link `ess_step` scales its step."""
 
 def vespo(
     k_positive: Number = 2.0,
@@ -477,7 +477,7 @@ def vespo(
     advantage: Advantage | None = None,
     aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
 ) -> Method:
-    """VESPO: a gamma-shaped weight of the sequence ratio, another one for each sign of the advantage."""
+    """VESPO: a gamma-shaped weight of the sequence ratio, with separate parameters for each sign of the advantage."""
 
 def vtrace(
     cap: Number = 1.0,

@@ -18,7 +18,7 @@ from asyncsim.step.step import Step
 
 
 class Parts:
-    """The tokens of a step in rows `[R, K, n]`: one row for the whole step, or one for each of K micro-batches.
+    """The tokens of a step in rows `[R, K, n]`: one row for the full step, or one per micro-batch.
 
     Micro-batches take the samples in order, all tokens of a sample together. The first ones are larger by one sample
     where K does not divide their number. `mass` `[R, K, n]`: the share of each token in the step, 0 for masked ones.
@@ -34,7 +34,7 @@ class Parts:
         """Whether all samples that count have the same mass: then sorted masses are known without an order."""
 
     def _split(self, step: Step, samples: int) -> Tensor:
-        """Fix which samples each micro-batch has; returns which places of its row they fill, `[K, most samples]`."""
+        """Assign samples to micro-batches; return which positions of a row are filled, `[K, max samples]`."""
         count, remedy = self.count, "use fewer micro-batches, or scope='step'"
         checks.require(count <= samples, "micro_batches", count, f"at most the samples of a step, {samples}", remedy)
         bound = "1 for a population, whose samples have no order"
@@ -47,14 +47,14 @@ class Parts:
         return (place < sizes.unsqueeze(-1)).to(device)
 
     def rows(self, values: Tensor) -> Tensor:
-        """Values `[R, G, N, T]` in rows `[R, K, n]`; where a micro-batch is smaller, others stand at mass 0."""
+        """Rearrange values `[R, G, N, T]` to rows `[R, K, n]`; smaller micro-batches are padded with mass 0."""
         if self.count == 1:
             return values.reshape(values.shape[0], 1, -1)
         samples = values.reshape(values.shape[0], -1, self.shape[3])
         return samples[:, self.index].reshape(values.shape[0], self.count, -1)
 
     def back(self, numbers: Tensor) -> Tensor:
-        """One number for each part `[R, K]`, where its samples stand: `[R, 1, 1, 1]` or `[R, G, N, 1]`."""
+        """Broadcast one number per part `[R, K]` to its samples: `[R, 1, 1, 1]` or `[R, G, N, 1]`."""
         if self.count == 1:
             return numbers.reshape(-1, 1, 1, 1)
         return numbers[:, self.part].reshape(-1, *self.shape[1:3], 1)
@@ -62,7 +62,7 @@ class Parts:
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(Weight):
-    """A weight with a statistic of the whole step (`scope` "step") or of each micro-batch in it."""
+    """A weight with a statistic of the full step (`scope` "step") or of each of its micro-batches."""
 
     scope: str = "step"
     micro_batches: int = 1
@@ -81,16 +81,16 @@ class Adaptive(Weight):
         checks.require(fits, "micro_batches", self.micro_batches, bound, remedy)
 
     def applied(self, step: Step) -> Tensor:
-        """Token ratios to the anchor: what is kept has this weight whatever the threshold."""
+        """Token ratios to the anchor, which weigh every kept token whatever the threshold."""
         return ratios.usable(step.anchored)
 
     def parts(self, step: Step) -> Parts:
-        """The step's tokens as the statistic sees them."""
+        """The step's tokens, split as the statistic needs them."""
         return Parts(step, self.micro_batches)
 
 
 class Ordered(NamedTuple):
-    """Values of positive mass ascending `[R, K, n]`, NaN behind the last.
+    """Values of positive mass in ascending order `[R, K, n]`, NaN after the last.
 
     `mass`: their masses, `[R, K, n]`, or `[R, K, 1]` where all are equal; `number`: how many there are, `[R, K, 1]`.
     """
@@ -100,13 +100,13 @@ class Ordered(NamedTuple):
     number: Tensor
 
     def masses(self) -> Tensor:
-        """Masses up to and including each value, float64 `[R, K, n]`; a new tensor."""
+        """Cumulative mass up to and including each value, float64 `[R, K, n]`; a new tensor."""
         if self.mass.shape == self.value.shape:
             return self.mass.cumsum(-1, dtype=torch.float64)
         return torch.ones_like(self.value, dtype=torch.float64).cumsum_(-1).clamp_(max=self.number).mul_(self.mass)
 
     def squares(self) -> Tensor:
-        """Sums of mass times squared value up to and including each, float64 `[R, K, n]`; a new tensor."""
+        """Cumulative sum of mass times squared value, float64 `[R, K, n]`; a new tensor."""
         squares = self.value.to(torch.float64, copy=True)
         if int(self.number.min()) < squares.shape[-1]:
             # A NaN among the values that count must be seen in their sum; what is filled in behind them must not.
@@ -115,18 +115,18 @@ class Ordered(NamedTuple):
 
     @property
     def broken(self) -> Tensor:
-        """Whether a value that counts is NaN, `[R, K]`: it would stand last."""
+        """Whether a value with positive mass is NaN, `[R, K]`; it would be sorted last."""
         last = self.value.gather(-1, (self.number - 1).clamp(min=0))
         return (last.isnan() & (self.number > 0))[..., 0]
 
     def at(self, column: Tensor, position: Tensor) -> Tensor:
-        """Entry of a column at a position `[R, K]`; 0 in front of the first."""
+        """Entry of a column at a position `[R, K]`; 0 before the first."""
         entry = column.gather(-1, position.clamp(0, column.shape[-1] - 1).unsqueeze(-1))[..., 0]
         return torch.where(position >= 0, entry, torch.zeros_like(entry))
 
 
 def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
-    """Values `[R, K, n]` of the tokens that are present (None: all) ascending; `values` are lost."""
+    """Sort values `[R, K, n]` of the present tokens (None: all) in ascending order; `values` is overwritten."""
     absent = parts.mass <= 0
     absent = absent if present is None else absent.logical_or_(~present)
     number = absent.shape[-1] - absent.sum(-1, keepdim=True)
@@ -146,7 +146,7 @@ def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
 
 
 class Cut(NamedTuple):
-    """Where the largest values of each part are dropped, each `[R, K]`.
+    """Threshold above which the largest values of each part are dropped, each `[R, K]`.
 
     `value`: the largest that is left, infinite where nothing is dropped. `share`: how much of the tokens that have it
     is left: which of several equal tokens goes first is nobody's choice, and this is the mean over all orders.
@@ -156,7 +156,7 @@ class Cut(NamedTuple):
     share: Tensor
 
     def parted(self, step: Step, parts: Parts, size: Tensor, broken: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens of this `size` `[R, G, N, T]` that are dropped, and how much is left of each other one; reports."""
+        """Tokens of `size` `[R, G, N, T]` that are dropped, and the fraction kept of each other token; records both."""
         value, share = parts.back(self.value), parts.back(self.share).to(size.dtype)
         closed = size > value
         report(step, "m2po", self.value, closed, broken)
@@ -167,7 +167,7 @@ class Cut(NamedTuple):
 
 
 def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None = None, *, below: bool = False) -> Cut:
-    """The largest values go, one by one, until the mean square of those that are left is at most tau.
+    """Drop the largest values one by one until the mean square of the rest is at most tau.
 
     `rest`: mass and squares of what stays whatever its size, `[R, K]`. `below`: below tau, and one token stays.
     """
@@ -177,7 +177,7 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
         return order.masses().add_(first[0].unsqueeze(-1))
 
     def smallest(count: Tensor, column: Tensor, always: Tensor = first[0]) -> Tensor:
-        """Sum `[R, K]` over the rest and so many of the smallest."""
+        """Sum `[R, K]` over the rest and the `count` smallest values."""
         return torch.where(count > 0, order.at(column, count - 1), always)
 
     square, goal = order.squares().add_(first[1].unsqueeze(-1)), masses().mul_(per_sample(tau, 3))
@@ -208,30 +208,30 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
 
 
 def outward(log_ratio: Tensor, advantage: Tensor) -> Tensor:
-    """Log ratio in the direction in which the advantage pushes, `[R, G, N, T]`: positive where a step widens it."""
+    """Log ratio in the direction of the advantage, `[R, G, N, T]`: positive where a step would widen it."""
     return log_ratio * advantage.sign()
 
 
 def harmful(signed: Tensor, advantage: Tensor) -> Tensor:
-    """Tokens that a step would move further away; a NaN counts as one, so that no statistic can miss it."""
+    """Tokens that a step would move further away; a NaN is included, so that every statistic sees it."""
     return ~(signed <= 0) & (advantage != 0)
 
 
 def widening(log_ratio: Tensor, advantage: Tensor, parts: Parts) -> Ordered:
-    """Harmful log ratios of each part in ascending order, all of them positive."""
+    """Harmful log ratios of each part in ascending order, which are all positive."""
     signed = outward(log_ratio, advantage)
     return ordered(parts.rows(signed), parts.rows(harmful(signed, advantage)), parts)
 
 
 def report(step: Step, prefix: str, theta: Tensor, closed: Tensor, broken: Tensor) -> None:
-    """Smallest threshold of all parts, share of tokens that it closes, and how many parts had no finite statistic."""
+    """Record the minimum threshold, the fraction of closed tokens, and how many parts lack a finite statistic."""
     step.statistics[f"{prefix}_theta"] = theta.amin(-1).double()
     step.statistics[f"{prefix}_dropped"] = (step.share * closed.view(torch.uint8)).sum((1, 2, 3), dtype=torch.float64)
     step.statistics[f"{prefix}_nonfinite"] = broken.sum(-1).double()
 
 
 def stopped(weight: Tensor, closed: Tensor) -> Tensor:
-    """A weight that nobody else holds, with exactly 0 where it is closed, whatever stands there."""
+    """Set a weight, which must not be shared, to exactly 0 for closed tokens, whatever its value."""
     # Few tensors of one number a part have anything to close; looking is cheap, filling is not.
     idle = closed.numel() < weight.numel() and not closed.any()
     return weight if idle else weight.masked_fill_(closed, 0.0)
@@ -245,7 +245,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Searched(Adaptive):
-    """c = rho A where the clip at [low, high] is open, the bounds found by a search; subclasses say for what."""
+    """c = rho A where the clip at [low, high] is open; the bounds are found by a search that subclasses define."""
 
     target: Any = field(metadata=MARK)
     low: Any = field(metadata=MARK)
@@ -257,7 +257,7 @@ class Searched(Adaptive):
     count: str
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A where the clip that was found is open."""
+        """Ratio times A where the clip found by the search is open."""
         parts = self.parts(step)
         low, high, broken = self._search(step, parts, advantage)
         ratio = self.applied(step)
@@ -266,23 +266,23 @@ class Searched(Adaptive):
         return stopped(weight, parts.back(broken))
 
     def open(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
-        """1 where PPO's pessimistic clip lets a token pass, 0 elsewhere; a new tensor."""
+        """1 where PPO's pessimistic clip passes a token, 0 elsewhere; a new tensor."""
         return movable(ratio, advantage, lowest, highest)
 
     def size(self, step: Step, advantage: Tensor) -> Tensor:
-        """What a token's ratio is multiplied by in the sums, `[R, G, N, T or 1]`."""
+        """Factor of a token's ratio in the sums, `[R, G, N, T or 1]`."""
         return advantage.abs()
 
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """Whether the search is over, given sums of both signs."""
+        """Whether the search has reached its target, given the sums of both signs."""
         raise NotImplementedError
 
     def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
-        """Positions on the two grids of bounds, in the order in which they are tried."""
+        """Positions on the two grids of bounds, in the order in which the search tries them."""
         raise NotImplementedError
 
     def _search(self, step: Step, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Bounds `[R, K]` of each part, and where the sums are not finite: there the tightest bounds."""
+        """Bounds `[R, K]` of each part, and whether its sums are not finite, where the tightest bounds are used."""
         # Sum the signal at every bound.
         lows = _grid(self.low, self.low_cap, self.low_step, step)
         highs = _grid(self.high, self.high_cap, self.high_step, step)
@@ -329,7 +329,7 @@ def rising(**knobs: Any) -> None:
 
 
 def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
-    """Bounds start, start + rise, ... up to the cap, `[R or 1, n]`; where a replicate needs fewer, the cap again."""
+    """Bounds start, start + rise, ... up to the cap, `[R or 1, n]`; shorter grids are padded with the cap."""
     device = step.mask.device
     start, cap, rise = (
         torch.as_tensor(per_sample(x, 2), dtype=torch.float64, device=device).reshape(-1, 1) for x in (start, cap, rise)
@@ -342,7 +342,7 @@ def _grid(start: Any, cap: Any, rise: Any, step: Step) -> Tensor:
 def _sums(
     step: Step, parts: Parts, rises: Tensor, size: Tensor, lows: Tensor, highs: Tensor, count: str
 ) -> tuple[Tensor, Tensor]:
-    """What tokens that should rise contribute for every upper bound and others for every lower, `[R, K, n]`.
+    """Sums over tokens with A > 0 for every upper bound, and over others for every lower bound, `[R, K, n]`.
 
     Inside its bound a token contributes ratio size; beyond it bound size ("code"), or nothing ("gradient"). A NaN is
     beyond no bound, so that no sum can miss it.
@@ -376,7 +376,7 @@ def _sums(
 def _binned(
     row: Tensor, lows: Tensor, highs: Tensor, shape: tuple[int, ...], ratio: Tensor, up: Tensor, weight: Tensor
 ) -> list[Tensor]:
-    """Sums of weight ratio and of weight by the gap between bounds, `[R, K, 2 edge]`.
+    """Sums of weight times ratio and of weight, by the gap between bounds, `[R, K, 2 edge]`.
 
     Tokens without a positive advantage stand behind the others.
     """

@@ -37,7 +37,7 @@ _MEANS = '`aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "consta
 
 
 def method(source: str, **about: Any) -> Callable[[Callable[..., Weight]], Callable[..., Method]]:
-    """A method whose weight is what a function makes of its knobs; what is said `about` it: see `_public`."""
+    """Make a method from a function that returns its weight from the knobs; for `about` see `_public`."""
     return lambda body: _public(source, body, body.__name__, parts.declared(body), body, **about)
 
 
@@ -49,7 +49,7 @@ def estimator(
     flags: Mapping[str, Any] | None = None,
     **about: Any,
 ) -> Callable[[Any], Callable[..., Method]]:
-    """A method with a weight of its own: a function of step, advantages and knobs, or a class with `score_weight`.
+    """Make a method with its own weight: a function of step, advantages and knobs, or a class with `score_weight`.
 
     `applied(step, **knobs)`: c at A = 1 without masks, where it is another; `flags`: attributes of the weight.
     """
@@ -90,7 +90,7 @@ def _public(
     raises: str = "",
     **fields: Any,
 ) -> Callable[..., Method]:
-    """The public function, which checks the knobs.
+    """Make the public function of a method, which checks the knobs.
 
     `advantage`: what makes the usual one, or `compared`, from the knobs. `anchored`: the usual anchor, where there is a
     choice. `order`: names of all arguments where knobs do not come first. `outside`: knobs that the weight does not
@@ -137,5 +137,5 @@ def _usual(advantage: Callable[[], Any]) -> Any:
 
 
 def ones(step: Step, **_: Any) -> Tensor:
-    """1: what is applied whatever the ratio."""
+    """Applied weight 1, whatever the ratio."""
     return torch.ones_like(step.mask[..., :1])

@@ -23,7 +23,7 @@ _TRIAL = (4, 3)
 
 @dataclass(frozen=True)
 class Loss(Weight):
-    """c = -d loss / d log pi, divided by the token's share where the loss averages itself; see `from_loss`."""
+    """c = -d loss / d log pi, divided by the token's share of the mean if the loss averages itself; see `from_loss`."""
 
     binding: arguments.Binding
     averages: bool
@@ -33,7 +33,7 @@ class Loss(Weight):
 
     @property
     def proximal(self) -> bool:  # type: ignore[override]
-        """Whether the loss asks for the proximal policy."""
+        """Whether the loss takes log-probs of the proximal policy."""
         return "proximal_log_prob" in self.binding.asked
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class Loss(Weight):
         return torch.where(share > 0, -gradient / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
 
     def _rows(self, name: str, step: Step, advantage: Tensor) -> Tensor:
-        """An argument `[R, B, T]`, 0 on masked tokens."""
+        """One argument of the loss, `[R, B, T]`, 0 on masked tokens."""
         policies = {"log_prob": "current", "behavior_log_prob": "behavior", "proximal_log_prob": "proximal"}
         if name in policies:
             values = getattr(step, policies[name])["log_prob"]
@@ -81,7 +81,7 @@ class Loss(Weight):
 
 
 def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized: bool) -> Tensor:
-    """d loss / d log_prob of each replicate on its own, `[R, B, T]`."""
+    """Gradient d loss / d log_prob for each replicate separately, `[R, B, T]`."""
 
     def total(log_prob: Tensor, others: dict[str, Tensor]) -> Tensor:
         return loss(log_prob=log_prob, **others).sum()
@@ -95,7 +95,7 @@ def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized:
 
 
 def _gradient(total: Callable[..., Tensor], log_prob: Tensor, others: dict[str, Tensor]) -> Tensor:
-    """The gradient of a sum. Not by `torch.func.grad`, which loads torch's compiler, a second's work."""
+    """Gradient of a sum; `torch.func.grad` is avoided because it loads torch's compiler, which takes a second."""
     with torch.enable_grad():
         live = log_prob.detach().requires_grad_()
         value = total(live, others).sum()
@@ -110,7 +110,7 @@ def from_loss(
     aggregator: str | None = None,
     name: str | None = None,
 ) -> Method:
-    """A method whose gradient is that of a loss written as a function of log-probs: c = -d loss / d log pi.
+    """A method from a loss written as a function of log-probs: c = -d loss / d log pi, by autograd.
 
     A loss that returns one number for the batch is taken as it is, with its own average. One that returns a number for
     each token, `[B, T]`, is averaged by `aggregator`. Replicates never mix: the loss sees one at a time, by `vmap`. A
@@ -151,7 +151,7 @@ def from_loss(
 
 
 def _refuse_ascent(binding: arguments.Binding, rows: dict[str, Tensor]) -> None:
-    """Refuse a loss that lowers log-probs of good actions: its slope has to fall with the advantage."""
+    """Refuse a loss that lowers log-probs of good actions: its gradient must decrease with the advantage."""
     if "advantages" not in rows:
         return
     slopes = (_gradients(binding.of, rows | {"advantages": way * rows["advantages"]}, False) for way in (1.0, -1.0))
@@ -163,7 +163,7 @@ def _refuse_ascent(binding: arguments.Binding, rows: dict[str, Tensor]) -> None:
 
 
 def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
-    """Whether the loss averages itself, and whether `vmap` runs it, from one call on a small batch."""
+    """Call the loss once on a small batch to find whether it averages itself, and whether `vmap` can run it."""
     asked = binding.asked
     rows = {name: torch.full((2, *_TRIAL), -1.0, dtype=torch.float64) for name in asked}
     rows |= {name: torch.ones(2, *_TRIAL, dtype=torch.float64) for name in ("advantages", "mask") if name in asked}

@@ -23,7 +23,7 @@ Weigher = Any
 
 
 class Weighed(NamedTuple):
-    """What a method makes of given tensors, each shaped like the log-probs that were given.
+    """Result of a method on given tensors, each shaped like the given log-probs.
 
     `cotangent` = a m c: the number by which grad log pi of each token is multiplied in the ascent direction;
     `score_weight` = c; `share` = a m; `advantage` A; `statistics` that the weight reports.
@@ -37,7 +37,7 @@ class Weighed(NamedTuple):
 
 
 class Received(NamedTuple):
-    """Tensors that were checked once, for any number of methods.
+    """Tensors that were checked once, for use with any number of methods.
 
     `step` has them as `[R, G, N, T]`, with no method yet; `shape` is that of the given log-probs; `rewarded`: rewards
     are among them. `advantages` are those that were given.
@@ -61,7 +61,7 @@ def received(
     reference_log_prob: Tensor | None = None,
     categorical: bool = True,
 ) -> Received:
-    """The step of log-probs `[..., N, T]`, its tensors checked; see `Method.weigh`."""
+    """Check tensors with log-probs `[..., N, T]` and make a step of them; see `Method.weigh`."""
     # Lift the tensors to `[R, G, N, T]`.
     bound = "a tensor [N, T], [G, N, T] or [R, G, N, T]"
     remedy = "one row for each sequence; groups and replicates lead"
@@ -112,7 +112,7 @@ _RECEIVED = inspect.signature(received).parameters
 
 
 def stepped(method: Weigher, tensors: Received) -> Step:
-    """The step of a method on tensors that were checked, with its advantages."""
+    """Step of a method on checked tensors, with its advantages."""
     # Bind knobs of one number per replicate.
     mask = tensors.step.mask
     replicates = mask.shape[0] if len(tensors.shape) == 4 else 1
@@ -178,7 +178,7 @@ def loss(method: Weigher, log_prob: Tensor, behavior_log_prob: Tensor, *argument
 
 
 def _sized(name: str, values: Tensor, fits: Callable[[tuple[int, ...]], bool], bound: str, remedy: str) -> Tensor:
-    """A tensor, detached, whose shape fits."""
+    """Return a tensor, detached; refuse one whose shape does not fit."""
     known = torch.is_tensor(values)
     shown = tuple(values.shape) if known else type(values).__name__
     checks.require(known and fits(tuple(values.shape)), name, shown, bound, remedy)
@@ -186,7 +186,7 @@ def _sized(name: str, values: Tensor, fits: Callable[[tuple[int, ...]], bool], b
 
 
 def _check_log_prob(name: str, values: Tensor, mask: Tensor, axes: int, categorical: bool) -> None:
-    """Refuse NaN and +inf where they count: no policy gives them, and one makes the sum over the step say nothing.
+    """Refuse NaN and +inf on unmasked tokens: no policy gives them, and one makes the sum over the step NaN.
 
     -inf is that of an impossible token; what stands on masked tokens does not matter.
     """
@@ -201,7 +201,7 @@ def _check_log_prob(name: str, values: Tensor, mask: Tensor, axes: int, categori
 
 
 def _refuse(name: str, values: Tensor, wrong: Tensor, axes: int, remedy: str) -> None:
-    """Raise for the first wrong entry of `[R, G, N, T or 1]`, named by the last `axes` of its axes."""
+    """Raise for the first wrong entry of `[R, G, N, T or 1]`, naming its position on the last `axes` axes."""
     if bool(wrong.any()):
         place = wrong.nonzero()[0].tolist()
         coordinates = [f"{axis} {k}" for axis, k in zip(("replicate", "group", "sample", "token"), place, strict=True)]

@@ -34,17 +34,17 @@ from asyncsim.tasks._task import Task
 
 
 def sequence_sum(step: Step) -> Tensor:
-    """mass / G: the gradient of the expected reward."""
+    """mass / G, which gives the gradient of the expected reward."""
     return (step.mass / step.groups).unsqueeze(-1)
 
 
 def sequence_mean(step: Step) -> Tensor:
-    """mass / (G T_i): every sequence counts alike, tokens of long ones less."""
+    """mass / (G T_i): every sequence has equal weight, so tokens of long ones have less."""
     return (step.mass / (step.groups * step.lengths.clamp(min=1.0))).unsqueeze(-1)
 
 
 def token_mean(step: Step) -> Tensor:
-    """mass / sum(mass T_i) over the step: every token counts alike."""
+    """mass / sum(mass T_i) over the step: every token has equal weight."""
     tokens = (step.mass * step.lengths).sum((1, 2), keepdim=True)
     # Nothing may be left when groups were dropped: 0 / 1, not 0 / 0.
     return (step.mass / torch.where(tokens > 0, tokens, torch.ones_like(tokens))).unsqueeze(-1)
@@ -65,7 +65,7 @@ ANCHORS = ("behavior", "proximal")
 
 
 class Factor(Protocol):
-    """What multiplies score weights before they are aggregated: a mask, or a weight of samples (a batch link).
+    """A factor of score weights before they are aggregated: a mask, or a weight per sample (a batch link).
 
     `factor(step, advantage)` is `[R, G, N, T or 1]`, detached; the denominators of aggregators do not see it.
     """
@@ -79,7 +79,7 @@ class Factor(Protocol):
 
 
 class Penalty(Protocol):
-    """A term of the objective that knows no advantage: what it adds to c, `[R, G, N, T]`, and to e (or None).
+    """A term of the objective without an advantage: its contributions to c, `[R, G, N, T]`, and to e (or None).
 
     Its sign is that of ascent: descent on beta KL adds negative numbers. Factors do not touch it.
     """
@@ -98,7 +98,7 @@ class Penalty(Protocol):
 
 
 def masked(weight: Tensor, factor: Tensor) -> Tensor:
-    """weight factor, but 0 where the factor is 0: what is masked out may be infinite or NaN."""
+    """weight times factor, but 0 where the factor is 0, even if the weight is infinite or NaN."""
     return torch.where(factor == 0, torch.zeros((), dtype=weight.dtype, device=weight.device), weight * factor)
 
 
@@ -147,20 +147,20 @@ class Method:
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """Outputs of the policy that the method reads."""
+        """Outputs of the policy that the method uses."""
         names = [*["log_prob"] * self.scored, *self.constants, *[self.critic_output] * bool(self.critic)]
         names += [*self.weight.outputs, *self.advantage.reads]
         return tuple(dict.fromkeys(names + [name for penalty in self.penalties for name in penalty.outputs]))
 
     @property
     def proximal(self) -> bool:
-        """Whether the method reads log-probs of the proximal policy."""
+        """Whether the method uses log-probs of the proximal policy."""
         parts: tuple[Any, ...] = (self.weight, *self.factors, *self.penalties)
         return (self.anchor == "proximal" and self.weight.anchored) or any(part.proximal for part in parts)
 
     @property
     def ratio_to(self) -> str:
-        """Policies that its ratios refer to: "none", "behavior", "proximal" or "behavior and proximal"."""
+        """Denominator of its ratios: "none", "behavior", "proximal" or "behavior and proximal"."""
         anchored = self.weight.anchored and self.anchor == "proximal"
         if self.proximal and not anchored:
             return "behavior and proximal"
@@ -169,7 +169,7 @@ class Method:
         return "proximal" if anchored else "behavior"
 
     def counted(self, mass: Tensor, reward: Tensor) -> Tensor | None:
-        """1 for groups that the method keeps, 0 for those that it drops, `[R, G, 1]`; None where it keeps all."""
+        """1 for groups that the method keeps, 0 for those that it drops, `[R, G, 1]`; None if it keeps all."""
         if not self.drop_equal:
             return None
         present = mass.expand(reward.shape) > 0
@@ -178,7 +178,7 @@ class Method:
         return (some > other).to(mass.dtype)
 
     def factor(self, step: Step, advantages: Tensor) -> Tensor:
-        """All factors of the method, `[R, G, N, T or 1]`; one that is 0 stays 0 whatever the others say."""
+        """Product of all factors, `[R, G, N, T or 1]`; a factor of 0 makes the product 0 whatever the others are."""
         product = self.factors[0].factor(step, advantages)
         for part in self.factors[1:]:
             factor = part.factor(step, advantages)
@@ -187,15 +187,15 @@ class Method:
         return product
 
     def factored(self, step: Step, advantages: Tensor, weight: Tensor) -> Tensor:
-        """A weight times all factors of the method, 0 where one of them is 0, `[R, G, N, T or 1]`."""
+        """A weight times all factors of the method, 0 where any factor is 0, `[R, G, N, T or 1]`."""
         return masked(weight, self.factor(step, advantages)) if self.factors else weight
 
     def applied(self, step: Step) -> Tensor:
-        """Weight that the loss applies to a score whatever its advantage, masks included, `[R, G, N, T or 1]`."""
+        """Weight of a token's score independent of its advantage, factors and masks included, `[R, G, N, T or 1]`."""
         return self.factored(step, torch.ones_like(step.mask[..., :1]), self.weight.applied(step))
 
     def share(self, step: Step) -> Tensor:
-        """a m of each token: its share of the step under the aggregator, `[R, G, N, T]`."""
+        """a m per token: its weight in the step under the aggregator, `[R, G, N, T]`."""
         return AGGREGATORS[self.aggregator](step) * step.mask
 
     def cotangents(self, step: Step) -> Outputs:
@@ -214,7 +214,7 @@ class Method:
         return cotangents
 
     def _of_scores(self, step: Step, share: Tensor) -> Outputs:
-        """Cotangents of `log_prob`, and of `log_probs` where a part spreads over the whole distribution."""
+        """Cotangents of `log_prob`, and of `log_probs` if a part has a term on the full distribution."""
         mask, advantages = step.mask, step.advantages
         advantages = advantages if advantages.ndim == 4 else advantages.unsqueeze(-1)
         # The estimator: c and e for these advantages.
@@ -241,11 +241,11 @@ class Method:
         return cotangents
 
     def replace(self, **changes: Any) -> "Method":
-        """The same method with other parts."""
+        """The same method with some parts replaced."""
         return dataclasses.replace(self, **changes)
 
     def weigh(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> _given.Weighed:
-        """What the method makes of log-probs that the caller has: cotangent = a m c of every token, and its factors.
+        """Apply the method to given log-probs: cotangent = a m c of every token, and its factors.
 
         Arguments: `log_prob` (current), `behavior_log_prob` (of the true sampler) and, where the method reads it,
         `proximal_log_prob` (start of the batch), each `[N, T]` (one group), `[G, N, T]` or `[R, G, N, T]` in nats;
@@ -280,7 +280,7 @@ class Method:
         return _given.loss(self, log_prob, behavior_log_prob, *arguments, **settings)
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run: what the result depends on, anchor included."""
+        """Header of a run: all settings of the method, anchor included."""
         weight = self.weight.describe()
         # Both may have a setting of one name, as `scope` or `normalize`.
         baseline = {f"advantage_{k}" if k in weight else k: value for k, value in self.advantage.describe().items()}
@@ -320,7 +320,7 @@ def evaluate(
 
 
 def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], parts: int) -> Forward:
-    """`policy.forward` on `parts` micro-batches of about equal size, cut between groups, or between samples of one.
+    """`policy.forward` on `parts` micro-batches of about equal size, split between groups or samples.
 
     What a micro-batch needs for its pullback is computed again there: a pass holds no more than one of them.
     """
@@ -350,7 +350,7 @@ def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], pa
 
 
 def _cuts(batch: Batch, parts: int) -> tuple[int, list[int]]:
-    """Axis along which the step is cut, and where: no micro-batch is left out because it is smaller."""
+    """Axis along which the step is split, and the edges; every micro-batch has about the same size."""
     groups, samples = batch.action.shape[1:3]
     axis, length = (1, groups) if groups >= parts else (2, samples)
     bound = f"at most the groups ({groups}) or the samples of a group ({samples})"
@@ -376,7 +376,7 @@ def _rows(x: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:
 
 
 def added(method: Method, penalties: Sequence[Any] = (), factors: Sequence[Any] = ()) -> Method:
-    """The method with penalties (`sim.penalties`) and factors (`sim.factors`) behind its own.
+    """The method with penalties (`sim.penalties`) and factors (`sim.factors`) after its own.
 
     Arguments: what to add, in order. Returns a method. Raises `InputError` for what is no method, penalty or factor.
     Source: this package.

@@ -15,7 +15,7 @@ from asyncsim.step.step import Step
 
 
 class Weight:
-    """What the field calls the estimator; a subclass says what it makes of likelihoods and advantages.
+    """Weight on the score, the estimator; subclasses compute it from likelihoods and advantages.
 
     `level`: which product of token ratios enters, "none", "token", "prefix", "sequence" or "geometric". `outputs`: what
     it reads of the current policy besides `log_prob`. `anchored`: whether the method's declared anchor matters.
@@ -35,18 +35,18 @@ class Weight:
     partly: ClassVar[bool] = False
 
     def applied(self, step: Step) -> Tensor:
-        """Weight that a sample's score has whatever the sign of its advantage, `[R, G, N, T or 1]`: c at A = 1."""
+        """Weight of a score independent of its advantage, `[R, G, N, T or 1]`: c at A = 1."""
         return self.score_weight(step, torch.ones_like(step.log_ratio[..., :1]))
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """c `[R, G, N, T or 1]` for advantages `[R, G, N, T or 1]`; what it says of masked tokens does not matter.
+        """c `[R, G, N, T or 1]` for advantages `[R, G, N, T or 1]`; values on masked tokens are ignored.
 
         A subclass defines this, or `applied`, of which c is the product with A.
         """
         return self.applied(step) * advantage
 
     def spread(self, step: Step, advantage: Tensor) -> Tensor | None:
-        """e `[R, G, N, T, A]`, one number for the log-prob of every action in the token's state; None: nothing."""
+        """e `[R, G, N, T, A]`, one number for the log-prob of every action in the token's state; None for no term."""
         return None
 
     def describe(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class NoRatio(Weight):
-    """c = A: data is stale, scores are current."""
+    """c = A, with stale data and current scores."""
 
     level: ClassVar[str] = "none"  # type: ignore[misc]
 
@@ -70,7 +70,7 @@ class NoRatio(Weight):
 
 @dataclass(frozen=True)
 class Ratio(Weight):
-    """c = min(ratio, cap) A with the ratio of the token or of the sequence to behavior; cap None: untruncated."""
+    """c = min(ratio, cap) A with the ratio of the token or of the sequence to behavior; cap None: not truncated."""
 
     level: str
     cap: Any = field(default=None, metadata=MARK)
@@ -101,7 +101,7 @@ class Clip(Weight):
 
 
 def band(low: Any, high: Any) -> tuple[Any, Any]:
-    """Bounds of a ratio, 1 - low and 1 + high, of bound knobs."""
+    """Bounds of a ratio, 1 - low and 1 + high, from knobs."""
     return 1.0 - per_sample(low), 1.0 + per_sample(high)
 
 
@@ -115,7 +115,7 @@ def clipped(weight: Tensor, ratio: Tensor, advantage: Tensor, lowest: Any, highe
 
 
 def movable(values: Tensor, advantage: Tensor, lowest: Any, highest: Any) -> Tensor:
-    """1 where a step along A may still move `values`; 0 beyond `highest` for A > 0, below `lowest` for A < 0, for NaN.
+    """1 where a step along A may still move `values`, else 0: above `highest` for A > 0, below `lowest` for A < 0, NaN.
 
     A new tensor of numbers: torch takes four times as long to compare into booleans and to select by them.
     """
@@ -129,7 +129,7 @@ def movable(values: Tensor, advantage: Tensor, lowest: Any, highest: Any) -> Ten
 
 
 def by_sign(advantage: Tensor, positive: Any, negative: Any) -> Tensor:
-    """One number where A > 0, another elsewhere, shaped like A; each a bound knob."""
+    """One number where A > 0, another one elsewhere, shaped like A; both are knobs."""
     above, below = (
         torch.as_tensor(per_sample(x), dtype=advantage.dtype, device=advantage.device) for x in (positive, negative)
     )
@@ -137,7 +137,7 @@ def by_sign(advantage: Tensor, positive: Any, negative: Any) -> Tensor:
 
 
 def times(weight: Tensor, factor: Tensor) -> Tensor:
-    """own factor, in the memory of `own` (which nobody else may hold) where the product fits in there."""
+    """Product of weight and factor, in the memory of `weight` (which must not be shared) if it fits."""
     # torch.broadcast_shapes takes as long as the product of a small step.
     fits = weight.shape == factor.shape or (
         factor.ndim <= weight.ndim
@@ -147,7 +147,7 @@ def times(weight: Tensor, factor: Tensor) -> Tensor:
 
 
 def at_most(weight: Tensor, cap: Any) -> Tensor:
-    """Weights truncated from above by a number, or by one per replicate."""
+    """Weights truncated from above by one number, or by one per replicate."""
     cap = per_sample(cap)
     return weight.clamp(max=cap) if isinstance(cap, float) else torch.minimum(weight, cap.to(weight.dtype))
 
@@ -157,7 +157,7 @@ _LOG2_E = math.log2(math.e)
 
 @dataclass(frozen=True)
 class DualClip(Clip):
-    """PPO's clip, closed also for A < 0 above `dual`, where the plain one leaves the weight without a bound."""
+    """PPO's clip, which is also closed for A < 0 above `dual`, where the plain clip leaves the weight unbounded."""
 
     dual: Any = field(default=3.0, metadata=MARK)
 
@@ -168,28 +168,28 @@ class DualClip(Clip):
 
 
 def zero_outside(weight: Tensor, inside: Tensor) -> Tensor:
-    """The weight where `inside` holds, exactly 0 elsewhere, whatever stands there."""
+    """The weight where `inside` holds, exactly 0 elsewhere, even if the weight is infinite or NaN."""
     return torch.where(inside, weight, torch.zeros((), dtype=weight.dtype, device=weight.device))
 
 
 def passed(ratio: Tensor, inside: Tensor) -> Tensor:
-    """Finite ratios where `inside` is 1, exactly 0 where it is 0, also if the ratio is NaN; takes over `inside`."""
+    """Finite ratios where `inside` is 1, exactly 0 where it is 0, even for a NaN ratio; overwrites `inside`."""
     return inside.mul_(ratio).nan_to_num_(0.0)
 
 
 def probability(log_prob: Tensor) -> Tensor:
-    """exp(log p), within 1e-7 of it in float32; a new tensor. Torch raises 2 to a power in a quarter of the time."""
+    """exp(log p) within 1e-7 in float32; a new tensor. Torch computes exp2 in a quarter of the time of exp."""
     return (log_prob * _LOG2_E).exp2_()
 
 
 def gained(step: Step) -> Tensor:
-    """pi - mu of the tokens that were drawn, both at most 1; a new tensor `[R, G, N, T]`."""
+    """pi - mu of the sampled tokens, both at most 1; a new tensor `[R, G, N, T]`."""
     now, then = (probability(x["log_prob"]).clamp_(max=1.0) for x in (step.current, step.behavior))
     return now.sub_(then)
 
 
 def bernoulli_kl(log_first: Tensor, log_second: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """KL divergences in nats of drawing the token or not, both ways, from log-probs of the token.
+    """KL divergences in nats of sampling the token or not, in both directions, from the token's log-probs.
 
     KL(p, q) = p log(p/q) + (1 - p) log((1 - p)/(1 - q)), and KL(q, p). Both probabilities are kept `eps` away from 0
     and 1, where a logarithm would be infinite.
@@ -200,7 +200,7 @@ def bernoulli_kl(log_first: Tensor, log_second: Tensor, eps: float) -> tuple[Ten
 
 
 def one_way_kl(log_first: Tensor, log_second: Tensor, eps: float) -> Tensor:
-    """KL(p, q) of `bernoulli_kl` alone."""
+    """KL(p, q) of `bernoulli_kl` only."""
     first, _, gap, rest = _outcomes(log_first, log_second, eps)
     return first.mul_(gap).add_(rest)
 
@@ -216,13 +216,13 @@ def _outcomes(log_first: Tensor, log_second: Tensor, eps: float) -> tuple[Tensor
 
 
 def near(step: Step, advantage: Tensor, low: Any, high: Any) -> Tensor:
-    """1 where a token may still move along A: pi - mu <= high for A > 0, >= -low for A < 0; back, always."""
+    """1 where a token may still move along A: pi - mu <= high for A > 0, >= -low for A < 0, and for any move back."""
     return movable(gained(step), advantage, -per_sample(low), per_sample(high))
 
 
 @dataclass(frozen=True)
 class TruncatedClip(Weight):
-    """c = min(h, cap) u A where the clip on u = pi/pi_prox is open; h = pi_prox/mu carries staleness and mismatch."""
+    """c = min(h, cap) u A where the clip on u = pi/pi_prox is open; h = pi_prox/mu is staleness and mismatch."""
 
     cap: Any = field(metadata=MARK)
     low: Any = field(metadata=MARK)
@@ -243,6 +243,6 @@ class TruncatedClip(Weight):
 
 
 def at_least(weight: Tensor, floor: Any) -> Tensor:
-    """Weights bounded from below by a number, or by one per replicate."""
+    """Weights bounded from below by one number, or by one per replicate."""
     floor = per_sample(floor)
     return weight.clamp(min=floor) if isinstance(floor, float) else torch.maximum(weight, floor.to(weight.dtype))

@@ -19,7 +19,7 @@ from asyncsim.step.step import Step
 
 @dataclass(frozen=True)
 class Corrected(Weight):
-    """c = min(cap, r) A, and e_v = pi_v [1 - cap/r_v]_+ (Q_v - V): what the cap takes away, summed over all actions."""
+    """c = min(cap, r) A, and e_v = pi_v [1 - cap/r_v]_+ (Q_v - V), which corrects the truncation over all actions."""
 
     cap: Any = field(metadata=MARK)
 
@@ -38,7 +38,7 @@ class Corrected(Weight):
 
 @dataclass(frozen=True)
 class Centered(Weight):
-    """c = w(r) A and e_v = -A mu_v w(pi_v/mu_v), w = 1 or min(r, cap), over all actions or the sampler's likeliest."""
+    """c = w(r) A and e_v = -A mu_v w(pi_v/mu_v), w = 1 or min(r, cap), over all or the most likely actions."""
 
     truncated: bool
     cap: Any = field(metadata=MARK)
@@ -53,7 +53,7 @@ class Centered(Weight):
         return at_most(ratios.usable(step.log_ratio), self.cap)
 
     def spread(self, step: Step, advantage: Tensor) -> Tensor:
-        """-A mu_v w(pi_v/mu_v); of the likeliest actions alone less alpha pi_v, which stands for all the others."""
+        """-A mu_v w(pi_v/mu_v); with `top` only on the most likely actions, minus alpha pi_v for all others."""
         prob, drawn = step.current["log_probs"].exp(), step.recorded("log_probs").exp()
         mean = torch.minimum(prob, _wide(self.cap, drawn) * drawn) if self.truncated else drawn
         if self.top is not None and self.top < prob.shape[-1]:
@@ -67,7 +67,7 @@ class Centered(Weight):
 
 
 def _wide(cap: Any, like: Tensor) -> Any:
-    """A knob beside actions, `[R, 1, 1, 1, 1]`, or a number."""
+    """A knob with an axis for actions, `[R, 1, 1, 1, 1]`, or a number."""
     value = per_sample(cap)
     return value if isinstance(value, float) else value.unsqueeze(-1).to(like.dtype)
 
@@ -77,7 +77,7 @@ _ORDER = "advantage critic entropy aggregator"
 
 @method("1602.01783", compared=lambda **_: advantages.gae(trace=1.0), order=f"{_ORDER} at")
 def a2c(critic: float = CRITIC, entropy: float = ENTROPY, at: str = AT) -> Weight:
-    """Advantage actor-critic: no ratio; the advantage is the return minus the critic's value.
+    """Advantage actor-critic without a ratio; the advantage is the return minus the critic's value.
 
     Actor-critic: ascend A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - target_t)^2, whatever drew the data.
     A_t is the discounted return of the episode minus V at the draw, target_t that return. Where a future was cut off,
@@ -100,7 +100,7 @@ def a3c(
     critic: float = CRITIC,
     entropy: float = ENTROPY,
 ) -> Weight:
-    """Asynchronous actor-critic: the full gradient belongs to the parameters that drew the data.
+    """Asynchronous actor-critic (A3C): the full gradient is taken at the parameters that sampled the data.
 
     A2C with delayed gradients: theta_(k+1) = theta_k + eta g(theta_(k-tau)), data and scores equally stale. g ascends
     A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - G_t)^2, with n-step returns G and A = G - V, all of it at
@@ -124,7 +124,7 @@ def acer(
     critic: float = CRITIC,
     entropy: float = ENTROPY,
 ) -> Weight:
-    """ACER: a truncated ratio on the sampled action, and for all actions what the truncation took away.
+    """ACER: a truncated ratio on the sampled action, and a bias correction over all actions.
 
     Truncation with bias correction: c_t = min(cap, r_t)(Q_ret - V), e_v = pi_v [1 - cap/r_v]_+ (Q_v - V). E_mu[min(cap,
     r) A grad log pi] + E_pi[[1 - cap/r]_+ A grad log pi] = E_pi[A grad log pi] at every state, since min(cap, r) + [r -
@@ -149,7 +149,7 @@ def retrace(
     critic: float = CRITIC,
     entropy: float = ENTROPY,
 ) -> Weight:
-    """Actor-critic on Retrace: the full ratio times a corrected action value minus the state's.
+    """Actor-critic with Retrace: the full ratio times a corrected action value minus the state's value.
 
     Actor on Retrace returns: c_t = r_t (Q_ret(s_t, a_t) - V(s_t)), critic (Q(s_t, a_t) - Q_ret)^2. Retrace evaluates a
     policy. The actor's ratio r_t corrects for data from another one. With exact Q the mean is then right at every state
@@ -185,7 +185,7 @@ def score_centering(
         None, "likeliest actions", 1, checks.LARGEST, remedy="leave it out for all actions", optional=True
     ),
 ) -> Weight:
-    """Score centering: the mean score of the sampler is taken out of every token's gradient.
+    """Score centering: the sampler's mean score is subtracted from every token's gradient.
 
     Weighted scores less their mean under mu: c_t = w(r_t) A, e_v = -A mu_v w(pi_v/mu_v), w = 1 or min(r, cap). Off
     policy E_mu[w grad log pi] is not 0, so that a mean advantage other than 0 pulls pi toward mu. The term for all

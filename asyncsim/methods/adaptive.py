@@ -26,7 +26,7 @@ def _printed(over: str, **_: Any) -> str:
 
 @estimator("2510.01161, algorithm 1", anchored="behavior", status=_printed)
 class m2po_mask(Adaptive):
-    """M2PO, mask form (a sort of the step's tokens): drop harmful tokens until the mean squared log ratio is tau.
+    """M2PO, mask form (sorts the step's tokens): drop harmful tokens until the mean squared log ratio is tau.
 
     Second-moment trust region as a mask: c_it = rho_it A_i, 0 for the harmful tokens with the largest (log rho)^2.
     Harmful: A > 0 and rho > 1, or A < 0 and rho < 1, where a step widens the gap. The largest are dropped until the
@@ -61,7 +61,7 @@ class m2po_mask(Adaptive):
 
 @estimator("2510.01161, in the form of its released code", anchored="behavior")
 class m2po_waterfill(Adaptive):
-    """M2PO as released (a sort of the step's tokens): PPO's clip with bounds exp(+-theta), theta from water-filling.
+    """M2PO as released (sorts the step's tokens): PPO's clip with bounds exp(+-theta), theta by water-filling.
 
     Second-moment trust region as a clip: c_it = rho_it A_i where rho is inside [exp(-theta), exp(theta)]. The clip
     closes outward only, as PPO's: on harmful tokens (A > 0 and log rho > theta, or A < 0 and log rho < -theta). With v
@@ -87,7 +87,7 @@ class m2po_waterfill(Adaptive):
         return _adaptive.stopped(weight, closed.logical_or_(parts.back(broken)))
 
     def _level(self, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
-        """Bound theta of each part `[R, K]`, infinite where no clip is needed, and where there is no statistic."""
+        """Bound theta of each part `[R, K]`, infinite if no clip is needed, and whether its statistic is not finite."""
         masses, squares = order.masses(), order.squares()
         total, second = masses[..., -1], squares[..., -1]
         goal = per_sample(self.tau, 2) * total
@@ -105,7 +105,7 @@ class m2po_waterfill(Adaptive):
 
 @estimator("2510.01161, in the form of AReaL's code", anchor="proximal")
 class m2po_areal(Adaptive):
-    """M2PO as in AReaL (a sort of the step's tokens): drop tokens by log ratio, then PPO around the proximal policy.
+    """M2PO as in AReaL (sorts the step's tokens): drop tokens by log ratio, then PPO around the proximal policy.
 
     Second moment of log pi_prox/mu as a mask: c_it = M_it u_it A_i, PPO's clip on u = pi/pi_prox, M 0 if stale. With v
     = (log mu - log pi_prox)^2 of all generated tokens, the largest are dropped until the mean of the rest is below tau;
@@ -139,7 +139,7 @@ class m2po_areal(Adaptive):
 
 @estimator("2607.18722, as described second hand", anchored="behavior", status="reconstruction")
 class sat(Adaptive):
-    """SAT (a sort of the step's tokens): PPO's clip, tightened on the side of log ratios beyond a quantile.
+    """SAT (sorts the step's tokens): PPO's clip with a tighter bound where log ratios exceed a quantile.
 
     Clip that adapts to outlying ratios: c_it = rho_it A_i inside [1 - low H, 1 + high H], H < 1 beyond a quantile. With
     x = |log rho| and q its quantile over the tokens (the smallest x at or above that share of them), tokens with x > q
@@ -166,7 +166,7 @@ class sat(Adaptive):
         return _adaptive.stopped(times(still.mul_(ratio), advantage), parts.back(broken))
 
     def _gate(self, step: Step, parts: _adaptive.Parts, order: _adaptive.Ordered) -> tuple[Tensor, Tensor]:
-        """Quantile of |log rho| over the tokens of each part `[R, K]`, and where it is not finite."""
+        """Quantile of |log rho| over the tokens of each part `[R, K]`, and whether it is not finite."""
         masses = order.masses()
         goal = per_sample(self.quantile, 3) * masses[..., -1:] * (1.0 - _ROUNDING)
         # At 1 it is the largest, whatever its mass.
@@ -181,7 +181,7 @@ class sat(Adaptive):
         return gate, broken
 
     def _kernel(self, log_ratio: Tensor, gate: Tensor) -> Tensor:
-        """Share H of the band that a token keeps; 1 up to the gate, and everywhere without one."""
+        """Fraction H of the band that a token keeps; 1 up to the gate, and everywhere without a gate."""
         outlying = log_ratio.abs().div_(torch.where(gate > 0, gate, torch.full_like(gate, torch.inf)))
         # Up to the gate the quotient is at most 1, without one it is 0 (or, of infinities, NaN).
         plain = (outlying > 1.0).logical_not_()
@@ -192,7 +192,7 @@ class sat(Adaptive):
 
 @estimator('2605.12380, and its code for the form "code"', status="reconstruction")
 class p3o(Adaptive):
-    """P3O (a scan of the step's tokens): ratios capped at the token ESS of the step, KL with what it lacks of 1.
+    """P3O (scans the step's tokens): ratios capped at the step's token ESS, with a KL penalty of weight 1 - ESS.
 
     Policy-on policy-off optimization: c_it = min(r_it, E) A_i - (1 - E) k_it, E the token ESS of the step. E = (sum
     r)^2 / (n sum r^2) over the n generated tokens, detached and unclipped; below 1 it caps ordinary tokens too. k is
@@ -222,7 +222,7 @@ class p3o(Adaptive):
         return _adaptive.stopped(weight, ess == 0)
 
     def _ess(self, step: Step, ratio: Tensor) -> Tensor:
-        """E of each part where its samples stand; 0 where it is not finite."""
+        """ESS of each part, broadcast to its samples; 0 where it is not finite."""
         parts = self.parts(step)
         total = parts.mass.sum(-1, dtype=torch.float64)
         rows = parts.rows(ratio)
@@ -245,7 +245,7 @@ class p3o(Adaptive):
 
 
 def _unlimited(least: Tensor, largest: Tensor) -> Tensor:
-    """Whether no log ratio between these had to be limited for use."""
+    """Whether all log ratios in this range are inside the numerical limit."""
     return (least >= -ratios.LOG_LIMIT) & (largest <= ratios.LOG_LIMIT)
 
 
@@ -267,14 +267,14 @@ _SEARCH: dict[str, Any] = {
 
 
 def _reaches(target: Any) -> Any:
-    """A target beside sums `[R, K, n]`."""
+    """A target, shaped for comparison with sums `[R, K, n]`."""
     target = per_sample(target, 2)
     return target if isinstance(target, float) else target.unsqueeze(-1)
 
 
 @estimator("2510.18927, algorithm 1", status="reconstruction", **_SEARCH)
 class bapo_paper(Searched):
-    """BAPO, paper form (a scan of the step's tokens): clip bounds raised until positive advantages have their share.
+    """BAPO, paper form (scans the step's tokens): raise clip bounds until positive advantages have their share.
 
     Balanced clipping: c_it = rho_it A_i inside [c_low, c_high], bounds searched until rho_+ >= target. rho_+ =
     sum_{A>0} |s| / sum |s| over tokens, s = rho A with the pessimistic clip: min(rho, c_high) A for A > 0, max(rho,
@@ -315,7 +315,7 @@ class bapo_paper(Searched):
 
 @estimator("2510.18927, in the form of its released code", **_SEARCH)
 class bapo_code(Searched):
-    """BAPO as released (a scan of the step's tokens): lower clip bound raised first, dual clip.
+    """BAPO as released (scans the step's tokens): the lower clip bound is raised first, with a dual clip.
 
     Balanced clipping as released: c_it = rho_it A_i inside [c_low, c_high], bounds searched until P >= target N. P =
     sum_{A>0} min(rho, c_high) A and N = sum_{A<0} max(rho, c_low) |A| over tokens (`count` "code"). While P < target N,
@@ -338,7 +338,7 @@ class bapo_code(Searched):
     high_step: Any = _rise(0.05)
 
     def open(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
-        """1 where both the clip that was found and the dual clip let a token pass, 0 elsewhere."""
+        """1 where both the clip found by the search and the dual clip pass a token, 0 elsewhere."""
         below = torch.le(ratio, by_sign(advantage, math.inf, self.dual), out=torch.empty_like(ratio))
         return below.mul_(super().open(ratio, advantage, lowest, highest))
 

@@ -44,7 +44,7 @@ def ppo_clip(
         remedy="an upper bound up to 1 would stop unchanged tokens; use 3",
     ),
 ) -> Weight:
-    """PPO with a clipped token ratio to a declared anchor.
+    """PPO with a clipped token ratio to the chosen anchor.
 
     Clipped surrogate: c_it = rho_it A_i where the clip is open, 0 where it is closed. The clip closes for A > 0 above 1
     + high and for A < 0 below 1 - low. rho is the token ratio to `anchor`: "behavior" (the policy that generated the
@@ -72,7 +72,7 @@ def grpo(
     entropy: float = ENTROPY,
     kl: Any = number(0.0, "price of one nat in units of reward, 0 for none", 0.0),
 ) -> Weight:
-    """GRPO: group-standardized rewards, clipped token ratio, sequence mean, KL on request.
+    """GRPO: group-standardized rewards, a clipped token ratio, sequence-mean aggregation and an optional KL penalty.
 
     Group relative policy optimization: A_i = (r_i - mean) / (std + 1e-6), c as in `ppo_clip`, averaged per sequence.
     Population standard deviation over the group. With `kl` the paper's KL term is descended: it adds -kl (1 -
@@ -91,7 +91,7 @@ def grpo(
     on_policy="policy gradient of the groups that are kept",
 )
 def dapo(low: Any = LOW, high: Any = HIGH.but(0.28)) -> Weight:
-    """DAPO: PPO's clip with a higher upper bound, token mean, groups of equal rewards dropped.
+    """DAPO: PPO's clip with a higher upper bound, token-mean aggregation, and groups of equal rewards dropped.
 
     Decoupled clip and dynamic sampling: A_i = (r_i - mean) / (std + 1e-6), c_it = rho_it A_i where the clip is open.
     The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low. Groups whose rewards are all equal leave the
@@ -141,7 +141,7 @@ def gmpo(
         0.4, "in nats; the upper bound of the log ratio is high", 0.0, remedy="the upper bound of the log ratio is high"
     ),
 ) -> Tensor:
-    """GMPO: geometric mean of token ratios that are clipped, one by one, in log space.
+    """GMPO: the geometric mean of token ratios, each clipped in log space.
 
     Geometric-mean policy optimization: c_it = exp(mean_k lbar_ik) A_i k_it. lbar = min(l, high) for A > 0 and max(l,
     -low) for A < 0, l the log ratio to the anchor; k = 1 for the tokens that this leaves as they are, else 0. The
@@ -159,7 +159,7 @@ def gmpo(
 
 @estimator("2512.06547", applied=lambda step, **_: ratios.usable(step.log_ratio))
 def a3po(step: Step, a: Tensor, low: Any = LOW, high: Any = HIGH) -> Tensor:
-    """A-3PO: decoupled PPO whose proximal policy is interpolated, by staleness, instead of computed.
+    """A-3PO: decoupled PPO with a proximal policy interpolated by staleness instead of computed.
 
     Approximated proximal policy: c_it = r_it A_i where the clip of r_it^(1/d) is open, 0 where it is closed. d is the
     staleness of the token in versions. The snapshot log pi_prox = alpha log pi + (1 - alpha) log mu with alpha = 1 -
@@ -179,7 +179,7 @@ def a3po(step: Step, a: Tensor, low: Any = LOW, high: Any = HIGH) -> Tensor:
 
 @estimator("2110.00641, equation 6; 2505.24298 for language models", anchor="proximal")
 class decoupled_ppo(_weights.TruncatedClip):
-    """Decoupled PPO: clip around the start of the batch, importance weight from there to behavior.
+    """Decoupled PPO: a clip around the policy at the start of the batch, times its importance weight to behavior.
 
     Two policies in place of one: c_it = min(h_it, cap) u_it A_i where the clip of u is open, 0 where it is closed. u =
     pi/pi_prox, pi_prox the weights at the start of the batch's training; h = pi_prox/mu, the detached correction of
@@ -194,7 +194,7 @@ class decoupled_ppo(_weights.TruncatedClip):
     beyond: str = choice("truncate", "drop", words="what happens to tokens above the cap")
 
     def carried(self, step: Step) -> Tensor:
-        """min(h, cap), or 0 where h is beyond the cap and such tokens are dropped, `[R, G, N, T]`."""
+        """min(h, cap), or 0 where h exceeds the cap and such tokens are dropped, `[R, G, N, T]`."""
         if self.cap is not None and self.beyond == "truncate":
             return super().carried(step)
         weight = ratios.usable(step.behavior_log_ratio)
@@ -218,7 +218,7 @@ class Cispo(Weight):
 
 @dataclass(frozen=True)
 class CispoWith(Cispo):
-    """c = clip(rho) min(h, cap) A where the mask is open, 0 where it is closed; None: no such weight, no such mask."""
+    """c = clip(rho) min(h, cap) A where the mask is open, else 0; None switches the weight or the mask off."""
 
     cap: Any = field(default=None, metadata=MARK)
     mask_low: Any = field(default=None, metadata=MARK)
@@ -239,7 +239,7 @@ class CispoWith(Cispo):
         return clipped(self.applied(step), ratios.usable(step.anchored), advantage, *bounds)
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run: what it has."""
+        """Header of a run, without the settings that are None."""
         return {name: value for name, value in super().describe().items() if value is not None} | {"weight": "cispo"}
 
 
@@ -278,7 +278,7 @@ def cispo(
         kind="tuple[Number, Number] | None",
     ),
 ) -> Weight:
-    """CISPO: clipped importance weight on the score, so that no token loses its gradient.
+    """CISPO: a clipped importance weight on the score, so that no token loses its gradient.
 
     Clipped importance-sampling weight: c_it = clip(rho_it, 1 - low, 1 + high) A_i, the weight detached. PPO drops a
     token outside its band. CISPO keeps it with the weight of the bound, on both sides and for both signs of A. The
@@ -306,7 +306,7 @@ def _some(lower: Any, upper: Any, **_: Any) -> None:
     status="reconstruction",
 )
 class clip_cov(Clip):
-    """Clip-Cov: PPO's clip, and of the tokens whose advantage and log-prob go together a part without gradient.
+    """Clip-Cov: PPO's clip, and no gradient for a part of the tokens with high covariance of advantage and log-prob.
 
     PPO's clip without a share of the tokens of high covariance: c_t = c_PPO(rho_t) (1 - share / m [v_t in band]).
 
@@ -331,7 +331,7 @@ class clip_cov(Clip):
         return kept.mul_(super().score_weight(step, advantage))
 
     def _kept(self, step: Step, advantage: Tensor) -> Tensor:
-        """1 outside the band; inside 1 - share / (mass of the band), or 0 where the band has less than that."""
+        """1 outside the covariance band; inside 1 - share / (mass of the band), at least 0."""
         lowest, highest = band(self.low, self.high)
         together = _covariance(step, advantage)
         inside = ((together > per_sample(self.lower)) & (together < per_sample(self.upper))).to(together.dtype)
@@ -349,7 +349,7 @@ class clip_cov(Clip):
     anchored="behavior",
 )
 class kl_cov(Weight):
-    """KL-Cov: token ratio without a clip, and a pull to the anchor on the tokens of highest covariance.
+    """KL-Cov: a token ratio without a clip, and a KL penalty to the anchor on the tokens of highest covariance.
 
     Ratio without a clip, and a pull to the anchor on few tokens: c_t = rho_t A_t - coefficient sign(l_t) [v_t >= q].
     v_t = (A_t - mean A)(log pi_t - mean log pi), means over the tokens of the step, and q the largest number that at
@@ -374,7 +374,7 @@ class kl_cov(Weight):
         return (self.applied(step) * advantage).sub_(pull)
 
     def _selected(self, step: Step, advantage: Tensor) -> Tensor:
-        """Part of each token that is selected: of largest covariance, and away from the anchor; `[R, G, N, T]`."""
+        """Selected fraction of each token: highest covariance, and away from the anchor; `[R, G, N, T]`."""
         together, away = _covariance(step, advantage), step.anchored.abs() > _ROUNDING
         flat, share = together.flatten(1), step.share.flatten(1)
         held, least = self._held(step, flat, share)
@@ -387,7 +387,7 @@ class kl_cov(Weight):
         return selected.reshape(away.shape).mul_(away)
 
     def _held(self, step: Step, flat: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        """Mass that is selected, in whole tokens, and its least covariance, `[R, 1]`; NaN where one is not finite."""
+        """Selected mass, in units of tokens, and its minimum covariance, `[R, 1]`; NaN if any one is not finite."""
         wanted = torch.as_tensor(self.share, dtype=torch.float64).reshape(-1, 1)
         rarest = torch.where(share > 0, share, torch.full((), torch.inf, dtype=share.dtype)).amin(1, keepdim=True)
         # So many tokens hold the share that is wanted, whichever they are: no need to sort the others.

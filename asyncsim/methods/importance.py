@@ -19,7 +19,7 @@ from asyncsim.step.step import Step
 
 @dataclass(frozen=True)
 class BoundedRatio(Weight):
-    """c = max(min(ratio, cap), floor) A with the ratio of the token, of the sequence, or the geometric mean of it."""
+    """c = max(min(ratio, cap), floor) A with the ratio of the token or the sequence, or its geometric mean."""
 
     level: str
     cap: Any = field(metadata=MARK)
@@ -31,7 +31,7 @@ class BoundedRatio(Weight):
 
 @dataclass(frozen=True)
 class NormalizedRatio(Weight):
-    """c = w A / mean(w), w = min(ratio, cap), with the mean over all tokens or all sequences of the step."""
+    """c = w A / mean(w), w = min(ratio, cap), with the mean over all tokens or sequences of the step."""
 
     level: str
     cap: Any = field(metadata=MARK)
@@ -41,7 +41,7 @@ class NormalizedRatio(Weight):
         return at_most(ratios.usable(_at_level(step, self.level)), self.cap)
 
     def applied(self, step: Step) -> Tensor:
-        """Truncated ratios over their mean, `[R, G, N, T or 1]`; 0 in a replicate whose mean is not finite."""
+        """Truncated ratios divided by their mean, `[R, G, N, T or 1]`; 0 in a replicate whose mean is not finite."""
         weight = self.truncated(step)
         mean = self._mean(step, weight)
         step.statistics["weight_before_normalization"] = mean[:, 0, 0, 0]
@@ -50,7 +50,7 @@ class NormalizedRatio(Weight):
         return torch.where(sound, weight / torch.where(sound, mean, torch.ones_like(mean)), 0.0)
 
     def _mean(self, step: Step, weight: Tensor) -> Tensor:
-        """Mean weight of the step, `[R, 1, 1, 1]`: 0 where the step is empty."""
+        """Mean weight of the step, `[R, 1, 1, 1]`; 0 for an empty step."""
         if self.normalize == "tokens":
             share = step.share
         else:
@@ -64,7 +64,7 @@ class NormalizedRatio(Weight):
 
 @dataclass(frozen=True)
 class NormalizedBounds(NormalizedRatio):
-    """The same of w = max(min(ratio, cap), floor)."""
+    """c = w A / mean(w) with w = max(min(ratio, cap), floor)."""
 
     floor: Any = field(default=0.0, metadata=MARK)
 
@@ -92,7 +92,7 @@ class GroupMass(Weight):
 
 @dataclass(frozen=True)
 class PrefixRatio(Weight):
-    """c_t = P_t A_t with P_t the product of the token ratios up to and including t."""
+    """c_t = P_t A_t, where P_t is the product of the token ratios up to and including t."""
 
     level: ClassVar[str] = "prefix"  # type: ignore[misc]
 
@@ -102,7 +102,7 @@ class PrefixRatio(Weight):
 
 @dataclass(frozen=True)
 class PerDecision(Weight):
-    """c_t = sum_{k>=t} P_k (A_k - A_{k+1}): every reward under the ratio of the tokens up to it."""
+    """c_t = sum_{k>=t} P_k (A_k - A_{k+1}): every reward is weighted by the ratio of the tokens up to it."""
 
     level: ClassVar[str] = "prefix"  # type: ignore[misc]
 
@@ -110,7 +110,7 @@ class PerDecision(Weight):
         return ratios.usable(step.sequence(step.log_ratio))
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Rewards from each token on, each with its prefix ratio; one advantage per sequence is paid at the end."""
+        """Sum of later rewards, each times its prefix ratio; an advantage per sequence counts at the end."""
         if advantage.shape[-1] == 1:
             return self.applied(step) * advantage
         ended, mask = step.batch.ended, step.mask
@@ -134,7 +134,7 @@ class BoundedClip(TruncatedClip):
 
 
 def _at_level(step: Step, level: str) -> Tensor:
-    """Log ratio to behavior of the tokens, of the sequence, or its mean over the sequence, `[R, G, N, T or 1]`."""
+    """Log ratio to behavior of the tokens or the sequence, or its mean over the sequence, `[R, G, N, T or 1]`."""
     if level == "token":
         return step.log_ratio
     return step.sequence(step.log_ratio) if level == "sequence" else step.geometric(step.log_ratio)
@@ -175,7 +175,7 @@ def full_is(level: str = choice("token", "sequence", words=_SAYS, usual="sequenc
     aggregator="sequence_sum",
 )
 def prefix_is() -> Weight:
-    """Importance sampling with the ratio of the prefix: c_t = P_t A_t.
+    """Importance sampling with the ratio of the prefix up to the token: c_t = P_t A_t.
 
     Importance sampling of states and actions, not of continuations: c_t = P_t A_t, P_t = prod_{k<=t} r_k. grad J =
     E_pi[sum_t A^pi_t grad log pi_t] and E_pi[f(y_1..y_t)] = E_mu[P_t f(y_1..y_t)], so it is exact where A_t is what the
@@ -202,7 +202,7 @@ def _undiscounted(advantage: Any, **_: Any) -> None:
     raises="and an advantage with a discount or a trace below 1",
 )
 def per_decision_is() -> Weight:
-    """Per-decision importance sampling: every reward has the ratio of the tokens up to it.
+    """Per-decision importance sampling: every reward is weighted by the ratio of the tokens up to it.
 
     Importance sampling by decisions: c_t = sum_{k>=t} P_k rew_k, P_k = prod_{j<=k} r_j. J = E_mu[sum_k P_k rew_k],
     since what follows k does not change rew_k, and grad P_k = P_k sum_{t<=k} grad log pi_t: exact. The advantage gives
@@ -252,7 +252,7 @@ def truncated_is(
     anchor="proximal",
 )
 def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor: Any = _FLOOR) -> Weight:
-    """Truncated correction of staleness and mismatch times PPO's clip of the drift inside a batch.
+    """Truncated correction of staleness and mismatch, times PPO's clip of the drift inside a batch.
 
     Truncated importance sampling between three policies: c_t = min(h_t, cap) c_PPO(u_t). r = h u with h = pi_prox/mu
     (staleness and engine mismatch, constant over the updates on a batch) and u = pi/pi_prox (what those updates
@@ -265,7 +265,7 @@ def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor:
 
 @method("2602.17616", advantage=advantages.opob, aggregator="sequence_mean", shape="1")
 def vcpo(cap: Any = CAP.but(8.0)) -> Weight:
-    """VCPO: truncated sequence ratios with the off-policy optimal baseline; its step rule is a link, `ess_step`.
+    """VCPO: truncated sequence ratios with the off-policy optimal baseline; the link `ess_step` scales its step.
 
     Variance-controlled policy optimization, the loss: c_it = min(W_i, cap) A_i with A_i = r_i - b, b as in `opob`. W_i
     = prod_t pi/mu is detached, so that sequences above the cap keep their gradient. Two of its three parts are here.
@@ -284,7 +284,7 @@ def vcpo(cap: Any = CAP.but(8.0)) -> Weight:
     status="reconstruction",
 )
 def gmc_grpo(cap: Any = number(2.0, "largest mean sequence ratio of a group", 1.0)) -> Weight:
-    """Sequence ratios scaled down together where their mean over the group exceeds a cap (group-mass capping).
+    """Sequence ratios scaled down together if their mean over the group exceeds a cap (group-mass capping).
 
     Group-mass capping: c_it = W_i A_i min(1, cap / m), m = sum_j mass_j W_j the mean sequence ratio of the group, W_i =
     prod_t pi/mu, detached. The weights of a group add up to at most cap N, so the update of a group is at most cap max
@@ -300,7 +300,7 @@ def gmc_grpo(cap: Any = number(2.0, "largest mean sequence ratio of a group", 1.
     factors=lambda low, high, ratio: (factors.token_mask(low, high, ratio),),
 )
 def icepop(low: Any = _LEAST, high: Any = _MOST, ratio: str = _RATIO) -> Weight:
-    """Token ratio inside a band, nothing outside it (IcePop, masked importance sampling).
+    """Token ratio inside a band, 0 outside of it (IcePop, masked importance sampling).
 
     Masked importance sampling of tokens: c_t = r_t A [low <= rho_t <= high]. rho is r = pi/mu, or h = pi_prox/mu, which
     tests staleness and engine mismatch alone (then c_t = h_t u_t A inside the band, without a clip on u = pi/pi_prox).
@@ -322,7 +322,7 @@ def sequence_mis(
     weight: str = choice("sequence", "token", "none", words=_KEEPS),
     ratio: str = _RATIO,
 ) -> Weight:
-    """Sequence ratio inside a band, nothing outside it (masked importance sampling of sequences).
+    """Sequence ratio inside a band, 0 outside of it (masked importance sampling of sequences).
 
     Masked importance sampling of sequences: c_t = w A [low <= W_i <= high], w = W_i, or r_t under the same mask. W_i =
     prod_t r_t. The mask cuts what truncation would cap and also the weights near 0: bias -E_mu[W A grad log pi; W
@@ -349,7 +349,7 @@ def geometric_rs(
     cap: Any = CAP.but(None, optional=True),
     ratio: str = _RATIO,
 ) -> Weight:
-    """Rejection of sequences by their geometric mean ratio.
+    """Rejection of sequences by the geometric mean of their token ratios.
 
     Rejection by the geometric mean: c_t = w A [low <= s_i <= high] with s_i = exp(mean_t log r_t). w = 1 ("none"),
     min(r_t, cap) ("token") or min(W_i, cap) ("sequence"). s_i does not shrink or grow with the length as W_i does, but

@@ -22,7 +22,7 @@ from asyncsim.step.step import Step
 
 @dataclass(frozen=True, kw_only=True)
 class Residual(Weight):
-    """c = A - tau x, x the log ratio to the anchor of the token or of the sequence (`level`)."""
+    """c = A - tau x, where x is the log ratio of the token or of the sequence (`level`) to the anchor."""
 
     level: str
     tau: Any = field(metadata=MARK)
@@ -38,7 +38,7 @@ class Residual(Weight):
 
 
 def _closed(step: Step, residual: Tensor) -> Tensor:
-    """Residuals with 0 where they are not finite; how many of the samples (or tokens) those are is reported.
+    """Residuals with 0 where they are not finite; the number of such samples (or tokens) is recorded.
 
     A residual enters linearly, so finite ones are used as they are, however large.
     """
@@ -54,7 +54,7 @@ _BETA = number(1.0, "positive price of a nat in units of reward", 0.0, above=Tru
 
 @method("Williams 1992; leave-one-out 2402.14740", advantage=advantages.leave_one_out, aggregator="sequence_sum")
 def reinforce(*, at: str = AT, entropy: float = ENTROPY, critic: float = CRITIC.but(0.0)) -> Weight:
-    """Score function without ratio: c = A, data stale, scores current.
+    """Score function without a ratio: c = A, with stale data and current scores.
 
     REINFORCE: g = sum_it a_it m_it A_i grad log pi(y_it), whatever policy generated the data. Staleness enters through
     the data only: with a group baseline on a one-context bandit this is delayed gradient ascent path by path
@@ -64,7 +64,7 @@ def reinforce(*, at: str = AT, entropy: float = ENTROPY, critic: float = CRITIC.
 
 
 def gradient(at: str = "behavior") -> Method:
-    """Plain gradient descent on a policy's loss, taken at the behavior parameters (asynchronous SGD).
+    """Plain gradient descent on a policy's loss at the behavior parameters (asynchronous SGD).
 
     Descent on a policy's own loss: g = -(1/G) sum_i mass_i grad loss_i.
 
@@ -91,7 +91,7 @@ def gradient(at: str = "behavior") -> Method:
 
 
 def asymre(dv: Number = -0.1, value: Number | None = None, aggregator: str = "sequence_sum") -> Method:
-    """AsymRE: REINFORCE without ratios, its baseline shifted below the behavior's value.
+    """AsymRE: REINFORCE without ratios, with a baseline shifted below the behavior's value.
 
     Asymmetric REINFORCE: c_i = r_i - (V + dV) on stale data, V the behavior's value.
 
@@ -154,7 +154,7 @@ def opmd(
 
 @method("2405.19107, as coded for tokens", anchored="behavior")
 def dro(tau: Any = _TAU) -> Weight:
-    """DRO form, token by token (also Kimi's, as coded for tokens): c = A - tau l.
+    """DRO per token (also Kimi's loss, as coded per token): c = A - tau l.
 
     Token regression: the gradient of A_i log pi(y_it) - (tau/2) l_it^2, so c_it = A_i - tau l_it. l = log(pi/anchor) of
     the token. Against the square of the sequence's L = sum_t l_t this leaves out the cross terms l_t l_s: for one token
@@ -166,7 +166,7 @@ def dro(tau: Any = _TAU) -> Weight:
 
 @estimator("2501.12599", aggregator="sequence_sum", anchored="proximal", shape="1")
 class kimi(Residual):
-    """Kimi k1.5: policy mirror descent as a regression of the sequence, c = A - tau L.
+    """Kimi k1.5: policy mirror descent as a regression on sequences, c = A - tau L.
 
     Sequence regression: the gradient of A_i log pi(y_i) - (tau/2) L_i^2, so c_i = A_i - tau L_i. L_i = sum_t
     log(pi/anchor), the anchor being the policy at the start of the batch; it is blind to staleness unless it is the
@@ -217,7 +217,7 @@ def oapl(step: Step, a: Tensor, beta: Any = _BETA) -> Tensor:
     on_policy="2/beta times the policy gradient of the reward less beta KL to the reference",
 )
 def tba(step: Step, a: Tensor, beta: Any = _BETA.but(0.014)) -> Tensor:
-    """TBA, the VarGrad form of trajectory balance: variance of log pi - log pi_ref - r/beta within the group.
+    """TBA, trajectory balance in VarGrad form: variance of log pi - log pi_ref - r/beta within the group.
 
     Trajectory balance with a group's normalizer: c_i = (2/beta)(q_i - mean_j q_j), q_i = r_i - beta D_i. D_i = sum_t
     (log pi - log pi_ref). It is the gradient of -(log Z + D_i - r_i/beta)^2 with log Z = mean_j(r_j/beta - D_j);

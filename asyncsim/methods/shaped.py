@@ -55,7 +55,7 @@ def sapo(
     positive: Any = number(1.0, "steepness tau of the gate for A > 0", 0.0, above=True),
     negative: Any = number(1.05, "steepness tau of the gate for A <= 0", 0.0, above=True),
 ) -> Tensor:
-    """SAPO: a soft gate instead of PPO's clip.
+    """SAPO: a smooth sigmoid gate instead of PPO's clip.
 
     Soft adaptive policy optimization: c_it = 4 S (1 - S) rho_it A_i, S = sigmoid(tau (rho_it - 1)). The gradient of
     (4/tau) sigmoid(tau (rho - 1)) A, equal to rho sech^2(tau (rho - 1)/2) A. At rho = 1 it is A, but the weight still
@@ -77,7 +77,7 @@ def vespo(
     k_negative: Any = _K.but(3.0),
     lam_negative: Any = _LAM.but(2.0),
 ) -> Tensor:
-    """VESPO: a gamma-shaped weight of the sequence ratio, another one for each sign of the advantage.
+    """VESPO: a gamma-shaped weight of the sequence ratio, with separate parameters for each sign of the advantage.
 
     Variational sequence weight: c_i = phi(W_i) A_i, phi(W) = W^k exp(lam (1 - W)), W_i = prod_t r_it, detached. phi(1)
     = 1, and phi falls to 0 on both sides of its peak at k/lam, whose height is (k/lam)^k e^(lam - k): 1.21 at 0.67 for
@@ -94,7 +94,7 @@ def vespo(
 
 @estimator("2503.14286", level="sequence", shape="1", aggregator="sequence_sum", status="reconstruction")
 def topr(step: Step, a: Tensor) -> Tensor:
-    """TOPR: good samples as they are, bad ones with the truncated ratio of the sequence.
+    """TOPR: good samples without a ratio, bad samples with the truncated sequence ratio.
 
     Tapered off-policy REINFORCE: c = A for A >= 0 and min(W_i, 1) A for A < 0, W_i = prod_t r_it. Good samples are
     imitated whatever the policy thinks of them; bad ones stop pushing once the policy has left them, since W -> 0. A
@@ -118,7 +118,7 @@ def topr_roll(
     positive: Any = number(1.0, "factor of rewarded samples, 1 for none", 0.0),
     negative: Any = number(1.0, "factor of unrewarded samples, 1 for none", 0.0),
 ) -> Tensor:
-    """TOPR as ROLL has it: token ratios, split by the sign of the reward, not of the advantage.
+    """TOPR as in ROLL: token ratios, split by the sign of the reward instead of the advantage.
 
     Tapered off-policy REINFORCE by token: c_it = w+ A_i for r_i > 0, w- min(r_it, 1) A_i for r_i <= 0. (r_i the reward,
     r_it the token ratio to behavior.) Which branch a sample takes depends on its reward; its factor depends on its
@@ -141,7 +141,7 @@ def delight(
     a: Tensor,
     temperature: Any = number(1.0, "units of reward times nats; small ones make the gate a switch", 0.0, above=True),
 ) -> Tensor:
-    """Delightful policy gradient: no ratio, every token gated by advantage times surprisal.
+    """Delightful policy gradient: no ratio; every token is gated by advantage times surprisal.
 
     Policy gradient gated by delight: c_it = sigmoid(A_i s_it / temperature) A_i, s_it = -log pi(y_it), detached.
     Delight is advantage times surprisal under the current policy. Rare failures are suppressed and rare successes kept,
@@ -155,12 +155,12 @@ def delight(
 
 
 def _square(kl: Any, **_: Any) -> tuple[Penalty, ...]:
-    """The penalty kl l^2 of every token, masked by the method or not: it adds -2 kl l to c."""
+    """The penalty kl l^2 on every token, masked or not, which adds -2 kl l to c."""
     return () if kl == 0.0 else (penalties.k2(2.0 * np.asarray(kl), to="behavior"),)
 
 
 def _capped(step: Step, cap: Any = None, **_: Any) -> Tensor:
-    """Token ratios to behavior, at most the cap, as if nothing were masked."""
+    """Token ratios to behavior, truncated at the cap, before any mask."""
     ratio = ratios.usable(step.log_ratio)
     return ratio if cap is None else at_most(ratio, cap)
 
@@ -169,7 +169,7 @@ def _capped(step: Step, cap: Any = None, **_: Any) -> Tensor:
 def dppo_tv(
     step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, cap: Any = CAP.but(10.0, optional=True)
 ) -> Tensor:
-    """DPPO with binary total variation: tokens whose probability has moved too far outward are masked.
+    """DPPO with binary total variation: mask tokens whose probability has moved too far outward.
 
     Divergence PPO, binary total variation: c_it = min(r_it, cap) A_i where M_it holds, 0 elsewhere. M = [q <= high] for
     A > 0 and [q >= -low] otherwise, q = pi - mu of the token that was drawn. In this trust region a ratio of 5 may be
@@ -188,7 +188,7 @@ def dppo_kl(
     high: Any = number(0.05, "how far the binary KL divergence may have moved for A > 0", 0.0),
     cap: Any = CAP.but(10.0, optional=True),
 ) -> Tensor:
-    """DPPO with binary KL divergence: tokens that have left the trust region outward are masked.
+    """DPPO with binary KL divergence: mask tokens that have left the trust region outward.
 
     Divergence PPO, binary KL: c_it = min(r_it, cap) A_i, 0 for tokens that are too far out and would go further.
     Outside: mu log(mu/pi) + (1 - mu) log((1 - mu)/(1 - pi)) > high and pi > mu for A > 0, or > low and pi < mu
@@ -203,7 +203,7 @@ def dppo_kl(
 
 @estimator("prime-rl, default loss; 2602.04879 for the mask", applied=_capped, outside=("kl",), penalties=_square)
 def dppo_prime(step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, kl: Any = _KL) -> Tensor:
-    """DPPO as prime-rl has it: the total-variation mask, ratios without a cap, a squared log ratio on every token.
+    """DPPO as in prime-rl: the total-variation mask, untruncated ratios, and a squared log ratio on every token.
 
     Divergence PPO with a pull to behavior: c_it = M_it r_it A_i - 2 kl l_it, l = log r = log pi - log mu. M = [pi - mu
     <= high] for A > 0 and [pi - mu >= -low] otherwise, as in `dppo_tv`, but r is not truncated. The second term is the
@@ -217,7 +217,7 @@ def dppo_prime(step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, kl: A
 def ipo_mask(
     step: Step, a: Tensor, threshold: Any = number(0.1, "how far the probability may have moved", 0.0), kl: Any = _KL
 ) -> Tensor:
-    """INTELLECT policy optimization: tokens whose probability has moved, either way, are masked.
+    """INTELLECT policy optimization: mask tokens whose probability has moved too far in either direction.
 
     Symmetric mask in probabilities: c_it = r_it A_i [|pi - mu| <= threshold] - 2 kl l_it, l = log r. Unlike
     `dppo_prime` it also masks moves that would bring a token back. Only the second term, the gradient of kl l^2 on
@@ -233,7 +233,7 @@ def ipo_mask(
 def kpop(
     step: Step, a: Tensor, threshold: Any = number(0.05, "largest binary KL divergence in nats", 0.0), kl: Any = _KL
 ) -> Tensor:
-    """KPop: tokens whose binary KL divergence from behavior is large in either direction are masked.
+    """KPop: mask tokens with a large binary KL divergence from behavior in either direction.
 
     Two-sided KL mask: c_it = r_it A_i [max(KL(pi, mu), KL(mu, pi)) <= threshold] - 2 kl l_it, l = log r. KL(p, q) = p
     log(p/q) + (1 - p) log((1 - p)/(1 - q)) of the probabilities of the token that was drawn, kept 1e-6 away from 0 and
@@ -258,7 +258,7 @@ def estr(
     limit: Any = number(0.5, "how far a log ratio may be, per nat of entropy", 0.0),
     floor: Any = number(0.01, "entropy in nats below which tokens share one bound", 0.0),
 ) -> Tensor:
-    """ESTR: token ratios inside a trust region that is as wide as the token's distribution is uncertain.
+    """ESTR: token ratios inside a trust region whose width is proportional to the token's entropy.
 
     Trust region scaled by entropy: c_t = r_t A [|l_t| <= limit max(H_t, floor)], l = log r, H_t of pi at the token. Log
     ratios of sure tokens are noise of sampler and trainer, which one bound for all lets pass. Those of uncertain tokens

@@ -15,7 +15,7 @@ from asyncsim.step.step import Step
 
 
 class Penalty:
-    """-coefficient times a divergence of the current policy from `to`; `ratio` is what samples are weighted with."""
+    """-coefficient times a divergence of the current policy from `to`; `ratio` is the weight of samples."""
 
     coefficient: Any = number(0.04, "beta, reward per nat, 0 for none", 0.0)
     to: Any = choice("reference", "behavior", "proximal", words="which policy is held close")
@@ -23,7 +23,7 @@ class Penalty:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What it reads of the current policy besides `log_prob`."""
+        """Outputs of the current policy that it uses besides `log_prob`."""
         return ("reference",) if self.to == "reference" else ()
 
     @property
@@ -41,23 +41,23 @@ class Penalty:
         return step.log_ratio if self.to == "behavior" else step.drift
 
     def carried(self, step: Step) -> Tensor | None:
-        """Ratio to behavior by which every token's term is multiplied, `[R, G, N, T or 1]`; None: 1."""
+        """Ratio to behavior that weighs every token's term, `[R, G, N, T or 1]`; None for 1."""
         if self.ratio == "none":
             return None
         return ratios.usable(step.sequence(step.log_ratio) if self.ratio == "sequence" else step.log_ratio)
 
     def report(self, step: Step, value: Tensor) -> None:
-        """Leave the mean of the values `[R, G, N, T]` over the step's tokens for the trace, weighted as the terms."""
+        """Record the mean of the values `[R, G, N, T]` over the step's tokens, weighted like the terms."""
         weight = self.carried(step)
         value = value if weight is None else value * weight
         step.statistics[f"{plugins.name_of(self)}_penalty"] = step.token_mean(value)
 
 
 class Sampled(Penalty):
-    """c_t = -coefficient ratio slope_t, from the gap at the tokens that were drawn."""
+    """c_t = -coefficient ratio slope_t, from the log ratio at the sampled tokens."""
 
     def score_weight(self, step: Step) -> Tensor:
-        """What it adds to c, `[R, G, N, T]`."""
+        """Contribution to c, `[R, G, N, T]`."""
         gap = self.gap(step)
         self.report(step, self.value(step, gap))
         # An infinite gap pulls back as hard as the largest that is used; weight 0 would let it go.
@@ -66,31 +66,31 @@ class Sampled(Penalty):
         return -per_sample(self.coefficient) * (slope if weight is None else weight * slope)
 
     def spread(self, step: Step) -> None:
-        """Nothing: only the token that was drawn is known."""
+        """None, since only the sampled token is known."""
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """The number on the score of each token per unit of coefficient."""
+        """Weight on the score of each token per unit of coefficient."""
         raise NotImplementedError
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """The estimate of the divergence at each token, in nats."""
+        """Estimate of the divergence at each token, in nats."""
         raise NotImplementedError
 
 
 def _k3_value(gap: Tensor) -> Tensor:
-    """exp(-D) - 1 + D; infinite where D is."""
+    """exp(-D) - 1 + D; infinite if D is."""
     return torch.where(torch.isinf(gap), gap.abs(), torch.expm1(-gap) + gap)
 
 
 def _penalty(source: str, *, spread: bool = False) -> Callable[[type[T]], type[T]]:
-    """A penalty of a page: a class of its name; becomes the public function that checks its knobs."""
+    """Decorator for a penalty: a class that becomes a public function which checks its knobs."""
     term = "`spread` `[R, G, N, T, A]`" if spread else "`score_weight` `[R, G, N, T]`, log ratios limited to +-20"
     return parts.page(source, f"a penalty with {term}")
 
 
 @_penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')
 class k1(Sampled):
-    """KL penalty k1 as a loss: c = -beta, whose expected gradient is zero.
+    """KL penalty k1 as a loss: c = -beta, with an expected gradient of zero.
 
     Sampled log ratio D_t = log pi - log other, differentiated: c_t = -beta. The mean of D is the KL divergence, but
     d/dtheta of D at a given token is the score itself, so that the expected gradient under pi is -beta E[grad log pi] =
@@ -109,7 +109,7 @@ class k1(Sampled):
 
 @_penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')
 class k2(Sampled):
-    """KL penalty k2 = D^2/2: its gradient is that of KL(pi || other).
+    """KL penalty k2 = D^2/2, whose expected gradient is that of KL(pi || other).
 
     Half the squared log ratio, D_t^2/2 with D_t = log pi - log other: c_t = -beta D_t. The value is a biased estimate
     of KL(pi || other), but E_pi[D grad log pi] = grad KL(pi || other) exactly, state by state, with the chance of
@@ -123,7 +123,7 @@ class k2(Sampled):
 
     @staticmethod
     def joint(level: str, ratio: str, **_: Any) -> None:
-        """The divergence of a whole sequence has no ratios of single tokens."""
+        """Refuse token ratios for the divergence of a full sequence."""
         if level == "sequence":
             remedy = "weigh the divergence of a whole sequence by its own ratio"
             checks.one_of("ratio", ratio, ("none", "sequence"), remedy)
@@ -132,7 +132,7 @@ class k2(Sampled):
         return gap if self.level == "token" else step.sequence(gap).expand(gap.shape)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """D^2/2; of a sequence, its share per token."""
+        """D^2/2; for a sequence, its share per token."""
         if self.level == "token":
             return gap.square().mul_(0.5)
         return 0.5 * step.sequence(gap) ** 2 / step.lengths.clamp(min=1.0).unsqueeze(-1)
@@ -140,7 +140,7 @@ class k2(Sampled):
 
 @_penalty("2402.03300, equation 4; gradient derived here")
 class k3(Sampled):
-    """KL penalty k3 = exp(-D) - 1 + D: its gradient is that of KL(other || pi), the other direction.
+    """KL penalty k3 = exp(-D) - 1 + D, whose expected gradient is that of KL(other || pi), the other direction.
 
     Low-variance estimate exp(-D_t) - 1 + D_t with D_t = log pi - log other, differentiated: c_t = -beta (1 - e^-D). The
     value is an unbiased estimate of KL(pi || other). Its gradient is not that of the value's mean, since the tokens are
@@ -174,7 +174,7 @@ class straight_through(Sampled):
 
 @_penalty("1909.08593, equation 2; gradient derived here")
 class reward(Sampled):
-    """KL penalty inside the reward: every token answers for the log ratios behind it.
+    """KL penalty inside the reward: every token is responsible for the log ratios after it.
 
     -beta D_t added to the reward of token t, D = log pi - log other, detached: c_t = -beta sum_(k >= t) D_k. E_pi[sum_t
     grad log pi_t sum_(k >= t) D_k] is the gradient of the KL divergence of whole sequences, change of visited states
@@ -192,7 +192,7 @@ class reward(Sampled):
 
 @_penalty("textbook", spread=True)
 class exact(Penalty):
-    """KL penalty summed over all actions of each token's state, without sampling noise in the action.
+    """KL penalty summed over all actions in each token's state, without sampling noise in the action.
 
     -beta KL(pi || other) of each token's state: e_v = -beta pi_v (d_v - KL), d = log pi - log other, on log pi_v. In
     the logits of the state that is -beta pi_v (d_v - KL), since sum_v e_v = 0. With `reverse`, -beta KL(other || pi):
@@ -206,14 +206,14 @@ class exact(Penalty):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Log-probs of all actions, and those of the reference."""
+        """Log-probs of all actions, and those of the reference if it is the other policy."""
         return ("log_probs", *(("reference_log_probs",) if self.to == "reference" else ()))
 
     def score_weight(self, step: Step) -> None:
-        """Nothing: the action that was drawn plays no part."""
+        """None, since the sampled action plays no role."""
 
     def spread(self, step: Step) -> Tensor:
-        """What it adds to e, `[R, G, N, T, A]`."""
+        """Contribution to e, `[R, G, N, T, A]`."""
         rows = step.current["log_probs"]
         if self.to == "reference":
             other = step.current["reference_log_probs"]

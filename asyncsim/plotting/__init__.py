@@ -38,7 +38,7 @@ def plot(
     path: str | os.PathLike[str] | None = None,
     over: str = "updates",
 ) -> Figure:
-    """Draw traces, a schedule, a timeline, a verdict, or what an answer, prediction, advice, judgment or forecast says.
+    """Draw traces, a schedule, a timeline, a verdict, an answer, a prediction, advice, a judgment or a forecast.
 
     Measured means come with 95 percent intervals between schedule realizations (replicates where schedules are not
     random). They end at the bounds of the metric. A verdict comes with the intervals it was judged by; predictions are

@@ -50,7 +50,7 @@ LABELS |= {"trainer_idle": "trainer", "generator_idle": "generators"}
 
 
 def draw_sweep(sweep: Sweep) -> Figure:
-    """Picture of the first metric, or of a system's costs."""
+    """Draw the first metric of a sweep, or a system's costs."""
     numbers = [name for name in sweep.names if all(checks.is_number(value) for value in sweep.values[name])]
     checks.require(bool(numbers), "sweep", sweep.names, "over at least one number", "print it, or use its table()")
     checks.require(bool(sweep.summary), "sweep", sweep.id, "one with numbers", "print it for the reasons")
@@ -63,7 +63,7 @@ def draw_sweep(sweep: Sweep) -> Figure:
 
 
 def _draw_costs(sweep: Sweep) -> Figure:
-    """What a system's knob costs and brings: staleness, pace, idle shares, with errors between realizations."""
+    """Draw staleness, pace and idle fractions against a system's knob, with errors across realizations."""
     figure = _style.picture(_style.WIDTH, 2 * 2.2)
     name = sweep.names[0]
     for ax, (metrics, label) in zip(figure.subplots(2, 2).flat, COSTS, strict=True):
@@ -83,7 +83,7 @@ def _draw_costs(sweep: Sweep) -> Figure:
 
 
 def _draw_lines(sweep: Sweep, name: str) -> Figure:
-    """The metric against one number, a line for each setting of the others."""
+    """Draw the metric against one number, with one line per setting of the others."""
     figure = _style.picture(_style.WIDTH, HEIGHT)
     ax = figure.subplots()
     others = [each for each in sweep.names if each != name]
@@ -100,7 +100,7 @@ def _draw_lines(sweep: Sweep, name: str) -> Figure:
 
 
 def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tuple[list[dict[str, Any]], str]]:
-    """The rows of each setting of these names, and the setting in words."""
+    """Rows of each setting of these names, with the setting as text."""
     settings: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         settings.setdefault(tuple(row[name] for name in names), []).append(row)
@@ -122,7 +122,7 @@ def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int,
 
 
 def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
-    """Heat maps of the mean, one for each setting of the other names; predictions are dashed."""
+    """Heat maps of the mean, one per setting of the other names; predictions are dashed."""
     others = [name for name in sweep.names if name not in (across, up)]
     rows = [row for row in sweep.summary if row["metric"] == sweep.metrics[0]]
     every = _settings(rows, others)
@@ -149,7 +149,7 @@ def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
 
 
 def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
-    """Range of the shades: that of all means, unless some lie far outside of what half of them span."""
+    """Range of the color scale: that of all means, unless some lie far outside of the range of half of them."""
     means = np.sort([row["mean"] for row in rows if row["diverged"] <= 0.5 and math.isfinite(row["mean"])])
     if len(means) < 2:
         return (float(means[0]) - 0.5, float(means[0]) + 0.5) if len(means) else (0.0, 1.0)
@@ -165,7 +165,7 @@ def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
 def _map(
     ax: Axes, rows: Sequence[dict[str, Any]], sweep: Sweep, names: Sequence[str], limits: tuple[float, float]
 ) -> Any:
-    """One heat map; columns are as wide as one another, knobs have their scale."""
+    """Draw one heat map, with columns of equal width and knobs on their own scale."""
     across, up = names
     x, y = (sorted(sweep.values[name]) for name in names)
     shades = np.full((len(y), len(x)), np.nan)
@@ -182,7 +182,7 @@ def _map(
 
 
 def _lines(ax: Axes, sweep: Sweep, across: str, setting: dict[str, Any]) -> None:
-    """What a claim predicts, inside the map."""
+    """Draw the prediction of a claim inside the map."""
     own = [each for each in sweep.lines if all(each.get(name) == value for name, value in setting.items())]
     if own:
         own = sorted(own, key=lambda each: each[across])
@@ -193,7 +193,7 @@ def _lines(ax: Axes, sweep: Sweep, across: str, setting: dict[str, Any]) -> None
 
 
 def _edges(values: Sequence[float]) -> np.ndarray:
-    """Edges of cells around ascending values: half way, on the scale of the axis."""
+    """Edges of cells around ascending values: midpoints on the scale of the axis."""
     scale, back = (np.log, np.exp) if _is_log(values) else (np.asarray, np.asarray)
     x = np.asarray(scale(np.asarray(values, dtype=float)))
     if len(x) == 1:
@@ -207,7 +207,7 @@ def _is_log(values: Sequence[float]) -> bool:
 
 
 def _scaled(ax: Axes, values: Sequence[float], axis: Any = None) -> None:
-    """A logarithmic axis for values of several scales; the values as ticks where they are few."""
+    """Use a logarithmic axis for values of several scales, and the values as ticks if there are few."""
     axis = axis or ax.xaxis
     if _is_log(values):
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
@@ -217,7 +217,7 @@ def _scaled(ax: Axes, values: Sequence[float], axis: Any = None) -> None:
 
 
 def draw_boundary(boundary: Boundary) -> Figure:
-    """Brackets against the last number that was varied, and what a claim predicts, dashed."""
+    """Draw brackets against the last varied number, with a claim's prediction dashed."""
     rows = list(boundary.rows)
     numbers = [name for name in boundary.names if all(checks.is_number(row[name]) for row in rows)]
     checks.require(bool(numbers), "boundary", boundary.names, "along at least one number", "print it")
@@ -238,7 +238,7 @@ def draw_boundary(boundary: Boundary) -> Figure:
 
 
 def draw_prediction(prediction: Prediction) -> Figure:
-    """What each signal announces against what it wakes, at every level; on the diagonal it is chance."""
+    """Draw the ROC curve of each signal; the diagonal is chance."""
     checks.require(bool(prediction.alarms), "alarms", None, "at least one", prediction.reason)
     figure = _style.picture(_style.WIDTH, 1.4 * _style.COLUMN)
     ax = figure.subplots()
@@ -258,7 +258,7 @@ def draw_prediction(prediction: Prediction) -> Figure:
 
 
 def draw_answer(answer: Answer) -> Figure:
-    """Curves on the left, decisions on the right; along a grid, numbers and differences against what varies."""
+    """Draw curves (left) and decisions (right); along a grid, values and differences against the varied number."""
     if answer.tasks[0].setting:
         return _draw_along(answer)
     figure = _style.picture(_style.WIDTH, 0.3 + 2.4 * len(answer.tasks))
@@ -270,7 +270,7 @@ def draw_answer(answer: Answer) -> Figure:
 
 
 def _draw_along(answer: Answer) -> Figure:
-    """A row for each task: each arm's number against what varies, and the differences with the intervals of words."""
+    """Draw one row per task: each arm's value against the varied number, and differences with their intervals."""
     count = len({str(on.setting) for on in answer.tasks})
     rows = [answer.tasks[k : k + count] for k in range(0, len(answer.tasks), count)]
     figure = _style.picture(_style.WIDTH, 0.3 + 2.4 * len(rows))
@@ -307,12 +307,12 @@ def _draw_along(answer: Answer) -> Figure:
 
 
 def color(number: int) -> str:
-    """The color of an arm."""
+    """Color of an arm."""
     return SERIES[number % len(SERIES)][0]
 
 
 def curves(ax: Axes, on: OnTask, metric: str) -> None:
-    """Mean of the metric against updates, each arm at its best step."""
+    """Draw the mean of the metric against updates, with each arm at its best learning rate."""
     for number, arm in enumerate(on.arms):
         step = f" ({arm.tuned.knob.rpartition('.')[2]} {arm.tuned.chosen:.2g})" if arm.tuned.knob else ""
         marks: Any = {"marker": SERIES[number % len(SERIES)][1], "markevery": (0.04 * number, 0.16), "markersize": 4.0}
@@ -330,7 +330,7 @@ def curves(ax: Axes, on: OnTask, metric: str) -> None:
 
 
 def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
-    """Difference with its interval at every look; the band of differences that do not matter is shaded."""
+    """Draw the difference with its interval at every look; the band of negligible differences is shaded."""
     ax.axhspan(-on.smallest, on.smallest, color=_style.COLORS["effect"], zorder=0)
     ax.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
     for number, pair in enumerate(on.pairs, start=1):
@@ -350,5 +350,5 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
 
 
 def short(text: str, most: int = 26) -> str:
-    """The text, cut where it is longer."""
+    """Text, truncated if it is longer than `most`."""
     return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -47,7 +47,7 @@ CLASSES = {"held": "m", "holds, not tight": "loose"}
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one quantity: `lines` predicted, as pairs, and (x, number of the point, comparison) measured."""
+    """Curves of one quantity: `lines` predicted, as pairs, and `rows` measured: (x, point number, comparison)."""
 
     across: str
     upward: str
@@ -56,7 +56,7 @@ class Panel:
 
 
 def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
-    """Panels of a verdict, none where no parameter and no index varies.
+    """Panels of a verdict; empty if no parameter and no index varies.
 
     `predict`: evaluates the claim between its points. Without it, or where it refuses, predicted points are joined.
     """
@@ -68,7 +68,7 @@ def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
 
 
 def _against_index(rows: Sequence[tuple[int, Comparison]]) -> Iterable[Panel]:
-    """A panel for each point and stem of quantities with three indices or more, such as p[0], p[1], p[2]."""
+    """One panel per point and stem for quantities with at least three indices, such as p[0], p[1], p[2]."""
     stems: dict[tuple[int, str], list[tuple[float, int, Comparison]]] = {}
     for number, row in rows:
         parts = re.fullmatch(r"(\w+)\[(-?\d+)\]", row.quantity)
@@ -82,7 +82,7 @@ def _against_index(rows: Sequence[tuple[int, Comparison]]) -> Iterable[Panel]:
 
 
 def _against_parameter(rows: Sequence[tuple[int, Comparison]], predict: Prediction | None) -> Iterable[Panel]:
-    """A panel for each quantity against the parameter that most points differ in while they agree in all others."""
+    """One panel per quantity, against the parameter in which most points differ while all others agree."""
     plain = [each for each in rows if "[" not in each[1].quantity]
     for quantity in dict.fromkeys(row.quantity for _, row in plain or rows):
         same = [(number, row) for number, row in rows if row.quantity == quantity]
@@ -109,7 +109,7 @@ def _against_parameter(rows: Sequence[tuple[int, Comparison]], predict: Predicti
 
 
 def _parameter(points: Sequence[Point], least: int) -> str | None:
-    """The numeric parameter in which most points share a curve, at least so many; of equals that with most values."""
+    """Numeric parameter for which most points share a curve, at least `least`; ties go to more values."""
     best, chosen = (least - 2, 1), None
     for key in dict.fromkeys(key for point in points for key in point if key not in COUNTS):
         curves: dict[str, set[float]] = {}
@@ -130,7 +130,7 @@ def _line(
     places: Sequence[float],
     predict: Prediction | None,
 ) -> list[tuple[tuple[float, float], ...]]:
-    """A curve's stretches: evaluated where the claim allows it, else through the predicted points of the curve.
+    """Segments of a curve: evaluated where the claim allows it, else through the predicted points.
 
     A measured point stands alone where the claim has no prediction beside it.
     """
@@ -152,7 +152,7 @@ def _line(
 
 
 def _asked_once(predict: Prediction) -> Prediction:
-    """The same predictions, one evaluation for all quantities of a point; none outside the claim's domain."""
+    """The same predictions, cached per point; empty outside of the claim's domain."""
     known: dict[str, Mapping[str, float]] = {}
 
     def asked(point: Point) -> Mapping[str, float]:
@@ -168,7 +168,7 @@ def _asked_once(predict: Prediction) -> Prediction:
 
 
 def between(low: float, high: float, whole: bool) -> list[float]:
-    """Places from one end to the other, evenly spaced on the axis that `logarithmic` chooses; all whole ones if few.
+    """Positions from one end to the other, evenly spaced on the axis of `logarithmic`; all integers if there are few.
 
     >>> between(1, 5, True)
     [1, 2, 3, 4, 5]
@@ -193,7 +193,7 @@ def _others(point: Point, key: str) -> str:
 
 
 def panel(drawn: Panel) -> str:
-    """A panel as an SVG element; its classes are `c` (chart), `m` (measured), `p` (predicted), `a` (axis).
+    """Panel as an SVG element; its classes are `c` (chart), `m` (measured), `p` (predicted), `a` (axis).
 
     Marks carry the number of their point where there is more than one curve.
     """
@@ -219,7 +219,7 @@ def panel(drawn: Panel) -> str:
 
 
 def deviation(row: Comparison, kind: str) -> str:
-    """Measured minus predicted in units of the effect, as a mark with its interval; a number where it lies outside.
+    """Measured minus predicted in units of the effect, as a mark with its interval, or a number if out of range.
 
     The mark is an empty element with its middle x and half of its width h, which the page's style draws.
     """
@@ -236,7 +236,7 @@ def deviation(row: Comparison, kind: str) -> str:
 
 
 def scaled(row: Comparison, kind: str) -> tuple[float, float]:
-    """Deviation and half of the interval in units of the effect; in units of that half where there is none."""
+    """Deviation and half interval in units of the effect, or of the half interval if there is no effect."""
     if not math.isfinite(row.measured):
         return math.inf, 0.0
     reach = (row.high - row.low) / 2.0
@@ -245,14 +245,14 @@ def scaled(row: Comparison, kind: str) -> tuple[float, float]:
 
 
 def effect_of(row: Comparison, kind: str) -> float:
-    """The deviation D that a row had to see, from margin = (reach - deviation) / D; 0 where it cannot be told."""
+    """Deviation D that a row had to detect, from margin = (reach - deviation) / D; 0 if unknown."""
     signed = row.measured - row.predicted
     room = (row.high - row.low) / 2.0 - (signed if kind in ONE_SIDED else abs(signed))
     return room / row.margin if math.isfinite(room) and math.isfinite(row.margin) and room and row.margin else 0.0
 
 
 class _Axis:
-    """A place on the screen for each value, linear or logarithmic."""
+    """Maps values to screen positions, linearly or logarithmically."""
 
     def __init__(self, low: float, high: float, start: float, end: float, whole: bool = False) -> None:
         self.low, self.high, self.start, self.end, self.whole = low, high, start, end, whole
@@ -265,7 +265,7 @@ class _Axis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """At most five round values with their texts."""
+        """At most five round values with their labels."""
         if self.log:
             tens = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
             values = [10.0**k for k in tens][:: 1 + len(tens) // 5]
@@ -280,7 +280,7 @@ class _Axis:
 
 
 def _range(values: list[float], pad: float, near: float = 0.0) -> tuple[float, float]:
-    """Ends of an axis with some room, a share of its length; from 0 where the least value is that near to it."""
+    """Ends of an axis with relative padding; the axis starts at 0 if the smallest value is close to it."""
     low, high = min(values), max(values)
     if logarithmic(low, high):
         room = (high / low) ** pad
@@ -296,7 +296,7 @@ def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
 
 
 def _mark(x: float, upward: _Axis, row: Comparison, number: str) -> str:
-    """A measured point with its interval; a cross at the top where the measurement diverged."""
+    """A measured point with its interval, or a cross at the top if the measurement diverged."""
     name = CLASSES.get(row.verdict, row.verdict)
     if not math.isfinite(row.measured):
         return f'<text x="{x:.4g}" y="{TOP + 8}" class="m violated">×</text>'

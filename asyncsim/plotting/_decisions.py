@@ -34,7 +34,7 @@ PANELS = (
 
 
 def draw_advice(advice: Advice) -> Figure:
-    """Seconds per update (left) and staleness of trained tokens (right) against the limit; the knee is marked."""
+    """Draw seconds per update (left) and staleness of trained tokens (right) against the limit, and mark the knee."""
     figure = _style.picture(_style.WIDTH, 3.0)
     left, right = figure.subplots(1, 2)
     limits = sorted({each.limit for each in advice.settings})
@@ -83,7 +83,7 @@ def _line(ax: Axes, rows: list[Setting], name: str, color: str, label: str, **mo
 
 
 def draw_forecast(found: Forecast) -> Figure:
-    """Seconds, staleness and ESS by setting, or over the number that varies: points of the log, and 95 % bands."""
+    """Draw seconds, staleness and ESS by setting or varied number: points from the log, with 95 % bands."""
     figure, count = _style.picture(_style.WIDTH, 2.9), len(found.settings)
     one = [0.0] * count
     name, *more = [each for each in found.at if each != "machines"] or ["machines"]
@@ -127,7 +127,7 @@ def _mark(ax: Any, rows: list[Any], color: str, form: str, label: str) -> None:
 
 
 def draw_judgment(judgment: Judgment) -> Figure:
-    """Curves of A and B (left), the stretch shaded; the difference between settings and inside this pair (right)."""
+    """Draw the curves of A and B (left), with the range shaded, and differences across and within runs (right)."""
     figure = _style.picture(_style.WIDTH, 2.6)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for arm, (color, _) in zip(judgment.arms, SERIES, strict=False):

@@ -53,7 +53,7 @@ NARROW = 300.0
 
 
 def named(traces: Sequence[Trace] | Mapping[str, Trace]) -> dict[str, Trace]:
-    """Traces by their names: those given, else what differs of method or system, else letters."""
+    """Traces by name: given names, else what differs in method or system, else letters."""
     if not isinstance(traces, Mapping):
         heads = [trace.header.get("spec") or {} for trace in traces]
         systems = [head.get("system") or {} for head in heads]
@@ -67,7 +67,7 @@ def named(traces: Sequence[Trace] | Mapping[str, Trace]) -> dict[str, Trace]:
 
 
 def draw_traces(traces: Mapping[str, Trace], over: str) -> Figure:
-    """Every metric that all have against updates or seconds, the autocorrelogram, and one's histogram of staleness.
+    """Draw shared metrics against updates or seconds, the autocorrelogram, and one trace's staleness histogram.
 
     Replicates of different settings are never averaged: each setting has a line of its own, of many some have.
     """
@@ -107,7 +107,7 @@ def draw_traces(traces: Mapping[str, Trace], over: str) -> Figure:
 
 
 def counted(trace: Trace, parts: Mapping[str, Trace], drawn: Mapping[str, Trace]) -> str:
-    """How many replicates, settings and frozen ones a picture shows, and what its bands are."""
+    """Describe how many replicates, settings and frozen replicates a picture shows, and what its bands are."""
     text, bands = plural(trace.replicates, "replicate"), "mean and 95 % interval"
     if len(parts) > 1:
         text += f" of {len(parts)} settings" + f" ({len(drawn)} of them drawn)" * (len(drawn) < len(parts))
@@ -119,7 +119,7 @@ def counted(trace: Trace, parts: Mapping[str, Trace], drawn: Mapping[str, Trace]
 
 
 def setting(trace: Trace) -> str:
-    """Task, method and system of a trace in one line, with the mean staleness; what the header leaves out is missing.
+    """Task, method and system of a trace in one line, with the mean staleness, as far as the header has them.
 
     A schedule that was imposed or saved stands in the place of the system.
     """
@@ -139,7 +139,7 @@ def setting(trace: Trace) -> str:
 
 
 def draw_schedule(schedule: Schedule) -> Figure:
-    """Head staleness against batches, and its histogram."""
+    """Draw head staleness against batches, and its histogram."""
     figure = _style.picture(_style.WIDTH, 2.2)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     by_batch(left, schedule)
@@ -151,7 +151,7 @@ def draw_schedule(schedule: Schedule) -> Figure:
 
 
 def metric(ax: Axes, parts: Mapping[str, Trace], name: str, over: str = "updates") -> None:
-    """Mean of one metric with its interval between realizations, or replicates where schedules are not random.
+    """Draw the mean of one metric with its interval across realizations, or replicates if schedules are not random.
 
     One line for each of the traces, which are the settings of one run; intervals end at the bounds of the metric.
     """
@@ -192,7 +192,7 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str, over: str = "updates
 
 
 def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> None:
-    """C_k / C_0 of the products of gradients k updates apart, `[lags + 1, R]`, with intervals, and the line of zero."""
+    """Draw C_k / C_0 of gradient products at lag k, `[lags + 1, R]`, with intervals and a zero line."""
     bands = []
     for k, trace in enumerate(parts.values()):
         products = trace.accumulated["autocorrelogram"]
@@ -218,7 +218,7 @@ def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> None:
 
 
 def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.ndarray) -> tuple[float, float, float]:
-    """Ratio of two means over the replicates kept, with its 95 percent interval; NaN where there is none."""
+    """Ratio of two means over the finite replicates, with its 95 percent interval; NaN if undefined."""
     scale = float(bottom[finite].mean()) if finite.any() else 0.0
     if scale == 0.0:
         return math.nan, math.nan, math.nan
@@ -230,7 +230,7 @@ def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.nd
 
 
 def by_batch(ax: Axes, schedule: Schedule) -> None:
-    """Mean head staleness of every batch with its spread between realizations, and the largest."""
+    """Draw the mean head staleness of every batch with its spread across realizations, and the maximum."""
     positions = thinned(schedule.batches)
     heads = schedule.staleness()[..., 0][:, positions].reshape(schedule.realizations, len(positions), -1)
     with np.errstate(invalid="ignore"):
@@ -250,7 +250,7 @@ def by_batch(ax: Axes, schedule: Schedule) -> None:
 
 
 def histogram(ax: Axes, schedule: Schedule) -> None:
-    """Share of trajectories at each head staleness, with its spread between realizations that differ by chance."""
+    """Draw the fraction of trajectories at each head staleness, with its spread across random realizations."""
     heads = schedule.staleness()[..., 0].reshape(schedule.realizations, -1)
     known = [row[np.isfinite(row)].astype(int) for row in heads]
     largest = max((int(row.max()) for row in known if row.size), default=0)
@@ -276,14 +276,14 @@ def histogram(ax: Axes, schedule: Schedule) -> None:
 
 
 def whole(axis: Axis) -> None:
-    """Whole numbers for the ticks of a count, one at least."""
+    """Use integer ticks for a count, at least one."""
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
 def line(
     ax: Axes, x: np.ndarray, band: np.ndarray, label: str = "mean and 95 % interval", series: int | None = None
 ) -> np.ndarray:
-    """A mean with its interval, from rows (mean, low, high); few points are marked. Returns the means.
+    """Draw a mean with its interval, from rows (mean, low, high), with markers for few points. Returns the means.
 
     `series`: which of several lines this is; its color and markers differ from those of the others.
     """
@@ -305,7 +305,7 @@ def line(
 def interval(
     values: np.ndarray, realization: np.ndarray, random: bool, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> tuple[float, float, float]:
-    """Mean of what is finite with its 95 percent interval inside the bounds; NaN where no honest one exists."""
+    """Mean of the finite values with its 95 percent interval inside the bounds; NaN if no valid interval exists."""
     finite = np.isfinite(values)
     if finite.sum() < 2:
         return (float(values[finite][0]) if finite.any() else math.nan), math.nan, math.nan
@@ -319,7 +319,7 @@ def interval(
 
 
 def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
-    """Mean over realizations of what is never negative, with its 95 percent interval cut at 0; of few, the range."""
+    """Mean of nonnegative values over realizations, with its 95 percent interval cut at 0; for few, their range."""
     finite = values[np.isfinite(values)]
     if random and len(finite) > 1 and len(values) < REALIZATIONS:
         return float(finite.mean()), float(finite.min()), float(finite.max())
@@ -327,7 +327,7 @@ def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
 
 
 def thinned(count: int, most: int = POINTS) -> np.ndarray:
-    """At most so many of the positions, the first and the last among them."""
+    """At most `most` of the positions, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
 
 
@@ -383,7 +383,7 @@ def points(
 
 
 def _match(series: Mapping[str, Any], lines: Mapping[str, Any], x: Any, along: Any) -> None:
-    """Refuse what cannot be drawn: too many series, lengths that differ, or values that are no numbers."""
+    """Refuse what cannot be drawn: too many series, unequal lengths, or values that are not numbers."""
     checks.require(1 <= len(series) <= MOST, "measured", len(series), f"1 to {MOST} series", "draw fewer")
     for field, rows, places in (("measured", series, x), ("predicted", lines, along)):
         for name, row in rows.items():
@@ -406,7 +406,7 @@ def _number(value: Any) -> bool:
 
 
 def _series(ax: Axes, x: Sequence[Any], row: Sequence[Any], name: str, color: str, marker: str, joined: bool) -> bool:
-    """One series with its intervals; whether it has none, as plain numbers have not."""
+    """Draw one series with its intervals; return whether it has none, like plain numbers."""
     estimates = [y if isinstance(y, Estimate) else Estimate(float(y)) for y in row]
     reach = [y.tolerance + (uncertainty.critical(0.05, y.freedom) * y.error if y.error else 0.0) for y in estimates]
     style = {**_style.MEASURED, "marker": marker, "color": color}
@@ -417,7 +417,7 @@ def _series(ax: Axes, x: Sequence[Any], row: Sequence[Any], name: str, color: st
 
 
 def _plain_numbers(ax: Axes, whole: bool) -> None:
-    """Plain figures on logarithmic axes that span little, where powers of ten leave them bare; whole ones of counts."""
+    """Use plain tick numbers on short logarithmic axes, where powers of ten leave few ticks; integers for counts."""
     if whole and ax.get_xscale() == "linear":
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):

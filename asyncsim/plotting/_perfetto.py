@@ -21,7 +21,7 @@ GOING_ON = ("keep", "reprefill")
 
 
 def perfetto(timeline: Timeline) -> dict[str, Any]:
-    """The trace of a timeline: `traceEvents` in microseconds, and the timeline's header as metadata."""
+    """Trace file of a timeline: `traceEvents` in microseconds, and the timeline's header as metadata."""
     size = int(np.bincount(timeline.samples["group"]).max()) if len(timeline.samples["group"]) else 1
     events = [*_names(timeline, size), *_samples(timeline, size), *_batches(timeline), *_publishes(timeline)]
     return {"traceEvents": [*events, *_counters(timeline)], "displayTimeUnit": "ms", "otherData": timeline.header}
@@ -112,7 +112,7 @@ def _count(name: str, time: float, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def written_until(timeline: Timeline, n: int, end: float) -> float:
-    """When the writing of a sample stops: its end, its group's leaving if that is first, or the end of the record."""
+    """Time at which the generation of a sample stops: its end, its group's leaving, or the end of the timeline."""
     stop = float(timeline.samples["t_end"][n])
     if np.isnan(stop) and timeline.groups:
         stop = float(timeline.groups["t_left"][timeline.samples["group"][n]])
@@ -120,7 +120,7 @@ def written_until(timeline: Timeline, n: int, end: float) -> float:
 
 
 def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, int]]:
-    """Stretches (from, to, version) of a sample: cut at installs where samples in flight go on under new weights."""
+    """Intervals (from, to, version) of a sample, split at installs where samples in flight continue."""
     samples = timeline.samples
     start, version = float(samples["t_start"][n]), int(samples["v_start"][n])
     installs = timeline.publishes["t_install"] if timeline.header.get("mode") in GOING_ON else np.array([])
@@ -130,7 +130,7 @@ def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, 
 
 
 def ages(timeline: Timeline) -> np.ndarray:
-    """Staleness of every sample when it was first trained, in versions, by its first token; -1 where it never was."""
+    """Staleness of every sample when it was first trained, in versions, by its first token; -1 if it never was."""
     samples = timeline.samples
     trained = samples["batch"] >= 0
     version = timeline.batches["version"][np.where(trained, samples["batch"], 0)] if trained.any() else 0
@@ -138,7 +138,7 @@ def ages(timeline: Timeline) -> np.ndarray:
 
 
 def count(up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(times, how many are there from then on) of what comes and goes; who never comes is left out."""
+    """(times, count from then on) of arrivals minus departures; those that never arrive are left out."""
     arrived = np.isfinite(up)
     departures = down[arrived & np.isfinite(down)]
     times, place = np.unique(np.concatenate([up[arrived], departures]), return_inverse=True)

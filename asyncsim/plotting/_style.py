@@ -50,31 +50,31 @@ UNDATED: dict[str, dict[str, Any]] = {"png": {}, "pdf": {"CreationDate": None}, 
 
 
 class Picture(Figure):
-    """A figure that a notebook shows although no window system made it."""
+    """A figure that a notebook displays although no window system created it."""
 
     def _repr_png_(self) -> bytes:
         return encode(self, "png")
 
 
 def applied() -> AbstractContextManager[None]:
-    """The style, for as long as the context lasts; nothing of the user's own settings shows through."""
+    """Context with this package's style, without the user's own settings."""
     return style.context(["default", STYLE, dict.fromkeys(INKED, INK)])
 
 
 def picture(width: float, height: float) -> Picture:
-    """An empty figure of so many inches."""
+    """An empty figure of the given size in inches."""
     return Picture(figsize=(width, height), layout="constrained")
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """File type that a path's ending names."""
+    """File type by a path's ending."""
     kind = files.named("path", path).suffix.lower().removeprefix(".")
     checks.require(kind in UNDATED, "path", str(path), "a path ending in .png, .pdf or .svg", "choose one of them")
     return kind
 
 
 def encode(figure: Figure, kind: str, notes: Mapping[str, str] | None = None) -> bytes:
-    """The figure as the bytes of a file, without a date; `notes` are texts that go beside the picture, by key."""
+    """Encode the figure as a file, without a date; `notes` are metadata texts by key."""
     buffer = io.BytesIO()
     with applied():
         if isinstance(figure, Picture):
@@ -84,7 +84,7 @@ def encode(figure: Figure, kind: str, notes: Mapping[str, str] | None = None) ->
 
 
 def _settle(figure: Picture) -> None:
-    """Lay out once and round every place: the layout's solver differs in the last digits from run to run."""
+    """Lay out once and round all positions, since the layout solver differs in the last digits between runs."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for part in figure.subfigs:
@@ -96,13 +96,13 @@ def _settle(figure: Picture) -> None:
 
 
 def write(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write the figure atomically, in the type that the path's ending names."""
+    """Write the figure atomically, in the file type of the path's ending."""
     data = encode(figure, kind_of(path))
     files.write_atomically(path, lambda file: file.write(data))
 
 
 def label(name: str) -> str:
-    """Axis label of a word, on two lines where it is long.
+    """Axis label of a metric, on two lines if it is long.
 
     >>> label("log_ratio_variance")
     'log ratio variance\\n$\\\\mathrm{Var}\\\\,\\\\log w$ (nats$^2$)'
@@ -113,12 +113,12 @@ def label(name: str) -> str:
 
 
 def staleness(share: float) -> tuple[float, float, float, float]:
-    """The color of staleness, from none (0) to the largest in a picture (1); nothing else has colors of this ramp."""
+    """Color of staleness, from none (0) to the maximum in a picture (1); only staleness uses this ramp."""
     return colormaps["YlOrRd"](0.25 + 0.65 * share)
 
 
 def key(figure: Figure) -> None:
-    """Say once below the panels what dashes and bars are: predictions, unless their label says another word."""
+    """Explain dashes and bars once below the panels: dashes are predictions unless labelled otherwise."""
     lines = [line for ax in figure.axes for line in ax.lines if line.get_linestyle() == "--"]
     words = [str(line.get_label()) for line in lines]
     said: dict[str, Any] = {}
@@ -134,5 +134,5 @@ def key(figure: Figure) -> None:
 
 
 def note(ax: Axes, text: str) -> None:
-    """A remark in small type under the title's line, right-aligned."""
+    """Add a remark in small type under the title's line, right-aligned."""
     ax.text(1.0, 1.02, text, transform=ax.transAxes, ha="right", va="bottom", fontsize=7.0, color=COLORS["muted"])

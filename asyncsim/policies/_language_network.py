@@ -51,7 +51,7 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
 
 class Head(nn.Module):
-    """A linear map that lays its rows out first: of a slice, torch makes many small products, fifty times slower.
+    """A linear map that makes its rows contiguous first, since torch is fifty times slower on a slice.
 
     While it is `idle` it makes no logits: `read` then gives the states that they are made from.
     """
@@ -61,7 +61,7 @@ class Head(nn.Module):
         self.weight, self.bias, self.idle = linear.weight, linear.bias, False
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Logits `[..., V]`; idle `[..., 0]`."""
+        """Logits `[..., V]`, or empty `[..., 0]` if idle."""
         if self.idle:
             return hidden[..., :0]
         rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
@@ -69,17 +69,17 @@ class Head(nn.Module):
 
 
 class Products(TorchDispatchMode):
-    """Products of matrices on a CPU as TF32 does them: operands have 10 bits behind the point, sums are float32."""
+    """Matrix products on a CPU as in TF32: operands with 10 mantissa bits, sums in float32."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        """The operation, on rounded operands where it is such a product."""
+        """Run the operation, with rounded operands if it is a matrix product."""
         begin, end = _OPERANDS.get(func._schema.name.removeprefix("aten::"), (0, 0))
         args = (*args[:begin], *map(tf32, args[begin:end]), *args[end:])
         return func(*args, **(kwargs or {}))
 
 
 def tf32(x: Tensor) -> Tensor:
-    """A float32 tensor with 10 bits behind the point, to nearest, ties to even; other types as they are.
+    """Round a float32 tensor to 10 mantissa bits, to nearest, ties to even; other types are unchanged.
 
     >>> tf32(torch.tensor([1.0 + 2.0**-11, 1.0 + 3 * 2.0**-11])).tolist() == [1.0, 1.0 + 2.0**-9]
     True
@@ -92,7 +92,7 @@ def tf32(x: Tensor) -> Tensor:
 
 @contextmanager
 def products(form: str, device: torch.device) -> Iterator[None]:
-    """Products of matrices in a number format: on cuda TF32 is on for "tf32" and off else, as it was behind that."""
+    """Context with matrix products in a number format; on cuda TF32 is on only for "tf32", and restored after."""
     if device.type != "cuda":
         with Products() if form == "tf32" else nullcontext():
             yield
@@ -115,7 +115,7 @@ def products(form: str, device: torch.device) -> Iterator[None]:
 
 
 class Known(NamedTuple):
-    """What a network's blocks give, where their last states are known; without caches and routers."""
+    """Output of a network's blocks when their last states are known, without caches and routers."""
 
     last_hidden_state: Tensor
     past_key_values: None = None
@@ -126,7 +126,7 @@ class Known(NamedTuple):
 
 
 class Behind(nn.Module):
-    """Stands for the blocks of a network, so that the network itself makes logits of known states `[n, W]`."""
+    """Replaces the blocks of a network, so that the network computes logits of known states `[n, W]`."""
 
     def __init__(self, states: Tensor) -> None:
         super().__init__()
@@ -134,16 +134,16 @@ class Behind(nn.Module):
 
     @property
     def decoder(self) -> nn.Module:
-        """Where some networks have their blocks."""
+        """Attribute under which some networks have their blocks."""
         return self
 
     def forward(self, *_: Any, **__: Any) -> Known:
-        """The states."""
+        """Return the known states."""
         return self.known
 
 
 def logits_of(network: Any, states: Tensor) -> Tensor:
-    """Logits `[n, V]` of states `[n, W]`: head, and what the network does behind it, as scales and soft caps."""
+    """Logits `[n, V]` of states `[n, W]`: the head, and what the network applies after it (scales, soft caps)."""
     twin = copy.copy(network)
     twin.__dict__ = dict(network.__dict__)
     twin._modules = {**network._modules, network.base_model_prefix: Behind(states)}
@@ -155,7 +155,7 @@ def logits_of(network: Any, states: Tensor) -> Tensor:
 
 @contextmanager
 def headless(network: Any) -> Iterator[None]:
-    """`read` gives the states `[B, count, W]` in place of logits."""
+    """Context in which `read` returns the states `[B, count, W]` instead of logits."""
     head = network.get_output_embeddings()
     head.idle = True
     try:
@@ -166,7 +166,7 @@ def headless(network: Any) -> Iterator[None]:
 
 @dataclass
 class Model:
-    """A network and where its trained weights stand in a flat vector `[P]`.
+    """A network, and the positions of its trained weights in a flat vector `[P]`.
 
     `shape` is a network of the right shape; `load` gives the one with weights, which is called once, when they are
     needed; `train_layers` is how many of the last blocks are trained (None: everything). With `lora`, fields of
@@ -189,7 +189,7 @@ class Model:
 
     @cached_property
     def network(self) -> nn.Module:
-        """The network as loaded: where the frozen weights stand, once."""
+        """The network as loaded, which holds the frozen weights once."""
         network: Any = self.load().eval()
         if network is not self.shape:
             self._extend(network)
@@ -215,7 +215,7 @@ class Model:
 
     @cached_property
     def parts(self) -> bool:
-        """Whether logits can be made apart from states, for some rows at a time: tried on three tokens.
+        """Whether logits can be computed from states, some rows at a time: tried on three tokens.
 
         Else (a network of another build) they are made with the states.
         """
@@ -233,7 +233,7 @@ class Model:
 
     @cached_property
     def vocabulary(self) -> int:
-        """V, the tokens that have a logit."""
+        """Number of tokens with a logit, V."""
         return _embedding(self.shape).shape[0]
 
     @cached_property
@@ -242,7 +242,7 @@ class Model:
 
     @cached_property
     def rowwise(self) -> bool:
-        """Whether each trained weight meets the rows of a batch in order: experts get theirs sorted otherwise."""
+        """Whether each trained weight sees the rows of a batch in order; experts see them in another order."""
         return not any("expert" in name or len(shape) > 2 for name, shape in self.trained)
 
     def flat(self) -> Tensor:
@@ -261,11 +261,11 @@ class Model:
         return flat
 
     def loaded(self) -> list[tuple[str, Tensor]]:
-        """Every weight by name but those of adapters."""
+        """All weights by name, except those of adapters."""
         return [(name, weight) for name, weight in self.network.named_parameters() if ADAPTER not in name]
 
     def drawn(self, seed: int) -> Tensor:
-        """Trained weights `[P]` before the first update, which of adapters alone depend on a seed."""
+        """Trained weights `[P]` before the first update; only those of adapters depend on a seed."""
         if self.lora is not None:
             with fork_rng(devices=[]), torch.device("cpu"):
                 torch.manual_seed(seed)
@@ -276,7 +276,7 @@ class Model:
         return self.flat()
 
     def _extend(self, network: nn.Module) -> None:
-        """Add what is trained beside the weights of a network."""
+        """Add trained modules that the loaded network lacks: adapters and a critic."""
         if self.lora is not None:
             adapted(network, self.lora)
         if self.critic:
@@ -288,7 +288,7 @@ class Model:
             network.add_module(CRITIC, head)
 
     def bound(self, flat: Tensor, form: str, live: bool = False) -> tuple[nn.Module, list[nn.Parameter]]:
-        """A network that computes with the weights `[P]` in a number format, and these weights one by one.
+        """A network with the weights `[P]` in a number format, and these weights as separate parameters.
 
         With `live` they are leaves that gradients can be taken for. Frozen weights are shared with every other copy.
         """
@@ -302,7 +302,7 @@ class Model:
         return bound, list(fresh.values())
 
     def _frozen(self, form: str, device: torch.device) -> nn.Module:
-        """The loaded network with every weight in a number format, made once."""
+        """The loaded network with every weight in a number format, created once."""
         if form in ("float32", "tf32") and device.type == "cpu":
             return self.network
         if (form, device) not in self.frozen:
@@ -320,14 +320,14 @@ class Model:
 
 
 def rounded(weight: Tensor, form: str) -> Tensor:
-    """A weight in a number format; int8: each row of a matrix to 255 levels, symmetric about 0, as float32 again."""
+    """Convert a weight to a number format; int8 rounds each row of a matrix to 255 symmetric levels, in float32."""
     if form == "int8" and weight.ndim == 2:
         return levels(weight.float(), 1)
     return weight.to(FORMATS[form])
 
 
 def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Module:
-    """The same network with other weights, by the identity of the old ones, in tied places too.
+    """The same network with other weights, by the identity of the old ones, tied weights included.
 
     It shares every other tensor, and runs beside it.
     """
@@ -340,7 +340,7 @@ def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Modu
 
 
 class Several:
-    """One weight of a network in several versions, for rows sorted by version: `rows` of each in turn.
+    """One weight of a network in several versions, for rows sorted by version: `rows` per version.
 
     A function of it and of texts is computed for the rows of each version, and the results stand behind one another. A
     function of weights alone is computed for each version.
@@ -362,7 +362,7 @@ class Several:
         return torch.cat(results) if split else cls(results, one.rows)
 
     def _part(self, given: Any, number: int) -> Any:
-        """What one version sees of an argument: its own weight, or its rows of a tensor `[k B, ...]`."""
+        """One version's part of an argument: its own weight, or its rows of a tensor `[k B, ...]`."""
         if isinstance(given, Several):
             return given.versions[number]
         if not isinstance(given, Tensor) or given.ndim < 2:
@@ -372,7 +372,7 @@ class Several:
         return given.split([times * each for each in self.rows])[number]
 
     def __getattr__(self, name: str) -> Any:
-        """Methods of a tensor for each version, and what all versions have in common."""
+        """Tensor methods applied per version, and attributes that all versions share."""
         method = getattr(Tensor, name)
         if not callable(method):
             return getattr(self.versions[0], name)
@@ -388,7 +388,7 @@ class Several:
 
 
 def beside(networks: Sequence[Any], rows: Sequence[int]) -> Any:
-    """One network for rows sorted by version, `rows` of each, from copies that differ in their trained weights.
+    """One network for rows sorted by version, `rows` of each, from copies that differ only in their trained weights.
 
     Everything but the trained weights is computed once for all rows.
     """
@@ -411,20 +411,20 @@ def beside(networks: Sequence[Any], rows: Sequence[int]) -> Any:
 
 
 def _layer(name: str) -> int:
-    """Number of the block that a weight belongs to, -1 outside of them."""
+    """Index of the block that a weight belongs to, -1 outside of blocks."""
     match = _LAYER.search(name)
     return int(match[1]) if match else -1
 
 
 def _last_norm(name: str) -> bool:
-    """Whether a weight belongs to the norm behind the blocks: one outside of them that is not the embedding's."""
+    """Whether a weight belongs to the norm after the blocks: a norm outside of them that is not the embedding's."""
     module = name.lower().rpartition(".")[0]
     norm = "norm" in module or module.rpartition(".")[2].startswith("ln")
     return norm and _layer(name) < 0 and "emb" not in module
 
 
 def weights_of(network: nn.Module) -> int:
-    """How many weights a network has, tied ones once."""
+    """Number of weights in a network, counting tied weights once."""
     return sum(weight.numel() for weight in network.parameters())
 
 
@@ -436,7 +436,7 @@ def _embedding(network: Any) -> Tensor:
 
 
 def adapted(network: Any, fields: Mapping[str, Any]) -> None:
-    """Put adapters of rank r beside every linear map of a network but its head, or beside those that are named.
+    """Add adapters of rank r to every linear map of a network except its head, or to the named ones.
 
     y = W x + (alpha / r) B A x with B = 0 at first: 2106.09685, equation 3.
     """
@@ -465,7 +465,7 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
 
 
 def merged(network: Any) -> nn.Module:
-    """A network without adapters, whose maps are what they were with them: W + (alpha / r) B A."""
+    """A network without adapters, with W + (alpha / r) B A merged into its maps."""
     for name, module in [each for each in network.named_modules() if hasattr(each[1], "base_layer")]:
         module.merge()
         parent, _, own = name.rpartition(".")
@@ -474,7 +474,7 @@ def merged(network: Any) -> nn.Module:
 
 
 def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
-    """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` says which columns may be seen.
+    """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` marks the visible columns.
 
     A mask of floats is added to the attention's logits as it is. Of a network with a critic `[B, count, V + 1]`, its
     values behind them. An idle head leaves states `[B, count, W]`.

@@ -25,7 +25,7 @@ WORTH = 8
 
 
 class Growing:
-    """The keys and values of one pass behind those of a pass before it; gradients go through both.
+    """Cache that appends the keys and values of one pass to those of an earlier pass; gradients flow through both.
 
     `layers` holds what this pass added; the pass before may have had one row, which stands for every row.
     """
@@ -37,7 +37,7 @@ class Growing:
         self.layers: list[Pair] = []
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
-        """Keys and values that this pass sees, `[B, H, C, D]`."""
+        """Keys and values visible to this pass, `[B, H, C, D]`."""
         self.layers.append((key, value))
         if self.before is None:
             return key, value
@@ -46,7 +46,7 @@ class Growing:
         return torch.cat([old_key, key], 2), torch.cat([old_value, value], 2)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Columns so far."""
+        """Number of columns so far."""
         before = self.before[layer_idx][0].shape[2] if self.before else 0
         return before + (self.layers[layer_idx][0].shape[2] if len(self.layers) > layer_idx else 0)
 
@@ -66,14 +66,14 @@ class Columns:
         self.rows: Tensor | None = None
 
     def point(self, column: int, rows: Tensor | None = None) -> None:
-        """Aim the next pass at a column; `rows` int64 `[b]`, or all."""
+        """Set the column that the next pass writes; `rows` int64 `[b]`, or all."""
         self.column, self.rows = column, rows
         columns = self.layers[0][0].shape[2]
         if column >= columns:
             self.layers = [(_longer(k, column + STEP), _longer(v, column + STEP)) for k, v in self.layers]
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
-        """Write one column of a layer; keys and values up to it, `[B, H, column + 1, D]`."""
+        """Write one column of a layer; return keys and values up to it, `[B, H, column + 1, D]`."""
         pair = self.layers[layer_idx]
         for old, new in zip(pair, (key, value), strict=True):
             if self.rows is None:
@@ -83,29 +83,29 @@ class Columns:
         return pair[0][:, :, : self.column + 1], pair[1][:, :, : self.column + 1]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Columns before the one that is written next."""
+        """Number of columns before the one that is written next."""
         return self.column
 
     def select(self, rows: Tensor) -> "Columns":
-        """The cache of some rows, int64 `[b]`."""
+        """Cache of some rows, int64 `[b]`."""
         return Columns([(k[rows], v[rows]) for k, v in self.layers])
 
     def resized(self, columns: int) -> "Columns":
-        """The first columns alone, or zeros behind the last one."""
+        """The first `columns` columns, padded with zeros."""
         return Columns(
             [(_longer(k, columns)[:, :, :columns], _longer(v, columns)[:, :, :columns]) for k, v in self.layers]
         )
 
 
 def together(caches: Sequence[Columns]) -> Columns:
-    """One cache with the rows of several behind one another; fresh tensors."""
+    """Concatenate the rows of several caches; fresh tensors."""
     width = max(cache.layers[0][0].shape[2] for cache in caches)
     layers = zip(*(cache.resized(width).layers for cache in caches), strict=True)
     return Columns([(torch.cat([k for k, _ in pairs]), torch.cat([v for _, v in pairs])) for pairs in layers])
 
 
 def _longer(tensor: Tensor, columns: int) -> Tensor:
-    """`[B, H, C, D]` with zeros behind the last column."""
+    """Pad `[B, H, C, D]` with zeros after the last column."""
     B, H, C, D = tensor.shape
     if columns <= C:
         return tensor
@@ -113,7 +113,7 @@ def _longer(tensor: Tensor, columns: int) -> Tensor:
 
 
 class Kept:
-    """Columns of rows that no lane is reading, and which weights wrote what.
+    """Columns of rows that no lane is using, and which weights wrote each entry.
 
     `writer` int64 `[B, t]`: number of the weights that drew a token, and so wrote the column in front of it (-1: none
     yet). `digests`: those weights in the order of their numbers; equal weights have one number. `away`: the columns of
@@ -126,14 +126,14 @@ class Kept:
         self.away: dict[int, tuple[Columns, int]] = {}
 
     def number(self, flat: Tensor) -> int:
-        """The number of weights `[P]`, told by their bits: a version that changed nothing keeps the number."""
+        """Index of the weights `[P]`, identified by their bits: unchanged weights keep their index."""
         digest = hashlib.blake2b(flat.detach().cpu().contiguous().numpy().tobytes(), digest_size=16).hexdigest()
         if digest not in self.digests:
             self.digests.append(digest)
         return self.digests.index(digest)
 
     def note(self, token: int, rows: Tensor, number: int) -> Tensor:
-        """Note who draws a token of some rows; whether any entry that it reads was written by others, bool `[b]`."""
+        """Record which weights sample a token of some rows; whether others wrote any visible entry, bool `[b]`."""
         missing = token + 1 - self.writer.shape[1]
         if missing > 0:
             self.writer = torch.nn.functional.pad(self.writer, (0, missing), value=-1)
@@ -141,21 +141,21 @@ class Kept:
         return (self.writer[rows, :token] != number).any(1)
 
     def put(self, rows: Tensor, columns: Columns) -> None:
-        """Put the columns of rows int64 `[b]` away; they belong to nobody else."""
+        """Store the columns of rows int64 `[b]`, which must not be shared."""
         self.away |= {row: (columns, place) for place, row in enumerate(rows.tolist())}
 
     def copy(self, rows: Tensor) -> Columns:
-        """Columns of rows int64 `[b]` that were put away, in this order; fresh tensors."""
+        """Stored columns of rows int64 `[b]`, in this order; fresh tensors."""
         places = [self.away[row] for row in rows.tolist()]
         return together([columns.select(torch.tensor([place])) for columns, place in places])
 
     def drop(self, rows: Tensor) -> None:
-        """Forget what was put away of rows."""
+        """Forget the stored columns of rows."""
         for row in rows.tolist():
             self.away.pop(row, None)
 
     def cut(self, rows: Tensor, columns: Columns | None) -> "Kept":
-        """The same of some rows int64 `[b]`, with their columns."""
+        """Select some rows int64 `[b]`, with their columns."""
         fresh = Kept(len(rows))
         fresh.digests, fresh.writer = list(self.digests), self.writer[rows].clone()
         if columns is not None:
@@ -163,13 +163,13 @@ class Kept:
         return fresh
 
     def packed(self, rows: Tensor, columns: Columns | None) -> dict[str, Any]:
-        """Plain containers; `columns` of the rows int64 `[b]` that have any."""
+        """Pack into plain containers; `columns` of the rows int64 `[b]` that have any."""
         layers = [] if columns is None else columns.layers
         return {"digests": self.digests, "writer": self.writer, "rows": rows, "layers": layers}
 
     @classmethod
     def unpacked(cls, tree: dict[str, Any]) -> "Kept":
-        """What `packed` wrote."""
+        """Restore what `packed` wrote."""
         kept = cls(len(tree["writer"]))
         kept.digests, kept.writer = tree["digests"], tree["writer"]
         if tree["layers"]:
@@ -179,7 +179,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Prompts:
-    """Prompts split into what they share and the rest.
+    """Prompts split into a shared prefix and the rest.
 
     `shared` int64 `[K]`; `rest` int64 `[B, W]`, padded with 0 on the left; `length` int64 `[B]` counts all tokens of a
     prompt. A row's columns are K shared ones, W of the rest, and one for each token of its response.
@@ -191,19 +191,19 @@ class Prompts:
 
     @property
     def width(self) -> int:
-        """K + W, the columns in front of the response."""
+        """Number of columns before the response, K + W."""
         return self.shared.shape[0] + self.rest.shape[1]
 
     def rows(self, rows: Tensor) -> "Prompts":
-        """Some rows, int64 `[b]`."""
+        """Select rows, int64 `[b]`."""
         return replace(self, rest=self.rest[rows], length=self.length[rows])
 
     def alike(self, response: Tensor) -> tuple[Tensor, Tensor]:
-        """The first row of each prompt with its response int64 `[B, T]`, `[b]`, and which of them every row is like."""
+        """First row of each distinct prompt with response int64 `[B, T]`, `[b]`, and the index of each row's match."""
         return alike(torch.cat([self.length.unsqueeze(1), self.rest, response], 1))
 
     def occupied(self, tokens: int) -> Tensor:
-        """Which columns hold a token, with `tokens` of the response: bool `[B, K + W + tokens]`."""
+        """Columns that hold a token, including `tokens` of the response: bool `[B, K + W + tokens]`."""
         W = self.rest.shape[1]
         column = torch.arange(-W, tokens).unsqueeze(0)
         inside = column >= (self.shared.shape[0] - self.length).unsqueeze(1)
@@ -211,7 +211,7 @@ class Prompts:
 
 
 def alike(table: Tensor) -> tuple[Tensor, Tensor]:
-    """The first of each kind of row of a table or list, int64 `[b]` ascending, and which of these every row equals.
+    """First row of each distinct kind in a table or list, int64 `[b]` ascending, and the index of each row's match.
 
     >>> [part.tolist() for part in alike(torch.tensor([[7, 1], [3, 2], [7, 1], [3, 1]]))]
     [[0, 1, 3], [0, 1, 0, 2]]
@@ -227,7 +227,7 @@ def alike(table: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def lay_out(seen: Tensor, context: int, sharing: bool = True) -> Prompts:
-    """Prompts from ids int64 `[B, L]`, padded with -1 on the left; without `sharing` each has all its tokens itself."""
+    """Prompts from ids int64 `[B, L]`, padded with -1 on the left; without `sharing` there is no shared prefix."""
     B, L = seen.shape
     length = (seen >= 0).sum(1)
     shortest, longest = int(length.min()), int(length.max())
@@ -256,7 +256,7 @@ def refuse_long(tokens: int, context: int) -> None:
 
 
 def common(network: nn.Module, prompts: Prompts) -> list[Pair] | None:
-    """Keys and values of what all prompts share, one row; None where nothing is."""
+    """Keys and values of the shared prefix, one row; None if it is empty."""
     K = prompts.shared.shape[0]
     if K == 0:
         return None
@@ -269,7 +269,7 @@ def common(network: nn.Module, prompts: Prompts) -> list[Pair] | None:
 def read_through(
     network: nn.Module, prompts: Prompts, response: Tensor, before: list[Pair] | None, count: int
 ) -> tuple[Tensor, list[Pair]]:
-    """Read the rest of each prompt and a response int64 `[B, T]`, which may be empty, behind the shared columns.
+    """Read the rest of each prompt and a response int64 `[B, T]`, which may be empty, after the shared columns.
 
     Gives the logits of the last `kept` positions, `[B, kept, V]`, and the new keys and values.
     """
@@ -288,7 +288,7 @@ def read_through(
 
 
 def joined(before: list[Pair] | None, layers: list[Pair], which: Tensor) -> list[Pair]:
-    """The shared columns and those of the rest, for rows int64 `[b]`: fresh tensors that can be written."""
+    """Shared columns followed by those of the rest, for rows int64 `[b]`: fresh writable tensors."""
     if before is None:
         return [(key[which], value[which]) for key, value in layers]
     rows, pairs = len(which), []
@@ -299,7 +299,7 @@ def joined(before: list[Pair] | None, layers: list[Pair], which: Tensor) -> list
 
 
 def teacher_forced(network: nn.Module, prompts: Prompts, response: Tensor) -> Tensor:
-    """Logits of every token of responses int64 `[B, T]`, `[B, T, V]`; equal prompts are read once."""
+    """Logits of every token in responses int64 `[B, T]`, `[B, T, V]`; equal prompts are read once."""
     before, T = common(network, prompts), response.shape[1]
     rows, which = prompts.alike(response[:, :0])
     if len(rows) == len(which):

@@ -18,7 +18,7 @@ from asyncsim.step.versions import View
 
 @dataclass(frozen=True)
 class Distribution:
-    """softmax(logits / temperature) on the `top_k` likeliest tokens (0: all), then on the likeliest that hold `top_p`.
+    """softmax(logits / temperature) on the `top_k` likeliest tokens (0: all), then on the nucleus with mass `top_p`.
 
     A token belongs to the nucleus when those before it hold less than `top_p`.
     """
@@ -28,7 +28,7 @@ class Distribution:
     top_k: int
 
     def log_prob(self, logits: Tensor) -> Tensor:
-        """Log-probabilities in nats, -inf outside the nucleus, float32 or wider `[..., V]`."""
+        """Log-probabilities in nats, -inf outside of the nucleus, float32 or wider `[..., V]`."""
         logits = logits if logits.dtype == torch.float64 else logits.float()
         scaled = logits if self.temperature == 1.0 else logits / self.temperature
         if 0 < self.top_k < scaled.shape[-1]:
@@ -45,7 +45,7 @@ class Distribution:
 
 
 def choose(log_prob: Tensor, uniform: Tensor, which: Tensor | None = None) -> Tensor:
-    """Tokens int64 `[B]` by inverse CDF of log-probabilities `[B, V]`; impossible ones are never chosen.
+    """Tokens int64 `[B]` by inverse CDF of log-probabilities `[B, V]`; impossible tokens are never chosen.
 
     With `which` int64 `[B]` every number reads that row of log-probabilities `[b, V]`. A uniform number of 53 bits
     times the total stays below the total, so some edge lies above it.
@@ -58,13 +58,13 @@ def choose(log_prob: Tensor, uniform: Tensor, which: Tensor | None = None) -> Te
 
 
 def picked(table: Tensor, which: Tensor) -> Tensor:
-    """Rows int64 `[B]` of a table `[b, V]`, which is not copied where these are all of its rows in order."""
+    """Rows int64 `[B]` of a table `[b, V]`, without a copy if these are all its rows in order."""
     same = len(which) == len(table) and torch.equal(which, torch.arange(len(which)))
     return table if same else table[which]
 
 
 class Lane:
-    """The cache of the rows that one set of weights is reading; rows that are alike so far share one place in it.
+    """Cache of the rows that one set of weights is reading; rows with equal tokens so far share an entry.
 
     `place` int64 `[B]`: position of a row of the batch in the cache (-1: absent). `rows`: one row of each position.
     `upto` int64 `[B]`: tokens of its response in the cache; reading one again removes those behind it. With `kept` a
@@ -82,7 +82,7 @@ class Lane:
 
     @cached_property
     def shared(self) -> list[_language_prompts.Pair] | None:
-        """Keys and values of what all prompts share."""
+        """Keys and values of the prompts' shared prefix."""
         return _language_prompts.common(self._live, self.prompts)
 
     @property
@@ -91,12 +91,12 @@ class Lane:
         return self.network
 
     def rest(self) -> None:
-        """Let the weights go and keep the cache; it is read no more, but its rows can leave."""
+        """Release the weights and keep the cache, which only rows that leave still use."""
         self.network = None
         self.__dict__.pop("shared", None)
 
     def logits(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits `[b, V]` of the token behind `actions` int64 `[B, t]`, and which of them each of some rows has."""
+        """Logits `[b, V]` of the token after `actions` int64 `[B, t]`, and the index that maps rows to them."""
         t = actions.shape[1]
         ready = (self.place[rows] >= 0) & (self.upto[rows] >= t - 1) & (t > 0)
         if self.kept is not None and t > 0 and not bool(ready.all()):
@@ -113,7 +113,7 @@ class Lane:
         return torch.cat([stepped, fresh]), which
 
     def _resume(self, rows: Tensor, actions: Tensor, kept: Kept) -> None:
-        """Seat rows with the columns that they bring along; those that are alike and were written alike sit together.
+        """Add rows with the columns that they bring; rows with equal tokens and equal writers share an entry.
 
         Columns are cut to those that are read, so that bits depend on nothing else.
         """
@@ -125,14 +125,14 @@ class Lane:
         kept.drop(rows)
 
     def leave(self, rows: Tensor) -> None:
-        """Give up the places of rows; with `kept` their columns go along."""
+        """Release the entries of rows; with `kept` their columns are stored."""
         if self.kept is not None and self.cache is not None:
             held = rows[self.place[rows] >= 0]
             self.kept.put(held, self.cache.select(self.place[held]))
         self.place[rows] = -1
 
     def _prefill(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Read prompts and responses from the beginning."""
+        """Read prompts and responses from the start."""
         if self.kept is not None:
             self.kept.drop(rows)
         first, which = self.prompts.rows(rows).alike(actions[rows])
@@ -143,7 +143,7 @@ class Lane:
         return logits[:, 0], which
 
     def _admit(self, rows: Tensor, which: Tensor, leaders: Tensor, fresh: Columns) -> None:
-        """Put rows into the cache behind those that stay; `which` of the fresh places each of them has."""
+        """Append rows to the cache after those that stay; `which` maps them to the new entries."""
         self.place[rows] = -1
         present = (self.place >= 0).nonzero()[:, 0]
         used, place = torch.unique(self.place[present], return_inverse=True)
@@ -158,7 +158,7 @@ class Lane:
         self.place[rows] = len(used) + which
 
     def _step(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Read the last token of some rows, once for those that stay alike."""
+        """Read the last token of some rows, once per group of rows that remain equal."""
         assert self.cache is not None
         t = actions.shape[1]
         last = actions[rows, t - 1]
@@ -174,7 +174,7 @@ class Lane:
         return picked(logits, places), which
 
     def _seat(self, rows: Tensor, which: Tensor, leaders: Tensor) -> None:
-        """Give each kind of row a place of its own, before the columns of its leader are written.
+        """Give each distinct row its own entry before the columns of its leader are written.
 
         Where rows of one place have parted, or three quarters of the cache or less are read on, the others leave it.
         """
@@ -196,7 +196,7 @@ class Lane:
 
 @dataclass
 class Memory:
-    """Prompts, actions int64 `[B, t]`, and a lane for each set of weights that is reading.
+    """Prompts, actions int64 `[B, t]`, and one lane per set of weights in use.
 
     Lanes are forgotten with the weights that they belong to; they are then read again from prompts and actions. With
     `kept` what they hold stays instead, and the lanes of other weights go on with it.
@@ -211,7 +211,7 @@ class Memory:
     edition: int = -1
 
     def lane(self, model: Model, view: View, owner: int, form: str, rows: Tensor) -> Lane:
-        """The lane of a (slot, replicate), numbered slot R + replicate, for rows int64 `[b]` to be read there."""
+        """Lane of a (slot, replicate), numbered slot R + replicate, for reading rows int64 `[b]`."""
         weights = view.weights["parameters"]
         if self.origin is None or self.origin() is not weights or self.edition != weights._version:
             if self.kept is not None:
@@ -230,7 +230,7 @@ class Memory:
         return lane
 
     def _leave(self, lanes: Iterable[Lane], rows: Tensor | None = None) -> None:
-        """Rows (default: all) leave these lanes with their columns."""
+        """Remove rows (default: all) from these lanes, with their columns."""
         for lane in lanes:
             held = lane.place >= 0
             if rows is not None:
@@ -238,20 +238,20 @@ class Memory:
             lane.leave(held.nonzero()[:, 0])
 
     def note(self, token: int, rows: Tensor, action: Tensor) -> None:
-        """Note the actions int64 `[b]` of some rows at a token."""
+        """Record the actions int64 `[b]` of some rows at a token."""
         _language_prompts.refuse_long(int(self.prompts.length[rows].max()) + token + 1, self.context)
         if token >= self.actions.shape[1]:
             self.actions = torch.nn.functional.pad(self.actions, (0, token + 1 - self.actions.shape[1]))
         self.actions[rows, token] = action
 
     def cut(self, row: int) -> "Memory":
-        """The memory of one row alone, without caches but kept ones."""
+        """Memory of a single row, without caches except kept ones."""
         rows = torch.tensor([row])
         kept = None if self.kept is None else self.kept.cut(rows, self.held(rows)[1])
         return Memory(self.prompts.rows(rows), self.context, self.actions[rows].clone(), kept)
 
     def held(self, rows: Tensor) -> tuple[Tensor, Columns | None]:
-        """Copies of the kept columns of rows int64 `[b]`, as long as their responses, and which rows have any."""
+        """Copies of the kept columns of rows int64 `[b]`, cut to their responses, and which rows have any."""
         assert self.kept is not None
         away = torch.tensor([row for row in rows.tolist() if row in self.kept.away], dtype=torch.int64)
         parts = [(away, self.kept.copy(away))] if len(away) else []
@@ -266,7 +266,7 @@ class Memory:
         return torch.cat([part for part, _ in parts]), columns.resized(width)
 
     def packed(self) -> dict[str, Any]:
-        """Prompts, actions and kept columns in plain containers; other caches are made again with the next weights."""
+        """Pack prompts, actions and kept columns; other caches are recomputed with the next weights."""
         tree = {"prompts": asdict(self.prompts), "actions": self.actions, "kept": None}
         if self.kept is not None:
             tree["kept"] = self.kept.packed(*self.held(torch.arange(len(self.actions))))
@@ -274,7 +274,7 @@ class Memory:
 
     @classmethod
     def unpacked(cls, tree: dict[str, Any], context: int) -> "Memory":
-        """The memory that `packed` wrote."""
+        """Restore the memory that `packed` wrote."""
         kept = None if tree["kept"] is None else Kept.unpacked(tree["kept"])
         return cls(Prompts(**tree["prompts"]), context, tree["actions"], kept)
 
@@ -285,13 +285,13 @@ def _rest(lanes: dict[int, Lane]) -> None:
 
 
 def owners(view: View, shape: tuple[int, int, int, int]) -> Tensor:
-    """Which of the stacked weights every token reads, slot R + replicate, int64 `[R, G, N, T]`."""
+    """Index of the stacked weights that each token uses, slot R + replicate, int64 `[R, G, N, T]`."""
     R = shape[0]
     return view.slots(shape) * R + torch.arange(R).reshape(R, 1, 1, 1)
 
 
 def draw(policy: Any, view: View, memory: Memory, draws: Draws, token: int, active: Tensor) -> tuple[Tensor, Outputs]:
-    """Tokens int64 `[R, G, N]` of a `CausalLM` for the active rows, and what is recorded of them; 0 elsewhere.
+    """Sample tokens int64 `[R, G, N]` of a `CausalLM` for the active rows, with recorded outputs; 0 elsewhere.
 
     `log_prob` in nats, with `distributions` that of every token, `log_probs` `[R, G, N, V]`; `value` of what was read,
     where there is a critic; where caches are kept `stale_cache`, 1 where the model read an entry that other weights

@@ -20,7 +20,7 @@ from asyncsim.step.versions import View
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows int64 `[b]` that go through the network together, and which of their tokens read its weights, `[b, T]`."""
+    """Rows int64 `[b]` of one pass through the network, and which of their tokens use its weights, `[b, T]`."""
 
     owner: int
     rows: Tensor
@@ -39,7 +39,7 @@ Below that logits stay in memory for the pass backwards, which then need not mak
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A piece with its outputs and the weights that they depend on.
+    """A piece with its outputs and the weights on which they depend.
 
     Outputs are differentiable, unless the head was computed in chunks: then `states` `[b, T, W]` are, a critic's value
     behind them, of responses int64 `[b, T]` that differ; every row of the piece is one of them, `which`.
@@ -56,7 +56,7 @@ class Graph:
 
 @dataclass
 class Scoring:
-    """Responses int64 `[B, T]` behind prompts, to be scored in `form` by rows in `pieces`.
+    """Responses int64 `[B, T]` after prompts, scored in number format `form` by rows in `pieces`.
 
     Outputs are `[B, T]`, log-probs of the whole vocabulary `[B, T, V]`.
     """
@@ -72,11 +72,11 @@ class Scoring:
 
     @property
     def vocabulary(self) -> int:
-        """V."""
+        """Number of tokens with a logit, V."""
         return self.model.vocabulary
 
     def graph(self, network: nn.Module, leaves: list[nn.Parameter], piece: Piece) -> Graph:
-        """The piece with its outputs by name, 0 where another owner's weights are read.
+        """Outputs of a piece by name, 0 for tokens that use another owner's weights.
 
         Equal responses to equal prompts go through the network once.
         """
@@ -97,7 +97,7 @@ class Scoring:
         return Graph(piece, outputs, leaves, network, raw if large else None, action, which)
 
     def outputs(self, raw: Tensor, action: Tensor, names: Iterable[str], network: nn.Module | None = None) -> Outputs:
-        """Outputs by name of tokens `[...]` from logits `[..., V]`, or states `[..., W]` and their network.
+        """Outputs by name for tokens `[...]` from logits `[..., V]`, or from states `[..., W]` and their network.
 
         A critic's values stand behind both.
         """
@@ -106,19 +106,19 @@ class Scoring:
         return {name: value if name == "value" else _output(name, log_probs, action) for name in names}
 
     def _chunks(self, states: Tensor, action: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """States `[b, T, W]` and tokens `[b, T]` as rows, some at a time."""
+        """States `[b, T, W]` and tokens `[b, T]` as rows, in chunks."""
         rows = max(LEAST, CHUNK // self.vocabulary)
         return zip(states.flatten(0, 1).split(rows), action.flatten().split(rows), strict=True)
 
     def _laid_out(self, piece: Piece, value: Tensor) -> Tensor:
-        """Numbers `[b, t, ...]` of a piece's rows as wide as responses are, 0 where other weights are read."""
+        """Values `[b, t, ...]` of a piece's rows padded to response length, 0 for tokens with other weights."""
         T = value.shape[1]
         chosen = piece.chosen[:, :T].reshape(*value.shape[:2], *(1,) * (value.ndim - 2))
         value = torch.where(chosen, value, torch.zeros((), dtype=value.dtype))
         return nn.functional.pad(value, (*(0, 0) * (value.ndim - 2), 0, self.action.shape[1] - T))
 
     def graphs(self, live: bool) -> Iterator[Graph]:
-        """Every piece with its outputs, where `live` with their graph; weights are bound once for an owner's pieces."""
+        """Every piece with its outputs, with their graph if `live`; weights are bound once per owner."""
         for owner, pieces in groupby(self.pieces, key=lambda piece: piece.owner):
             network, leaves = self.model.bound(self.flat.flatten(0, 1)[owner], self.form, live)
             for piece in pieces:
@@ -137,7 +137,7 @@ class Scoring:
         return totals
 
     def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
-        """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are made again.
+        """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are recomputed.
 
         Each owner's gradient goes to its replicate: owner modulo R. Every weight's part is added as soon as it is
         known, in the type of the parameters, and let go.
@@ -156,7 +156,7 @@ class Scoring:
         return total
 
     def _pull_head(self, graph: Graph, states: Tensor, weights: Outputs) -> Tensor:
-        """The gradient in states `[b, T, W]`, for which each chunk of logits is made again; leaves get theirs."""
+        """Gradient in states `[b, T, W]`, recomputing each chunk of logits; leaves accumulate their own."""
         shape = graph.action.shape
         mine = {name: torch.where(graph.piece.chosen, each, 0.0)[:, : shape[1]] for name, each in weights.items()}
         flat = {name: each.new_zeros(shape).index_add_(0, graph.which, each).flatten() for name, each in mine.items()}
@@ -173,14 +173,14 @@ class Scoring:
 
 
 def _backward(terms: Outputs, weights: Outputs, leaves: Sequence[Tensor], keep: bool) -> None:
-    """Add the gradient of terms times weights to leaves; a token outside the nucleus has none, whatever its weight."""
+    """Accumulate the gradient of terms times weights in leaves; tokens outside of the nucleus have none."""
     usable = [torch.where(torch.isfinite(x := terms[n].detach()), w.to(x.dtype), 0.0) for n, w in weights.items()]
     torch.autograd.backward([terms[name] for name in weights], usable, retain_graph=keep, inputs=leaves)
 
 
 @contextmanager
 def added(leaves: list[nn.Parameter], row: Tensor) -> Iterator[None]:
-    """Gradients of leaves go to their places in a vector `[P]` one by one, in its type."""
+    """Context that adds each leaf's gradient to its part of a vector `[P]`, in the vector's type."""
 
     def adding(part: Tensor) -> Callable[[Tensor], None]:
         def add(leaf: Tensor) -> None:
@@ -198,7 +198,7 @@ def added(leaves: list[nn.Parameter], row: Tensor) -> Iterator[None]:
 
 
 def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
-    """An output of tokens int64 `[...]` from the log-probs of the vocabulary `[..., V]`."""
+    """One output of tokens int64 `[...]` from the log-probs of the vocabulary `[..., V]`."""
     if name == "log_probs":
         return log_probs
     if name == "log_prob":
@@ -207,7 +207,7 @@ def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
 
 
 def prepare(policy: Any, form: str, law: Distribution, view: View, batch: Batch, names: tuple[str, ...]) -> Scoring:
-    """What a `CausalLM` scores a batch with, in a number format and in pieces of at most `micro_batch` rows."""
+    """Prepare the scoring of a batch by a `CausalLM`, in a number format and pieces of at most `micro_batch` rows."""
     R, G, N, T = batch.action.shape
     mask = batch.mask.reshape(-1, T) > 0
     longest = int(mask.any(0).nonzero()[-1]) + 1
@@ -226,7 +226,7 @@ def prepare(policy: Any, form: str, law: Distribution, view: View, batch: Batch,
 
 
 def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
-    """Outputs `[R, G, N, T, ...]` and their pullback; with several pieces the pullback computes each of them again."""
+    """Outputs `[R, G, N, T, ...]` and their pullback; with several pieces the pullback recomputes each."""
     graphs = list(scoring.graphs(True)) if len(scoring.pieces) == 1 else None
     T = scoring.action.shape[1]
 
@@ -244,7 +244,7 @@ def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
 
 
 def widened(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Numbers `[B, t, ...]` of the first t tokens as `[R, G, N, T, ...]`, 0 behind them."""
+    """Reshape values `[B, t, ...]` of the first t tokens to `[R, G, N, T, ...]`, padded with 0."""
     behind = (*(0, 0) * (value.ndim - 2), 0, shape[-1] - value.shape[1])
     return nn.functional.pad(value, behind).reshape(*shape, *value.shape[2:])
 

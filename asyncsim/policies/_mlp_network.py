@@ -41,7 +41,7 @@ Layers = list[tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Policy layers, the spread of a normal head, value layers, observation normalizer: in this order in `[R, P]`.
+    """Order of parameters in `[R, P]`: policy layers, log std of a normal head, value layers, observation normalizer.
 
     `observation` D; `hidden`, units of each hidden layer of both networks; `width`, outputs of the policy network;
     `spread`, entries of `log_std` (0: none); `values`, outputs of the value network (0: there is none); `normalize`,
@@ -56,23 +56,23 @@ class Layout:
     normalize: bool
 
     def shapes(self, outputs: int) -> list[tuple[int, int]]:
-        """Inputs and outputs of every layer of a network."""
+        """Input and output size of every layer of a network."""
         units = (self.observation, *self.hidden, outputs)
         return list(pairwise(units))
 
     @property
     def spread_begin(self) -> int:
-        """Entries of the policy layers."""
+        """Number of parameters in the policy layers."""
         return sum((i + 1) * o for i, o in self.shapes(self.width))
 
     @property
     def critic_begin(self) -> int:
-        """Entries before the value layers."""
+        """Number of parameters before the value layers."""
         return self.spread_begin + self.spread
 
     @property
     def trained(self) -> int:
-        """Entries that gradients move; the normalizer lies behind them."""
+        """Number of parameters with a gradient; the normalizer follows them."""
         return self.critic_begin + (sum((i + 1) * o for i, o in self.shapes(self.values)) if self.values else 0)
 
     @property
@@ -88,11 +88,11 @@ class Layout:
         return self._layers(flat, self.critic_begin, self.values)
 
     def log_std(self, flat: Tensor) -> Tensor:
-        """View of the spread, `[R, spread]`."""
+        """View of the log standard deviation, `[R, spread]`."""
         return flat[:, self.spread_begin : self.critic_begin]
 
     def normalizer(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Views of the running mean and variance, `[R, D]`, and of the count of observations, `[R, 1]`."""
+        """Views of the running mean and variance, `[R, D]`, and of the observation count, `[R, 1]`."""
         mean, variance, count = flat[:, self.trained :].split((self.observation, self.observation, 1), dim=1)
         return mean, variance, count
 
@@ -121,7 +121,7 @@ class Layout:
 
 
 def _orthogonal(replicates: np.ndarray, seed: int, layer: int, inputs: int, outputs: int) -> Tensor:
-    """One matrix with orthonormal rows or columns per replicate, uniform among them, float64 `[R, inputs, outputs]`.
+    """One uniformly random matrix with orthonormal rows or columns per replicate, float64 `[R, inputs, outputs]`.
 
     Draws are keyed by (replicate, row, layer, column).
     """
@@ -138,7 +138,7 @@ def _orthogonal(replicates: np.ndarray, seed: int, layer: int, inputs: int, outp
 
 
 class Network:
-    """The inputs of every layer, `[R, n, units]`, and the outputs `[R, n, outputs]`."""
+    """A network with the inputs of every layer, `[R, n, units]`, and the outputs `[R, n, outputs]`."""
 
     def __init__(self, layers: Layers, observation: Tensor) -> None:
         self.layers = layers
@@ -153,7 +153,7 @@ class Network:
         self.outputs = torch.baddbmm(bias.unsqueeze(2), weight.mT, self.inputs[-1].mT).mT
 
     def deltas(self, cotangent: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Cotangents of every layer's sums, `[R, n, units]`, with its number, from the last layer to the first."""
+        """Cotangents of every layer's pre-activations, `[R, n, units]`, with its index, from last layer to first."""
         delta = cotangent
         for number in range(len(self.layers) - 1, -1, -1):
             yield number, delta
@@ -164,7 +164,7 @@ class Network:
                 delta = torch.ops.aten.tanh_backward.grad_input(product, self.inputs[number], grad_input=product)
 
     def pull(self, cotangent: Tensor, into: Layers) -> None:
-        """Add the gradient for cotangents of the outputs to views of it."""
+        """Accumulate the gradient for cotangents of the outputs in views of it."""
         for number, delta in self.deltas(cotangent):
             (weight, bias), inputs = into[number], self.inputs[number]
             few = delta.shape[-1] < inputs.shape[-1]
@@ -173,7 +173,7 @@ class Network:
 
 
 class Evaluation:
-    """Both networks of one set of parameters `[R, P]` on observations `[R, n, D]`, each run when first asked for."""
+    """Both networks with parameters `[R, P]` on observations `[R, n, D]`, each evaluated at first use."""
 
     def __init__(self, layout: Layout, parameters: Tensor, observation: Tensor) -> None:
         self.layout, self.parameters = layout, parameters
@@ -195,12 +195,12 @@ class Evaluation:
 
     @property
     def log_std(self) -> Tensor:
-        """Spread of a normal head, `[R, 1, spread]`."""
+        """Log standard deviation of a normal head, `[R, 1, spread]`."""
         return self.layout.log_std(self.parameters).unsqueeze(1)
 
     @property
     def value(self) -> Tensor:
-        """Values, `[R, n]`: of the state, or expected under the policy where each action has its own."""
+        """State values, `[R, n]`, or expected action values under the policy if the critic has one per action."""
         values = self.valuer.outputs
         if values.shape[-1] == 1:
             return values[..., 0]
@@ -208,7 +208,7 @@ class Evaluation:
 
 
 class Perceptron(nn.Module):
-    """Both networks as layers of torch: `policy`, and `values` where there is a critic; `log_std` of a normal head.
+    """Both networks as torch modules: `policy`, `values` if there is a critic, and `log_std` of a normal head.
 
     Maps observations `[n, D]`, not yet normalized, to logits or means `[n, A]`, with a critic also to values `[n]`.
     """
@@ -229,7 +229,7 @@ class Perceptron(nn.Module):
                 self.register_buffer(name, numbers[0].clone())
 
     def forward(self, observation: Tensor) -> Any:
-        """Logits or means, with a critic also values."""
+        """Logits or means, and values if there is a critic."""
         if self.normalize:
             observation = ((observation - self.mean) * (self.variance + _EPS).rsqrt()).clamp(-_CLIP, _CLIP)
         raw = self.policy(observation)
@@ -254,7 +254,7 @@ Pass = tuple[Tensor, Tensor | None]
 
 
 def passes(view: View, shape: tuple[int, ...], name: str = "parameters") -> list[Pass]:
-    """What to run so that every row of `shape` (`[R, G, N, T]`) is evaluated at its own weights.
+    """Forward passes that evaluate every row of `shape` (`[R, G, N, T]`) at its own weights.
 
     One pass per distinct version of the replicate that has most of them. Every pass evaluates all rows: the rounding of
     a product depends on its shape, and must not depend on which version the other rows read.
@@ -273,7 +273,7 @@ def passes(view: View, shape: tuple[int, ...], name: str = "parameters") -> list
 
 
 def _distinct(slots: np.ndarray) -> np.ndarray:
-    """The distinct entries of each row in ascending order, filled up with -1.
+    """Distinct entries of each row in ascending order, padded with -1.
 
     >>> _distinct(np.array([[3, 1, 3], [2, 2, 2]])).tolist()
     [[1, 3], [2, -1]]
@@ -286,7 +286,7 @@ def _distinct(slots: np.ndarray) -> np.ndarray:
 
 
 def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
-    """Rows `[R, n, ...]` of several passes, each taken from the pass that it reads."""
+    """Rows `[R, n, ...]` of several passes, each taken from the pass with its weights."""
     out = parts[0][0]
     for rows, chosen in parts[1:]:
         if chosen is not None:
@@ -295,7 +295,7 @@ def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
 
 
 def score_norm(head: Head, evaluated: list[tuple[Evaluation, Tensor | None]], action: Tensor, weight: Tensor) -> Tensor:
-    """|sum_t w_t grad log pi(a_t|s_t)|^2 of each sample, `[R, G, N]`, from evaluations with the rows that read them."""
+    """|sum_t w_t grad log pi(a_t|s_t)|^2 of each sample, `[R, G, N]`, from evaluations and the rows that use them."""
     # Bound the pairs of tokens.
     shape = action.shape[:4]
     pairs = shape.numel() * shape[3]
@@ -320,7 +320,7 @@ def score_norm(head: Head, evaluated: list[tuple[Evaluation, Tensor | None]], ac
 
 
 def levels(weight: Tensor, along: int | tuple[int, ...]) -> Tensor:
-    """Weights on 255 levels, symmetric about 0; those along these axes share a scale, largest size / 127.
+    """Round weights to 255 symmetric levels; entries along these axes share a scale, max size / 127.
 
     >>> levels(torch.tensor([[127.0, 1.4], [0.0, 0.5]]), 1).tolist()
     [[127.0, 1.0], [0.0, 0.5]]
@@ -330,29 +330,29 @@ def levels(weight: Tensor, along: int | tuple[int, ...]) -> Tensor:
 
 
 def rounded(weight: Tensor, form: str, along: int | tuple[int, ...] | None) -> Tensor:
-    """Weights in a format, computed with in the trainer's: int8 leaves those without rows (`along` None) alone."""
+    """Round weights to a format, in the trainer's type; int8 leaves weights without rows (`along` None) unchanged."""
     if form == "bfloat16":
         return weight.to(torch.bfloat16).to(weight.dtype)
     return weight if along is None else levels(weight, along)
 
 
 def checked(sampler: str | None) -> str | None:
-    """One of the formats, or None for the trainer's own weights."""
+    """Validate a number format, or None for the trainer's own weights."""
     if sampler is not None:
         checks.one_of("sampler", sampler, SAMPLERS, "leave it out for the trainer's own weights")
     return sampler
 
 
 def log_softmax(raw: Tensor) -> Tensor:
-    """log softmax over the choices, taken along the transpose, as they lie: rows of few numbers cost ten times that."""
+    """Log softmax over the choices, computed on the transpose, since rows of few numbers take ten times as long."""
     return raw.mT.log_softmax(-2).mT.contiguous()
 
 
 class Categorical:
-    """pi(a) = exp(raw_a) / sum_b exp(raw_b)."""
+    """Categorical head: pi(a) = exp(raw_a) / sum_b exp(raw_b)."""
 
     def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor:
-        """Inverse CDF on draw 0 of the token; in float64, so that no action of chance 0 is left at the end."""
+        """Inverse CDF on draw 0 of the token, in float64, so that no action of probability 0 is chosen."""
         cumulative = raw.double().softmax(-1).cumsum(-1)
         uniform = draws.uniform(token, 0).to(raw.device)
         below = (cumulative <= uniform.reshape(*raw.shape[:-1], 1)).sum(-1)
@@ -384,10 +384,10 @@ class Categorical:
 
 
 class Normal:
-    """a = raw + exp(log_std) z, one spread for all states."""
+    """Normal head: a = raw + exp(log_std) z, with one log_std for all states."""
 
     def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor:
-        """Normal draws 0, ..., D - 1 of the token."""
+        """Actions from normal draws 0, ..., D - 1 of the token."""
         normals = draws.normals(token, raw.shape[-1])
         actions = raw + log_std.exp() * normals.to(raw.device, raw.dtype).reshape(raw.shape)
         return actions.reshape(normals.shape)
@@ -424,7 +424,7 @@ HEADS: dict[str, Head] = {"categorical": Categorical(), "gaussian": Normal()}
 
 
 class Networked(Policy):
-    """A policy of networks, whose sampler may have weights in fewer bits than its trainer."""
+    """Base of network policies, whose sampler may use weights with fewer bits than the trainer."""
 
     has_critic: bool
     sampler: str | None
@@ -434,14 +434,14 @@ class Networked(Policy):
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether actions are drawn from rounded weights."""
+        """Whether actions are sampled with rounded weights."""
         return self.sampler is not None
 
     def rounded(self, parameters: Tensor, form: str) -> Tensor:
-        """Parameters `[R, P]` in the number format that actions are drawn from."""
+        """Parameters `[R, P]` in the number format of the sampler."""
         raise NotImplementedError
 
     def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
-        """Published parameters, and those that actions are drawn from."""
+        """Published parameters, and those that the sampler uses."""
         own = weights["parameters"]
         return weights if self.sampler is None else {**weights, "sampled": self.rounded(own, self.sampler)}

@@ -27,7 +27,7 @@ _TRIAL = 3
 
 @dataclass(frozen=True)
 class Module(Networked):
-    """Categorical policy of a module with flat parameters `[R, P]`; see `module`."""
+    """Categorical policy from a torch module with flat parameters `[R, P]`; see `module`."""
 
     make: Callable[[], nn.Module]
     observation: int
@@ -39,12 +39,12 @@ class Module(Networked):
 
     @cached_property
     def template(self) -> nn.Module:
-        """A module whose numbers do not matter."""
+        """A module for its structure only; its weights do not matter."""
         return _seeded(self.make, 0, 0).eval()
 
     @property
     def frozen(self) -> str | None:
-        """Buffers by their contents: they are as they were made, and no part of the parameters."""
+        """Fingerprint of the buffers, which keep their initial values and are not parameters."""
         buffers = list(self.template.named_buffers())
         return fingerprint(buffers) if buffers else None
 
@@ -57,13 +57,13 @@ class Module(Networked):
         return sum(each.numel() for each in self.template.parameters())
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]`: the module made anew for each replicate, from a seed of its own."""
+        """Initial parameters `[R, P]`: the module is created for each replicate with its own seed."""
         modules = [_seeded(self.make, seed, int(number)) for number in numbers(replicates)]
         rows = [parameters_to_vector(each.parameters()).detach() for each in modules]
         return torch.stack(rows).to(torch.get_default_device(), dtype)
 
     def rounded(self, parameters: Tensor, form: str) -> Tensor:
-        """Every parameter rounded; int8 has a scale for each row of a matrix."""
+        """Round every parameter; int8 has a scale per row of a matrix."""
         parts = []
         for part, each in self._parts(parameters):
             along = tuple(range(2, part.ndim)) if each.ndim > 1 else None
@@ -116,21 +116,21 @@ class Module(Networked):
         return Forward(outputs, pullback)
 
     def _evaluated(self, versions: list[tuple[Tensor, Tensor | None]], rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logits `[R, n, A]` and values `[R, n]` of rows `[R, n, D]`, each from the weights that it reads."""
+        """Logits `[R, n, A]` and values `[R, n]` of rows `[R, n, D]`, each with its own weights."""
         evaluated = [(self._call(parameters, rows.to(parameters.dtype)), chosen) for parameters, chosen in versions]
         raw = merged([(raw, chosen) for (raw, _), chosen in evaluated])
         values = [(value, chosen) for (_, value), chosen in evaluated if value is not None]
         return raw, merged(values) if values else None
 
     def _parts(self, parameters: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each parameter of the module, of every replicate `[R, ...]` and of the template; a number is `[R, 1]`."""
+        """Each parameter for every replicate `[R, ...]`, and in the template; a scalar is `[R, 1]`."""
         start = 0
         for each in self.template.parameters():
             yield parameters[:, start : start + each.numel()].unflatten(1, each.shape or (1,)), each
             start += each.numel()
 
     def _call(self, parameters: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The module with each replicate's parameters `[R, P]` on its rows."""
+        """Evaluate the module on each replicate's rows with its parameters `[R, P]`."""
         names = [name for name, _ in self.template.named_parameters()]
         named = {
             name: part.squeeze(-1) if each.ndim == 0 else part
@@ -146,7 +146,7 @@ class Module(Networked):
         return raw, value if value is None else value.reshape(raw.shape[:-1])
 
     def as_module(self, parameters: Tensor) -> nn.Module:
-        """The module with these parameters `[P]`."""
+        """The module with parameters `[P]`."""
         own = copy.deepcopy(self.template)
         vector_to_parameters(parameters.to(next(own.parameters()).dtype), own.parameters())
         return own
@@ -158,14 +158,14 @@ class Module(Networked):
 
 
 def _seeded(make: Callable[[], nn.Module], seed: int, number: int) -> nn.Module:
-    """A module whose random numbers are its own; those of the caller stay as they are."""
+    """Create a module with its own random seed; the caller's generator is unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
         return make()
 
 
 def _spread(raw: Tensor) -> Tensor:
-    """A softmax has no spread of its own."""
+    """Empty log standard deviation, since a softmax has none."""
     return raw.new_zeros((raw.shape[0], 1, 0))
 
 
@@ -237,7 +237,7 @@ def module(
 
 
 def _refuse_modes(module: nn.Module, observation: int) -> None:
-    """Refuse a module that computes something else in training, where behavior and trained policy would differ."""
+    """Refuse a module that behaves differently in training mode, where behavior and policy would differ."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         rows, copied = torch.randn(_TRIAL * 16, observation), copy.deepcopy(module).float().cpu()

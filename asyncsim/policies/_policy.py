@@ -19,7 +19,7 @@ Pullback = Callable[[Outputs], Tensor]
 
 
 class Forward(NamedTuple):
-    """Detached outputs of a policy on a batch, and the pullback at the parameters that they were computed with."""
+    """Detached outputs of a policy on a batch, and the pullback at the same parameters."""
 
     outputs: Outputs
     pullback: Pullback
@@ -36,7 +36,7 @@ class Act(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """How trajectories go on: `following` int64 `[S, A]`, the next state of every action, -1 behind the last token.
+    """Transition table of trajectories: `following` int64 `[S, A]`, next state per action, -1 after the last token.
 
     `passed` int64 `[1, 1, 1, T]`: the states of all trajectories, where these are the same whatever is chosen.
     """
@@ -46,7 +46,7 @@ class Moves(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Columns `[R, G, N, T]` of whole trajectories.
+    """Columns `[R, G, N, T]` of full trajectories.
 
     `cell`: which one of the policy's table each token reads; `full`: whether none ends before the horizon.
     """
@@ -60,7 +60,7 @@ class Walk(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Columns `[R, G, N, T, ...]` of trajectories that were drawn all tokens at once; `action` None: nothing yet."""
+    """Columns `[R, G, N, T, ...]` of trajectories sampled all at once; `action` None if nothing is sampled yet."""
 
     action: Tensor | None
     mask: Tensor
@@ -68,7 +68,7 @@ class Written(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """What the noise of an engine is keyed by: the run's seed, global numbers of replicates `[R]`, and a version."""
+    """Keys of an engine's noise: the run's seed, global replicate numbers `[R]`, and a version."""
 
     seed: int
     replicates: np.ndarray
@@ -76,7 +76,7 @@ class Keys(NamedTuple):
 
 
 class Policy:
-    """A map from parameters `[R, P]` and a batch to named outputs; at first without memory, buffers or critic.
+    """A map from parameters `[R, P]` and a batch to named outputs; by default without memory, buffers or critic.
 
     `size` is P; `outputs` names what it can compute; `threads` is how many its tensors are big enough for; `together`
     is the most replicates that one block can hold (None: any number); `apart` whether a replicate has the same bits
@@ -100,68 +100,68 @@ class Policy:
 
     @property
     def size(self) -> int:
-        """P."""
+        """Number of parameters, P."""
         raise NotImplementedError
 
     @property
     def critic(self) -> bool:
-        """Whether there is an output `value`."""
+        """Whether the policy has an output `value`."""
         return "value" in self.outputs
 
     def __call__(self, *given: Any) -> Any:
-        """A policy is called by a run alone."""
+        """Raise `TypeError`, since only a run calls a policy."""
         raise TypeError(f"a policy is no network; {calls.ELSEWHERE['Policy ()']}")
 
     def initial(self, replicates: Replicates, dtype: torch.dtype, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]` of the first replicates, or of those with the given global numbers."""
+        """Initial parameters `[R, P]` of the first replicates, or of those with given global numbers."""
         raise NotImplementedError
 
     def prepare(self, parameters: Tensor) -> Weights:
-        """The weights that are published: the parameters."""
+        """Weights to publish, by default the parameters."""
         return {"parameters": parameters}
 
     def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
-        """What the engine makes of published weights (without keys: where outcomes are listed outside of a run)."""
+        """Weights as the engine installs them (without keys if outcomes are enumerated outside of a run)."""
         return weights
 
     def record(self, view: View, batch: Batch) -> Outputs:
-        """What the engine says of a batch that it did not score while acting: the first output."""
+        """Outputs that the engine reports for a batch that it did not score while acting: the first output."""
         return self.forward(view, batch, self.outputs[:1]).outputs
 
     def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
-        """Recorded outputs with what the engine says wrongly of drawn samples."""
+        """Recorded outputs with the engine's reporting errors for sampled trajectories."""
         return outputs
 
     def law(self, view: View, batch: Batch) -> Tensor | None:
-        """Log-probs of the law that actions were drawn from, `[R, G, N, T]`; None: the recorded ones."""
+        """Log-probs of the distribution that actions were sampled from, `[R, G, N, T]`; None for the recorded ones."""
         return None
 
     def remember(self, seen: Tensor) -> Any:
-        """What is carried from token to token, to begin with."""
+        """Initial memory that is carried from token to token."""
 
     def recall(self, memory: Any, row: int) -> Any:
-        """One sample, cut out of what is remembered."""
+        """Memory of one sample."""
 
     def packed(self, memory: Any) -> Any:
-        """What is remembered in plain containers: numbers and tensors can be written to a checkpoint as they are."""
+        """Memory in plain containers: numbers and tensors that a checkpoint can store."""
         return memory
 
     def unpacked(self, tree: Any) -> Any:
-        """What was remembered."""
+        """Restore the memory that `packed` wrote."""
         return tree
 
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """The actions of one token position from keyed draws, at least for rows that are `active` (None: all)."""
+        """Sample actions at one token position from keyed draws, at least for `active` rows (None: all)."""
         raise NotImplementedError
 
     def walk(self, view: View, moves: Moves, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
-        """All tokens from the first states `[R, G, N]` on at once, as `act` gives one by one; None where it cannot."""
+        """Sample all tokens from first states `[R, G, N]` at once, as `act` would one by one; None if unsupported."""
         return None
 
     def writes(self, weights: Weights) -> bool:
-        """Whether `write` draws what `act` would draw token by token."""
+        """Whether `write` samples the same tokens as `act` does one by one."""
         return False
 
     def write(
@@ -173,20 +173,20 @@ class Policy:
         before: Written,
         where: Tensor | None = None,
     ) -> Written:
-        """The columns of `before` with all tokens drawn that `where` wants (bool `[R, G, N, T]`; None: all).
+        """Columns of `before` with all tokens sampled that `where` selects (bool `[R, G, N, T]`; None: all).
 
         A trajectory ends behind an id of `stops`. Nothing is remembered: where it goes on, it is read again.
         """
         raise NotImplementedError
 
     def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None:
-        """Note a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`.
+        """Record a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`.
 
         Where nothing is remembered it stands in the next state.
         """
 
     def value(self, view: View, seen: Tensor) -> Tensor:
-        """The critic at an observation."""
+        """Critic value of an observation."""
         raise checks.InputError("policy", plugins.name_of(self), "one with a critic", "use one with a value output")
 
     def score(self, view: View, batch: Batch) -> Tensor:
@@ -194,34 +194,34 @@ class Policy:
         return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
 
     def compared(self, view: View, batch: Batch) -> Outputs:
-        """What is recorded beside the sampled log-probs where both differ: the trainer's, `scored_log_prob`."""
+        """Outputs recorded beside the sampled log-probs if they differ: the trainer's, `scored_log_prob`."""
         return {"scored_log_prob": self.score(view, batch)}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """Detached outputs with their pullback."""
+        """Detached outputs and their pullback."""
         raise NotImplementedError
 
     def named(self, names: Iterable[str], remedy: str = "use a policy that offers it") -> tuple[str, ...]:
-        """Names of outputs, of which those that it does not have are refused."""
+        """Return output names; refuse those that the policy does not have."""
         return tuple(checks.one_of("policy output", name, self.outputs, remedy) for name in names)
 
     def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
-        """Parameters with the buffers among them updated from a batch that has been trained."""
+        """Parameters with their buffers updated from a trained batch."""
         return parameters
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """Squared norm of each sample's summed score, a weight per token; for a network too much as a rule."""
+        """Squared norm of each sample's summed score, with a weight per token; too expensive for most networks."""
         raise checks.InputError(
             "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
         )
 
     def as_module(self, parameters: Tensor) -> nn.Module:
-        """The network with these parameters `[P]`, alone, as torch and others use it."""
+        """The network with parameters `[P]` as a plain torch module."""
         bound, remedy = "a network", "use policies.mlp, policies.module or policies.causal_lm"
         raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
 
     def export(self, parameters: Tensor, folder: Any) -> None:
-        """Write the network with these parameters `[P]` as `transformers` reads it."""
+        """Write the network with parameters `[P]` in the format of `transformers`."""
         bound, remedy = "a model that transformers reads", "save trace.module() with torch.save"
         raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
 
@@ -245,7 +245,7 @@ _REMEDIES = {
 
 
 def require_outputs(policy: Policy, names: Iterable[str], field: str, value: Any) -> None:
-    """Refuse a part that reads outputs which a policy does not have."""
+    """Refuse a part that needs outputs which a policy does not have."""
     lacking = set(names) - set(policy.outputs)
     remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "leave it out")
     bound = "computable from the policy's outputs " + ", ".join(policy.outputs)
@@ -255,7 +255,7 @@ def require_outputs(policy: Policy, names: Iterable[str], field: str, value: Any
 def absorbed(
     policy: Policy, parameters: Tensor, weights: Weights, batch: Batch, diverged: Tensor
 ) -> tuple[Tensor, Weights]:
-    """Parameters with the buffers that a batch leaves behind, and their prepared weights.
+    """Parameters with buffers updated from a batch, and their prepared weights.
 
     A replicate that has stopped (`diverged` `[R]` is not -1) keeps its own.
     """
@@ -267,7 +267,7 @@ def absorbed(
 
 
 def fingerprint(tensors: Iterable[tuple[str, Tensor]]) -> str:
-    """12 hexadecimal digits of named tensors by their contents.
+    """Hash of named tensors by their contents, 12 hexadecimal digits.
 
     >>> fingerprint([("a", torch.zeros(2))]) == fingerprint([("a", torch.tensor([0.0, -0.0]))])
     False
@@ -280,17 +280,17 @@ def fingerprint(tensors: Iterable[tuple[str, Tensor]]) -> str:
 
 
 def numbers(replicates: Replicates) -> np.ndarray:
-    """The global numbers of replicates."""
+    """Global numbers of replicates."""
     return np.arange(replicates) if isinstance(replicates, (int, np.integer)) else np.asarray(replicates)
 
 
 def count(replicates: Replicates) -> int:
-    """How many replicates."""
+    """Number of replicates."""
     return len(numbers(replicates))
 
 
 def gathered(view: View, shape: tuple[int, ...]) -> Tensor:
-    """The parameters `[R, D]` that each sample reads, `[R, G, N, D]` (or broadcastable to it)."""
+    """Parameters `[R, D]` that each sample uses, `[R, G, N, D]` (or broadcastable to it)."""
     stack = view.weights["parameters"]
     if view.single:
         return stack[int(view.slot.flat[0])][:, None, None, :]

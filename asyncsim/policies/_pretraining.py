@@ -34,14 +34,14 @@ OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 class Characters:
-    """The tokenizer: one id for each character of a small alphabet; a line break ends a text."""
+    """Character tokenizer: one id per character of a small alphabet; a line break ends a text."""
 
     alphabet = "\n0123456789+-*/=() abcdefghijklmnopqrstuvwxyz.,:?"
     size = len(alphabet)
     end = newline = (0,)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text; a character outside the alphabet is refused.
+        """Token ids of a text; a character outside of the alphabet is refused.
 
         >>> Characters().encode("1+2=")
         [2, 11, 3, 15]
@@ -52,7 +52,7 @@ class Characters:
         return [self.alphabet.index(character) for character in text]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids.
+        """Text of token ids.
 
         >>> Characters().decode([2, 11, 3, 15])
         '1+2='
@@ -62,7 +62,7 @@ class Characters:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Shape of a character model and how it is pretrained.
+    """Shape and pretraining settings of a character model.
 
     Lines `a+b=c` with operands in [`low`, `high`] and one of `operations`; next-token loss on the answer. Adam at
     `rate` takes `steps` of `batch` lines, or fewer: it ends once a random problem is answered with probability `target`
@@ -86,7 +86,7 @@ class Recipe:
     calls: float = 0.0
 
     def check(self) -> Recipe:
-        """Itself; refuses what cannot be built."""
+        """Return itself; refuse settings that cannot be built."""
         remedy = "give a whole number"
         for name, least in (("width", 1), ("layers", 1), ("heads", 1), ("hidden", 1), ("context", 2), ("batch", 1)):
             checks.integer(f"recipe.{name}", getattr(self, name), least, remedy, 1 << 20)
@@ -103,13 +103,13 @@ class Recipe:
         return self
 
     def network(self) -> Transformer:
-        """The model with its weights not set yet."""
+        """The model before its weights are set."""
         shape = (self.width, self.layers, self.heads, self.hidden, self.context)
         with torch.device("cpu"):
             return Transformer(Characters().size, *shape).eval().requires_grad_(False)
 
     def key(self) -> str:
-        """Name of the weight file: a hash of everything that the weights depend on."""
+        """Name of the weight file: a hash of everything on which the weights depend."""
         # Files from before there were calls keep their names.
         fields = {name: value for name, value in asdict(self).items() if name != "calls" or value}
         text = json.dumps({**fields, "format": FORMAT, "alphabet": Characters().alphabet}, sort_keys=True)
@@ -117,7 +117,7 @@ class Recipe:
 
 
 def folder() -> Path:
-    """Where weights are kept: ASYNCSIM_CACHE, or the user's cache folder of the platform."""
+    """Cache folder for weights: ASYNCSIM_CACHE, or the platform's user cache folder."""
     path = os.environ.get("ASYNCSIM_CACHE")
     if path:
         return Path(path)
@@ -133,7 +133,7 @@ def folder() -> Path:
 
 
 def scratch(parent: Path) -> files.Temporary:
-    """A fresh folder inside another, so that what is made in it can be moved there in one step."""
+    """A new folder inside another, so that its contents can be moved there in one step."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         return files.Temporary(parent)
@@ -143,7 +143,7 @@ def scratch(parent: Path) -> files.Temporary:
 
 
 def pretrained(recipe: Recipe) -> Transformer:
-    """The pretrained model of a recipe on the CPU: from disk, or trained now and written there."""
+    """The pretrained model of a recipe on the CPU, loaded from disk or trained and saved now."""
     with torch.device("cpu"):
         network = recipe.network()
         network.reset(torch.Generator().manual_seed(recipe.seed))
@@ -155,7 +155,7 @@ def pretrained(recipe: Recipe) -> Transformer:
 
 
 def trained(network: Transformer, recipe: Recipe, path: Path) -> Transformer:
-    """The network trained now and written to a file."""
+    """Train the network now and save it to a file."""
     # Find a folder that cannot be written before minutes of training.
     scratch(path.parent).remove()
     print(f"asyncsim: pretraining the character model (a minute or so, once), kept as {path}", file=sys.stderr)
@@ -172,13 +172,13 @@ def trained(network: Transformer, recipe: Recipe, path: Path) -> Transformer:
 
 
 def save(network: Transformer, path: Path) -> None:
-    """Write the weights whole or not at all."""
+    """Write the weights atomically."""
     weights = {k: w.numpy() for k, w in network.state_dict().items()}
     files.write_atomically(path, lambda file: np.savez(file, **weights))
 
 
 def load(network: Transformer, path: Path) -> Transformer:
-    """The network with weights from a file; a file that is damaged, too big or of another shape is named."""
+    """Load weights into the network; a file that is damaged, too big or of another shape is refused by name."""
     remedy = "delete it, it is made again"
     arrays = files.packed_arrays(path, "file with weights of this model", remedy, field="weight file")
     with files.decoding(path, "file with weights of this model", remedy, "weight file"):
@@ -187,7 +187,7 @@ def load(network: Transformer, path: Path) -> Transformer:
 
 
 def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
-    """Train until the target or the last step; steps made and the exact match reached.
+    """Train until the target or the last step; return the number of steps and the exact match.
 
     The numbers depend on the recipe alone, up to rounding that differs between machines.
     """
@@ -214,7 +214,7 @@ def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
 
 
 def lines(recipe: Recipe, count: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Ids `[count, L]` of random lines, and 1 on what is taught: the answer or call, and the line break; else 0."""
+    """Ids `[count, L]` of random lines, and 1 on trained tokens (answer or call, and line break), else 0."""
     first, second = random.integers(recipe.low, recipe.high + 1, (2, count))
     signs = random.integers(0, len(recipe.operations), count)
     asks = random.random(count) < recipe.calls if recipe.calls else np.zeros(count, dtype=bool)
@@ -235,7 +235,7 @@ def lines(recipe: Recipe, count: int, random: np.random.Generator) -> tuple[Tens
 
 
 def token_log_probs(network: Transformer, ids: Tensor) -> Tensor:
-    """Log-probability of every id but the first, `[B, L - 1]`."""
+    """Log-probability of every id except the first, `[B, L - 1]`."""
     L = ids.shape[1] - 1
     mask = torch.full((1, 1, L, L), -torch.inf).triu(1)
     logits = network(ids[:, :-1], torch.arange(L).unsqueeze(0), mask).logits
@@ -243,7 +243,7 @@ def token_log_probs(network: Transformer, ids: Tensor) -> Tensor:
 
 
 def exact_match(network: Transformer, problems: tuple[Tensor, Tensor]) -> float:
-    """Mean probability that the whole answer is right when it is sampled at temperature 1."""
+    """Mean probability that the full answer is right when sampled at temperature 1."""
     ids, answer = problems
     with torch.no_grad():
         return float((token_log_probs(network, ids) * answer).sum(-1).exp().mean())
@@ -256,7 +256,7 @@ class Scores(NamedTuple):
 
 
 class Block(nn.Module):
-    """Attention and a two-layer perceptron, each on the normalized residual stream; no biases."""
+    """Attention and a two-layer perceptron, each on the normalized residual stream, without biases."""
 
     def __init__(self, number: int, width: int, heads: int, hidden: int) -> None:
         super().__init__()
@@ -294,7 +294,7 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(width, bias=False)
 
     def reset(self, generator: torch.Generator) -> None:
-        """Normal weights of deviation 0.02, the outputs of each block smaller by sqrt(2 layers); norms at 1."""
+        """Normal weights with standard deviation 0.02, block outputs divided by sqrt(2 layers); norms at 1."""
         shrink = (2 * len(self.layers)) ** -0.5
         for name, weight in self.named_parameters():
             if weight.ndim == 1:

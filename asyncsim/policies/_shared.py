@@ -17,7 +17,7 @@ from asyncsim.step.versions import View, Weights
 
 @dataclass(frozen=True)
 class Shared(Tabular):
-    """A softmax over logits that a perceptron makes of features `[S, D]` of the states; see `linear` and `mlp`.
+    """A softmax over logits that a perceptron computes from state features `[S, D]`; see `linear` and `mlp`.
 
     `features` None: one for each state. Without `hidden` units the logits are linear.
     """
@@ -31,7 +31,7 @@ class Shared(Tabular):
 
     @cached_property
     def layout(self) -> Layout:
-        """Where each layer lies in the flat parameters."""
+        """Position of each layer in the flat parameters."""
         return Layout(self._seen.shape[-1], self.hidden, self.actions, 0, 0, False)
 
     @property
@@ -39,16 +39,16 @@ class Shared(Tabular):
         return self.layout.size
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]`, orthogonal weights of a gain and no bias; 0 where logits are linear."""
+        """Initial parameters `[R, P]`: orthogonal weights with a gain and no bias, or 0 for linear logits."""
         return self.layout.initial(numbers(replicates), seed, self.gain, 0.0).to(dtype)
 
     def prepare(self, parameters: Tensor) -> Weights:
-        """Tables that are published, and the parameters that they were made from."""
+        """Tables to publish, and the parameters from which they were computed."""
         logits = self._network(parameters).outputs
         return {**super().prepare(logits.contiguous()), "parameters": parameters}
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """As that of the perceptron, which reads the features of every token."""
+        """Score norm of the perceptron on the features of every token."""
         shape, seen = batch.action.shape[:4], self._seen[0, batch.state].flatten(1, 3)
         evaluated = [(Evaluation(self.layout, own, seen), rows) for own, rows in passes(view, shape)]
         return score_norm(HEADS["categorical"], evaluated, batch.action, weight)
@@ -64,7 +64,7 @@ class Shared(Tabular):
         return gradient.unflatten(0, table.shape[:2]).sum(0)
 
     def _network(self, parameters: Tensor) -> Network:
-        """The perceptron on all states, logits `[R, S, A]`."""
+        """Evaluate the perceptron on all states, logits `[R, S, A]`."""
         seen = self._seen.to(parameters.dtype).expand(len(parameters), -1, -1)
         return Network(self.layout.actor(parameters), seen)
 

@@ -32,12 +32,12 @@ class Tabular(Policy):
 
     @cached_property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether its engine samples from another law than the policy, or records another one."""
+        """Whether its engine samples from, or records, another distribution than the policy."""
         return not self.engine.plain
 
     @property
     def cells(self) -> int:
-        """Entries of the table, S A."""
+        """Number of entries in the table, S A."""
         return self.rows * self.actions
 
     @property
@@ -50,7 +50,7 @@ class Tabular(Policy):
         return torch.as_tensor(start, dtype=dtype).reshape(1, -1).repeat(count(replicates), 1)
 
     def prepare(self, parameters: Tensor) -> Weights:
-        """Tables that are published: log-probabilities and CDF, each `[R, S, A]`."""
+        """Tables to publish: log-probabilities and CDF, each `[R, S, A]`."""
         logits = parameters.reshape(-1, self.rows, self.actions)
         shifted = logits - logits.amax(-1, keepdim=True)
         weights = shifted.exp()
@@ -59,21 +59,21 @@ class Tabular(Policy):
         return {"log_prob": log_prob, "prob": prob, "cdf": prob.cumsum(-1)}
 
     def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
-        """Published tables, with those that the engine draws from where they differ."""
+        """Published tables, with the tables that the engine samples from if they differ."""
         return self.engine.install(weights, keys) if self.mismatched else weights
 
     def record(self, view: View, batch: Batch) -> Outputs:
-        """The log-probs that the engine reports."""
+        """Log-probs that the engine reports."""
         return {"log_prob": self._of_engine("reported", view, batch)}
 
     def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
-        """Recorded outputs with what the engine's reports add to each token or sequence."""
+        """Recorded outputs with the noise that the engine's reports add to each token or sequence."""
         if not self.engine.apart or self.engine.noise_in == "logits":
             return outputs
         return {**outputs, "log_prob": self.engine.misreport(outputs["log_prob"], draws)}
 
     def law(self, view: View, batch: Batch) -> Tensor | None:
-        """Log-probs of the engine's law; refused where every token has its own."""
+        """Log-probs of the engine's distribution; refused if every token has its own."""
         bound = "'version' where outcomes are listed"
         remedy = "use sampling='monte_carlo' without the diagnostics bias and variance"
         checks.require(not self.engine.apart, "noise_per", self.engine.noise_per, bound, remedy)
@@ -82,7 +82,7 @@ class Tabular(Policy):
     def act(
         self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions of one token position by inverse CDF, int64 `[R, G, N]`; with noise of tokens, what is recorded."""
+        """Actions at one token position by inverse CDF, int64 `[R, G, N]`; with noisy tokens also recorded outputs."""
         if self.engine.apart and self.engine.noise_in == "logits":
             return self.engine.act(view, state, draws, token)
         from asyncsim.policies import _kernels as kernels
@@ -96,7 +96,7 @@ class Tabular(Policy):
             return Act(done(action), {})
 
     def walk(self, view: View, moves: Moves, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
-        """All tokens by one compiled loop, but for noise of an engine's tokens."""
+        """Sample all tokens in one compiled loop; None for an engine with noise per token."""
         if self.engine.apart and self.engine.noise_in == "logits":
             return None
         from asyncsim.policies import _kernels as kernels
@@ -121,7 +121,7 @@ class Tabular(Policy):
         return Walk(states, action, mask, {"log_prob": log_prob}, index, whole)
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """Outputs by name, `[R, G, N, T]` each (those of all actions `[R, G, N, T, A]`), and the pullback.
+        """Outputs by name, `[R, G, N, T]` each (for all actions `[R, G, N, T, A]`), and the pullback.
 
         d log pi(a|s)/d theta_s = e_a - pi_s; dH/d theta = -pi (log pi + H); dKL/d theta = pi (log pi - log ref - KL);
         the log-probs of the reference do not move.
@@ -187,7 +187,7 @@ class Tabular(Policy):
         return batch.index + view.slots(tuple(batch.action.shape)) * (batch.action.shape[0] * self.cells)
 
     def _row(self, cells: Tensor) -> Tensor:
-        """Row (slot, replicate, state) of every token's cell."""
+        """Index (slot, replicate, state) of every token's row."""
         return torch.div(cells, self.actions, rounding_mode="floor")
 
     def _entropy(self, view: View) -> Tensor:
@@ -222,12 +222,12 @@ class Tabular(Policy):
         return self._gradient(view, table)
 
     def _gradient(self, view: View, table: Tensor) -> Tensor:
-        """The ascent direction `[R, P]` for cotangents of the logits of every slot, `[H, R, S, A]`."""
+        """Ascent direction `[R, P]` from cotangents of the logits of every slot, `[H, R, S, A]`."""
         return (table[0] if table.shape[0] == 1 else table.sum(0)).reshape(table.shape[1], -1)
 
 
 def _scattered(cotangent: Tensor, index: Tensor, like: Tensor) -> Tensor:
-    """Cotangents `[R, G, N, T]` added into the cells of a table shaped and typed like another."""
+    """Add cotangents `[R, G, N, T]` to the cells of a table shaped and typed like another."""
     from asyncsim.policies import _kernels as kernels
 
     with primitive(added, cotangent, index) as done:
@@ -238,7 +238,7 @@ def _scattered(cotangent: Tensor, index: Tensor, like: Tensor) -> Tensor:
 
 
 def _narrow(view: View) -> View:
-    """A view that reads one slot, cut down to it."""
+    """Restrict a view that uses one slot to that slot."""
     if not view.single or view.weights["prob"].shape[0] == 1:
         return view
     slot = int(view.slot.flat[0])
@@ -246,5 +246,5 @@ def _narrow(view: View) -> View:
 
 
 def _finite(log_prob: Tensor) -> Tensor:
-    """Log-probabilities with those of impossible actions replaced by 0: they are multiplied by probability 0."""
+    """Log-probabilities with 0 for impossible actions, which are multiplied by probability 0."""
     return torch.where(torch.isinf(log_prob), torch.zeros((), dtype=log_prob.dtype), log_prob)

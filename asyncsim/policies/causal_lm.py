@@ -32,7 +32,7 @@ _REFERENCE = {"reference": "log_prob", "reference_log_probs": "log_probs"}
 
 @dataclass(frozen=True)
 class CausalLM(Policy):
-    """Language model; see `causal_lm`."""
+    """Causal language model; see `causal_lm`."""
 
     name: str
     temperature: float
@@ -64,7 +64,7 @@ class CausalLM(Policy):
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether it samples with other numerics than it is trained with.
+        """Whether the sampler's numerics differ from the trainer's.
 
         A kept cache counts as such: it samples from what no weights alone would say. So does a nucleus that the trainer
         does not have.
@@ -84,7 +84,7 @@ class CausalLM(Policy):
 
     @property
     def truncates(self) -> bool:  # type: ignore[override]
-        """Whether the trainer, too, gives tokens outside a nucleus the log-prob -inf."""
+        """Whether the trainer also assigns log-prob -inf to tokens outside of the nucleus."""
         return self.truncate == "both" and (self.top_p < 1.0 or self.top_k > 0)
 
     @property
@@ -93,32 +93,32 @@ class CausalLM(Policy):
 
     @property
     def actions(self) -> int:
-        """V, the tokens of the vocabulary."""
+        """Number of tokens in the vocabulary, V."""
         return self.model.vocabulary
 
     @property
     def tokenizer(self) -> Any:
-        """From text to ids and back: `encode`, `decode`, `size`, `end`, `newline`."""
+        """Tokenizer with `encode`, `decode`, `size`, `end` and `newline`."""
         return self._loaded[1]
 
     @property
     def context(self) -> int:
-        """Most tokens of a prompt and its response."""
+        """Maximum number of tokens in a prompt and its response."""
         return self._loaded[2]
 
     @property
     def model(self) -> Model:
-        """The network, and where its trained weights stand."""
+        """The network, and the positions of its trained weights."""
         return self._loaded[0]
 
     @cached_property
     def frozen(self) -> str:
-        """What is loaded, by its contents: all files of a folder, a revision of the hub, or pretrained weights."""
+        """Identity of what is loaded: all files of a folder, a revision of the hub, or pretrained weights."""
         header = self._loaded[3]
         return header.get("files") or header.get("revision") or fingerprint(self.model.loaded())
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-        """The trained weights as they were loaded, `[R, P]`, the same for every replicate and seed.
+        """Trained weights as loaded, `[R, P]`, the same for every replicate and seed.
 
         Of adapters every replicate draws its own A, and B is 0.
         """
@@ -129,7 +129,7 @@ class CausalLM(Policy):
         return flat.expand(len(seeds), -1).contiguous()
 
     def remember(self, seen: Tensor) -> Memory:
-        """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for the tokens to come."""
+        """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for future tokens."""
         from asyncsim.policies._language_prompts import Kept, lay_out
         from asyncsim.policies._language_sampling import Memory
 
@@ -138,15 +138,15 @@ class CausalLM(Policy):
         return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0), kept)
 
     def recall(self, memory: Memory | None, row: int) -> Memory | None:
-        """What is remembered of one sample alone; nothing where `write` drew it."""
+        """Memory of one sample; None if `write` sampled it."""
         return None if memory is None else memory.cut(row)
 
     def packed(self, memory: Memory | None) -> dict[str, Any] | None:
-        """Prompts, actions and kept caches; others are made again with the next weights."""
+        """Pack prompts, actions and kept caches; other caches are recomputed with the next weights."""
         return None if memory is None else memory.packed()
 
     def unpacked(self, tree: dict[str, Any] | None) -> Memory | None:
-        """The memory that `packed` wrote."""
+        """Restore the memory that `packed` wrote."""
         from asyncsim.policies._language_sampling import Memory
 
         return None if tree is None else Memory.unpacked(tree, self.context)
@@ -160,7 +160,7 @@ class CausalLM(Policy):
         memory: Memory | None = None,
         active: Tensor | None = None,
     ) -> Act:
-        """Tokens by inverse CDF, int64 `[R, G, N]`, and `log_prob` of the distribution that they were drawn from.
+        """Tokens by inverse CDF, int64 `[R, G, N]`, and `log_prob` of the sampling distribution.
 
         Where weights change inside a response, it is read again with the new ones: pi_v(a | everything before). With
         cache="keep" it goes on with the old entries, and `stale_cache` says of which tokens that is so.
@@ -173,7 +173,7 @@ class CausalLM(Policy):
             return Act(*draw(self, view, memory, draws, token, active))
 
     def writes(self, weights: Weights) -> bool:
-        """Whether all tokens are drawn by the loop of fixed shapes: off the CPU, or where it is asked for."""
+        """Whether the loop of fixed shapes samples all tokens: off the CPU, or on request."""
         fixed = self.decode == "fixed" or (self.decode == "auto" and weights["parameters"].device.type != "cpu")
         return fixed and self.cache == "reread"
 
@@ -186,7 +186,7 @@ class CausalLM(Policy):
         before: Written,
         where: Tensor | None = None,
     ) -> Written:
-        """Columns with all wanted tokens drawn, as `act` gives them one by one, in a loop of fixed shapes."""
+        """Sample all wanted tokens in a loop of fixed shapes, as `act` does one by one."""
         from asyncsim.policies._language_decoding import write
 
         with torch.no_grad():
@@ -202,7 +202,7 @@ class CausalLM(Policy):
         return self.forward(view, batch, ("value",)).outputs["value"][..., 0]
 
     def hear(self, memory: Memory, token: int, action: Tensor, rows: Tensor) -> None:
-        """Note a token that the environment wrote; it is read in front of the next one that is drawn."""
+        """Record a token that the environment wrote; it is read before the next sampled token."""
         where = rows.reshape(-1).nonzero()[:, 0]
         if len(where):
             memory.note(token, where, action.reshape(-1)[where])
@@ -212,7 +212,7 @@ class CausalLM(Policy):
         return self._log_prob(self.compute, view, batch, self.scored_distribution)
 
     def compared(self, view: View, batch: Batch) -> Outputs:
-        """Log-probs of the trainer, `scored_log_prob`; where caches are kept `reread_log_prob` as well.
+        """Log-probs of the trainer, `scored_log_prob`, and `reread_log_prob` if caches are kept.
 
         These are the sampler's own after a reread. Tokens that saw no old entry have the sampled log-prob, to the bit.
         """
@@ -242,7 +242,7 @@ class CausalLM(Policy):
             return Forward(passed.outputs | referred, passed.pullback)
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """|sum_t w_t grad log pi(a_t|...)|^2 of each sample, `[R, G, N]`, by a backward pass a sample."""
+        """|sum_t w_t grad log pi(a_t|...)|^2 of each sample, `[R, G, N]`, with one backward pass per sample."""
         from asyncsim.policies._language_scoring import prepare, score_norm
 
         shape = batch.action.shape
@@ -251,7 +251,7 @@ class CausalLM(Policy):
         return score_norm(scoring, rows.to(scoring.flat.dtype)).reshape(shape[:3])
 
     def _referred(self, batch: Batch, names: Iterable[str]) -> Outputs:
-        """Log-probs of a batch at the initial weights; the batch keeps them for later updates on it."""
+        """Log-probs of a batch at the initial weights, stored in the batch for later updates."""
         from asyncsim.policies._language_scoring import prepare, widened
 
         for name in names:
@@ -264,18 +264,18 @@ class CausalLM(Policy):
 
     @cached_property
     def _start(self) -> Tensor:
-        """The weights as they were loaded, `[1, P]`."""
+        """Weights as loaded, `[1, P]`."""
         return self.initial(1)
 
     def greedy(self) -> CausalLM:
-        """The same policy that always takes the likeliest token."""
+        """The same policy with greedy decoding."""
         twin = dataclasses.replace(self, temperature=1.0, top_p=1.0, top_k=1)
         # What is loaded is the same.
         twin.__dict__["_loaded"] = self._loaded
         return twin
 
     def as_module(self, parameters: Tensor) -> nn.Module:
-        """The network with trained weights `[P]` in place of the loaded ones, float32, without a value head."""
+        """The network with trained weights `[P]`, float32, without a value head."""
         from asyncsim.policies import _hub
         from asyncsim.policies._language_network import CRITIC, adapted, merged
 
@@ -294,7 +294,7 @@ class CausalLM(Policy):
         return network if self.lora is None else merged(network)
 
     def export(self, parameters: Tensor, folder: files.Where) -> None:
-        """Weights, configuration and tokenizer as `save_pretrained` writes them, in a new or empty folder."""
+        """Write weights, configuration and tokenizer, as `save_pretrained` does, to a new or empty folder."""
         from asyncsim.policies import _hub
         from asyncsim.policies._pretraining import scratch
 
@@ -326,14 +326,14 @@ class CausalLM(Policy):
 
     @cached_property
     def distribution(self) -> Any:
-        """What tokens are drawn from."""
+        """Sampling distribution of tokens."""
         from asyncsim.policies._language_sampling import Distribution
 
         return Distribution(self.temperature, self.top_p, self.top_k)
 
     @cached_property
     def scored_distribution(self) -> Any:
-        """What the trainer scores tokens with: the same, or the whole softmax."""
+        """Distribution with which the trainer scores tokens: the same, or the full softmax."""
         from asyncsim.policies._language_sampling import Distribution
 
         return self.distribution if self.truncate == "both" else Distribution(self.temperature, 1.0, 0)
@@ -368,7 +368,7 @@ class CausalLM(Policy):
         return model, tokenizer, context, header
 
     def _log_prob(self, form: str, view: View, batch: Batch, law: Any = None) -> Tensor:
-        """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`; by default as it samples."""
+        """Log-probs of a batch in a number format, each text read once, `[R, G, N, T]`; default as sampled."""
         from asyncsim.policies._language_scoring import prepare, widened
 
         with torch.no_grad():
@@ -452,7 +452,7 @@ def causal_lm(
         "start", words="which policy KL penalties and TBA hold close: the one that training starts from"
     ).but(None, optional=True),
 ) -> CausalLM:
-    """A causal language model that is sampled with a key-value cache and trained whole, in its last layers or adapters.
+    """A causal language model, sampled with a key-value cache; all weights, last layers or adapters are trained.
 
     pi(a|s) = softmax(logits(s) / temperature), cut to its nucleus and renormalized. Where the trainer truncates too,
     sampled tokens may be outside the nucleus of new weights: their log-prob is -inf, their ratio 0, and
@@ -482,7 +482,7 @@ def causal_lm(
 
 
 def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:
-    """Fields of `peft.LoraConfig`."""
+    """Validate fields of `peft.LoraConfig`."""
     if lora is None:
         return None
     remedy = "name the layers of adapters by lora={'r': 8, 'layers_to_transform': [28, 29]}"

@@ -32,7 +32,7 @@ class Gaussian(Policy):
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether it samples at another temperature than 1."""
+        """Whether its sampler's temperature differs from 1."""
         return self.temperature != 1.0
 
     @property
@@ -40,7 +40,7 @@ class Gaussian(Policy):
         return self.dimension
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-        """The mean, `[R, D]`."""
+        """Initial mean, `[R, D]`."""
         return torch.full((count(replicates), self.dimension), self.start, dtype=dtype)
 
     def act(
@@ -51,7 +51,7 @@ class Gaussian(Policy):
         return Act(mean + width * draws.normals(token, self.dimension).to(mean.dtype), {})
 
     def record(self, view: View, batch: Batch) -> Outputs:
-        """Log-probs at the temperature of the sampler."""
+        """Log-probs at the sampler's temperature."""
         sampler = dataclasses.replace(self, width=self.width * math.sqrt(self.temperature), temperature=1.0)
         return {"log_prob": sampler.score(view, batch)}
 
@@ -95,7 +95,7 @@ def gaussian(
         remedy="1 samples from the policy as it is",
     ),
 ) -> Gaussian:
-    """A normal policy of fixed width whose mean is the parameter; its importance ratios are unbounded.
+    """A normal policy of fixed width with its mean as the parameter; importance ratios are unbounded.
 
     log pi(a) = -|a - theta|^2 / (2 width^2) + const. Two such policies whose means are delta widths apart have a normal
     log ratio of variance delta^2 (`ratio/gaussian-shift`). Actions that are drawn at a temperature below 1 have ratios
@@ -110,7 +110,7 @@ def gaussian(
 
 @dataclass(frozen=True)
 class Feedback(Policy):
-    """Actions a ~ N(-K x, width^2) of one dimension, parameter K `[R, 1]`; see `feedback`."""
+    """Actions a ~ N(-K x, width^2) in one dimension, parameter K `[R, 1]`; see `feedback`."""
 
     width: float
     start: float
@@ -154,7 +154,7 @@ class Feedback(Policy):
         return {"policy": "feedback", "width": self.width}
 
     def _gain(self, view: View, shape: tuple[int, ...]) -> Tensor:
-        """The gain that each token reads, `[R, G, N, T]` or broadcastable to it."""
+        """Gain that each token uses, `[R, G, N, T]` or broadcastable to it."""
         stack = view.weights["parameters"][..., 0]
         if view.single:
             return stack[int(view.slot.flat[0])][:, None, None, None]
@@ -170,7 +170,7 @@ def feedback(
     width: float = WIDTH.but(0.5),
     start: float = real(0.0, "initial gain K, in units of action per state", remedy="give a finite gain"),
 ) -> Feedback:
-    """Linear feedback on a state of one dimension with normal exploration: a ~ N(-K x, width^2), parameter K.
+    """Linear feedback on a one-dimensional state with normal exploration: a ~ N(-K x, width^2), parameter K.
 
     log pi(a|x) = -(a + K x)^2 / (2 width^2) + const, for tasks whose state is one number.
 
@@ -192,7 +192,7 @@ class Quadratic(Policy):
 
     @property
     def size(self) -> int:
-        """P = D, one coordinate per curvature."""
+        """Number of coordinates, P = D, one per curvature."""
         return len(self.curvatures)
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
@@ -202,7 +202,7 @@ class Quadratic(Policy):
     def act(
         self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """The gradient noise xi of each sample, float `[R, G, N, D]`; it does not depend on the iterate."""
+        """Gradient noise xi of each sample, float `[R, G, N, D]`, independent of the iterate."""
         return Act(self.noise * draws.normals(token, self.size).to(view.weights["parameters"].dtype), {})
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
@@ -219,7 +219,7 @@ class Quadratic(Policy):
         return Forward(dict.fromkeys(self.named(names, "the quadratic goes with methods.gradient()"), loss), pullback)
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """A loss has no score."""
+        """Raise `InputError`, since a loss has no score."""
         raise checks.InputError("advantage", "opob", "one that needs no score", "it goes with methods.gradient()")
 
     def describe(self) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def quadratic(
     noise: float = real(1.0, "standard deviation of a sample's gradient noise, per coordinate (0: mean dynamics)", 0.0),
     start: float = real(0.0, "initial value of every coordinate", remedy="give a finite start"),
 ) -> Quadratic:
-    """The iterate of a noisy quadratic as a policy whose only output is `loss`: staleness theory without approximation.
+    """The iterate of a noisy quadratic as a policy with the single output `loss`, where staleness theory is exact.
 
     f(x) = 1/2 sum_i lambda_i x_i^2 with gradient noise: g = lambda x + xi, xi ~ N(0, noise^2 I).
 

@@ -16,7 +16,7 @@ def linear(
     features: Any = handed_on(..., "phi, `[S, D]`: a row of numbers for each state of the task"),
     actions: int = whole(..., "A", 2, remedy="a policy needs a choice"),
 ) -> Shared:
-    """A softmax whose logits are linear in features of the state, for tasks with a table; states share parameters.
+    """A softmax with logits linear in state features, for tasks with a table; states share parameters.
 
     log pi(a|s) = phi_s . W_a + b_a - log sum_b exp(phi_s . W_b + b_b), from W = 0, b = 0 on. The gradient of the table
     is pulled back through all states at once. With one feature for each state and no bias it would be the table.

@@ -42,12 +42,12 @@ class Mlp(network.Networked):
 
     @property
     def critic(self) -> bool:
-        """Whether an observation has a value: the critic's own, or its mean over the policy's actions."""
+        """Whether observations have a value: the critic's, or the mean of action values over the policy."""
         return self.has_critic
 
     @property
     def layout(self) -> network.Layout:
-        """Where each layer lies in the flat parameters."""
+        """Position of each layer in the flat parameters."""
         spread = self.actions if self.head == "gaussian" else 0
         values = int(self.has_critic) * (self.actions if self.by_action else 1)
         return network.Layout(self.observation, self.hidden, self.actions, spread, values, self.normalize)
@@ -57,12 +57,12 @@ class Mlp(network.Networked):
         return self.layout.size
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]` of the first replicates, or of those with the given global numbers."""
+        """Initial parameters `[R, P]` of the first replicates, or of those with given global numbers."""
         made = self.layout.initial(numbers(replicates), seed, self.gain, self.log_std)
         return made.to(torch.get_default_device(), dtype)
 
     def rounded(self, parameters: Tensor, form: str) -> Tensor:
-        """The same with the policy network in a number format; int8 has a scale for each unit's inputs."""
+        """Parameters with the policy network in a number format; int8 has a scale per unit's inputs."""
         out = parameters.clone()
         for weight, bias in self.layout.actor(out):
             weight.copy_(network.rounded(weight, form, 1))
@@ -72,7 +72,7 @@ class Mlp(network.Networked):
         return out
 
     def on_table(self, rows: int) -> Shared:
-        """The policy network alone, which reads a one for the state that it is in and zeros for the others."""
+        """The policy network on a table, with one-hot states as observations."""
         for name, value, wanted, remedy in (
             ("observation", self.observation, rows, "give the number of states, or use policies.linear(features=...)"),
             ("head", self.head, "categorical", "a table has a finite number of actions"),
@@ -86,7 +86,7 @@ class Mlp(network.Networked):
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions of one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
+        """Actions at one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
         shape, rows = seen.shape[:3], seen.flatten(1, 2)
         own = self._evaluated(network.passes(view, (*shape, 1)), rows)
         drawn = self._evaluated(network.passes(view, (*shape, 1), "sampled"), rows) if self.mismatched else own
@@ -108,7 +108,7 @@ class Mlp(network.Networked):
         return network.merged([(at.value, chosen) for at, chosen in evaluated]).unflatten(1, shape[1:])
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """Outputs by name, `[R, G, N, T]` (those of all actions `[R, G, N, T, A]`), and the pullback, by hand."""
+        """Outputs by name, `[R, G, N, T]` (for all actions `[R, G, N, T, A]`), and a hand-written pullback."""
         shape = batch.action.shape[:4]
         action, evaluated = (
             batch.action.flatten(1, 3),
@@ -143,7 +143,7 @@ class Mlp(network.Networked):
         )
 
     def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
-        """Parameters with a normalizer that has counted the batch's observations too (Welford's sums, per replicate).
+        """Parameters with the observation normalizer updated from the batch (Welford's sums, per replicate).
 
         Before the first batch mean 0 and variance 1 stand for nothing: their count is 0.
         """
@@ -167,7 +167,7 @@ class Mlp(network.Networked):
         return out
 
     def as_module(self, parameters: Tensor) -> nn.Module:
-        """Observations `[n, D]` to logits or means `[n, A]`, with a critic also values `[n]`; see `Perceptron`."""
+        """Module from observations `[n, D]` to logits or means `[n, A]`, and values `[n]` if there is a critic."""
         return network.Perceptron(self.layout, parameters, self.by_action)
 
     def describe(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class Mlp(network.Networked):
         return network.HEADS[self.head]
 
     def _observations(self, batch: Batch) -> Tensor:
-        """What was read at every token, `[R, n, D]`."""
+        """Observation at every token, `[R, n, D]`."""
         return batch.state.expand(*batch.action.shape[:4], self.observation).flatten(1, 3)
 
     def _evaluated(self, weights: list[network.Pass], rows: Tensor) -> list[tuple[network.Evaluation, Tensor | None]]:
@@ -202,11 +202,11 @@ class Mlp(network.Networked):
         )
 
     def _rows(self, name: str, cotangent: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """Cotangents `[R, n]`, or `[R, n, A]` of an output for all actions."""
+        """Cotangents `[R, n]`, or `[R, n, A]` for an output over all actions."""
         return (cotangent.expand(*shape, self.actions) if name in _WIDE else cotangent.expand(shape)).flatten(1, 3)
 
     def _pull(self, at: network.Evaluation, action: Tensor, cotangents: Outputs, gradient: Tensor) -> None:
-        """Add the gradient for cotangents `[R, n]` of one set of weights."""
+        """Accumulate the gradient for cotangents `[R, n]` of one set of weights."""
         layout = self.layout
         if not cotangents.keys().isdisjoint(("log_prob", "entropy", "log_probs")):
             raw, spread = self._head.pull(at.actor.outputs, at.log_std, action, cotangents)
@@ -257,7 +257,7 @@ def mlp(
     ),
     sampler: str | None = network.SAMPLER,
 ) -> Mlp:
-    """Two perceptrons with tanh units, one for actions and one for values, batched over replicates.
+    """Two perceptrons with tanh units, one for actions and one for values, vectorized over replicates.
 
     h_0 = s, h_l = tanh(W_l h_(l-1) + b_l), raw = W h_L + b; values come from a network of their own. Categorical:
     log pi(a|s) = raw_a - log sum_b exp(raw_b). Gaussian: a ~ N(raw, diag(exp(2 log_std))), a spread that does not

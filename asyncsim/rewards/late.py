@@ -20,7 +20,7 @@ _LISTING = ("bias", "variance")
 
 
 class _Twice(NamedTuple):
-    """What a feed reads of a schedule; as one, it would be refused for groups out of their order."""
+    """Fields of a schedule that a feed uses; a `Schedule` would be refused because its groups are out of order."""
 
     version: np.ndarray
     trajectory: np.ndarray
@@ -29,13 +29,13 @@ class _Twice(NamedTuple):
 
     @property
     def batches(self) -> int:
-        """B."""
+        """Number of batches, B."""
         return len(self.train_version)
 
 
 @dataclass(frozen=True)
 class Late:
-    """Some rewards are not there when their batch is trained; see `late`.
+    """Some rewards are missing when their batch is trained; see `late`.
 
     `share`: of rewards up to `above`, and of those above it.
     """
@@ -49,7 +49,7 @@ class Late:
 
     @property
     def kept(self) -> int:
-        """Batches for which samples and the weights behind them are kept."""
+        """Number of batches for which samples and their weights are kept."""
         return self.by if self.then == "reinject" else 0
 
     def describe(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Late:
         return {"rewards": "late", **dataclasses.asdict(self)}
 
     def check(self, spec: Any, metrics: list[str]) -> None:
-        """Refuse a spec whose rewards cannot be late in this way."""
+        """Refuse a spec whose rewards cannot arrive late in this way."""
         name = "rewards.then"
         paid = spec.method.scored and not spec.task.pays
         remedy = "late rewards are those of whole responses"
@@ -77,7 +77,7 @@ class Late:
             checks.require(self.by < batches, "rewards.by", self.by, f"less than the run's {batches} batches", remedy)
 
     def scheduled(self, schedule: records.Schedule) -> Any:
-        """The schedule with the groups of `by` batches before behind those of each batch, `[M, B, 2G, N, T]`.
+        """The schedule with the groups of `by` batches earlier appended to each batch, `[M, B, 2G, N, T]`.
 
         The first batches have their own groups twice, of which `arriving` trains nothing.
         """
@@ -94,7 +94,7 @@ class Late:
         return _Twice(**twice, train_version=schedule.train_version, batches_per_publish=schedule.batches_per_publish)
 
     def arriving(self, batch: Batch, draws: Draws, number: int) -> Batch:
-        """A batch as it is trained; draw 0 of a trajectory says whether its reward is late, draw 1 what comes back.
+        """A batch as it is trained; draw 0 of a trajectory decides if its reward is late, draw 1 if it returns.
 
         Of a population the chances themselves are taken. `number`: of the batch; in front of batch `by` nothing can
         come back.
@@ -123,7 +123,7 @@ class Late:
         return dataclasses.replace(batch, reward=reward, mass=mass, kept=kept, arrivals=arrivals)
 
     def _known(self, batch: Batch, mass: Tensor, known: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Masses `[R, G, N]` of known rewards, what stands in for others `[R, G, 1]`, and whether anything does."""
+        """Masses `[R, G, N]` of known rewards, substitutes for others `[R, G, 1]`, and whether a substitute exists."""
         # Single samples are counted: n of them have mass 1/n, so that equal rewards have exactly their mean.
         there = mass * known if math.isinf(batch.size) else known
         total = there.sum(-1, keepdim=True)
@@ -135,7 +135,7 @@ class Late:
         return weight, torch.where(some, mean, torch.zeros_like(mean)), some
 
     def _fates(self, batch: Batch, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Whether each reward is late and whether it would come back, `[R, G, N]`; chances of a population."""
+        """Whether each reward is late and whether it would return, `[R, G, N]`; probabilities for a population."""
         low, high = self.share
         chance = torch.where(
             batch.reward > self.above, torch.full_like(batch.reward, high), torch.full_like(batch.reward, low)
@@ -153,7 +153,7 @@ def late(
     above: float = 0.5,
     stand_in: float | None = None,
 ) -> Late:
-    """Rewards that are not there when their batch is trained, as of slow verifiers, each with a chance of its own.
+    """Rewards that are missing when their batch is trained, as with slow verifiers, each with a given probability.
 
     Then "drop" leaves the sample out for good. "bootstrap" trains it on the mean of the group's known rewards, or on
     `stand_in`. "reinject" trains it `by` batches later, at the staleness it has by then, and a share `reinjected` of

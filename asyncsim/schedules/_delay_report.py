@@ -26,7 +26,7 @@ LEVEL = 0.05
 
 
 class Window(NamedTuple):
-    """What k consecutive delays do: variance of their mean over that of independent ones, and their largest."""
+    """Statistics of k consecutive delays: variance of their mean relative to independent ones, and their maximum."""
 
     size: int
     ratio: Estimate
@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Autocorrelation at lag 1, whether shuffles exclude none, what would show, and the correlation time in delays.
+    """Autocorrelation at lag 1, whether shuffles show correlation, what would be detectable, and the correlation time.
 
     `time` is None where the record is too short for it, or its order says nothing.
     """
@@ -48,7 +48,7 @@ class Order(NamedTuple):
 
 
 def order(delays: np.ndarray) -> Order | None:
-    """All about the order of a record `[n]`; None for one that is constant or of fewer than `FEWEST` delays."""
+    """Order statistics of a recording `[n]`; None if it is constant or has fewer than `FEWEST` delays."""
     if len(delays) < FEWEST or np.ptp(delays) == 0.0:
         return None
     centered = delays - delays.mean()
@@ -64,7 +64,7 @@ def order(delays: np.ndarray) -> Order | None:
 
 
 def _largest_sum(centered: np.ndarray) -> float:
-    """max over lags m of |rho_1 + ... + rho_m| / sqrt(m): short and long correlations both show."""
+    """max over lags m of |rho_1 + ... + rho_m| / sqrt(m), sensitive to short and long correlations."""
     lags = np.array([lag for lag in LAGS if 4 * lag <= len(centered)])
     sums = np.cumsum(_autocorrelations(centered, int(lags[-1]))[1:])[lags - 1]
     return float(np.max(np.abs(sums) / np.sqrt(lags)))
@@ -97,7 +97,7 @@ def correlation_time(centered: np.ndarray) -> Estimate | None:
 
 
 def _autocorrelations(centered: np.ndarray, lags: int) -> np.ndarray:
-    """rho_0 to rho at so many lags, by Fourier transform."""
+    """Autocorrelations rho_0 .. rho_lags, by Fourier transform."""
     from scipy import fft
 
     size = fft.next_fast_len(len(centered) + lags + 1, real=True)
@@ -107,7 +107,7 @@ def _autocorrelations(centered: np.ndarray, lags: int) -> np.ndarray:
 
 
 def _window(delays: np.ndarray, size: int) -> Window:
-    """Means and largest of all windows of a size; the independent largest is that of draws from the record."""
+    """Means and maxima of all windows of a size; the independent maximum is for draws from the recording."""
     from scipy.ndimage import maximum_filter1d
 
     total = np.concatenate([[0.0], np.cumsum(delays - delays.mean())])
@@ -130,7 +130,7 @@ def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> Estimate:
 
 
 def interval(estimate: Estimate, logarithmic: bool = False) -> tuple[float, float]:
-    """Ends of the 95 percent interval, of a positive quantity in its logarithm."""
+    """Ends of the 95 percent interval; for a positive quantity optionally in its logarithm."""
     reach = uncertainty.critical(LEVEL, estimate.freedom) * estimate.error
     value = estimate.value
     if logarithmic and value > 0.0:
@@ -144,7 +144,7 @@ QUANTILES = (0.05, 0.5, 0.95, 0.99)
 
 
 class Report(NamedTuple):
-    """A record of n delays: mean, quantiles, and its order, None where nothing can be said of it.
+    """Report on a recording of n delays: mean, quantiles, and its order, None if nothing can be said about it.
 
     `order.time` is the integrated autocorrelation time in delays; n / time is the effective number of independent ones.
     """
@@ -161,18 +161,18 @@ class Report(NamedTuple):
 
     @classmethod
     def of(cls, source: str, unit: str, numbers: np.ndarray) -> Report:
-        """The report on numbers in their order, float64 `[n]`."""
+        """Report on delays in order, float64 `[n]`."""
         quantiles = dict(zip(QUANTILES, np.quantile(numbers, QUANTILES).tolist(), strict=True))
         moments = float(numbers.mean()), float(numbers.std()), float(numbers.min()), float(numbers.max())
         return cls(source, unit, len(numbers), *moments, quantiles, order(numbers))
 
     @property
     def independent(self) -> float | None:
-        """Effective number of independent delays, n over the correlation time; None where that is not known."""
+        """Effective number of independent delays, n / correlation time; None if that is unknown."""
         return None if self.order is None or self.order.time is None else self.delays / self.order.time.value
 
     def row(self) -> dict[str, Any]:
-        """The JSON object of this report."""
+        """Return this report as a JSON object."""
         row = self._asdict() | {"quantiles": {str(k): v for k, v in self.quantiles.items()}}
         if self.order is None:
             return row
@@ -195,7 +195,7 @@ class Report(NamedTuple):
         return row
 
     def __str__(self) -> str:
-        """The report on one page."""
+        """Format the report on one page."""
         five, half, most, extreme = self.quantiles.values()
         lines = [
             f"delays {self.source} ({self.delays} in {self.unit}, in their order)",

@@ -30,7 +30,7 @@ Cells = list[Any] | np.ndarray
 
 
 def listed(cells: Cells) -> list[Any]:
-    """A column as plain values, None where a cell is empty."""
+    """A column as plain values, None for empty cells."""
     if isinstance(cells, list):
         return cells
     gone = empty(cells)
@@ -49,12 +49,12 @@ def empty(cells: Cells) -> np.ndarray:
 
 
 def converted(cells: Cells, read: Callable[[Any, int], Any], kind: Any) -> np.ndarray:
-    """A column by `read(value, row)`."""
+    """Convert a column by `read(value, row)`."""
     return np.array([read(value, row) for row, value in enumerate(listed(cells))], dtype=kind)
 
 
 def whole(field: str, value: Any, row: int) -> int:
-    """A cell as an integer; whole floats and text are read as such."""
+    """Parse a cell as an integer; integral floats and text are accepted."""
     try:
         number = int(value) if isinstance(value, (int, str)) else int(float(value))
         fits = not isinstance(value, bool) and number == float(value) and abs(number) < EXACT
@@ -65,7 +65,7 @@ def whole(field: str, value: Any, row: int) -> int:
 
 
 def integers(field: str, cells: Cells) -> np.ndarray:
-    """A column of integers, int64; `MISSING` where a cell is empty or -1."""
+    """A column of integers, int64; `MISSING` for empty cells and -1."""
 
     def read(value: Any, row: int) -> int:
         return MISSING if absent(value) else whole(field, value, row)
@@ -86,7 +86,7 @@ def integers(field: str, cells: Cells) -> np.ndarray:
 
 
 def seconds(field: str, cells: Cells) -> np.ndarray:
-    """A column of numbers, float64; NaN where a cell is empty."""
+    """A column of numbers, float64; NaN for empty cells."""
     remedy = "leave the cell empty where it is unknown"
 
     def read(value: Any, row: int) -> float:
@@ -106,7 +106,7 @@ def seconds(field: str, cells: Cells) -> np.ndarray:
 
 
 def codes(field: str, cells: Cells) -> np.ndarray:
-    """Number of each distinct value in order of appearance, int64."""
+    """Index of each distinct value in order of appearance, int64."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "i" and not empty(cells).any():
         return ranked(cells)
     numbers: dict[Any, int] = {}
@@ -121,14 +121,14 @@ def codes(field: str, cells: Cells) -> np.ndarray:
 
 
 def narrow(values: np.ndarray) -> np.ndarray:
-    """Integers at half the size where they fit."""
+    """Convert integers to half the size if they fit."""
     small = np.iinfo(np.int32)
     wide = not values.size or (values.min() >= small.min and values.max() <= small.max)
     return values.astype(np.int32) if wide else values
 
 
 def ranked(values: np.ndarray) -> np.ndarray:
-    """The same, of integers: 0 for the first that appears, 1 for the next."""
+    """Index of each distinct integer in order of appearance: 0 for the first, 1 for the next."""
     _, first, member = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -136,7 +136,7 @@ def ranked(values: np.ndarray) -> np.ndarray:
 
 
 class Table(NamedTuple):
-    """A log: the names of its columns, how many rows it has, and the cells of the columns that were wanted."""
+    """A log: names of its columns, number of rows, and the cells of the requested columns."""
 
     names: list[str]
     rows: int
@@ -144,7 +144,7 @@ class Table(NamedTuple):
 
 
 def inner(record: Any, name: str) -> Any:
-    """The value at a name with dots: `run.policy.start` of nested records; of a list, the values of its entries.
+    """Value at a dotted name, such as `run.policy.start`, in nested records; for a list, the values of its entries.
 
     >>> inner({"turns": [{"version": 3}, {"version": 4}]}, "turns.version")
     [3, 4]
@@ -161,7 +161,7 @@ def inner(record: Any, name: str) -> Any:
 
 
 class Collected:
-    """Rows as they are read, within a budget of memory."""
+    """Rows collected during reading, within a memory budget."""
 
     def __init__(self, wanted: set[str], budget: files.Budget) -> None:
         self.wanted, self.budget = wanted, budget
@@ -196,7 +196,7 @@ class Collected:
         return Table(list(self.names), self.rows, dict(self.cells))
 
     def packed(self) -> Table:
-        """The same with numbers as arrays, so that a long log fits; the room that this frees is given back."""
+        """Return a table with numbers as arrays, so that a long log fits; the freed memory returns to the budget."""
         cells: dict[str, Cells] = {}
         for name, column in self.cells.items():
             cells[name] = column
@@ -221,7 +221,7 @@ def weight(value: Any, depth: int = 0) -> int:
 
 
 def spread(table: Table, where: str) -> Table:
-    """Records that hold a list for every column, one entry a sample, as one row for each sample."""
+    """Expand records with a list per column, one entry per sample, to one row per sample."""
     cells: dict[str, list[Any]] = {name: [] for name in table.cells}
     plain = {name: listed(column) for name, column in table.cells.items()}
     for row in range(table.rows):
@@ -239,7 +239,7 @@ def spread(table: Table, where: str) -> Table:
 
 
 def joined(tables: list[Table]) -> Table:
-    """One table of the rows of several, which it takes apart; a column that one of them lacks is empty there."""
+    """Concatenate the rows of several tables, which are emptied; missing columns become empty cells."""
     if len(tables) == 1:
         return tables[0]
     names = list(dict.fromkeys(name for table in tables for name in table.names))
@@ -250,7 +250,7 @@ def joined(tables: list[Table]) -> Table:
 
 
 def _behind(parts: list[tuple[Cells | None, int]]) -> Cells:
-    """One column of the parts, one behind the other; where a part lacks it, its rows are empty."""
+    """Concatenate the parts of one column; rows of a part without the column are empty."""
     kinds = {part.dtype.kind if isinstance(part, np.ndarray) else "" for part, _ in parts if part is not None}
     if len(kinds) == 1 and kinds != {""}:
         none = MISSING if kinds == {"i"} else np.nan
@@ -259,7 +259,7 @@ def _behind(parts: list[tuple[Cells | None, int]]) -> Cells:
 
 
 def of_table(columns: dict[str, Any], budget: files.Budget) -> dict[str, Cells]:
-    """Columns of a library's table, once there is room for their texts."""
+    """Columns of a library's table, after a check that their texts fit in memory."""
     for column in columns.values():
         budget.take(2 * _text(column))
     # A column leaves as soon as it is converted: both at once would double the memory of a long log.
@@ -273,7 +273,7 @@ def is_number(kind: Any) -> bool:
 
 
 def type_inside(schema: Any, name: str) -> Any:
-    """The type at a name with dots inside a nested column, None where there is none."""
+    """Type at a dotted name inside a nested column, None if there is none."""
     from pyarrow import types
 
     head, *rest = name.split(".")
@@ -288,7 +288,7 @@ def type_inside(schema: Any, name: str) -> Any:
 
 
 def _text(column: Any) -> int:
-    """Bytes of the texts of a column once each cell has its own."""
+    """Bytes of a column's texts if each cell has its own copy."""
     from pyarrow import compute, types
 
     size = 0

@@ -43,7 +43,7 @@ NUMBERED = "row:"
 
 
 class Layout(NamedTuple):
-    """How a trainer lays rows on disk.
+    """How a trainer arranges rows in files.
 
     `files`: the pattern of their names below a folder; `records`: the key of the list of samples in a file of tensors;
     `listed`: whether a record holds a list for every column, one entry a sample.
@@ -59,7 +59,7 @@ PLAIN = Layout()
 
 
 def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN) -> Table:
-    """The wanted columns of all files, at least one row.
+    """Read the requested columns of all files; at least one row is required.
 
     Raises `InputError` for a file that is damaged, or would take more memory than its budget.
     """
@@ -89,7 +89,7 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
 
 
 def _json_lines(path: Path, wanted: set[str], budget: files.Budget) -> Table:
-    """The wanted columns of a file of JSON lines."""
+    """Requested columns of a JSON lines file."""
     collected, tables = Collected(wanted, budget), []
     for number, line in enumerate(_lines(path, budget), 1):
         if not line.strip():
@@ -108,7 +108,7 @@ def _json_lines(path: Path, wanted: set[str], budget: files.Budget) -> Table:
 
 
 def _lines(path: Path, budget: files.Budget) -> Iterator[bytes]:
-    """Lines of a file, none of which becomes more than what is left when it is parsed."""
+    """Lines of a file, each small enough to be parsed within the remaining budget."""
     with opened(path) as file:
         while line := file.readline(max(1, budget.left // files.TEXT) + 1):
             budget.fit(files.TEXT * len(line))
@@ -121,7 +121,7 @@ NAMED |= {(f"numpy.{core}.multiarray", name) for core in ("core", "_core") for n
 
 
 class _Plain(pickle.Unpickler):
-    """Reads plain values; a name outside `NAMED` is refused before it is imported."""
+    """Unpickler for plain values; a name outside of `NAMED` is refused before it is imported."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in NAMED:
@@ -130,11 +130,11 @@ class _Plain(pickle.Unpickler):
 
 
 class _Refused(Exception):
-    """Something else than a plain value."""
+    """Raised for anything other than a plain value."""
 
 
 def _values(path: Path, kind: str, wanted: set[str], budget: files.Budget, records: str) -> Table:
-    """The rows of a file: the list under the key `records`, a list of records, or a record of columns.
+    """Rows of a file: the list under the key `records`, a list of records, or a record of columns.
 
     Values beside the list are columns `file:KEY`. Raises `InputError` for anything but tensors and plain values.
     """
@@ -188,14 +188,14 @@ def _refusal(path: Path, what: str) -> checks.InputError:
 
 
 def _number(value: Any) -> Any:
-    """Tensors and arrays as lists, or as numbers where they hold one."""
+    """Convert tensors and arrays to lists, or to numbers if they hold one."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value
 
 
 def _transposed(columns: Mapping[Any, Any], path: Path) -> list[dict[str, Any]]:
-    """Records from a record of columns of one length."""
+    """Convert a record of columns of equal length to records."""
     lists = {str(key): _number(value) for key, value in columns.items()}
     rows = {name: len(value) for name, value in lists.items() if isinstance(value, list)}
     one = len(set(rows.values())) == 1
@@ -245,7 +245,7 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
 
 
 def _by_batches(source: Any, parse: Any, convert: Any) -> dict[str, Cells] | None:
-    """Columns of numbers from one batch of lines after the other; None where some column has other cells.
+    """Columns of numbers, read in batches of lines; None if a column has other cells.
 
     A table of ten million rows beside its text and what parsing leaves behind would take a gigabyte more.
     """
@@ -262,7 +262,7 @@ def _by_batches(source: Any, parse: Any, convert: Any) -> dict[str, Cells] | Non
 
 
 def _numbers(batches: Iterable[Any], names: list[str]) -> dict[str, Cells] | None:
-    """Columns of numbers, a batch at a time; None where some cell turns out to be none."""
+    """Columns of numbers, one batch at a time; None if a cell is not a number."""
     import pyarrow as pa
 
     parts: dict[str, list[Any]] = {name: [] for name in names}
@@ -337,7 +337,7 @@ def _refuse_type(name: str, kind: Any) -> None:
 
 
 class Leaf(NamedTuple):
-    """A chunk of one leaf of a nested column: path in the schema, values, bytes unpacked, whether they are texts."""
+    """A chunk of one leaf in a nested column: schema path, values, unpacked bytes, and whether it is text."""
 
     path: str
     values: int
@@ -346,7 +346,7 @@ class Leaf(NamedTuple):
 
 
 def footer(path: Path, budget: files.Budget) -> tuple[int, list[Leaf]]:
-    """Rows of a file and the chunks of its columns, by its footer.
+    """Number of rows in a file and the chunks of its columns, from its footer.
 
     Raises what a damaged one comes to, and `InputError` for one that is too big.
     """
@@ -371,7 +371,7 @@ def footer(path: Path, budget: files.Budget) -> tuple[int, list[Leaf]]:
 
 
 class _Reader:
-    """Thrift's compact protocol: fields by their number, lists as lists, texts as texts."""
+    """Reader of Thrift's compact protocol: fields by their number, lists as lists, texts as texts."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -433,6 +433,6 @@ class _Reader:
         return self.data[self.at - count : self.at]
 
     def require(self, count: int) -> None:
-        """Refuse more entries than bytes: every entry has one at least."""
+        """Refuse more entries than bytes, since every entry has at least one byte."""
         if count > len(self.data) - self.at:
             raise ValueError("its footer is cut short")

@@ -20,14 +20,14 @@ PATH = "path:"
 
 
 class Place(NamedTuple):
-    """A file of a log, and its name below the folder that was given."""
+    """A file of a log, and its name relative to the given folder."""
 
     path: Path
     name: str
 
 
 def found(path: Path, pattern: str) -> list[Place]:
-    """The files of a log in the order of the numbers in their names; below a folder those that fit the pattern.
+    """Files of a log in the order of the numbers in their names; in a folder, those that match the pattern.
 
     Raises `InputError` where there is none.
     """
@@ -52,7 +52,7 @@ def found(path: Path, pattern: str) -> list[Place]:
 
 
 def kind_of(path: Path) -> str | None:
-    """The kind of a file by its name, None for one that is no log."""
+    """Kind of a file by its name, None if it is not a log."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in PACKED:
         suffixes.pop()
@@ -64,7 +64,7 @@ def _require_kind(path: Path) -> None:
 
 
 def _ordered(places: list[Place]) -> list[Place]:
-    """By the texts and numbers of their names: step_10 stands behind step_9."""
+    """Sort by the texts and numbers of names, so that step_10 follows step_9."""
 
     def key(place: Place) -> list[tuple[bool, int, str]]:
         parts = re.split(r"(\d+)", place.name)
@@ -74,7 +74,7 @@ def _ordered(places: list[Place]) -> list[Place]:
 
 
 def number(column: str, place: Place) -> int | None:
-    """The number that stands at `#` in the path of a file, None where the path has none.
+    """Number at `#` in the path of a file, None if the path has none.
 
     >>> number("path:step_#", Place(Path("run/step_12/traces.jsonl"), "step_12/traces.jsonl"))
     12
@@ -85,7 +85,7 @@ def number(column: str, place: Place) -> int | None:
 
 
 def digest(places: list[Place]) -> str:
-    """SHA-256 of the bytes of a file, or of the names and bytes of several, by which a run can name its log."""
+    """SHA-256 of the bytes of a file, or of the names and bytes of several, which identifies a log."""
     if len(places) == 1:
         path, remedy = places[0].path, "read a copy of the log, or read it when the run has ended"
         with files.decoding(path, "log file", remedy), open(path, "rb") as file:
@@ -97,7 +97,7 @@ def digest(places: list[Place]) -> str:
 
 
 def opened(path: Path) -> Any:
-    """A file for reading, unpacked where its name says so."""
+    """Open a file for reading, decompressed according to its name."""
     if path.suffix.lower() == ".zst":
         import pyarrow as pa
 

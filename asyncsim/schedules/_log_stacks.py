@@ -29,7 +29,7 @@ FATES = (TRAINED, "dropped_age", "dropped_overflow", "dropped", "rejected", "fai
 
 
 class Stack(NamedTuple):
-    """The conventions of one trainer.
+    """Log conventions of one trainer.
 
     `columns`: ours -> theirs, the first that the file has ("a+b" joins columns into one name); `unit` of all versions;
     `train_offset` and `stamp_offset`, what is added to the trained and to the generating version; `start_is`, which
@@ -53,12 +53,12 @@ class Stack(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether what the trainer writes itself has all stamps; else its writer makes the log."""
+        """Whether the trainer's own files have all stamps; otherwise the stack's writer makes the log."""
         return "writer" not in self.disk
 
 
 def _columns(text: str) -> dict[str, tuple[str, ...]]:
-    """Columns ours=theirs, where several may be meant theirs|theirs."""
+    """Parse columns ours=theirs, with alternatives as theirs|theirs."""
     return {ours: tuple(theirs.split("|")) for ours, theirs in (pair.split("=") for pair in text.split())}
 
 
@@ -160,7 +160,7 @@ STAMPLESS = {
 
 
 def stack_of(name: str | None) -> Stack:
-    """The conventions of a trainer, in kebab or snake case; raises `InputError` for unknown and stampless ones."""
+    """Conventions of a trainer, in kebab or snake case; raise `InputError` for unknown or stampless trainers."""
     if name is None:
         return PLAIN
     key = str(name).lower().replace("-", "_").replace(" ", "_")
@@ -179,7 +179,7 @@ def mapping_of(
     known: Iterable[str] = COLUMNS,
     remedy: str = "write columns='sample_id=THEIRS,train_version=THEIRS'",
 ) -> dict[str, str]:
-    """Column names ours -> theirs, ours among the known ones, from a mapping or from text "ours=theirs,ours=theirs"."""
+    """Parse column names ours -> theirs, with ours known, from a mapping or from text "ours=theirs,ours=theirs"."""
     if columns is None:
         return {}
     if isinstance(columns, str):

@@ -20,7 +20,7 @@ IDS = ("sample_id", "group_id")
 
 
 class Declared(NamedTuple):
-    """What the caller declares about a log; None: as the trainer is known to do."""
+    """What the caller declares about a log; None for the trainer's known convention."""
 
     stack: Stack
     name: str | None
@@ -33,7 +33,7 @@ class Declared(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Samples of a log: columns, versions of tokens, rows refused by reason, rows of segments, columns found."""
+    """Samples of a log: columns, versions of tokens, refused rows by reason, number of rows, and columns found."""
 
     columns: dict[str, np.ndarray]
     steps: Steps
@@ -43,7 +43,7 @@ class Rows(NamedTuple):
 
 
 def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[checks.InputError] = ()) -> Rows:
-    """Read a log and check every row; raises `InputError` for what contradicts itself or is missing.
+    """Read a log and check every row; raise `InputError` for contradictions and missing values.
 
     `asked`: what is missing besides, told together with missing columns.
     """
@@ -83,7 +83,7 @@ def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[ch
 
 
 def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[str, str]:
-    """Name in the file of every column of ours: as mapped, the trainer's, or our own."""
+    """Name in the file for each of our columns: as mapped, the trainer's, or our own."""
     columns = {}
     for ours in COLUMNS:
         if ours in mapping:
@@ -103,7 +103,7 @@ def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[
 
 
 def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
-    """One column, or several joined: into one number for each distinct row where they are ids, else into tuples."""
+    """Return one column, or join several: ids to one number per distinct row, others to tuples."""
     if "+" not in name:
         return table[name]
     parts = [table[part] for part in name.split("+")]
@@ -118,7 +118,7 @@ def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
 
 
 def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
-    """Refuse a log without a stamp of the trainer that was named, where it has those of another, or ours."""
+    """Refuse a log that lacks the named trainer's stamps but has those of another trainer, or ours."""
     columns = {name: [stack.columns.get(ours, ()) for ours in STAMPS] for name, stack in STACKS.items()}
     stamps = {name: [theirs for names in found for theirs in names] for name, found in columns.items()}
     every = {*STAMPS, *(theirs for names in stamps.values() for theirs in names)}
@@ -185,7 +185,7 @@ def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
             columns[name] = cells_of.seconds(name, cells[name])
 
     def fate_of(value: Any, row: int) -> int:
-        """What became of a sample, the place in `FATES`; trained where the cell is empty."""
+        """Index in `FATES` of a sample's fate; an empty cell means trained."""
         fate = TRAINED if cells_of.absent(value) else str(value).lower()
         return FATES.index(checks.one_of("fate", fate, FATES, "translate the fates of the log"))
 
@@ -195,7 +195,7 @@ def _plain(cells: Mapping[str, Cells], rows: int) -> dict[str, np.ndarray]:
 
 
 def _trajectories(ids: Cells, sample: np.ndarray, attempt: np.ndarray) -> np.ndarray:
-    """Numbers that key the draws: the ids of the log where they are small integers, else in order of appearance."""
+    """Numbers that key the draws: the log's ids if they are small integers, else in order of appearance."""
     single = not len(attempt) or bool((attempt == attempt[0]).all())
     if isinstance(ids, np.ndarray):
         plain = ids.dtype.kind == "i" and bool(((ids >= 0) & (ids < 1 << 32)).all())
@@ -209,7 +209,7 @@ def _trajectories(ids: Cells, sample: np.ndarray, attempt: np.ndarray) -> np.nda
 def _trained(
     cells: Mapping[str, Cells], names: Mapping[str, str], declared: Declared, fate: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Trained version in publishes and label of the batch, -1 where missing."""
+    """Trained version in publishes, and batch label; -1 if missing."""
     name = "train_version" if "train_version" in names else "train_step"
     theirs = names[name] in declared.stack.columns.get("train_version", ())
     offset = declared.train_offset
@@ -232,7 +232,7 @@ def _trained(
 def _generated(
     cells: dict[str, Cells], rows: int, names: Mapping[str, str], declared: Declared, budget: files.Budget
 ) -> tuple[Steps, np.ndarray]:
-    """Versions of tokens and of the last token, in publishes, -1 where missing."""
+    """Versions of all tokens and of the last token in publishes; -1 if missing."""
     length = _lengths(cells, rows)
     start, last = _ends(cells, names, declared, rows, budget)
     has_list, lists = np.zeros(rows, dtype=bool), list[versions.Listed]()
@@ -280,7 +280,7 @@ def _generated(
 def _ends(
     cells: Mapping[str, Cells], names: Mapping[str, str], declared: Declared, rows: int, budget: files.Budget
 ) -> tuple[np.ndarray, np.ndarray]:
-    """First and last version as logged, `MISSING` where they are not."""
+    """First and last version as logged, or `MISSING`."""
     nothing = np.full(rows, MISSING)
     start, last = (
         cells_of.integers(names[name], cells[name]) if name in cells else nothing
@@ -308,7 +308,7 @@ def _lengths(cells: Mapping[str, Cells], rows: int) -> np.ndarray:
 
 
 def _joined(columns: dict[str, np.ndarray], steps: Steps) -> tuple[dict[str, np.ndarray], Steps]:
-    """One record for each use of a sample: rows of one sample, attempt and batch are its segments, in order."""
+    """One record per use of a sample: rows with the same sample, attempt and batch are its segments, in order."""
     if columns["sample"].max(initial=-1) + 1 == len(columns["sample"]):
         return columns, steps
     key = np.stack([columns["sample"], columns["attempt"], columns["label"]], axis=1)
@@ -369,7 +369,7 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
 
 
 def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -> dict[str, int]:
-    """Refuse or count what is missing; samples without a trained version are counted and lose their batch."""
+    """Refuse or count missing values; samples without a trained version are counted and lose their batch."""
     trained = columns["fate"] == 0
     unplaced, unstamped = trained & (columns["v_train"] < 0), trained & (columns["v_start"] < 0)
     if not declared.keep:

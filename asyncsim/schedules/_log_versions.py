@@ -23,7 +23,7 @@ def refuse(
     remedy: str,
     row_of: np.ndarray | None = None,
 ) -> None:
-    """Raise for the first wrong row, counted from one, and say how many are wrong.
+    """Raise for the first wrong row, counted from one, and state how many rows are wrong.
 
     `value` of all entries, of each, or a function of an entry; `row_of`: their rows from zero, where they are not rows.
     """
@@ -38,14 +38,14 @@ def refuse(
 
 
 class Units(NamedTuple):
-    """What one publish is in the unit of a log: `publish` and `batch` count that unit; `batch` 0: unknown."""
+    """Size of one publish and one batch in the unit of a log; `batch` 0 means unknown."""
 
     unit: str
     publish: int
     batch: int
 
     def stamps(self, field: str, values: np.ndarray, offset: int, row_of: np.ndarray) -> np.ndarray:
-        """Publishes that generating weights contain, int64, -1 where missing; `row_of` says where an entry stands."""
+        """Publishes contained in generating weights, int64, -1 if missing; `row_of` gives each entry's row."""
         known = values != MISSING
         shifted = np.where(known, values + offset, 0)
         bound = f"a version >= 0 after adding stamp_offset = {offset}"
@@ -58,7 +58,7 @@ class Units(NamedTuple):
         return np.where(known, shifted // self.publish, -1)
 
     def trained(self, field: str, values: np.ndarray, offset: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Trained version and number of the batch (None where the unit leaves it open), int64, -1 where missing."""
+        """Trained version and batch number (None if the unit does not determine it), int64, -1 if missing."""
         known = values != MISSING
         shifted = np.where(known, values + offset, 0)
         bound = f"a version >= 0 after adding train_offset = {offset}"
@@ -69,7 +69,7 @@ class Units(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Versions of n samples as step functions: entries `first[i]` to `first[i + 1]` are those of sample i.
+    """Versions of n samples as step functions: entries `first[i]` to `first[i + 1]` belong to sample i.
 
     From token `at` on the version is `version` (-1 unknown); `length` [n] tokens (-1 unknown).
     """
@@ -81,19 +81,19 @@ class Steps(NamedTuple):
 
     @property
     def owner(self) -> np.ndarray:
-        """Sample of every entry, int64 [k]."""
+        """Sample index of every entry, int64 [k]."""
         return np.repeat(np.arange(len(self.length)), np.diff(self.first))
 
     def oldest(self) -> np.ndarray:
-        """Version of the first token, -1 unknown."""
+        """Version of the first token, -1 if unknown."""
         return self.version[self.first[:-1]]
 
     def newest(self) -> np.ndarray:
-        """Version of the last token, -1 unknown."""
+        """Version of the last token, -1 if unknown."""
         return self.version[self.first[1:] - 1]
 
     def token_mean(self) -> np.ndarray:
-        """Mean version over the tokens, float64 [n]; NaN where one is unknown, or the lengths of steps are."""
+        """Mean version over tokens, float64 [n]; NaN if a version or the lengths of steps are unknown."""
         if len(self.at) == len(self.length):
             return np.where(self.version >= 0, self.version, np.nan)
         # In parts: for ten million samples the arrays below would take a gigabyte.
@@ -113,7 +113,7 @@ class Steps(NamedTuple):
         return np.concatenate(parts)
 
     def take(self, index: np.ndarray, tokens: int) -> np.ndarray:
-        """Versions of tokens 0 .. T-1 of the samples `index`, int64 `[n, T]`: token t has the fraction t/T behind it.
+        """Versions of tokens 0 .. T-1 of the samples `index`, int64 `[n, T]`, where token t is at fraction t/T.
 
         That is token floor(t L / T) of the L logged ones; L is taken as T where it is unknown.
         """
@@ -135,7 +135,7 @@ Listed = tuple["array[int]", "array[int]", int]
 
 
 def of_cells(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray, list[Listed]]:
-    """Which rows have a list of versions, and these lists; refused where they take too much memory."""
+    """Which rows have a list of versions, and these lists; refused if they take too much memory."""
     has_list, values = ~empty(cells), listed(cells)
     lists = []
     for row in np.flatnonzero(has_list).tolist():
@@ -145,7 +145,7 @@ def of_cells(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray
 
 
 def _steps(field: str, value: Any, row: int, budget: files.Budget) -> Listed:
-    """One cell: a version for each token, or pairs [first token, version]; -1 marks a token nobody generated."""
+    """Parse one cell: a version per token, or pairs [first token, version]; -1 marks a token of the environment."""
     entries = _entries(field, value, row, budget)
     where, remedy = f"{field}, row {row + 1}", "log one version for each token, or pairs [first token, version]"
     if any(isinstance(entry, (list, tuple)) for entry in entries):
@@ -176,7 +176,7 @@ def _entries(field: str, value: Any, row: int, budget: files.Budget) -> list[Any
 
 
 def of_calls(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray, np.ndarray]:
-    """First and last version of cells with one version for each engine call; `MISSING` where a cell is empty."""
+    """First and last version from cells with one version per engine call; `MISSING` for empty cells."""
     values = listed(cells)
     ends = np.full((2, len(values)), MISSING)
     for row, value in enumerate(values):
@@ -192,7 +192,7 @@ def of_calls(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray
 
 
 def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np.ndarray, lists: list[Listed]) -> Steps:
-    """Step functions of all rows in the unit of the log: the listed ones, else what first and last version imply.
+    """Step functions of all rows in the log's unit: listed ones, else those implied by first and last version.
 
     Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).
     """
@@ -214,7 +214,7 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np
 
 
 def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray, unknown: int = -1) -> Steps:
-    """The same where no row has a list, without a loop over rows; `unknown` stands for a stamp that is not known."""
+    """Step functions from first and last versions only, vectorized; `unknown` marks an unknown stamp."""
     one = (start == last) | (length == 1)
     open_end = ~one & ((last == unknown) | (length < 0))
     middle = ~one & ~open_end & (length != 2)
@@ -231,7 +231,7 @@ def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray, unknown: in
 
 
 def appended(steps: Steps, member: np.ndarray, count: int) -> Steps:
-    """The step functions of samples from those of their segments, in order; `member` [n] says whose each is."""
+    """Join the step functions of segments to those of samples, in order; `member` [n] is each segment's sample."""
     order = np.argsort(member, kind="stable")
     sizes = np.diff(steps.first)
     length = np.bincount(member, steps.length, minlength=count).astype(np.int64)
@@ -245,7 +245,7 @@ def appended(steps: Steps, member: np.ndarray, count: int) -> Steps:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Samples of a real run, staleness in publishes; NaN or -1 where the log has no value, never 0.
+    """Samples of a real run, with staleness in publishes; missing values are NaN or -1, never 0.
 
     `samples`: one entry for each use of a sample, `batch` -1 for those that were not trained; `grid` int `[B, G, N]`,
     their positions by batch; `refused`, rows that could not be placed, by reason; `rows` of the file; `unchecked`,
@@ -267,7 +267,7 @@ class Log:
     unchecked: tuple[str, ...]
 
     def versions(self, batches: int, tokens: int, even: bool = False) -> np.ndarray:
-        """Version of token t of T, that of the logged token at the fraction t/T, int32 `[B, G, N, T]`; -1 unknown.
+        """Version of token t of T, at fraction t/T of the logged tokens, int32 `[B, G, N, T]`; -1 if unknown.
 
         Versions count from `first_version`; one from before it is unknown. With `even`, tokens between a known first
         and last version have the versions between them in equal shares.
@@ -282,7 +282,7 @@ class Log:
         return shifted.reshape(*self.grid[:batches].shape, tokens).astype(np.int32)
 
     def report(self) -> dict[str, Any]:
-        """Contents of the log and what it leaves open, as JSON can hold it."""
+        """Contents and gaps of the log, as JSON values."""
         batches, groups, samples = self.grid.shape
         used = self.samples["trained"]
         counts = np.bincount(self.samples["fate"], minlength=len(FATES))
@@ -302,7 +302,7 @@ class Log:
         }
 
     def _between(self, used: np.ndarray) -> dict[str, Any]:
-        """The token mean where some samples have none: those that have one saw no change, and stand for no others.
+        """Bounds of the mean staleness per token if some samples have none: the known ones are not representative.
 
         It lies between the newest and the first token's staleness of each.
         """
@@ -316,7 +316,7 @@ class Log:
         return {"token_mean": row | limits}
 
     def text(self) -> str:
-        """The report on one page."""
+        """Format the report on one page."""
         report = self.report()
         first, last = report["trained_versions"]
         lines = [
@@ -359,7 +359,7 @@ def _summary(values: np.ndarray, used: np.ndarray) -> dict[str, Any]:
 
 
 class Samples(dict[str, np.ndarray]):
-    """Columns of a log. Staleness of every trained use, float64 in publishes, is worked out when it is asked for.
+    """Columns of a log. Staleness of every trained use, float64 in publishes, is computed at first access.
 
     NaN where it is unknown. Kept for ten million samples, six of them would take half a gigabyte.
     """

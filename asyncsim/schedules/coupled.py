@@ -16,7 +16,7 @@ from asyncsim.systems._system import System, refuse_standstill, stepped
 
 
 def coupled(system: System) -> Coupled:
-    """The system with lengths from the policy instead of its law; everything else is as in the system.
+    """The system with lengths from the policy instead of its length distribution; all other settings are the same.
 
     Whenever samples start, the learning loop is asked for their numbers of tokens, given the version of each token as
     far as known. In mode keep (and restart) it is asked again for samples in flight when weights are installed. Works
@@ -63,29 +63,29 @@ class Coupled(Source):
     )
 
     def describe(self) -> dict[str, Any]:
-        """All parameters as JSON can hold them."""
+        """All parameters as JSON values."""
         return {**self.system.describe(), "name": self.name, "length": "from the policy"}
 
     def realizations(self, replicates: int) -> int:
-        """M for so many replicates: one for each, since a replicate's lengths are its own."""
+        """Number of realizations M: one per replicate, since each replicate has its own lengths."""
         return replicates
 
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
-        """Refused: the schedule exists only after the policy has been asked; take the record of the feed."""
+        """Raise `InputError`, because the schedule depends on the policy; use the record of the feed."""
         bound = "a system whose lengths do not depend on the policy"
         raise checks.InputError("system", self.name, bound, "run it and use the record of its feed")
 
     def feed(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int, first: int = 0
     ) -> _SteppedFeed:
-        """The lazily stepped system, to be taken batch by batch; its realizations are numbered from `first` on."""
+        """The lazily stepped system, to be taken batch by batch; realizations are numbered from `first` on."""
         return _SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)
 
 
 class _SteppedFeed:
-    """M realizations, each advanced until the wanted batch starts training; all starts request lengths together.
+    """M realizations, each advanced until the wanted batch starts training; all request lengths together.
 
     Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order.
     """
@@ -128,7 +128,7 @@ class _SteppedFeed:
         return version, code
 
     def retired(self, batch: int) -> list[int]:
-        """Versions older than every start that is outstanding after this batch, each in one answer only."""
+        """Versions older than all starts outstanding after this batch; each version is reported once."""
         from asyncsim.systems import _record
 
         oldest = min(int(state.run.installed) for state in self.states)
@@ -142,7 +142,7 @@ class _SteppedFeed:
         return versions
 
     def uninstalled(self) -> list[int]:
-        """Versions that no generator holds any more, each in one answer only: nothing will be drawn from them."""
+        """Versions that no generator holds any more and nothing will be sampled from; each is reported once."""
         # A sample may start at the instant of an install; its length is requested only afterwards.
         installed = min(
             int(state.sample.v_start[state.pending[: state.run.pending]].min(initial=state.run.installed))
@@ -153,7 +153,7 @@ class _SteppedFeed:
         return versions
 
     def record(self) -> records.Schedule:
-        """The schedule of the batches taken so far."""
+        """Schedule of the batches taken so far."""
         remedy = "take a batch before asking for the record"
         checks.require(bool(self._history), "batches taken", 0, "at least 1", remedy)
         version, code, work = (np.stack(column, axis=1) for column in zip(*self._history, strict=True))
@@ -161,11 +161,11 @@ class _SteppedFeed:
         return records.Schedule(version, code, self.system.batches_per_publish, True, work, self.header, seconds)
 
     def keeping(self) -> None:
-        """Note every answer about lengths."""
+        """Start recording the answers to length requests."""
         self._answers = []
 
     def packed(self) -> dict[str, Any]:
-        """Answers about lengths so far; all else follows from them and the seed."""
+        """Answers to length requests so far, which determine all else together with the seed."""
         answers = self._answers or []
         return {
             "taken": len(self._history),
@@ -175,14 +175,14 @@ class _SteppedFeed:
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Take the same batches again, with the same answers."""
+        """Take the same batches again with the same answers."""
         answers = iter(np.split(tree["answers"], np.cumsum(tree["sizes"])[:-1]))
         for batch in range(tree["taken"]):
             self.take(batch, lambda realization, trajectory, token_version: next(answers))
         self._retired = tree["retired"]
 
     def _step(self, m: int, batch: int) -> list[tuple[int, np.ndarray, bool]]:
-        """Advance one realization; the samples it needs lengths for, and whether they are in flight already."""
+        """Advance one realization; return the samples whose lengths it needs, and whether they are in flight."""
         system = self.system
         state, reason = stepped(system, self.states[m], batch + 1, k.UNLIMITED, self.seed)
         self.states[m] = state
@@ -196,7 +196,7 @@ class _SteppedFeed:
         return [(m, begun, True)]
 
     def _ask(self, requests: list[tuple[int, np.ndarray, bool]], lengths_of: LengthsOf) -> None:
-        """Request lengths for all realizations at once and put them into the kernels."""
+        """Request lengths for all realizations at once, and pass them to the kernels."""
         from asyncsim.systems import _kernel
 
         if not any(code.size for _, code, _ in requests):

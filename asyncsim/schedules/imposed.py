@@ -20,7 +20,7 @@ _PER = ("update", "group", "trajectory")
 
 
 class Request(NamedTuple):
-    """Request to an imposed law; `train_version` int64 `[B]`."""
+    """Request to an imposed schedule; `train_version` is int64 `[B]`."""
 
     train_version: np.ndarray
     realizations: int
@@ -31,7 +31,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Imposed(Source, calls.Told):
-    """A law that sets the version every trajectory is generated under; it has the interface of a system.
+    """A rule that sets the generating version of every trajectory, with the interface of a system.
 
     `versions(request)` returns integers that broadcast to `[M, B, G, N]`. From version `reached` on the law is not cut
     at the first version; a schedule that ends before warns (`ShortRunWarning`).
@@ -53,19 +53,19 @@ class Imposed(Source, calls.Told):
             checks.integer(name, getattr(self, name), 1, "count from one", checks.LARGEST)
 
     def __repr__(self) -> str:
-        """Name, knobs and counts; 400 characters at most."""
+        """Name, knobs and counts, in at most 400 characters."""
         counts = {k: v for k, v in self.describe().items() if k not in ("name", "knobs") and v != 1}
         parts = [repr(self.name), *(f"{k}={checks.shown(v)}" for k, v in {**self.knobs, **counts}.items())]
         return checks.clipped(f"Imposed({', '.join(parts)})", 400)
 
     def realizations(self, replicates: int) -> int:
-        """M for so many replicates: one where the law is deterministic, else one for each."""
+        """Number of realizations M: one if the rule is deterministic, else one per replicate."""
         return replicates if self.random else 1
 
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
-        """The schedule value: versions `[M, B, G, N, 1]`, as read-only views where nothing varies."""
+        """Schedule with versions `[M, B, G, N, 1]`, as read-only views of constant axes."""
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         shape = (
             checks.integer("realizations", realizations, 1, "ask for at least one realization"),
@@ -172,7 +172,7 @@ def delays(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Delays:
-    """A record of delays replayed in its order: each realization starts at another row, and correlation is kept.
+    """Recorded delays replayed in order: each realization starts at another row, and correlation is preserved.
 
     Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.
     Autocorrelation is that of the record. `report()` has its correlation time, and what independent draws would change.
@@ -210,13 +210,13 @@ def delays(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Delays(Imposed):
-    """A record of delays, as a schedule or as a duration of the event model; `numbers` float64 `[n]`, in order."""
+    """Recorded delays, as a schedule or as a duration of the event model; `numbers` float64 `[n]`, in order."""
 
     numbers: np.ndarray = field(kw_only=True)
 
     @property
     def law(self) -> laws.Law:
-        """The record as a duration; raises `InputError` for a unit other than seconds, and for delays of 0."""
+        """The recording as a duration; raise `InputError` for a unit other than seconds, and for delays of 0."""
         remedy = "give unit='seconds', with a factor behind the column where it has another unit"
         checks.require(self.knobs["unit"] == "seconds", "unit", self.knobs["unit"], "seconds for a duration", remedy)
         source, remedy = self.knobs["source"], "write a delay of zero as the smallest that was resolved"
@@ -224,20 +224,20 @@ class Delays(Imposed):
         return laws.recorded(self.numbers)
 
     def report(self) -> Report:
-        """What the record holds: `str(report)` is its page, `report.row()` its JSON object."""
+        """Report on the recording: `str(report)` is a page of text, `report.row()` a JSON object."""
         return Report.of(self.knobs["source"], self.knobs["unit"], self.numbers)
 
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
-        """The schedule value: versions `[M, B, G, N, 1]`."""
+        """Schedule with versions `[M, B, G, N, 1]`."""
         remedy = "give it as a duration of a system, model={'reward': delays(...)}, or count it in versions"
         checks.require(self.knobs["unit"] != "seconds", "unit", "seconds", "versions or batches", remedy)
         return super().schedule(batches, samples_per_group, tokens, realizations, seed)
 
 
 def _read(record: Any) -> tuple[str, np.ndarray]:
-    """Name and numbers of a record, float64 `[n]`."""
+    """Name and numbers of a recording, float64 `[n]`."""
     if isinstance(record, (str, os.PathLike)):
         place = os.fspath(record).removeprefix("@")
         _, numbers = measured.column("record", place)
@@ -260,7 +260,7 @@ def _behind(staleness: int, request: Request) -> np.ndarray:
 
 
 def _per(per: str, request: Request, version_of: Callable[[int, int, np.ndarray], np.ndarray]) -> np.ndarray:
-    """Versions `[M, B, G or 1, N or 1]`, cut at 0, from `version_of(batch, trained version, numbers of its units)`."""
+    """Versions `[M, B, G or 1, N or 1]`, at least 0, from `version_of(batch, trained version, unit numbers)`."""
     groups = 1 if per == "update" else request.groups
     samples = request.samples if per == "trajectory" else 1
     unit = np.arange(groups * samples).reshape(groups, samples)
@@ -284,7 +284,7 @@ def _drawn(law: tuple[float, ...], per: str, request: Request) -> np.ndarray:
 
 
 def _replayed(record: np.ndarray, per: str, start: str, parts: int, request: Request) -> np.ndarray:
-    """`parts`: batches to a publish where delays count batches, else 1."""
+    """Versions from replayed delays; `parts` is batches per publish if delays count batches, else 1."""
     first = np.zeros(request.realizations, dtype=np.int64)
     if start == "random":
         draw = rng.Stream(request.seed, "start of the delays").uniform(np.arange(request.realizations), 0)

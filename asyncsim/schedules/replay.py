@@ -32,7 +32,7 @@ def replay(
     first_version: int = 0,
     unknown: str = "refuse",
 ) -> Replay:
-    """Staleness = trained version - generating version, both as logged, of every token of a real run.
+    """Replay a real run's log: staleness = trained version - generating version of every token, both as logged.
 
     One row for each sample (rows of one sample in one batch are its segments). Columns have these names, those of the
     trainer or those given. Needed: sample_id; start_version or versions; train_version, or train_step with its offset.
@@ -96,7 +96,7 @@ def replay(
 def _units(
     unit: str | None, publish: int | None, updates: int | None, samples: int | None, asked: list[checks.InputError]
 ) -> Units:
-    """What a publish and a batch are in the unit of a log; what is missing is added to `asked`."""
+    """Size of a publish and a batch in the log's unit; missing information is appended to `asked`."""
     counts = {"batches_per_publish": publish, "updates_per_batch": updates, "samples_per_publish": samples}
     for name, value in counts.items():
         if value is not None:
@@ -123,7 +123,7 @@ def _units(
 
 @dataclass(frozen=True, eq=False)
 class Replay(Source):
-    """A logged run as an imposed schedule; it has the interface of a system."""
+    """A logged run as an imposed schedule, with the interface of a system."""
 
     log: Log
     recommended: Mapping[str, Any]
@@ -135,39 +135,39 @@ class Replay(Source):
 
     @property
     def knobs(self) -> dict[str, Any]:
-        """What the log was read as."""
+        """Settings with which the log was read."""
         log = self.log
         origin = {"source": log.source, "sha256": log.digest, "stack": log.stack, "unit": log.unit}
         return origin | {"start_is": log.reference, "first_version": log.first_version, "unknown": self.unknown}
 
     @property
     def groups_per_batch(self) -> int:
-        """Groups of a batch."""
+        """Number of groups per batch."""
         return self.log.grid.shape[1]
 
     @property
     def batches_per_publish(self) -> int:
-        """Batches between two publishes."""
+        """Number of batches per publish."""
         return self.log.batches_per_publish
 
     @property
     def mode(self) -> str | None:
-        """Keep where the log has versions inside samples, which then differ from token to token."""
+        """Mode keep if the log has versions inside samples, which then differ between tokens; else None."""
         return "keep" if len(self.log.steps.at) > len(self.log.steps.length) else None
 
     def describe(self) -> dict[str, Any]:
-        """All parameters as JSON can hold them, and what the log leaves open."""
+        """All parameters as JSON values, and what the log leaves unknown."""
         left_open = {"refused": records.plain(self.log.refused), "unchecked": list(self.log.unchecked)}
         return {**super().describe(), "recommended": dict(self.recommended), **left_open}
 
     def realizations(self, replicates: int) -> int:
-        """M for so many replicates: always one."""
+        """Number of realizations M, which is always one."""
         return 1
 
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
-        """The schedule value of the first batches: versions `[M, B, G, N, T or 1]`, ids and works `[M, B, G, N]`."""
+        """Schedule of the first batches: versions `[M, B, G, N, T or 1]`, ids and works `[M, B, G, N]`."""
         log = self.log
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
@@ -205,7 +205,7 @@ class Replay(Source):
 def _numbers(
     columns: dict[str, np.ndarray], publish: int | None, has_batches: bool, first_version: int
 ) -> tuple[np.ndarray, int]:
-    """Number of the batch of every sample (-1: not trained), and batches to a publish; batch b trains at b // S."""
+    """Batch number of every sample (-1: not trained), and batches per publish; batch b trains at b // S."""
     used = columns["trained"]
     labels, member = np.unique(columns["label"][used], return_inverse=True)
     version = np.full(len(labels), -1)
@@ -246,7 +246,7 @@ def _numbers(
 
 
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
-    """Positions of trained samples, int64 `[B, G, N]`: groups by the first of their ids, samples by their ids."""
+    """Positions of trained samples, int64 `[B, G, N]`: groups ordered by their first id, samples by their ids."""
     index = np.flatnonzero(number >= 0)
     many = int(columns["group"].max(initial=0)) + 1
     pairs, member = np.unique(number[index].astype(np.int64) * many + columns["group"][index], return_inverse=True)

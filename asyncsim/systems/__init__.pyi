@@ -17,7 +17,7 @@ def areal(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """AReaL: generation runs ahead by a bounded number of versions and is interrupted by new weights, not restarted."""
+    """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt it without a restart."""
 
 def buffered(
     workers: int,
@@ -28,7 +28,7 @@ def buffered(
     *,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Buffered asynchronous training (FedBuff style): an update for every so many results that arrive."""
+    """Buffered asynchronous training (FedBuff style): one update per `buffer_size` results that arrive."""
 
 def colocated(
     groups_per_batch: int,
@@ -41,7 +41,7 @@ def colocated(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Colocated: generation and training take turns on the same machines, and running samples go on after a batch."""
+    """Colocated: generation and training alternate on the same machines, and running samples continue afterwards."""
 
 def fixed_lag(
     lag: int,
@@ -53,7 +53,7 @@ def fixed_lag(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Fixed staleness: every batch is exactly so many versions stale."""
+    """Fixed staleness: every batch is stale by the same number of versions."""
 
 def m2po(
     train_batch_size: int,
@@ -65,7 +65,7 @@ def m2po(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """The stale harness of M2PO: every batch is a fixed number of updates stale."""
+    """Stale-data harness of M2PO: every batch is a fixed number of updates stale."""
 
 def megatron_rl(
     grpo_prompts_per_step: int,
@@ -82,7 +82,7 @@ def megatron_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Megatron-RL with partial rollouts: a gate of rollouts, groups or batches, consumed by groups or by batches."""
+    """Megatron-RL with partial rollouts: a limit on rollouts, groups or batches, consumed by groups or batches."""
 
 def miles(
     rollout_batch_size: int,
@@ -138,7 +138,7 @@ def nemo_rl_legacy(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """NeMo-RL's first asynchronous GRPO: every group is generated for one training step ahead."""
+    """NeMo-RL's first asynchronous GRPO: every group is generated for one specific future training step."""
 
 def nemo_rl_ready_first(
     num_prompts_per_step: int,
@@ -150,7 +150,7 @@ def nemo_rl_ready_first(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """NeMo-RL, sampler ready_first: whatever is finished is trained."""
+    """NeMo-RL, sampler ready_first: groups are trained as soon as they are finished."""
 
 def nemo_rl_weight_fifo(
     num_prompts_per_step: int,
@@ -162,7 +162,7 @@ def nemo_rl_weight_fifo(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """NeMo-RL, sampler weight_fifo: the groups of an older weight version go first."""
+    """NeMo-RL, sampler weight_fifo: groups of an older weight version are trained first."""
 
 def nemo_rl_windowed(
     num_prompts_per_step: int,
@@ -177,7 +177,7 @@ def nemo_rl_windowed(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """NeMo-RL, sampler windowed: generation never waits for the trainer, and groups that leave the window are dropped."""
+    """NeMo-RL, sampler windowed: generation never waits, and groups that leave the window are dropped."""
 
 def oapl(
     groups_per_batch: int,
@@ -189,7 +189,7 @@ def oapl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """OAPL: a period of batches from one version, then weights and buffer begin anew."""
+    """OAPL: a period of batches from one version, after which weights and buffer are renewed."""
 
 def one_step_off(
     groups_per_batch: int = 1,
@@ -212,7 +212,7 @@ def open_instruct(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """open-instruct: several steps of prompts are out, batches are packed ahead, stale results are refilled."""
+    """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale ones are replaced."""
 
 def openrlhf(
     rollout_batch_size: int,
@@ -244,7 +244,7 @@ def pipeline_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """PipelineRL: weights move in flight, and a bound in samples limits how far generation runs ahead."""
+    """PipelineRL: in-flight weight updates, and a lead of generation that is bounded in samples."""
 
 def prime_rl(
     batch_size: int,
@@ -258,7 +258,7 @@ def prime_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """prime-rl since May 2026: an open loop with a fixed lead, which drops what is too many steps off-policy."""
+    """prime-rl since May 2026: an open loop with a fixed lead, which drops rollouts too many steps off-policy."""
 
 def prime_rl_before(
     batch_size: int,
@@ -271,7 +271,7 @@ def prime_rl_before(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """prime-rl until May 2026: complete batches of rollouts, each for one step, a bounded number of steps ahead."""
+    """prime-rl until May 2026: complete batches of rollouts, one per step, a bounded number of steps ahead."""
 
 def roll_environment_groups(
     num_env_groups: int,
@@ -285,7 +285,7 @@ def roll_environment_groups(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of full steps."""
+    """ROLL Flash with environment groups: one queue per group, consumed in order, with a lead of full steps."""
 
 def roll_single_turn(
     rollout_batch_size: int,
@@ -299,7 +299,7 @@ def roll_single_turn(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """ROLL Flash, single turn: prompts of the oldest step first, and what is older than the ratio is aborted."""
+    """ROLL Flash, single turn: prompts of the oldest step first; samples staler than the ratio are aborted."""
 
 def skyrl(
     policy_mini_batch_size: int = 256,
@@ -313,7 +313,7 @@ def skyrl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """SkyRL fully asynchronous: a capacity that grows with every publish, workers that never stop."""
+    """SkyRL fully asynchronous: a capacity that grows with every publish, and workers that never stop."""
 
 def slime_fully_async(
     rollout_batch_size: int,
@@ -326,7 +326,7 @@ def slime_fully_async(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at."""
+    """slime fully asynchronous: a fixed number of groups is always in flight, with no check of versions."""
 
 def slime_train_async(
     rollout_batch_size: int,
@@ -338,7 +338,7 @@ def slime_train_async(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """slime train_async: the next rollout runs while this one trains, weights move every few of them."""
+    """slime train_async: the next rollout runs during training, and weights are published every few rollouts."""
 
 def synchronous(
     groups_per_batch: int = 1,
@@ -348,7 +348,7 @@ def synchronous(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Synchronous training: generate, then train, never both."""
+    """Synchronous training: generation and training alternate and never overlap."""
 
 def tba(
     groups_per_batch: int,
@@ -362,7 +362,7 @@ def tba(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """TBA: searchers fill a replay buffer, the trainer draws from what came last or from everything."""
+    """TBA: searchers fill a replay buffer, and the trainer samples recent data or the full buffer."""
 
 def tinker_cookbook(
     groups_per_batch: int,
@@ -374,7 +374,7 @@ def tinker_cookbook(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """tinker-cookbook asynchronous: workers that never stop; a prompt whose answer is too old is asked again."""
+    """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is asked again."""
 
 def tinker_cookbook_pipelined(
     groups_per_batch: int,
@@ -387,7 +387,7 @@ def tinker_cookbook_pipelined(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """tinker-cookbook with a pipeline of batches, as proposed: the trainer waits for the oldest instead of dropping it."""
+    """tinker-cookbook with the proposed pipeline of batches: the trainer waits for the oldest one."""
 
 def torchforge(
     batch_size: int,
@@ -402,7 +402,7 @@ def torchforge(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """torchforge: a replay buffer sampled at random, from which what is older than a step or so is evicted."""
+    """torchforge: a replay buffer with random sampling, from which samples older than about one step are evicted."""
 
 def torchtitan(
     num_prompts_per_train_step: int,
@@ -416,7 +416,7 @@ def torchtitan(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """torchtitan RL: an active buffer sized by the target staleness, consumed first in first out within a window."""
+    """torchtitan RL: an active buffer sized by the target staleness, consumed first in, first out within a window."""
 
 def trl(
     samples_per_step: int,
@@ -432,7 +432,7 @@ def trl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """TRL AsyncGRPO: an open loop of generation tasks before a queue of samples, which discards stale ones."""
+    """TRL AsyncGRPO: an open loop of generation tasks with a sample queue that discards stale samples."""
 
 def unirl(
     batch_size: int,
@@ -447,7 +447,7 @@ def unirl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """UniRL asynchronous: full batches are admitted on a budget of staleness in batches, and drained before a publish."""
+    """UniRL asynchronous: full batches are admitted by a staleness budget in batches, and drained before a publish."""
 
 def update_on_arrival(
     workers: int,
@@ -457,7 +457,7 @@ def update_on_arrival(
     *,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Update on arrival (A3C, asynchronous SGD, parameter server): every worker's result is an update at once."""
+    """Update on arrival (A3C, asynchronous SGD, parameter server): every worker's result is applied at once."""
 
 def vcpo(
     ppo_mini_batch_size: int,
@@ -474,7 +474,7 @@ def vcpo(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """VCPO: the fully asynchronous recipe of verl, published after every batch, run far ahead."""
+    """VCPO: verl's fully asynchronous recipe, published after every batch, with a large lead."""
 
 def verl_fully_async(
     ppo_mini_batch_size: int,
@@ -506,7 +506,7 @@ def verl_separate_async(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """verl v1 with separate generators: some batches of warm-up, then one for one, with a limit on a sample's versions."""
+    """verl v1, separate generators: warm-up batches, then one for one; a sample's versions are limited."""
 
 def xtuner(
     train_batch_size: int,
@@ -522,4 +522,4 @@ def xtuner(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """xtuner: a producer that fills one future step after another, and expires what is too many syncs old."""
+    """xtuner: a producer fills one future step after another, and expires samples that are too many syncs old."""

@@ -13,7 +13,7 @@ from asyncsim.systems._heaps import heapify, line_of, ring_end, ring_put, sift_d
 
 @compiled
 def free_place(state, row, now):
-    """The place of a group goes to the end of the queue of free ones."""
+    """Append a group's slot to the queue of free slots."""
     run, group = state.run, state.group[row]
     ring_put(state.free, 0, state.free.shape[0], run.free_head, run.free, group.place)
     run.free += 1
@@ -22,7 +22,7 @@ def free_place(state, row, now):
 
 @compiled
 def unlink(state, row):
-    """Take a group out of the list of those that have neither entered the buffer nor left."""
+    """Remove a group from the list of those that have neither entered the buffer nor left."""
     run, group = state.run, state.group[row]
     before, after = group.before, group.after
     if before >= 0:
@@ -37,7 +37,7 @@ def unlink(state, row):
 
 @compiled
 def rank_of(state, row):
-    """Sort key of the buffer, smallest first."""
+    """Sort key of a group in the buffer, smallest first."""
     settings, group = state.settings, state.group[row]
     order = settings.order
     if order == _state.OLDEST:
@@ -85,7 +85,7 @@ def enter(state, row, now):
 
 @compiled
 def discard(state, row, fate, now):
-    """A group leaves without (further) training: its ticket, target and prompt go where the settings say."""
+    """Remove a group without (further) training; its permit, target and prompt go where the settings say."""
     settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
     group.stage = _state.LEFT
     if group.used == 0:
@@ -118,7 +118,7 @@ def discard(state, row, fate, now):
 
 @compiled
 def drop_first_entered(state, now):
-    """The group that entered the buffer first leaves it."""
+    """Drop the group that entered the buffer first."""
     settings, run = state.settings, state.run
     if settings.order == _state.DONE_FIRST and run.visible > 0:
         oldest = 0
@@ -160,7 +160,7 @@ def take_out(state, i):
 
 @compiled
 def first_end(state, row):
-    """Version at which the first of a group's samples ended, -1 while others are written."""
+    """Version at which the first of a group's samples ended, -1 while others are in generation."""
     settings, version = state.settings, np.int64(state.group[row].v_done)
     for code in range(row * settings.samples, (row + 1) * settings.samples):
         if version >= 0 and state.sample[code].phase != _state.CANCELLED:
@@ -170,7 +170,7 @@ def first_end(state, row):
 
 @compiled
 def over_age(state, row, planned):
-    """Whether a group is older than the age rule allows at the planned version; missing stamps are not."""
+    """Whether a group is staler than the age rule allows at the planned version; false without a stamp."""
     settings, group = state.settings, state.group[row]
     if settings.age_reference == _state.AT_SUBMIT:
         version = group.v_submit
@@ -181,7 +181,7 @@ def over_age(state, row, planned):
 
 @compiled
 def cut_buffer(state, planned, now):
-    """Groups over age leave the buffer, in the order of entry; whether there are any."""
+    """Drop stale groups from the buffer in order of entry; return whether there were any."""
     settings, run = state.settings, state.run
     count = end = 0
     # Keep visible groups within the age limit.
@@ -219,7 +219,7 @@ def cut_buffer(state, planned, now):
 
 @compiled
 def eligible(state, row, batch_index):
-    """Whether the order allows the group that comes next."""
+    """Whether the order allows the next group."""
     settings, run, group = state.settings, state.run, state.group[row]
     first = run.first_row
     if settings.order == _state.TARGETED_ORDER:
@@ -235,7 +235,7 @@ def eligible(state, row, batch_index):
 
 @compiled
 def hopeless(state):
-    """Whether no batch can be formed, known without trying."""
+    """Whether certainly no batch can be formed, without trying."""
     settings, run = state.settings, state.run
     if run.visible < settings.groups_per_batch or (settings.rounds and run.in_flight + run.scoring > 0):
         return True
@@ -255,7 +255,7 @@ def hopeless(state):
 
 @compiled
 def choose(state):
-    """Choose a batch: its rows go into `taken`, uses are counted; False where the order allows none."""
+    """Choose a batch: write its rows to `taken` and count uses; False if the order allows none."""
     settings, run = state.settings, state.run
     if hopeless(state):
         return False
@@ -289,7 +289,7 @@ def choose(state):
 
 @compiled
 def drop_rest(state, now):
-    """All groups leave the buffer: a round has more than its batch needs."""
+    """Drop all groups in the buffer, since a round may have more than its batch needs."""
     run = state.run
     while run.visible > 0:
         row = state.picks[run.visible - 1]
@@ -299,7 +299,7 @@ def drop_rest(state, now):
 
 @compiled
 def choose_random(state, line):
-    """One after the other without replacement; `scratch` has the places chosen so far, in order."""
+    """Choose groups one by one without replacement; `scratch` holds the positions chosen so far, in order."""
     settings, run = state.settings, state.run
     size = settings.groups_per_batch
     # Groups of the latest publish are adjacent; groups that were visible at once come after them.

@@ -29,7 +29,7 @@ PATIENCE = 100_000
 def new_state(
     system: Settings, batches: int, samples: int, realization: int, seed: int, drawn: bool, record: bool, warm: int
 ) -> State:
-    """State at time 0 under version 0, before the first admission."""
+    """State at time 0 with version 0, before the first admission."""
     s, places = system, len(system.rates)
     samples += s.redundant
     groups = _rows(system, batches, record)
@@ -74,13 +74,13 @@ def new_state(
 
 
 def _table(name: str, size: Any, allocate: Any = np.empty) -> Any:
-    """A table as `LAYOUT` declares it, not filled unless it is allocated so."""
+    """Allocate a table as `LAYOUT` declares it, unfilled unless `allocate` fills it."""
     kind = k.LAYOUT[name][0]
     return allocate(size, dtype=kind).view(np.recarray if kind.names else np.ndarray)
 
 
 def _settings(s: Settings, samples: int, seed: int, drawn: bool, record: bool, room: int, **own: int) -> np.record:
-    """Constants of a run; `samples` of a group, redundant ones too; `room`: samples of a server."""
+    """Constants of a run; `samples` per group, redundant ones included; `room` is samples per server."""
     failure, choice = rng.Stream(seed, FAILURE).key, rng.Stream(seed, CHOICE).key
     cuts = s.max_age is not None and s.age_action != "wait"
     limits = ("lead", "max_uses", "window", "max_age", "slots", "epoch", "permits")
@@ -131,14 +131,14 @@ def _has_stretches(s: Settings) -> bool:
 
 
 def _rows(s: Settings, batches: int, record: bool) -> int:
-    """Room for groups: an estimate that `grow` corrects."""
+    """Estimated number of group rows, which `grow` corrects."""
     places = len(s.rates)
     out = places + (s.tickets or 4 * places) + s.groups_per_batch * (s.prefetch + 2)
     return out + s.quantum + (batches * s.groups_per_batch if record else 0)
 
 
 def _open_places(s: Settings, state: State) -> None:
-    """Places that open at 0 are free, the others open at their second, in the order of their numbers."""
+    """Free the slots that open at time 0, and schedule the others at their offsets, in order of their numbers."""
     offsets = np.zeros(len(s.rates)) if s.offsets is None else np.asarray(s.offsets, dtype=np.float64)
     late = np.flatnonzero(offsets > 0.0)
     late = late[np.argsort(offsets[late], kind="stable")]
@@ -153,7 +153,7 @@ def _open_places(s: Settings, state: State) -> None:
 
 
 def refill(system: Settings, state: State, seed: int) -> None:
-    """Draw for the groups to be admitted next, and for the batches to be trained next, where draws have run out."""
+    """Draw values for the next admissions and the next batches, if the previous draws have run out."""
     run = state.run
     if run.started >= run.times_drawn:
         _draw_times(system, state, seed)
@@ -184,7 +184,7 @@ def refill(system: Settings, state: State, seed: int) -> None:
 
 
 def _draw_times(system: Settings, state: State, seed: int) -> None:
-    """Seconds of training on as many batches as the table has rows for."""
+    """Draw the seconds of training for as many batches as the table has rows."""
     settings, run = state.settings, state.run
     first, total = int(run.times_drawn), int(settings.batches)
     count = min(len(state.batch), total - first)
@@ -198,7 +198,7 @@ _GROUP_TABLES = ("ranks", "picks", "hidden", "again", "targets", "sample", "step
 
 
 def grow(state: State) -> State:
-    """The same state with twice the room for what has run out of it."""
+    """The same state with twice the space in tables that are full."""
     settings, run = state.settings, state.run
     tables: list[str] = []
     if run.timed + state.codes.size >= len(state.timed):
@@ -233,14 +233,14 @@ def grow(state: State) -> State:
 
 
 def works(system: Settings, entities: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Work of samples, or of groups whose samples have the same, before the difficulty of their prompt."""
+    """Work of samples, or of groups with shared work, before the difficulty of their prompt."""
     return system.length.sample(rng.Stream(seed, "work"), realization, entities, compiled=True)
 
 
 def train_times(
     system: Settings, batches: int, samples_per_group: int, realization: int, seed: int, first: int = 0
 ) -> np.ndarray:
-    """Seconds of training on each batch from `first` on but for those of its tokens, float64 `[B]`."""
+    """Seconds of training per batch from `first` on, without those of its tokens, float64 `[B]`."""
     if isinstance(system.train_time, Law):
         stream = rng.Stream(seed, "train_time")
         return system.train_time.sample(stream, realization, np.arange(first, first + batches), compiled=True)
@@ -265,7 +265,7 @@ def difficulties(system: Settings, groups: np.ndarray, realization: int, seed: i
 
 
 def acceptances(groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Uniform numbers; a group is accepted where its number is below the probability of acceptance."""
+    """Uniform draws; a group is accepted if its draw is below the acceptance probability."""
     return rng_compiled.uniform(rng.Stream(seed, "accept"), realization, groups)
 
 

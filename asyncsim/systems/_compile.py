@@ -48,14 +48,14 @@ SETTING = "asyncsim.setting."
 
 
 class StateType(types.Type):
-    """The state; its value is where the list of addresses begins."""
+    """Type of the state; its value is the address of the list of addresses."""
 
     def __init__(self) -> None:
         super().__init__(name="State")
 
 
 class TableType(types.Type):
-    """A table; its value is where its address and lengths stand in the list."""
+    """Type of a table; its value is the position of its address and lengths in the list."""
 
     def __init__(self, dtype: np.dtype, axes: int) -> None:
         self.dtype, self.axes = dtype, axes
@@ -63,7 +63,7 @@ class TableType(types.Type):
 
 
 class RowType(types.Type):
-    """A record; its value is where it begins."""
+    """Type of a record; its value is its address."""
 
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype = dtype
@@ -76,18 +76,18 @@ STATE = StateType()
 
 
 def _name_of(dtype: np.dtype) -> str:
-    """A short name: that of the table which has records of this kind."""
+    """Short name of a dtype: for records, the table that holds them."""
     return dtype.name if dtype.names is None else next(name for name, (kind, _) in LAYOUT.items() if kind is dtype)
 
 
 def _field(dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
-    """The kind of a field and the bytes before it."""
+    """Dtype of a field and its byte offset."""
     fields: Any = dtype.fields
     return fields[name][:2]
 
 
 def _type_of(dtype: np.dtype) -> types.Type:
-    """The type that an element has in compiled code."""
+    """Type of an element in compiled code."""
     return types.float64 if dtype.kind == "f" else types.int64
 
 
@@ -165,7 +165,7 @@ def _load(builder: Any, place: Any, kind: Any, tag: str | None) -> Any:
 
 
 def _alias(builder: Any, tag: str) -> Any:
-    """What LLVM calls the type of an access: accesses of different types never meet."""
+    """LLVM metadata for the type of an access: accesses of different types never alias."""
     module = builder.module
     root = module.add_metadata(["asyncsim"])
     name = module.add_metadata([tag, root, WORD(0)])
@@ -173,7 +173,7 @@ def _alias(builder: Any, tag: str) -> Any:
 
 
 def _kept_as(dtype: np.dtype) -> Any:
-    """What an element is in memory."""
+    """LLVM type of an element in memory."""
     return ir.DoubleType() if dtype.kind == "f" else ir.IntType(8 * dtype.itemsize)
 
 
@@ -197,7 +197,7 @@ def _at(builder: Any, place: Any, offset: Any) -> Any:
 
 
 def _in_slot(builder: Any, table: Any, number: int) -> Any:
-    """A table's address (0) or length (1, 2)."""
+    """Load a table's address (0) or length (1, 2)."""
     return _load(builder, _at(builder, table, 8 * number), WORD, None)
 
 
@@ -260,7 +260,7 @@ def _set_item(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
 
 @_intrinsic
 def state_at(typing: Any, addresses: Any) -> Any:
-    """The state whose addresses an array of int64 lists."""
+    """State whose addresses are listed in an array of int64."""
 
     def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         array = context.make_array(sig.args[0])(context, builder, arguments[0])
@@ -283,7 +283,7 @@ def clear(typing: Any, row: Any) -> Any:
 
 
 def setting_readers(constants: Mapping[str, float]) -> str:
-    """The functions that read a setting, as LLVM's text; those of constants do not look."""
+    """LLVM text of the functions that read settings; constants are inlined."""
     module = ir.Module()
     for name in SETTINGS.names:
         dtype, offset = _field(SETTINGS, name)
@@ -298,10 +298,10 @@ def setting_readers(constants: Mapping[str, float]) -> str:
 
 
 class _Part(JITCodeLibrary):
-    """Code of a function that only other functions of the kernel call: neither optimized nor assembled by itself."""
+    """Code of a function that only other kernel functions call, neither optimized nor assembled by itself."""
 
     def _optimize_final_module(self) -> None:
-        """Left to the entry point."""
+        """Do nothing; the entry point is optimized instead."""
 
     def _finalize_final_module(self) -> None:
         # numba looks up one variable of every function; machine code is made of that alone.
@@ -316,7 +316,7 @@ class _Part(JITCodeLibrary):
 
 
 class _Whole(JITCodeLibrary):
-    """Code of an entry point with all that it calls."""
+    """Code of an entry point with all functions that it calls."""
 
     constants: Mapping[str, float] = {}
     """Settings that have one value wherever this entry point is called."""
@@ -331,7 +331,7 @@ class _Whole(JITCodeLibrary):
 
 
 def _into(library: type[JITCodeLibrary], **constants: float) -> type[Compiler]:
-    """numba's compiler, which puts the code into a library of this kind."""
+    """numba's compiler with a code library of this kind."""
     kind = type(library.__name__, (library,), {"constants": constants})
 
     class LibraryCompiler(Compiler):
@@ -351,7 +351,7 @@ _SOURCES = {__file__, str(_state.__file__), str(rng_compiled.__file__)}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """A function of the kernel. It is compiled once for integers, not again for every constant that is passed."""
+    """Compile a function of the kernel once for integers, not again for every constant that is passed."""
     _SOURCES.add(function.__code__.co_filename)
     dispatcher = _njit(no_cpython_wrapper=True, pipeline_class=_PART, **_OPTIONS)(function)
     resolve = dispatcher.get_call_template
@@ -372,7 +372,7 @@ workers_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_Whole, **
 
 
 def digest() -> int:
-    """A number that changes with every source of the kernel; 1 where the sources are missing.
+    """A number that changes with every source of the kernel; 1 if the sources are missing.
 
     Entry points hold it in their closure, which is part of numba's cache key.
     """

@@ -12,7 +12,7 @@ from asyncsim.systems._leaving import cancel_rest, end_generation
 
 @compiled
 def new_sample(state, code, line, factor):
-    """A sample that has not begun."""
+    """Initialize a sample that has not started."""
     settings, sums, sample = state.settings, state.sums, state.sample[code]
     sample.work = state.supply[line].work * factor
     sample.done = 0.0
@@ -32,7 +32,7 @@ def new_sample(state, code, line, factor):
 
 @compiled
 def new_group(state, now):
-    """A group takes a place; its row."""
+    """Give a new group a slot, and return its row."""
     settings, run = state.settings, state.run
     number = run.admitted
     run.admitted = number + 1
@@ -87,13 +87,13 @@ def new_group(state, now):
 
 @compiled
 def permits_of(state):
-    """Samples that may be under way: the setting, or what its adaptation allows."""
+    """Number of samples that may be in progress: the setting, or its adapted value."""
     return state.run.allowed if state.settings.adapts else state.settings.permits
 
 
 @compiled
 def adapt(state):
-    """One group more where what was trained since the last install was fresh enough, else half."""
+    """Allow one more group if the groups trained since the last install were fresh enough, else half as many."""
     settings, run = state.settings, state.run
     if run.stale > settings.target_staleness * run.stale_groups:
         run.allowed = max(1, run.allowed // 2)
@@ -104,7 +104,7 @@ def adapt(state):
 
 @compiled
 def leads(state):
-    """Whether packed batches are so far ahead of the generators' version that no sample begins."""
+    """Whether packed batches are so far ahead of the generators' version that no sample may start."""
     settings, run = state.settings, state.run
     # The limit first: where there is none the rest is left out.
     ahead = run.packs // settings.batches_per_publish - run.installed
@@ -113,7 +113,7 @@ def leads(state):
 
 @compiled
 def dispatch(state, now):
-    """The samples of the group that was admitted last go to their servers, as far as permits and the lead allow."""
+    """Send the samples of the last admitted group to their servers, as far as permits and the lead allow."""
     run = state.run
     while run.outside_from < run.outside_to and run.permitted < permits_of(state) and not leads(state):
         code = run.outside_from
@@ -136,7 +136,7 @@ def epoch_is_full(state):
 
 @compiled
 def round_is_on(state):
-    """Whether a round waits: for its groups, for their batch, or for the weights that come of it."""
+    """Whether a round is in progress: waiting for its groups, its batch, or the resulting weights."""
     run = state.run
     waiting = run.in_flight + run.scoring > 0 or run.ready >= state.settings.groups_per_batch
     return waiting or run.packs > run.finished or run.wanted or run.syncing or run.due
@@ -144,7 +144,7 @@ def round_is_on(state):
 
 @compiled
 def admit(state, now):
-    """Admit groups while a quantum of tickets and of places is free and drawn; True where the draws or rows run out."""
+    """Admit groups while a quantum of permits and slots is free and drawn; True if draws or rows run out."""
     settings, run = state.settings, state.run
     quantum, samples = settings.quantum, settings.samples
     while run.tickets >= quantum and run.free >= quantum:
@@ -174,7 +174,7 @@ def admit(state, now):
 
 @compiled
 def finish_group(state, code, now):
-    """The group of a sample is scored: rejected, into the buffer, or blocked."""
+    """Handle a group whose samples are all scored: reject it, or put it into the buffer, or block it."""
     settings, run = state.settings, state.run
     row = row_of(state, code)
     if settings.redundant > 0:
@@ -188,7 +188,7 @@ def finish_group(state, code, now):
 
 @compiled
 def refuse_group(state, row, now):
-    """A finished group that is rejected or finds no room in the buffer."""
+    """Handle a finished group that is rejected or finds no room in the buffer."""
     settings, run, group = state.settings, state.run, state.group[row]
     if group.accepted == 0:
         unlink(state, row)
@@ -216,7 +216,7 @@ def unblock(state, now):
 
 @compiled
 def end_sample(state, code, now):
-    """A sample has all its tokens; True where its reward is there at once."""
+    """Finish the generation of a sample; True if its reward is available at once."""
     settings, run, sample = state.settings, state.run, state.sample[code]
     sample.end = now
     sample.v_end = version_of(state, server_of(state, code))
@@ -235,7 +235,7 @@ def end_sample(state, code, now):
 
 @compiled
 def score_sample(state, code, now):
-    """A sample has its reward; True where its group is finished by it."""
+    """Record the reward of a sample; True if it finishes its group."""
     sample = state.sample[code]
     sample.scored = now
     sample.phase = _state.OVER_SAMPLE
@@ -246,7 +246,7 @@ def score_sample(state, code, now):
 
 @compiled
 def train(state, now):
-    """The next packed batch starts to train; its seconds."""
+    """Start training on the next packed batch, and return its seconds."""
     settings, run, sums = state.settings, state.run, state.sums
     number = run.started
     line, row_of_batch = line_of(number, len(state.taken)), line_of(number, len(state.batch))
@@ -284,7 +284,7 @@ def train(state, now):
 
 @compiled
 def summarize(state, row, version):
-    """Add a trained group to the sums: staleness of its head and of its tokens, and where it comes from."""
+    """Add a trained group to the sums: staleness of its head and of its tokens, and its origin."""
     settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
     stale = version - np.int64(group.v_head)
     state.histogram[min(stale, state.histogram.shape[0] - 1)] += 1

@@ -5,7 +5,7 @@ from asyncsim.systems._compile import compiled
 
 @compiled
 def sift_up(keys, codes, o, i, key, code):
-    """Put (key, code) where it belongs between place i and the root of the heap that begins at o; ties by code."""
+    """Move (key, code) up from position i of the heap that begins at o; ties are broken by code."""
     while i > 0:
         up = (i - 1) >> 1
         if keys[o + up] < key or (keys[o + up] == key and codes[o + up] < code):
@@ -17,7 +17,7 @@ def sift_up(keys, codes, o, i, key, code):
 
 @compiled
 def sift_down(keys, codes, o, size, i, key, code):
-    """Put (key, code) where it belongs below place i of the heap of this size that begins at o."""
+    """Move (key, code) down from position i of the heap of this size that begins at o."""
     # Move the smaller children up, without a look at the key: it mostly belongs near the end of their path.
     top = i
     while 2 * i + 2 < size:
@@ -47,7 +47,7 @@ def heapify(keys, codes, o, size):
 
 @compiled
 def timed_push(timed, size, time, order, what):
-    """Enter an event of the wall clock; ties by order."""
+    """Push a wall-clock event; ties are broken by order."""
     i = size
     while i > 0:
         up = (i - 1) >> 1
@@ -61,13 +61,13 @@ def timed_push(timed, size, time, order, what):
 
 @compiled
 def timed_move(timed, to, at):
-    """Put the entry at one place into another, too."""
+    """Copy the entry at one position to another."""
     timed[to].time, timed[to].order, timed[to].what = timed[at].time, timed[at].order, timed[at].what
 
 
 @compiled
 def timed_sift(timed, size, i):
-    """Let the entry at place i sink to where it belongs."""
+    """Sift down the entry at position i."""
     time, order, what = timed[i].time, timed[i].order, timed[i].what
     while True:
         low = 2 * i + 1
@@ -93,26 +93,26 @@ def timed_heapify(timed, size):
 
 @compiled
 def ring_end(room, head, count):
-    """Where the entry behind a queue of `count` entries goes that begins at `head` of a ring of `room` entries."""
+    """Index after a queue of `count` entries that begins at `head` of a ring of `room` entries."""
     tail = head + count
     return tail if tail < room else tail - room
 
 
 @compiled
 def ring_put(ring, o, room, head, count, value):
-    """Append to the queue of `count` entries that begins at `head` of a ring: `room` entries behind o."""
+    """Append to the queue of `count` entries that begins at `head` of a ring of `room` entries at offset o."""
     ring[o + ring_end(room, head, count)] = value
 
 
 @compiled
 def line_of(number, size):
-    """Where an entry stands in a table that keeps the latest; one as long as the run is never left."""
+    """Index of an entry in a table that keeps the latest; a table as long as the run keeps all."""
     return number if number < size else number % size
 
 
 @compiled
 def ring_next(room, head):
-    """Where a queue begins after its first entry is taken."""
+    """Head of a queue after its first entry is removed."""
     return head + 1 if head + 1 < room else 0
 
 

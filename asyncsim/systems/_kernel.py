@@ -47,7 +47,7 @@ def _next_time(state):
 
 @compiled
 def _integrate_to(state, now):
-    """Integrate what is summed over time up to now."""
+    """Update all time integrals to now."""
     settings, run, sums = state.settings, state.run, state.sums
     seconds = now - run.now
     sums.in_flight += run.in_flight * seconds
@@ -65,7 +65,7 @@ def _integrate_to(state, now):
 
 @compiled
 def _complete(state, s, now):
-    """A stretch ends: a failure, a turn, or the sample; the sample's row where its reward is there, or -1."""
+    """End a stretch by a failure, a turn or the sample's end; return the sample's row if it has its reward, else -1."""
     settings, run, server = state.settings, state.run, state.server[s]
     code, at = state.codes[s * settings.room] & _engine.ROW_MASK, state.keys[s * settings.room]
     if state.decode.size > 0:
@@ -103,7 +103,7 @@ def _complete(state, s, now):
 
 @compiled
 def _next_wall_clock_event(state, now):
-    """The next event of the wall clock; the sample's row where it is a reward, or -1."""
+    """Process the next wall-clock event; return the sample's row if it is a reward, else -1."""
     settings, run = state.settings, state.run
     what = state.timed[0].what
     code, kind, last = what >> 2, what & 3, run.timed - 1
@@ -136,7 +136,7 @@ def _next_wall_clock_event(state, now):
 
 @compiled
 def _launch(state):
-    """Put started samples, whose work is known by now, into the heaps."""
+    """Push started samples, whose work is known by now, into the heaps."""
     run = state.run
     for i in range(run.pending):
         code = state.pending[i]
@@ -146,13 +146,13 @@ def _launch(state):
 
 @compiled
 def _is_full(state):
-    """Whether the list of stretches might not last for a step, which adds at most three for a sample in flight."""
+    """Whether the list of stretches might overflow in a step, which adds at most three per sample in flight."""
     return state.settings.stretched and state.run.stretches + 3 * state.codes.size >= len(state.stretch)
 
 
 @compiled
 def _go_to_next(state):
-    """Move to the time of the next event; STALLED where there is none, STARVED where events bring no batch."""
+    """Advance to the time of the next event; STALLED if there is none, STARVED if events bring no batch."""
     settings, run = state.settings, state.run
     # Until the next event every sample in flight may enter one.
     if run.timed + state.codes.size >= state.timed.size:
@@ -171,7 +171,7 @@ def _go_to_next(state):
 
 @compiled
 def _run_events(state, now):
-    """All events of this time in their order; only the first where training takes no time."""
+    """Process all events at this time in order, or only the first if training is instant."""
     settings, run = state.settings, state.run
     run.point = _state.SETTLE
     for s in range(settings.servers):
@@ -195,7 +195,7 @@ def _run_events(state, now):
 
 @compiled
 def _publish_waits(state):
-    """Whether weights stay where they are until generation has drained, or the next batch is packed."""
+    """Whether the publish waits until generation has drained, or the next batch is packed."""
     settings, run = state.settings, state.run
     if settings.mode == _state.DRAIN and run.in_flight > 0:
         return True
@@ -204,7 +204,7 @@ def _publish_waits(state):
 
 @compiled
 def _synchronize(state, now):
-    """Begin a wanted publish; install it where its seconds have passed. True after an install, be it on one server."""
+    """Begin a wanted publish, and install it once its seconds have passed. True after an install on any server."""
     settings, run = state.settings, state.run
     if run.wanted and not run.syncing and not _publish_waits(state):
         run.wanted = 0
@@ -225,7 +225,7 @@ def _synchronize(state, now):
 
 @compiled
 def _pack(state, can_train, now):
-    """The age rule, and a batch where the order allows one; True where something changed."""
+    """Apply the age rule, and pack a batch if the order allows one; True if anything changed."""
     settings, run = state.settings, state.run
     waiting = run.packs - run.started
     if run.packs == settings.batches or not (waiting < settings.prefetch or (waiting == 0 and can_train)):
@@ -244,7 +244,7 @@ def _pack(state, can_train, now):
 
 @compiled
 def _start_training(state, now):
-    """The next packed batch trains; where that takes no time it ends at once, its publish and admission come next."""
+    """Train the next packed batch; an instant batch ends at once, followed by its publish and admission."""
     run = state.run
     seconds = train(state, now)
     run.idle_events = 0
@@ -259,7 +259,7 @@ def _start_training(state, now):
 
 @compiled
 def _settle(state, stop_started, stop_finished, now):
-    """One pass over all that takes no time, except admission; sets the next point, returns the reason to stop."""
+    """One pass over everything that takes no time, except admission; set the next point, return the reason to stop."""
     settings, run = state.settings, state.run
     if run.started >= run.times_drawn:
         return _state.SUPPLY
@@ -290,7 +290,7 @@ def _settle(state, stop_started, stop_finished, now):
 
 @compiled
 def _admit(state, now):
-    """Permits, then admission unless a publish closes it; STARTS where the caller has to supply work."""
+    """Dispatch by permits, then admit unless a publish blocks it; STARTS if the caller has to supply work."""
     settings, run = state.settings, state.run
     if run.outside_from < run.outside_to and run.permitted < permits_of(state):
         dispatch(state, now)
@@ -307,7 +307,7 @@ def _admit(state, now):
 
 @compiled
 def _advance(state, stop_started, stop_finished):
-    """Run until so many batches have started or finished, or the caller has to act; returns the reason.
+    """Run until the given numbers of batches have started or finished, or the caller must act; return the reason.
 
     STARTS: fill in the work of the samples in `pending`; PUBLISHED: change the work of samples in flight and call
     `rekey`; both only where `external_work` is set. TRAINING, DONE_RUN: the wanted batch started, finished. STALLED: no
@@ -365,7 +365,7 @@ advance_at, advance_plain_at, advance_workers_at, rekey_at = _entry_points(diges
 
 
 def advance(state: State, stop_started: int, stop_finished: int) -> int:
-    """`_advance`: run until so many batches have started or finished, or the caller has to act; the reason."""
+    """Run until the given numbers of batches have started or finished, or the caller must act; return the reason."""
     # Places that open later are events which the loop of workers does not have.
     if state.workers and state.run.timed == 0 and _places_are_right(state):
         at = advance_workers_at
@@ -375,7 +375,7 @@ def advance(state: State, stop_started: int, stop_finished: int) -> int:
 
 
 def _places_are_right(state: State) -> bool:
-    """Whether each place is free or taken, and once: the loop of workers counts on it, and a changed state may not."""
+    """Whether each slot is exactly once free or taken, which the loop of workers relies on."""
     run, heap = state.run, int(state.server[0].heap)
     taken = state.group.place[state.codes[:heap] & _engine.ROW_MASK]
     ring = state.free[(run.free_head + np.arange(run.free)) % state.free.size]

@@ -19,17 +19,17 @@ def count(words: str, default: Any = ..., remedy: str = "count groups", low: int
 
 
 def samples(words: str, default: Any = ..., remedy: str = "count samples", low: int = 1) -> Any:
-    """A number of samples, of which there may be more than places."""
+    """Declare a number of samples, which may exceed the number of slots."""
     return count(words, default, remedy, low, checks.LARGEST)
 
 
 def limit(words: str, remedy: str, low: int = 1) -> Any:
-    """A number, or None (or infinity) for no limit, which is the default."""
+    """Declare a number, or None (or infinity) for no limit, which is the default."""
     return Knob(None, words, lambda name, value: optional(name, value, low, remedy))
 
 
 def given(words: str, default: Any = ...) -> Any:
-    """As it is given: the preset reads it beside other knobs."""
+    """Declare a value that is passed on as given; the preset reads it together with other knobs."""
     return handed_on(default, words)
 
 
@@ -38,13 +38,13 @@ def whether(words: str, default: bool) -> Any:
 
 
 def choice(*allowed: str, words: str) -> Any:
-    """One of several words, the first unless given; `words` complete "say ..."."""
+    """Declare one of several words, by default the first; `words` complete "say ..."."""
     kind, names = f"Literal{list(allowed)}", f"{', '.join(allowed[:-1])} or {allowed[-1]}, {words}"
     return Knob(allowed[0], names, lambda name, value: checks.one_of(name, value, allowed, f"say {words}"), kind=kind)
 
 
 def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> Any:
-    """A share of something, whole or not, to be multiplied as its trainer does.
+    """Declare a fraction or factor that is multiplied as the trainer does.
 
     Trainers round the product of floats. Truncated, 115 % of 100 are 114; rounded up, 110 % of 100 are 111.
     """
@@ -83,7 +83,7 @@ _MODEL = handed_on(
 def preset(
     reference: str, places: str, times: Mapping[str, Knob] = _SHARED
 ) -> Callable[[Callable[..., dict[str, Any]]], Callable[..., System]]:
-    """The preset of a function of read knobs that returns `settings`; each parameter's default is its `Knob`.
+    """Decorator that makes a preset of a function from knobs to `settings`; each parameter's default is its `Knob`.
 
     The preset takes `times` and `model` besides. It records its knobs as they were given, but for those in the settings
     under `knobs`. Too many places are refused under the knob `places`. What a docstring says of arguments, what is
@@ -140,18 +140,18 @@ def preset(
 
 
 def settings(places: int, batch: int, **more: Any) -> dict[str, Any]:
-    """Settings of the event model with places of rate 1 and so many groups of a batch; others are as in `System`."""
+    """Settings of the event model with slots of rate 1 and groups per batch; others are as in `System`."""
     return {"places": places, "groups_per_batch": batch, **more}
 
 
 def ahead(batch: int, versions: int, places: int | None = None, **more: Any) -> dict[str, Any]:
-    """Settings of K = (versions + 1) batches of permits that return at the publish, with a place for each."""
+    """Settings with K = (versions + 1) batches of permits that return at the publish, and a slot for each."""
     tickets = (versions + 1) * batch
     return settings(tickets if places is None else places, batch, tickets=tickets, **more)
 
 
 class Source(NamedTuple):
-    """What a preset was read from: a repository at a commit, a paper or a textbook, and the date of what was read."""
+    """Source of a preset: a repository at a commit, a paper or a textbook, and the date."""
 
     origin: str
     date: str
@@ -159,7 +159,7 @@ class Source(NamedTuple):
     kind: str = "source"
 
     def line(self) -> str:
-        """One line for a reader.
+        """Format the source in one line.
 
         >>> Source("owner/name@1234567", "2026-08-22", "name/gate.py").line()
         'Read: owner/name@1234567 name/gate.py, of 2026-08-22 (source)'
@@ -170,7 +170,7 @@ class Source(NamedTuple):
 
 
 def source(origin: str = "", date: str = "", path: str = "", kind: str = "source") -> Callable[[Any], Any]:
-    """Say what a preset was read from, in November 2026: its attribute `source`."""
+    """Decorator that records what a preset was read from, in November 2026, as its attribute `source`."""
 
     def add(make: Any) -> Any:
         make.source = Source(origin, date, path, kind)
@@ -180,7 +180,7 @@ def source(origin: str = "", date: str = "", path: str = "", kind: str = "source
 
 
 def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
-    """A number, or None (or infinity) for no limit."""
+    """Validate a number, or None (or infinity) for no limit."""
     endless = value is None or (isinstance(value, float) and value == math.inf)
     return None if endless else checks.integer(name, value, low, f"{remedy}, or None for no limit", PLACES)
 

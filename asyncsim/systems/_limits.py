@@ -20,7 +20,7 @@ _STEEP = 50.0
 
 
 class Size(NamedTuple):
-    """Size of a realization: groups admitted, groups outstanding at once, events and bytes.
+    """Expected size of a realization: groups admitted, maximum groups outstanding, events and bytes.
 
     Bytes are those with a record, without one, and of a record with its tables.
 
@@ -36,7 +36,7 @@ class Size(NamedTuple):
 
 
 def refuse(s: Settings, batches: int, samples: int, what: str) -> None:
-    """Raise `InputError` for more events than `EVENTS`, or more bytes than may be taken: those of `Size` under `what`.
+    """Raise `InputError` for more events than `EVENTS`, or more bytes than allowed, as `Size` gives them under `what`.
 
     "recorded" and "summed" are the arrays of a run, "tables" a record with the tables of a timeline made from it.
     """
@@ -54,14 +54,14 @@ def refuse(s: Settings, batches: int, samples: int, what: str) -> None:
 
 
 def refuse_more(s: Settings, batches: int, samples: int, groups: int, trained: int) -> None:
-    """Raise `RunError` for far more groups than expected: those that are cut as soon as they start have no estimate."""
+    """Raise `RunError` for far more groups than expected, since groups cut right after their start have no estimate."""
     if groups > SURE and groups > SURE + 100 * expected(s, batches, samples, sharp=False).groups:
         what = f"{groups:.3g} groups have been generated for {trained} batches, most of them in vain"
         raise checks.RunError(f"{s.name}: {what}; raise max_age or capacity, or lower prefetch or train_time")
 
 
 def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Size:
-    """Size of a realization: groups trained, or all that unrestricted generators make while the trainer trains.
+    """Expected size: groups trained, or all that unrestricted generators produce while the trainer trains.
 
     Lengths enter by their means. With `sharp` false the rate is that of groups of one sample.
     """
@@ -83,7 +83,7 @@ def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Siz
 
 
 def mean(law: Law | None) -> float:
-    """Mean of a law, infinite where it has none; 1 where there is no law."""
+    """Mean of a distribution, infinite if it has none; 1 without a distribution."""
     try:
         return 1.0 if law is None else law.mean()
     except checks.InputError:
@@ -95,7 +95,7 @@ def _work(s: Settings) -> float:
 
 
 def generation(s: Settings, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
-    """Groups that generators make while a trainer trains that never waits, and the seconds; 0 without a mean."""
+    """Groups produced while a trainer that never waits trains, and the seconds; 0 without a mean."""
     if not math.isfinite(_work(s)):
         return 0.0, 0.0
     fastest = max(s.rates) * (1.0 if s.decode is None else max(s.decode)) * len(s.rates) / _work(s)
@@ -112,7 +112,7 @@ def generation(s: Settings, batches: int, publishes: int, samples: int, sharp: b
 
 
 def _held_back(s: Settings, publishes: int) -> float:
-    """Groups admitted beyond those needed, at most; infinite where no ticket, full buffer or lead stops admission."""
+    """Maximum number of groups admitted beyond those needed; infinite if nothing stops admission."""
     if s.rounds:
         # A batch needs a whole number of rounds.
         return float(s.quantum * s.batches_per_publish * (publishes + 1))
@@ -141,12 +141,12 @@ def _closes(s: Settings) -> bool:
 
 
 def _window(s: Settings) -> float:
-    """Groups admitted between two publishes at most where packed batches stop admission."""
+    """Maximum number of groups admitted between two publishes if packed batches stop admission."""
     return len(s.rates) + ((s.lead or 0) + 2.0) * s.groups_per_batch * s.batches_per_publish
 
 
 def _outstanding(s: Settings, generated: float) -> float:
-    """Groups outstanding at most, with those that wait packed; `made` between two publishes."""
+    """Maximum number of groups outstanding, packed ones included; `made` between two publishes."""
     places, packed = len(s.rates), s.groups_per_batch * (s.prefetch + 2)
     if s.rounds:
         return places + packed
@@ -160,7 +160,7 @@ def _outstanding(s: Settings, generated: float) -> float:
 
 
 def _failures(s: Settings, groups: float, samples: int, seconds: float) -> float:
-    """Failures while so many groups are written, at most those of all places while the trainer trains."""
+    """Expected failures while the groups are generated, at most those of all slots while the trainer trains."""
     if s.failure_rate == 0.0 or not math.isfinite(_work(s)):
         return 0.0
     per_sample = s.failure_rate * _work(s)

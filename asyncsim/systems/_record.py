@@ -21,7 +21,7 @@ Columns = dict[str, np.ndarray]
 
 
 def trained(state: State, tokens: int) -> tuple[np.ndarray, ...]:
-    """Trained samples of a finished state, by id inside every batch; one token column where versions agree.
+    """Trained samples of a finished state, by id inside each batch; one token column if versions agree.
 
     Versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`, seconds `[B]`.
     """
@@ -35,7 +35,7 @@ def trained(state: State, tokens: int) -> tuple[np.ndarray, ...]:
 
 
 def join(system: Settings, parts: Iterable[tuple[np.ndarray, ...]], header: dict[str, Any]) -> records.Schedule:
-    """The schedule of several realizations, each as `trained` gives it."""
+    """Schedule of several realizations, each as returned by `trained`."""
     versions, *others = zip(*parts, strict=True)
     tokens = max(each.shape[-1] for each in versions)
     version = np.stack([np.broadcast_to(each, (*each.shape[:-1], tokens)) for each in versions])
@@ -55,7 +55,7 @@ def codes_of(state: State, groups: np.ndarray) -> np.ndarray:
 
 
 def kept_codes(state: State, groups: np.ndarray) -> np.ndarray:
-    """Rows of the samples that finished groups keep, by number, with one axis more."""
+    """Rows of the samples that finished groups keep, by number, on an additional axis."""
     code = codes_of(state, groups)
     if state.settings.redundant == 0:
         return code
@@ -64,14 +64,14 @@ def kept_codes(state: State, groups: np.ndarray) -> np.ndarray:
 
 
 def head_staleness(state: State) -> np.ndarray:
-    """Staleness of the head of every trained group, float64 `[B, G]`."""
+    """Head staleness of every trained group, float64 `[B, G]`."""
     head = state.group.v_head[groups_of_batches(state)]
     version = state.batch.version[: len(head)]
     return (version[:, None] - head).astype(np.float64)
 
 
 def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.Timeline:
-    """The full record of a finished state, times in seconds."""
+    """Full timeline of a finished state, with times in seconds."""
     seconds = float(state.run.now)
     header = {**header, "seconds": seconds}
     members = groups_of_batches(state)
@@ -128,7 +128,7 @@ def _samples(state: State, groups: Columns, batches: Columns) -> Columns:
 def _resources(
     system: Settings, state: State, groups: Columns, batches: Columns, publishes: Columns, seconds: float
 ) -> Columns:
-    """Seconds that every place and the trainer are busy, blocked, idle and syncing.
+    """Seconds for which every slot and the trainer are busy, blocked, idle and synchronizing.
 
     A place is busy with a group's generation, blocked by a finished group that keeps it, syncing while generators stand
     still for an install. A trainer that awaits a publish is syncing.
@@ -148,7 +148,7 @@ def _resources(
     turns = system.servers - 1 - groups["place"] % system.servers if system.rolling else np.zeros(len(done))
 
     def pause_before(time: np.ndarray, turns: np.ndarray) -> np.ndarray:
-        """Seconds for which generators stood still before each time, theirs so many turns before the install."""
+        """Seconds of generator pauses before each time, in turns of servers before the install."""
         if not pauses:
             return np.zeros_like(time)
         time = time + turns * system.sync_time
@@ -176,7 +176,7 @@ def _resources(
 
 
 def _before(time: np.ndarray, otherwise: np.ndarray, end: float) -> np.ndarray:
-    """Times of an event, or of the event instead of it, or the end of the record."""
+    """Times of an event, else of the alternative event, else the end of the record."""
     times = time.copy()
     unknown = np.flatnonzero(np.isnan(times))
     times[unknown] = otherwise[unknown]
@@ -189,7 +189,7 @@ def _columns(table: Table, names: Iterable[str]) -> Columns:
 
 
 class Writing(NamedTuple):
-    """How samples are written: their server [s] and rate [s], first and last version [s], and their stretches.
+    """How samples were generated: server [s], rate [s], first and last version [s], and their stretches.
 
     Stretches `first_stretch[s] .. first_stretch[s + 1]` of sample s begin at server clock `clock` with `done` units of
     work written; `marks` `[V, servers]` are the clocks at the installs.
@@ -207,7 +207,7 @@ class Writing(NamedTuple):
 
 @kept(nogil=True, error_model="numpy")
 def emit(writing, whole, version):
-    """Versions of the tokens of samples, into `version` int32 [s, T]: token t when `whole * t / T` is done."""
+    """Write the versions of samples' tokens to `version` int32 [s, T]: token t at work `whole * t / T`."""
     server, rate, first, last, first_stretch, clock, done, marks = writing
     tokens = version.shape[1]
     for i in range(version.shape[0]):
@@ -244,7 +244,7 @@ def stretches_of(
 
 
 def writing_of(state: State, code: np.ndarray) -> Writing:
-    """How the samples of the given rows are written; those in flight as if no install followed."""
+    """How the samples of the given rows were generated; those in flight as if no further install followed."""
     row = code // state.settings.samples
     place = state.group.place[row]
     first, last = state.sample.v_start[code], state.sample.v_end[code]
@@ -262,7 +262,7 @@ def writing_of(state: State, code: np.ndarray) -> Writing:
 
 
 def versions_of_tokens(state: State, code: np.ndarray, whole: np.ndarray, tokens: int) -> np.ndarray:
-    """Version of every token of samples, int32 `[..., T]`: token t is emitted when `whole * t / T` of the work is done.
+    """Version of every token, int32 `[..., T]`: token t is emitted when `whole * t / T` of the work is done.
 
     A token emitted exactly at an install has the new version; the first is emitted at the start, whatever is installed
     at that instant. Samples in flight are versioned as if no install followed. `code` and `whole` of shape `[...]`.

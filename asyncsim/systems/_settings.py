@@ -25,7 +25,7 @@ REFERENCES = ("submit", "start", "end")
 
 
 def _checked(usual: Any, check: Callable[[str, Any], Any]) -> Any:
-    """A setting that is checked and kept as it was given: 1 stays 1 in a header."""
+    """Declare a setting that is checked and stored as given: 1 stays 1 in a header."""
 
     def read(name: str, value: Any) -> Any:
         check(name, value)
@@ -47,7 +47,7 @@ def _flag(usual: bool) -> Any:
 
 
 def _count(low: int) -> Any:
-    """A count from 0 or 1 on, which is also its default."""
+    """Declare a count from 0 or 1 on, which is also its default."""
     remedy = f"count from {('zero', 'one')[low]}"
     return _checked(low, lambda name, value: checks.integer(name, value, low, remedy, checks.LARGEST))
 
@@ -64,7 +64,7 @@ def _limit(low: int, usual: int | None = None) -> Any:
 
 
 def _law(name: str, value: Any) -> Law | None:
-    """A distribution, from whatever describes one; None or 0 for none."""
+    """Parse a distribution from any accepted form; None or 0 for no distribution."""
     return None if value is None or (not isinstance(value, (str, Law)) and value == 0) else as_law(name, value)
 
 
@@ -75,7 +75,7 @@ def _length(name: str, value: Any) -> Law:
 
 @dataclass(frozen=True, repr=False)
 class Settings(Source):
-    """What a `System` is made of, checked, and what follows from it without a run."""
+    """Validated settings of a `System`, and the quantities that follow from them without a run."""
 
     name: str
     knobs: Mapping[str, Any]
@@ -146,7 +146,7 @@ class Settings(Source):
             check(self)
 
     def __repr__(self) -> str:
-        """Name, length, places, and the settings that differ from their defaults; 400 characters at most."""
+        """Name, length, slots, and the settings that differ from their defaults, in at most 400 characters."""
         changes = {f.name: getattr(self, f.name) for f in fields(self)[2:] if getattr(self, f.name) != f.default}
         rates = changes.pop("rates")
         places = f"{rates[0]:g} x {len(rates)}" if len(set(rates)) == 1 else f"{len(rates)} places"
@@ -155,19 +155,19 @@ class Settings(Source):
 
     @property
     def random(self) -> bool:
-        """Whether realizations differ by chance."""
+        """Whether realizations differ randomly."""
         laws = (self.length, self.train_time, self.difficulty, self.reward, self.environment)
         chosen = self.order == "random" or self.accept < 1.0 or self.failure_rate > 0.0
         return chosen or any(isinstance(law, Law) and law.random for law in laws)
 
     @property
     def instant(self) -> bool:
-        """Whether training takes no time at all."""
+        """Whether training takes no time."""
         time = self.train_time
         return self.token_time == 0.0 and not isinstance(time, Law) and time is not None and float(time) == 0.0
 
     def replace(self, **changes: Any) -> Self:
-        """The same system with other settings; `rate` is the one number of `rates` of all places.
+        """The same system with other settings; `rate` sets the `rates` of all slots to one number.
 
         >>> from asyncsim.systems import areal
         >>> areal(1, 2, length=600.0, load=1.0).replace(rate=30).mean_train_time(1)
@@ -183,7 +183,7 @@ class Settings(Source):
         return replace(self, **changes)
 
     def modeled(self, model: Mapping[str, Any], field: str = "model") -> Self:
-        """The same system with settings of the event model changed by name; one of `load`, `train_time` replaces both.
+        """The same system with event-model settings changed by name; `load` and `train_time` replace each other.
 
         Raises `InputError` for names that are no settings, beside what `replace` refuses.
         """
@@ -196,7 +196,7 @@ class Settings(Source):
         return self.replace(**changes) if changes else self
 
     def describe(self) -> dict[str, Any]:
-        """Name, knobs, length, places and all settings, as JSON can hold them."""
+        """Name, knobs, length, slots and all settings, as JSON values."""
         rates: Any = self.rates[0] if len(set(self.rates)) == 1 else list(self.rates)
         description = {"name": self.name, "knobs": records.plain(self.knobs), "length": str(self.length)}
         description |= {"places": len(self.rates), "rates": rates}
@@ -207,17 +207,17 @@ class Settings(Source):
         return description
 
     def realizations(self, replicates: int) -> int:
-        """M for so many replicates: 1 where nothing is random, else 64 cut to the replicates."""
+        """Number of realizations M: 1 if nothing is random, else 64, or the replicates if fewer."""
         return min(REALIZATIONS, replicates) if self.random else 1
 
     def sample_slots(self, started: int) -> int:
-        """Slots for samples that are named: of the servers, else sample permits, else C times the samples started."""
+        """Number of sample slots: those of servers, else sample permits, else C times samples started."""
         if self.slots is not None:
             return self.servers * self.slots
         return len(self.rates) * started if self.permits is None else self.permits
 
     def mean_train_time(self, samples_per_group: int) -> float:
-        """Mean seconds of training on a batch, t_T; from a load, load P / (generated groups per second)."""
+        """Mean seconds of training per batch, t_T; from a load, load P / (generated groups per second)."""
         if self.load is not None:
             return self.load * self.groups_per_batch / self.generation_rate(samples_per_group)
         time = self.train_time.mean() if isinstance(self.train_time, Law) else float(self.train_time or 0.0)
@@ -226,11 +226,11 @@ class Settings(Source):
         return time + self.token_time * self.groups_per_batch * self.kept_work(samples_per_group)
 
     def mean_work(self) -> float:
-        """Mean work of a sample, difficulty included."""
+        """Mean work of a sample, including difficulty."""
         return self.length.mean() * (1.0 if self.difficulty is None else self.difficulty.mean())
 
     def kept_work(self, samples_per_group: int) -> float:
-        """Mean work of the N samples that a group keeps: of N + E, the shortest N."""
+        """Total mean work of the N samples that a group keeps, the shortest N of N + E."""
         if self.redundant == 0 or self.work_by == "group":
             return samples_per_group * self.mean_work()
         started = samples_per_group + self.redundant
@@ -245,7 +245,7 @@ class Settings(Source):
         return last * (1.0 if self.difficulty is None else self.difficulty.mean())
 
     def generation_rate(self, samples_per_group: int) -> float:
-        """Groups per second when no place and no slot ever waits, at full concurrency.
+        """Groups per second at full concurrency, when no slot ever waits.
 
         Places: the sum over them of 1 / (E[max of N works] / speed + seconds of environment and, if it holds the place,
         of reward); slots and permits: as many x mean speed / (N E[work]), the smallest of all. With fewer tickets than
@@ -283,7 +283,7 @@ CHANGEABLE = [each.name for each in fields(Settings) if each.name not in FIXED] 
 
 
 def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
-    """Refuse names that are no settings of the event model, with the nearest one."""
+    """Refuse names that are not settings of the event model, and name the nearest one."""
     for name in model:
         remedy = f"{checks.hint(name, CHANGEABLE)} see the settings in asyncsim/systems/MODEL.md".lstrip()
         checks.one_of(field, name, CHANGEABLE, remedy)
@@ -328,7 +328,7 @@ def _generator(s: Any) -> None:
 
 
 def _rolling(s: Any) -> None:
-    """Refuse a rolling install that has nothing to roll over, or that the next weights would always wait for."""
+    """Refuse a rolling install without several servers, or one so slow that the next weights always wait."""
     checks.integer("servers", s.servers, 2, "one server has no other to wait for; leave rolling out")
     checks.real("sync_time", s.sync_time, "give the seconds of one server's install", 0.0, open_low=True)
     remedy = "a drain stops all servers at once; choose keep, reprefill, restart or pin"
@@ -342,7 +342,7 @@ def _rolling(s: Any) -> None:
 
 
 def _colocated(s: Any) -> None:
-    """Refuse what would wait for generators that stand still, or let them go on."""
+    """Refuse settings that wait for paused generators, or that let them continue during training."""
     alone = {"trainer_waits": True, "generator_pauses": True, "publish_waits": False, "rolling": False}
     for name, value in alone.items():
         remedy = "generators and trainer share their machines, and one of them runs at a time"
@@ -401,7 +401,7 @@ def _age(s: Any) -> None:
 
 
 def _admission(s: Any) -> None:
-    """Refuse what comes to a standstill: tickets or places too few for what must be out before any return."""
+    """Refuse settings that deadlock: fewer permits or slots than must be in use before any returns."""
     checks.integer("quantum", s.quantum, 1, "a quantum larger than the generator slots is never admitted", len(s.rates))
     remedy = "a group begins with the first permit that is free; admit one at a time"
     checks.require(s.permits is None or s.quantum == 1, "quantum", s.quantum, f"1 with permits = {s.permits}", remedy)

@@ -37,7 +37,7 @@ GOING, DONE_RUN, TRAINING, STARTS, PUBLISHED, STALLED, STARVED, FULL, SUPPLY = r
 
 
 def _record(integers: str = "", reals: str = "", small: str = "") -> Any:
-    """A record of reals (float64), integers (int64) and small integers (int32), at aligned places."""
+    """Dtype of a record with reals (float64), integers (int64) and small integers (int32), aligned."""
     names = ((name, kind) for kind, group in (("f8", reals), ("i8", integers), ("i4", small)) for name in group.split())
     return np.dtype((np.record, np.dtype(list(names), align=True)))
 
@@ -117,7 +117,7 @@ def has(settings: Any, constants: Mapping[str, float]) -> bool:
 
 
 def of_workers(settings: Any) -> bool:
-    """Whether the loop of workers can run a system of these settings: under drain admission closes."""
+    """Whether the loop of workers can run a system with these settings; under drain admission closes."""
     return settings["mode"] in (KEEP, PIN) and has(settings, WORKERS)
 
 
@@ -152,7 +152,7 @@ for _name, (_kind, _axes) in LAYOUT.items():
 
 
 class State:
-    """One realization: its tables under the names of `LAYOUT`, which do not change; `replace` makes another state.
+    """One realization: its tables under the fixed names of `LAYOUT`; `replace` makes another state.
 
     `settings`, `run`, `sums`: constants, where it stands, sums. `decode` and `rate`: speeds by active samples and of
     places. `keys`, `codes` (a heap) and `queue` belong to the servers, one behind the other; `tree` stands for the heap
@@ -179,16 +179,16 @@ class State:
         raise AttributeError(f"{name} of a state is not assigned: compiled code has the addresses of its tables")
 
     def replace(self, **tables: Table) -> "State":
-        """A state with other tables."""
+        """A state with some tables replaced."""
         return State(**{name: vars(self)[name] for name in LAYOUT} | tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy has addresses of its own."""
+        """Pickle the tables only, since a copy has its own addresses."""
         return _restored, ({name: vars(self)[name] for name in LAYOUT},)
 
 
 def _gathered(state: State) -> np.ndarray:
-    """The list of addresses; records are moved behind it, into the same piece of memory."""
+    """List of addresses, followed by the records, which are moved into the same block of memory."""
     slots = np.array([_slot(state, name) for name in LAYOUT])
     block = np.empty(slots.nbytes + sum(LAYOUT[name][0].itemsize for name in RECORDS), dtype=np.uint8)
     for name, begin in RECORDS.items():
@@ -203,13 +203,13 @@ def _gathered(state: State) -> np.ndarray:
 
 
 def _restored(tables: dict[str, Any]) -> State:
-    """A state of copied tables. Records that were read from a file do not share their memory; rows of a table do."""
+    """State from copied tables; records read from a file are made rows of a table, to share memory."""
     rows = {name: np.array([tables[name]]).view(np.recarray)[0] for name in RECORDS}
     return State(**tables | rows)
 
 
 def _slot(state: State, name: str) -> tuple[int, int, int]:
-    """Address and lengths of a table; compiled code trusts them, so another layout stops here."""
+    """Address and lengths of a table; another layout raises here, because compiled code trusts them."""
     (dtype, axes), array = LAYOUT[name], getattr(state, name)
     shared = array.flags.c_contiguous and (axes > 0 or not array.flags.owndata)
     if array.dtype != dtype or array.ndim != axes or not shared:

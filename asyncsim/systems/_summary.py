@@ -13,12 +13,12 @@ from asyncsim.systems._state import State
 
 
 def warm_up(system: Settings, batches: int, samples: int) -> int:
-    """Batches that are left out: `ramp`, but of a short run half."""
+    """Number of warm-up batches: `ramp`, but at most half of the run."""
     return min(ramp(system, samples), batches // 2)
 
 
 def ramp(system: Settings, samples: int) -> int:
-    """2 ceil(K / P) batches of P groups, K the tickets; where there are none places, capacity and packed groups.
+    """2 ceil(K / P) batches of P groups for K permits; without permits, K is slots, capacity and packed groups.
 
     The groups admitted on version 0, or while those are trained, are trained by then. A buffer that generators fill
     slowly takes longer: twice its groups over those that a batch leaves there.
@@ -38,7 +38,7 @@ def ramp(system: Settings, samples: int) -> int:
 def tail(
     system: Any, batches: int, samples: int, count: Callable[[int, int], np.ndarray], realizations: int, most: int
 ) -> quantiles.Tail:
-    """The 99th percentile of staleness k: the least with F(k) >= 0.99, in realizations lengthened until it stands.
+    """99th percentile of staleness k: the smallest with F(k) >= 0.99, with longer realizations until it is stable.
 
     F(k), the mean over realizations of the share <= k, has a t interval, since realizations are independent; that of
     the percentile has every k whose interval of F reaches 0.99 (Woodruff 1952). The rarest numbers come last, so short
@@ -68,7 +68,7 @@ def tail(
 
 
 def summary(system: Settings, state: State) -> dict[str, Any]:
-    """Numbers of one realization, of what happened after the warm-up.
+    """Statistics of one realization after the warm-up.
 
     `staleness`: mean, std, max and pmf of the head staleness of trained groups in versions; `token_staleness`, mean
     over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of the
@@ -123,7 +123,7 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
 
 
 def _slots(system: Settings, started: int, sums: Any) -> dict[str, Any]:
-    """Slots by group and by sample: `named` by the settings, `used` at once at most, `busy` share of time of the named.
+    """Slots by group and by sample: `named` by the settings, maximum `used`, and `busy` fraction of time.
 
     A generator slot is busy while its group is in generation, whatever its samples do; where sample permits admit
     groups there are none (None). Slots for samples, busy while they write, are those of the servers, else the sample
@@ -139,5 +139,5 @@ def _slots(system: Settings, started: int, sums: Any) -> dict[str, Any]:
 
 
 def _ratio(part: float, whole: float) -> float:
-    """part / whole, 0 where there is nothing."""
+    """part / whole, or 0 if whole is 0."""
     return float(part / whole) if whole > 0 else 0.0

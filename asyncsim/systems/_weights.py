@@ -19,7 +19,7 @@ def begin_again(state, code, s, now, at):
 
 @compiled
 def leave_steps(state, first, last):
-    """Take all samples of servers out of their environment steps; how many, and their heap codes in `scratch`."""
+    """Remove all samples of servers from environment steps; return their number, with heap codes in `scratch`."""
     run = state.run
     count = end = 0
     for i in range(run.timed):
@@ -37,7 +37,7 @@ def leave_steps(state, first, last):
 
 @compiled
 def restart(state, first, last, now):
-    """Mode restart at an install on servers: whoever has begun there begins again."""
+    """Apply mode restart at an install: every started sample on the servers begins again."""
     settings, run, sums = state.settings, state.run, state.sums
     for s in range(first, last):
         at = _engine.clock(state, s, now)
@@ -76,7 +76,7 @@ def restart(state, first, last, now):
 
 @compiled
 def read_again(state, code, s, at):
-    """One sample's stretch begins anew after what it has to read."""
+    """Begin a new stretch of a sample after the time to read its prefix again."""
     settings = state.settings
     cost = (settings.prompt + state.sample[code].done) / settings.prefill_speedup
     base = at + cost / _engine.rate_of(state, code)
@@ -85,7 +85,7 @@ def read_again(state, code, s, at):
 
 @compiled
 def prefill_again(state, first, last, now):
-    """Mode reprefill at an install on servers: active samples read prompt and tokens again before they go on."""
+    """Apply mode reprefill at an install: active samples read prompt and tokens again before they continue."""
     settings, run, sums = state.settings, state.run, state.sums
     for s in range(first, last):
         at = _engine.clock(state, s, now)
@@ -140,7 +140,7 @@ def train_end(state, now):
 
 @compiled
 def note_levels(state):
-    """Note who is where at an install, before tickets return."""
+    """Record the number of groups in each state at an install, before permits return."""
     settings, run, sums = state.settings, state.run, state.sums
     row = line_of(run.installed, len(state.publish))
     outstanding = run.admitted - run.gone
@@ -159,7 +159,7 @@ def note_levels(state):
 
 @compiled
 def switch(state, first, last, now):
-    """What an install on servers does to their samples in flight."""
+    """Apply an install on servers to their samples in flight."""
     if state.settings.mode == RESTART:
         restart(state, first, last, now)
     else:
@@ -168,7 +168,7 @@ def switch(state, first, last, now):
 
 @compiled
 def begin_roll(state, s, now):
-    """The weights are on their way to one server, which may pause for them."""
+    """Start sending weights to one server, which may pause for them."""
     settings, run = state.settings, state.run
     run.rolled, run.syncing = s, 1
     run.install_at = now + settings.sync_time
@@ -179,7 +179,7 @@ def begin_roll(state, s, now):
 
 @compiled
 def roll(state, now):
-    """The next server takes over the trainer's weights; whether others are left."""
+    """Install the trainer's weights on the next server; return whether others are left."""
     settings, s = state.settings, state.run.rolled
     _engine.area_to(state, s, now)
     state.server[s].version += 1
@@ -195,7 +195,7 @@ def roll(state, now):
 
 @compiled
 def install(state, now):
-    """The generators have taken over the trainer's weights."""
+    """Install the trainer's weights on the generators."""
     settings, run = state.settings, state.run
     version = run.installed
     state.publish[line_of(version, len(state.publish))].t_install = now

@@ -18,7 +18,7 @@ from asyncsim.systems._weights import install, train_end
 
 @compiled
 def _next(state):
-    """Move to the next event; STALLED where there is none, STARVED where events bring no batch."""
+    """Advance to the next event; STALLED if there is none, STARVED if events bring no batch."""
     run, sums, time = state.run, state.sums, state.tree[1].key
     if run.busy:
         time = min(time, run.train_end)
@@ -41,7 +41,7 @@ def _next(state):
 
 @compiled
 def _put(state, place, key, code):
-    """Enter what a place writes into the tree, or that it writes nothing (infinity)."""
+    """Enter the completion of a slot into the tree, or infinity if it is idle."""
     i = (state.tree.size >> 1) + place
     state.tree[i].key, state.tree[i].code = key, code
     while i > 1:
@@ -57,7 +57,7 @@ def _put(state, place, key, code):
 
 @compiled
 def _next_but(state, place):
-    """Time of the first completion in any other place."""
+    """Time of the first completion in any other slot."""
     i, time = (state.tree.size >> 1) + place, np.inf
     while i > 1:
         time = min(time, state.tree[i ^ 1].key)
@@ -87,7 +87,7 @@ def _fell(state):
 
 @compiled
 def _complete(state, now):
-    """The first sample of the tree ends; it stays there, for the next one to take its place, which is given back."""
+    """End the first sample in the tree, which stays there until the next one replaces it; return its slot."""
     code = state.tree[1].code & ROW_MASK
     account(state, code, 0, now, state.sample[code].work)
     end_sample(state, code, now)
@@ -99,7 +99,7 @@ def _complete(state, now):
 
 @compiled
 def _start_training(state, now):
-    """The next finished sample trains, if the trainer is idle."""
+    """Train the next finished sample if the trainer is idle."""
     run = state.run
     if run.packs < state.settings.batches and choose(state):
         state.batch[line_of(run.packs, len(state.batch))].t_pack = now
@@ -114,7 +114,7 @@ def _start_training(state, now):
 
 @compiled
 def _settle(state, stop_started, stop_finished, now):
-    """Install and train; the reason to stop."""
+    """Install and train; return the reason to stop."""
     run = state.run
     if run.started >= run.times_drawn:
         return _state.SUPPLY
@@ -133,7 +133,7 @@ def _settle(state, stop_started, stop_finished, now):
 
 @compiled
 def _admit(state, now, over):
-    """Idle workers begin as far as there are tickets; False where draws or rows run out.
+    """Start idle workers while permits last; False if draws or rows run out.
 
     The sample in the place `over` has ended, but is still in the tree.
     """
@@ -162,7 +162,7 @@ def _admit(state, now, over):
 
 @compiled
 def _run_events(state, now):
-    """All events of this time; the place of the last sample that ended, which is still in the tree, or -1."""
+    """Process all events at this time; return the slot of the last ended sample, still in the tree, or -1."""
     run, over = state.run, -1
     while state.tree[1].key <= now:
         over = _complete(state, now)
@@ -200,7 +200,7 @@ def _loop(state, stop_started, stop_finished):
 
 @compiled
 def run_workers(state, stop_started, stop_finished):
-    """`_kernel._advance` for a system of workers none of whose places is yet to open."""
+    """`_kernel._advance` for a system of workers whose slots are all open."""
     _plant(state)
     reason = _loop(state, stop_started, stop_finished)
     _fell(state)

@@ -17,7 +17,7 @@ def torchforge(
     max_resample_count: int = k.count("how often a group may be used again", 0, "count further uses", 0),
     rollout_threads: int = k.count("C in groups", 1),
 ) -> dict[str, Any]:
-    """torchforge: a replay buffer sampled at random, from which what is older than a step or so is evicted.
+    """torchforge: a replay buffer with random sampling, from which samples older than about one step are evicted.
 
     An open loop of C groups, random batches of what is at most m versions old: staleness 0 .. m, hard.
 
@@ -48,7 +48,7 @@ def torchtitan(
         'w in batches, or None, or "unset" for the earlier revision, beside which f has its default', "unset"
     ),
 ) -> dict[str, Any]:
-    """torchtitan RL: an active buffer sized by the target staleness, consumed first in first out within a window.
+    """torchtitan RL: an active buffer sized by the target staleness, consumed first in, first out within a window.
 
     K = (S' + 1) P tickets back after the weight pull, window W: mean staleness S', S' + ceil((W - 1) / P) at most.
 
@@ -66,7 +66,7 @@ def torchtitan(
 
 
 def _window(fraction: float | None, batches: int | str | None, batch: int, tickets: int) -> int | None:
-    """Groups of the window in either revision."""
+    """Size of the window in groups, for either revision."""
     if batches != "unset":
         bound, remedy = "left out beside windowed_fifo_batches", "no revision has both; choose one window"
         checks.require(fraction == _FRACTION, "window_fraction", fraction, bound, remedy)
@@ -89,7 +89,7 @@ def roll_single_turn(
     is_use_additional_prompts: bool = k.whether("additional groups run", False),
     max_additional_running_prompts: int = k.count("how many", 16, low=0),
 ) -> dict[str, Any]:
-    """ROLL Flash, single turn: prompts of the oldest step first, and what is older than the ratio is aborted.
+    """ROLL Flash, single turn: prompts of the oldest step first; samples staler than the ratio are aborted.
 
     K = P + ceil(a P) tickets back at the publish, strictly by the step of submission: staleness 0 .. ceil(a), hard.
 
@@ -115,7 +115,7 @@ def roll_environment_groups(
     async_generation_ratio: int = k.count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
     group_size_redundancy: int = k.count("samples of an episode beyond those of a group", 0, "count samples", 0),
 ) -> dict[str, Any]:
-    """ROLL Flash with environment groups: a queue for each, consumed in order, with a head start of full steps.
+    """ROLL Flash with environment groups: one queue per group, consumed in order, with a lead of full steps.
 
     E places, batches of P = E T, K = (a + 1) P tickets back at the publish, in order: staleness 0 .. a, hard.
 
@@ -140,7 +140,7 @@ def slime_train_async(
     rollout_batch_size: int = k.count("P in groups"),
     update_weights_interval: int = k.count("n in rollouts", 1, "count rollouts"),
 ) -> dict[str, Any]:
-    """slime train_async: the next rollout runs while this one trains, weights move every few of them.
+    """slime train_async: the next rollout runs during training, and weights are published every few rollouts.
 
     K = q = C = P, back at the dequeue, a publish after every n rollouts, drained: staleness 0 or 1, mean 1 / n.
 
@@ -162,7 +162,7 @@ def slime_fully_async(
     sglang_server_concurrency: int = k.count("permits of an engine, C in all, P at least", 512),
     engines: int = k.count("engines", 1, "count engines"),
 ) -> dict[str, Any]:
-    """slime fully asynchronous: a fixed number of groups is always in flight, no version is looked at.
+    """slime fully asynchronous: a fixed number of groups is always in flight, with no check of versions.
 
     An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P + 1 at most; soft.
 
@@ -274,7 +274,7 @@ def vcpo(
     concurrent_samples_per_replica: int = _CONCURRENT,
     replicas: int = _REPLICAS,
 ) -> dict[str, Any]:
-    """VCPO: the fully asynchronous recipe of verl, published after every batch, run far ahead.
+    """VCPO: verl's fully asynchronous recipe, published after every batch, with a large lead.
 
     K = int((1 + k) M) tickets back at the publish, S = 1: staleness k on average, the version at most.
 
@@ -298,7 +298,7 @@ def verl_separate_async(
     max_off_policy_threshold: int = k.count("in versions", 8, "count versions, the first included"),
     max_off_policy_strategy: str = k.choice("drop", "wait", words="what too old means"),
 ) -> dict[str, Any]:
-    """verl v1 with separate generators: some batches of warm-up, then one for one, with a limit on a sample's versions.
+    """verl v1, separate generators: warm-up batches, then one for one; a sample's versions are limited.
 
     K = (w + 1) M tickets back at the publish, oldest start first, staleness 0 .. threshold - 1.
 

@@ -14,7 +14,7 @@ def areal(
     consumer_batch_size: int = k.count("P in groups"),
     max_concurrent_rollouts: int | None = k.given("C in groups (P unless given)", None),
 ) -> dict[str, Any]:
-    """AReaL: generation runs ahead by a bounded number of versions and is interrupted by new weights, not restarted.
+    """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt it without a restart.
 
     K = (eta + 1) P tickets that return at the publish, oldest start first, running samples keep their tokens.
 
@@ -42,7 +42,7 @@ def open_instruct(
     async_steps: int = k.count("a >= 1 in steps", 8, "count steps"),
     inflight_updates: bool = k.whether("samples go on under new weights, else they are drained", True),
 ) -> dict[str, Any]:
-    """open-instruct: several steps of prompts are out, batches are packed ahead, stale results are refilled.
+    """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale ones are replaced.
 
     K = a P tickets back at packing, a packed batches may wait, older than a is dropped at packing: 0 .. a, hard.
 
@@ -93,7 +93,7 @@ def pipeline_rl(
     max_ready_samples_per_lead: int = k.samples("samples that await the trainer", 64, low=0),
     pop_old_data: bool = k.whether("a full ring drops its oldest", True),
 ) -> dict[str, Any]:
-    """PipelineRL: weights move in flight, and a bound in samples limits how far generation runs ahead.
+    """PipelineRL: in-flight weight updates, and a lead of generation that is bounded in samples.
 
     K = ceil(max_lag / attempts) + G tickets back at the publish of G groups: mean (K - G) / G when ahead.
 
@@ -129,7 +129,7 @@ def prime_rl(
         "samples of a group, as in the run (`rollouts_per_example` in earlier revisions)", 1, "count rollouts"
     ),
 ) -> dict[str, Any]:
-    """prime-rl since May 2026: an open loop with a fixed lead, which drops what is too many steps off-policy.
+    """prime-rl since May 2026: an open loop with a fixed lead, which drops rollouts too many steps off-policy.
 
     So many rollouts in flight, one packed batch waits, admission stops one step ahead: staleness 0 .. m, hard.
 
@@ -156,7 +156,7 @@ def prime_rl_before(
     max_async_level: int = k.count("L in steps", 1, "count steps", 0),
     strict_async_level: bool = k.whether("batches use no newer weights than they must", False),
 ) -> dict[str, Any]:
-    """prime-rl until May 2026: complete batches of rollouts, each for one step, a bounded number of steps ahead.
+    """prime-rl until May 2026: complete batches of rollouts, one per step, a bounded number of steps ahead.
 
     K = (L + 1) P tickets back at the publish, batch by batch: staleness 0 .. L, hard.
 
@@ -181,7 +181,7 @@ def skyrl(
         "E, prompts of the data set over P, or None for an epoch without an end", "count steps"
     ),
 ) -> dict[str, Any]:
-    """SkyRL fully asynchronous: a capacity that grows with every publish, workers that never stop.
+    """SkyRL fully asynchronous: a capacity that grows with every publish, and workers that never stop.
 
     K = (S' + 1) P tickets back at the publish, C workers, first done first trained: mean staleness S' at most.
 
@@ -208,7 +208,7 @@ def tinker_cookbook(
     groups_per_batch: int = k.count("P in groups"),
     max_steps_off_policy: int = k.count("m in steps", remedy="count steps", low=0),
 ) -> dict[str, Any]:
-    """tinker-cookbook asynchronous: workers that never stop; a prompt whose answer is too old is asked again.
+    """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is asked again.
 
     An open loop of C = P workers, older than m is asked again at the dequeue: staleness 0 .. m, hard.
 
@@ -230,7 +230,7 @@ def tinker_cookbook_pipelined(
     max_steps_off_policy: int = k.count("m >= k in steps", remedy="count steps", low=0),
     pipeline_depth: int = k.count("k in steps", 1, "count steps", 0),
 ) -> dict[str, Any]:
-    """tinker-cookbook with a pipeline of batches, as proposed: the trainer waits for the oldest instead of dropping it.
+    """tinker-cookbook with the proposed pipeline of batches: the trainer waits for the oldest one.
 
     K = (k + 1) P tickets back at the publish, no batch while a running group is due: staleness 0 .. m, mean k.
 
@@ -265,7 +265,7 @@ def trl(
     weight_sync_steps: int = k.count("S", 1, "count steps"),
     num_generations: int = k.count("samples of a group, as in the run", 8, "count samples"),
 ) -> dict[str, Any]:
-    """TRL AsyncGRPO: an open loop of generation tasks before a queue of samples, which discards stale ones.
+    """TRL AsyncGRPO: an open loop of generation tasks with a sample queue that discards stale samples.
 
     An open loop of tasks before a queue that closes it, older than m is discarded at the dequeue: 0 .. m, hard.
 
@@ -301,7 +301,7 @@ def unirl(
     max_inflight: int = k.count("F, batches generated at once", 1, "count batches"),
     num_updates_per_batch: int = k.count("U minibatches, recommended", 1, "count updates"),
 ) -> dict[str, Any]:
-    """UniRL asynchronous: full batches are admitted on a budget of staleness in batches, and drained before a publish.
+    """UniRL asynchronous: full batches are admitted by a staleness budget in batches, and drained before a publish.
 
     UniRL: a published snapshot serves so many batches, its budget of staleness, and no sample straddles a publish.
 
@@ -338,7 +338,7 @@ def xtuner(
         "-1 to drop expired groups, else they are asked again", -1, "give -1, 0 or a number of groups", -1, None
     ),
 ) -> dict[str, Any]:
-    """xtuner: a producer that fills one future step after another, and expires what is too many syncs old.
+    """xtuner: a producer fills one future step after another, and expires samples that are too many syncs old.
 
     xtuner with separate generators: steps are filled in order, a bounded number of syncs ahead.
 

@@ -15,7 +15,7 @@ def nemo_rl_legacy(
     max_trajectory_age_steps: int = k.count("N >= 1 in steps", 1, _VERSIONS),
     in_flight_weight_updates: bool = k.whether("samples go on under new weights", False),
 ) -> dict[str, Any]:
-    """NeMo-RL's first asynchronous GRPO: every group is generated for one training step ahead.
+    """NeMo-RL's first asynchronous GRPO: every group is generated for one specific future training step.
 
     K = (N + 1) P^pub, targets up to N steps ahead: staleness 1 .. N after the first batch, hard.
 
@@ -56,7 +56,7 @@ def nemo_rl_ready_first(
     num_prompts_per_step: int = k.count("P in groups"),
     max_staleness_versions: int = k.count("N in versions", 1, _VERSIONS, 0),
 ) -> dict[str, Any]:
-    """NeMo-RL, sampler ready_first: whatever is finished is trained.
+    """NeMo-RL, sampler ready_first: groups are trained as soon as they are finished.
 
     The gate of K = (N + 1) P tickets, first done first trained, nothing evicted: mean staleness N when ahead; soft.
 
@@ -75,7 +75,7 @@ def nemo_rl_weight_fifo(
     num_prompts_per_step: int = k.count("P in groups"),
     max_staleness_versions: int = k.count("N in versions", 1, _VERSIONS, 0),
 ) -> dict[str, Any]:
-    """NeMo-RL, sampler weight_fifo: the groups of an older weight version go first.
+    """NeMo-RL, sampler weight_fifo: groups of an older weight version are trained first.
 
     The gate of K = (N + 1) P tickets, no group before all of an older version: staleness 0 .. N, hard.
 
@@ -99,7 +99,7 @@ def nemo_rl_windowed(
     max_inflight_prompts: int | None = k.limit("C in groups (P unless given)", "count groups"),
     max_buffered_rollouts: int | None = k.given("K, groups in generation or finished, ((N + 1) P unless given)", None),
 ) -> dict[str, Any]:
-    """NeMo-RL, sampler windowed: generation never waits for the trainer, and groups that leave the window are dropped.
+    """NeMo-RL, sampler windowed: generation never waits, and groups that leave the window are dropped.
 
     K groups may be out, back at the dequeue, C in generation, older than N is cut: staleness 0 .. N, hard.
 
@@ -131,7 +131,7 @@ def megatron_rl(
     rl_kv_cache_management_mode: str = k.choice("persist", "offload", "recompute", words="what becomes of it"),
     grpo_iterations: int = k.count("epochs, recommended", 2, "count epochs"),
 ) -> dict[str, Any]:
-    """Megatron-RL with partial rollouts: a gate of rollouts, groups or batches, consumed by groups or by batches.
+    """Megatron-RL with partial rollouts: a limit on rollouts, groups or batches, consumed by groups or batches.
 
     Megatron-RL with `--rl-partial-rollouts`: generation runs (L + 1) batches deep, counted in units of submission.
 

@@ -14,7 +14,7 @@ from asyncsim.systems._knobs import ALONE, PLACES, ahead, count, given, preset, 
 @source(kind="textbook")
 @preset("textbook", "groups_per_batch", ALONE)
 def synchronous(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
-    """Synchronous training: generate, then train, never both.
+    """Synchronous training: generation and training alternate and never overlap.
 
     Every batch is generated under the version that it trains: staleness 0, update staleness 0 .. U - 1.
 
@@ -36,7 +36,7 @@ def colocated(
     ahead: float = share("groups that run beside a batch, as a share of it", 0.0, "give a share of a batch"),
     partial_rollout: bool = whether("running samples go on after the batch", True),
 ) -> dict[str, Any]:
-    """Colocated: generation and training take turns on the same machines, and running samples go on after a batch.
+    """Colocated: generation and training alternate on the same machines, and running samples continue afterwards.
 
     Colocated trainer with partial rollouts: generation stops when a batch is complete, and continues after training.
 
@@ -59,7 +59,7 @@ def colocated(
 def fixed_lag(
     lag: int = count("L in versions", remedy="give a number of versions", low=0), groups_per_batch: int = count("P", 1)
 ) -> dict[str, Any]:
-    """Fixed staleness: every batch is exactly so many versions stale.
+    """Fixed staleness: every batch is stale by the same number of versions.
 
     Staleness min(version, L) of every token's head: K = (L + 1) P^pub, a place for each, strictly in order (W = 1).
 
@@ -85,7 +85,7 @@ def update_on_arrival(
     rates: Sequence[float] | None = _RATES,
     stagger: bool = _STAGGER,
 ) -> dict[str, Any]:
-    """Update on arrival (A3C, asynchronous SGD, parameter server): every worker's result is an update at once.
+    """Update on arrival (A3C, asynchronous SGD, parameter server): every worker's result is applied at once.
 
     N workers, each restarts at once with the newest weights: mean staleness N - 1 for every service law.
 
@@ -108,7 +108,7 @@ def buffered(
     rates: Sequence[float] | None = _RATES,
     stagger: bool = _STAGGER,
 ) -> dict[str, Any]:
-    """Buffered asynchronous training (FedBuff style): an update for every so many results that arrive.
+    """Buffered asynchronous training (FedBuff style): one update per `buffer_size` results that arrive.
 
     N workers restart at once, P arrivals make an update: mean staleness (N - 1) / P for every service law.
 
@@ -124,7 +124,7 @@ def buffered(
 
 
 def _arrivals(number: int, service: Law | float | str, rates: Sequence[float] | None, stagger: bool) -> dict[str, Any]:
-    """N workers that restart at once; training takes no time and a sample ends under the weights it began with."""
+    """N workers that restart at once, with instant training; a sample ends under the weights it began with."""
     law = as_law("service", service)
     rates = [1.0] * number if rates is None else rates
     speeds = checks.finite_array("rates", rates, (number,), "give each worker its rate")
@@ -138,7 +138,7 @@ def _arrivals(number: int, service: Law | float | str, rates: Sequence[float] | 
 def m2po(
     train_batch_size: int = count("P in groups"), stale_iteration: int = count("k in batches", 64, "count batches", 0)
 ) -> dict[str, Any]:
-    """The stale harness of M2PO: every batch is a fixed number of updates stale.
+    """Stale-data harness of M2PO: every batch is a fixed number of updates stale.
 
     K = (k + 1) P tickets back at the publish, strictly in order: staleness min(version, k), exactly k batches.
 
@@ -184,7 +184,7 @@ def minimax_forge(
 def oapl(
     groups_per_batch: int = count("P"), period: int = count("L in batches", remedy="count batches")
 ) -> dict[str, Any]:
-    """OAPL: a period of batches from one version, then weights and buffer begin anew.
+    """OAPL: a period of batches from one version, after which weights and buffer are renewed.
 
     K = M = L P tickets back at the publish, S = L, drain: staleness 0, in updates a sawtooth 0 .. L - 1.
 
@@ -206,7 +206,7 @@ def tba(
     on_policy_prob: float = share("p", 0.95, "give a probability", 0.0, 1.0),
     n_searchers: int = count("C in groups", 1, "count searchers"),
 ) -> dict[str, Any]:
-    """TBA: searchers fill a replay buffer, the trainer draws from what came last or from everything.
+    """TBA: searchers fill a replay buffer, and the trainer samples recent data or the full buffer.
 
     Weights and samples change hands every k batches: what came last is 1 publish old, the rest older.
 

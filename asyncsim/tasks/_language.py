@@ -26,7 +26,7 @@ Problem = TypeVar("Problem")
 
 
 class Answer(NamedTuple):
-    """What was answered: the ids with the token that stops it, its text without, and whether it ended."""
+    """A sampled answer: its ids with the stop token, its text without, and whether it ended."""
 
     ids: tuple[int, ...]
     text: str
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class LanguageTask(Task):
-    """Texts of prompts and of their answers; see `arithmetic` and `reasoning`.
+    """Base of tasks with text prompts and text answers; see `arithmetic` and `reasoning`.
 
     An answer ends with a line break or with the model's own end of text. One that has not ended within the horizon
     earns 0: a truncated answer is no answer. `texts` and `answers` have one entry for each prompt; `tokenizer` and
@@ -60,20 +60,20 @@ class LanguageTask(Task):
 
     @property
     def stops(self) -> tuple[int, ...] | None:  # type: ignore[override]
-        """Ids that end an answer; None where a class of somebody's own says otherwise how it goes on."""
+        """Ids that end an answer; None if a user's subclass decides how an answer continues."""
         plain = type(self).step is LanguageTask.step and not (self.tools or self.pays)
         return self._stops() if plain else None
 
     def score(self, prompt: int, text: str) -> float:
-        """What an ended answer to a prompt earns: 1 where it is the right text to the letter, else 0."""
+        """Score of an ended answer to a prompt: 1 if it equals the right text exactly, else 0."""
         return float(text == self.answers[prompt])
 
     def spoken(self, prompt: int) -> str:
-        """The right answer to a prompt as solved lines in front of a prompt write it, without the line break."""
+        """The right answer as few-shot lines before a prompt write it, without the line break."""
         return self.answers[prompt]
 
     def policy(self, **settings: Any) -> Policy:
-        """The model that the texts are written for (by default the character model); arguments as in `causal_lm`.
+        """The model for which the texts are written (default the character model); arguments as in `causal_lm`.
 
         >>> import asyncsim as sim
         >>> sim.tasks.arithmetic().policy(cache="keep").describe()["cache"]
@@ -86,7 +86,7 @@ class LanguageTask(Task):
         return policy
 
     def fit(self: Bound, policy: Any) -> Bound:
-        """The task in the policy's tokens; refuses a policy without text, and prompts or answers that are too long."""
+        """Tokenize the task for a policy; refuse a policy without text, and prompts or answers that are too long."""
         tokenizer, context = (getattr(policy, name, None) for name in ("tokenizer", "context"))
         usable = tokenizer is not None and context is not None
         bound, remedy = "a language model", "use policies.causal_lm()"
@@ -114,23 +114,23 @@ class LanguageTask(Task):
         return replace(self, tokenizer=tokenizer, ids=padded(encoded))
 
     def encoded(self, tokenizer: Any) -> list[list[int]]:
-        """Ids of every prompt."""
+        """Token ids of every prompt."""
         return [tokenizer.encode(text) for text in self.texts]
 
     def needed(self, tokenizer: Any) -> list[int]:
-        """Tokens of the right answer to every prompt with what stops it; none where the task does not know."""
+        """Number of tokens of the right answer to every prompt, with its stop; empty if the task does not know."""
         return [len(tokenizer.encode(self.spoken(q) + "\n")) for q in range(self.prompts)]
 
     def begin(self, prompt: Tensor, draws: Draws, carried: Any = None) -> Tensor:
-        """Ids of each sample's prompt, int64 `[R, G, N, L]`."""
+        """Token ids of each sample's prompt, int64 `[R, G, N, L]`."""
         return tensor(self.ids)[prompt]
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Draws) -> Turn:
-        """The same prompt; the answer goes on until a token that stops it."""
+        """Keep the prompt; the answer continues until a stop token."""
         return Turn(world, ~torch.isin(action, tensor(np.array(self._stops(), dtype=np.int64))))
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
-        """Score of each answer, `[R, G, N]`; 0 where it has not ended within the horizon.
+        """Reward of each answer, `[R, G, N]`; 0 if it has not ended within the horizon.
 
         The trajectory says which prompt it asks: two prompts of one text may have different answers.
         """
@@ -139,47 +139,47 @@ class LanguageTask(Task):
         return torch.tensor(rewards, dtype=mask.dtype, device=mask.device).reshape(mask.shape[:3])
 
     def read(self, action: Tensor, mask: Tensor) -> list[Answer]:
-        """The answers in tokens int64 `[R, G, N, T]`, one behind another; each ends with its last masked token."""
+        """Read the answers from tokens int64 `[R, G, N, T]`, flattened; each ends with its last masked token."""
         T = action.shape[-1]
         lengths = (torch.arange(1, T + 1, device=mask.device) * (mask > 0)).amax(-1).reshape(-1).tolist()
         rows = [tuple(row[:length]) for row, length in zip(action.reshape(-1, T).tolist(), lengths, strict=True)]
         return [Answer(ids, self._text(ids), self._ended(ids)) for ids in rows]
 
     def rewards(self, prompts: Sequence[int], answers: Sequence[Answer]) -> list[float]:
-        """What answers to prompts earn: their score, 0 where one has not ended."""
+        """Rewards of answers to prompts: their score, or 0 if an answer has not ended."""
         pairs = zip(prompts, answers, strict=True)
         return [reward_of(f"score of an answer to prompt {q}", self.score(q, a.text)) if a.ended else 0.0
                 for q, a in pairs]  # fmt: skip
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
-        """Refused: there are too many texts."""
+        """Raise `InputError`, because there are too many texts to enumerate."""
         raise self.refusal(_LISTED, "use sampling='monte_carlo', and diagnostics that need no oracle")
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """Refused: there are too many texts."""
+        """Raise `InputError`, because there are too many texts to enumerate."""
         raise self.refusal(_LISTED, "estimate the return from samples (diagnostics.batch_return)")
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run: what every such task has, and its own settings."""
+        """Header of a run: the fields of every language task, and the settings of this one."""
         own = [each.name for each in fields(self) if each.repr][3:]
         first = {"first_prompt": self.texts[0], "first_answer": self.answers[0]}
         return {**super().describe(), **first, **{f"task_{name}": getattr(self, name) for name in own}}
 
     def _stops(self) -> tuple[int, ...]:
-        """Ids that stop an answer."""
+        """Ids of stop tokens."""
         return tuple(sorted({*self.tokenizer.newline, *self.tokenizer.end}))
 
     def _text(self, ids: Iterable[int]) -> str:
-        """The text of an answer, up to its line break."""
+        """Text of an answer up to its line break."""
         return str(self.tokenizer.decode(ids)).partition("\n")[0]
 
     def _ended(self, ids: Sequence[int]) -> bool:
-        """Whether the last token of an answer stops it."""
+        """Whether the last token of an answer is a stop token."""
         return bool(ids) and ids[-1] in self._stops()
 
 
 def reward_of(what: str, score: Any, remedy: str = "return a number from `score`") -> float:
-    """A reward as a number; `what` is no number is refused by name."""
+    """Convert a reward to a number; refuse other values, naming them by `what`."""
     number = float(score) if isinstance(score, (bool, np.bool_)) else score
     return checks.real(what, number, remedy)
 
@@ -197,19 +197,19 @@ def padded(encoded: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def shuffled(count: int, seed: int) -> np.ndarray:
-    """The numbers 0 to count - 1 in an order that depends on the seed alone, int64 `[count]`."""
+    """The numbers 0 to count - 1 in an order that depends only on the seed, int64 `[count]`."""
     return np.argsort(rng.Stream(seed, "prompts").uniform(0, np.arange(count)), kind="stable")
 
 
 def chosen(problems: Sequence[Problem], prompts: int, part: str) -> list[Problem]:
-    """The first `prompts` problems of a part of a shuffled list; refuses more than there are."""
+    """The first `prompts` problems in a part of a shuffled list; refuse more than there are."""
     half = list(problems[PARTS[part]])
     checks.integer("prompts", prompts, 1, f"part {part!r} has {len(half)} problems", len(half))
     return half[:prompts]
 
 
 def few_shot(lines: Iterable[str], last: str) -> str:
-    """Solved lines in front of the one to be solved.
+    """Join solved lines and the unsolved last line.
 
     >>> few_shot(["1+1=2"], "2+2=")
     '1+1=2\\n2+2='

@@ -55,14 +55,14 @@ START = handed_on(
 
 
 class Cells(NamedTuple):
-    """pi(a|s) `[R, S, A]`; and from weights `[R, S, A]` on grad log pi(a|s) to their sum over cells, `[R, P]`."""
+    """Probabilities pi(a|s) `[R, S, A]`, and the pullback from weights on grad log pi(a|s) to their sum, `[R, P]`."""
 
     prob: Tensor
     pull: Callable[[Tensor], Tensor]
 
 
 def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
-    """Every (state, action) of a policy that reads rows of a table, asked of it as one batch of single tokens."""
+    """Evaluate every (state, action) of a policy on a table, as one batch of single tokens."""
     # Enumerate states and actions as tokens.
     R = parameters.shape[0]
     state = torch.arange(rows).repeat_interleave(actions).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
@@ -76,19 +76,19 @@ def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
 
 
 def tilted(behavior: Tensor, current: Tensor, power: float) -> Tensor:
-    """mu (pi/mu)^power of every cell, `[R, S, A]`: 0 where behavior never goes, whose ratio is never drawn."""
+    """mu (pi/mu)^power of every cell, `[R, S, A]`; 0 where mu = 0, since the ratio there is never drawn."""
     ratio = torch.where(behavior > 0, current / behavior, torch.zeros((), dtype=behavior.dtype))
     return behavior * ratio**power
 
 
 def edges(probability: Tensor) -> Tensor:
-    """CDF along the last axis, infinite from the last possible outcome on: rounding must not pass it over."""
+    """CDF along the last axis, infinite from the last possible outcome on, so that rounding cannot skip it."""
     later = probability.flip(-1).cumsum(-1).flip(-1) - probability
     return torch.where(later > 0, probability.cumsum(-1), torch.full((), math.inf, dtype=probability.dtype))
 
 
 def rows_of(field: str, value: Any, shape: tuple[int, int], remedy: str, *, alike: bool = False) -> Any:
-    """A table of this shape as tuples, None as it is; where states may be `alike`, one row is used for all of them."""
+    """Validate a table and return it as tuples, or None; with `alike`, one row is repeated for all states."""
     if value is None:
         return None
     array = np.atleast_2d(checks.numbers(field, value, "a table of numbers", remedy))
@@ -108,7 +108,7 @@ def table(
     start: str | None = None,
     order: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """Fields of a task with a table `[S, A]` of such a shape, from the arguments that all such tasks have.
+    """Validate the arguments shared by all tasks with a table `[S, A]`, and return them as fields.
 
     `order`: actions of each row from the best one on, int64 `[1 or S, A]`, where it is not that of their numbers.
     """
@@ -133,7 +133,7 @@ def table(
 
 
 def peaked(start: str, actions: int) -> np.ndarray:
-    """Logits `[A]` of a policy that begins with these chances of its best and its second best action.
+    """Logits `[A]` with given initial probabilities of the best and the second-best action.
 
     >>> np.exp(peaked("peaked:0.02:0.9", 6)).round(6).tolist()
     [0.02, 0.9, 0.02, 0.02, 0.02, 0.02]
@@ -156,13 +156,13 @@ def peaked(start: str, actions: int) -> np.ndarray:
 
 
 def nested(table: np.ndarray) -> Any:
-    """A table as tuples of tuples."""
+    """Convert a table to nested tuples."""
     return tuple(nested(row) for row in table) if table.ndim else float(table)
 
 
 @dataclass(frozen=True)
 class TabularTask(Task):
-    """A task on a softmax table. Subclasses say how states follow and what a finished sequence scores."""
+    """A task on a softmax table. Subclasses define the transitions and the score of a finished sequence."""
 
     rows: int
     actions: int
@@ -188,11 +188,11 @@ class TabularTask(Task):
     """Chances of what the environment writes in each state, `[S, A]`, 0 where the policy writes; None: nowhere."""
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Reward, or its mean or success probability, of finished sequences `[..., T]` -> `[...]`."""
+        """Reward of finished sequences `[..., T]` -> `[...]`, or its mean or success probability."""
         raise NotImplementedError
 
     def policy(self, **engine: Any) -> Policy:
-        """The default policy: free logits for every row; arguments are those of its sampler, as in `tabular`.
+        """The default policy: free logits for every row; `engine` takes the sampler arguments of `tabular`.
 
         >>> import asyncsim as sim
         >>> sim.tasks.softmax_bandit(arms=3).policy(temperature=0.7).describe()["sampler"]
@@ -207,7 +207,7 @@ class TabularTask(Task):
 
     @cached_property
     def moves(self) -> Moves | None:  # type: ignore[override]
-        """How trajectories go on, where that follows from state and action alone."""
+        """Transition table of trajectories, where state and action determine the next state; else None."""
         # A single token is drawn as fast by itself.
         if self.pays or self.tools or not self.followed or self.horizon == 1:
             return None
@@ -222,29 +222,29 @@ class TabularTask(Task):
         return Moves(following.numpy(), torch.stack(passed, -1))
 
     def adapted(self, policy: Policy) -> Policy:
-        """A perceptron becomes one that computes the logits of all states at once."""
+        """Make a perceptron compute the logits of all states at once."""
         return policy.on_table(self.rows) if isinstance(policy, Mlp) else policy
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy without this task's table."""
+        """Refuse a policy whose table has another shape."""
         shape, own = (getattr(policy, "rows", None), getattr(policy, "actions", None)), (self.rows, self.actions)
         remedy = "leave policy out for the task's own"
         checks.require(shape == own, "policy table", shape, f"{own}, rows and actions", remedy)
 
     @property
     def tools(self) -> bool:  # type: ignore[override]
-        """Whether the environment writes in some states."""
+        """Whether the environment writes tokens in some states."""
         return self.speech is not None
 
     def reply(self, world: Tensor, written: Tensor, token: int, draws: Draws) -> Tensor:
-        """What the environment writes, by inverse CDF with the draw that would choose the policy's token."""
+        """Token of the environment, by inverse CDF with the draw that would choose the policy's token."""
         assert self._speech is not None
         cdf, total = self._speech
         word = (draws.uniform(token, 0).unsqueeze(-1) >= cdf[world]).sum(-1)
         return torch.where(total[world] > 0.0, word, torch.full_like(word, -1))
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
-        """Rewards `[R, G, N]`: the score itself, a Bernoulli draw with it, or it plus normal noise."""
+        """Rewards `[R, G, N]`: the score, a Bernoulli draw with that probability, or the score plus normal noise."""
         score = self.score(state, action, mask)
         if self.rewards == "bernoulli":
             return torch.lt(draws.uniform(0, 1), score, out=torch.empty_like(score))
@@ -253,24 +253,24 @@ class TabularTask(Task):
         return score
 
     def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """What the advantage sees, `[R, G, N]`: the reward less the penalty at behavior or current log-probs."""
+        """Reward that the advantage receives, `[R, G, N]`, less the penalty at behavior or current log-probs."""
         if self.kl_coef == 0.0:
             return batch.reward
         return batch.reward - self._penalty(self._penalized(batch, outputs), batch).sum(-1)
 
     @property
     def moving(self) -> bool:  # type: ignore[override]
-        """Whether the penalty reads current log-probs."""
+        """Whether the penalty depends on current log-probs."""
         return self.kl_coef != 0.0 and self.kl_at == "current"
 
     def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """The same for single tokens, `[R, G, N, T]`: each carries its own part of the penalty."""
+        """Token rewards that the advantage receives, `[R, G, N, T]`, each less its own part of the penalty."""
         if self.kl_coef == 0.0:
             return batch.rewards
         return batch.rewards - self._penalty(self._penalized(batch, outputs), batch)
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
-        """Every sequence of every prompt `[G]`, split by reward where it is random."""
+        """Enumerate every sequence of every prompt `[G]`, split by reward if rewards are random."""
         if self.rewards == "gaussian":
             bound = "fixed or bernoulli with counts, enumeration or an oracle"
             raise checks.InputError("rewards", "gaussian", bound, "use sampling='monte_carlo', or rewards='bernoulli'")
@@ -280,7 +280,7 @@ class TabularTask(Task):
         return self._enumerate(prompt)
 
     def greedy(self, policy: Policy, view: View, batch: Batch) -> Tensor:
-        """Expected reward of the likeliest tokens, one after the other, from each sample's first state, `[R, G, N]`.
+        """Expected reward of greedy decoding from each sample's first state, `[R, G, N]`.
 
         Without the penalty. Of equally likely tokens the first one; a task that pays by token has no such response.
         """
@@ -302,25 +302,25 @@ class TabularTask(Task):
 
     @property
     def earnings(self) -> tuple[float, float]:  # type: ignore[override]
-        """Least and largest return: those of the score, unbounded with gaussian noise or a penalty."""
+        """Minimum and maximum return, which are infinite with Gaussian noise or a penalty."""
         if self.rewards == "gaussian" or self.kl_coef != 0.0:
             return -math.inf, math.inf
         return (0.0, 1.0) if self.rewards == "bernoulli" else self.scores
 
     @property
     def optimum(self) -> float:  # type: ignore[override]
-        """The best expected return; NaN with a penalty."""
+        """The maximum expected return; NaN with a penalty."""
         return self.best if self.kl_coef == 0.0 else math.nan
 
     @property
     def listed(self) -> int:  # type: ignore[override]
-        """Outcomes of one prompt that `outcomes` lists; too many for a list are a large number."""
+        """Number of outcomes per prompt that `outcomes` enumerates; a large number if there are too many."""
         if self.horizon * math.log(self.actions) > math.log(_COUNTLESS):
             return _COUNTLESS
         return int(self.actions) ** int(self.horizon) * (2 if self.rewards == "bernoulli" else 1)
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """Expected return J `[R]` and its gradient `[R, P]` by enumeration, of one prompt or averaged over all.
+        """Expected return J `[R]` and its gradient `[R, P]` by enumeration, for one prompt or averaged over all.
 
         J = sum_y pi(y) (R(y) - penalty at pi); its gradient is the pullback of pi(y) times that on every token, since
         the derivative of the penalty's own log pi has mean zero.
@@ -340,25 +340,25 @@ class TabularTask(Task):
 
     @property
     def solved(self) -> bool:  # type: ignore[override]
-        """Whether the sequences of all prompts are few enough to be summed over at every update."""
+        """Whether the sequences of all prompts are few enough to sum over at every update."""
         return self.horizon == 1 or self.prompts * self.listed * self.horizon <= SUMMED
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` as `exact` has it, from the table of probabilities and sequences that are listed once."""
+        """J `[R]` as in `exact`, from the table of probabilities and sequences that are enumerated once."""
         prob, (places, chance, score) = self.chances(policy, parameters, weights), self._listing
         if self.kl_coef:
             score = score - self.kl_coef * pad(self._gap(prob).flatten(1), (0, 1))[:, places].sum(-1)
         return (pad(prob.flatten(1), (0, 1), value=1.0)[:, places].prod(-1) * chance * score).sum(-1)
 
     def chances(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """pi(a|s), float64 `[R, S, A]`, as published where the policy publishes its table."""
+        """pi(a|s), float64 `[R, S, A]`, taken from the published table if the policy publishes one."""
         known = weights.get("prob")
         return cells(policy, parameters, self.rows, self.actions).prob if known is None else known.double()
 
     @cached_property
     def _listing(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Cells of the table that the sequences of all prompts read `[O, T]`, those behind it where the policy does not
-        choose; their chances given its choices, divided by the prompts, and their mean rewards, `[O]`.
+        """Table cells that each sequence reads `[O, T]`, with an extra cell for tokens of the environment; their
+        probabilities given the policy's choices, divided by the prompts, and their mean rewards, `[O]`.
         """
         listed = replace(self, rewards="fixed")._enumerate(torch.arange(self.prompts))
         own = listed.mask > 0
@@ -371,20 +371,20 @@ class TabularTask(Task):
         return torch.log_softmax(torch.as_tensor(uniform if self.reference is None else np.array(self.reference)), -1)
 
     def _gap(self, prob: Tensor) -> Tensor:
-        """log pi - log reference of every choice, `[R, S, A]`."""
+        """log pi - log reference for every state and action, `[R, S, A]`."""
         return torch.where(prob > 0, prob.log() - self._log_reference, torch.zeros((), dtype=prob.dtype))
 
     @cached_property
     def _speech(self) -> tuple[Tensor, Tensor] | None:
-        """CDF of the environment's tokens `[S, A]`, and its total, `[S]`: 0 or 1."""
+        """CDF of the environment's tokens `[S, A]`, and its total, `[S]`, which is 0 or 1."""
         return None if self.speech is None else (edges(self.speech), self.speech.sum(-1))
 
     def _penalized(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """Log-probs that the penalty reads, `[R, G, N, T]`."""
+        """Log-probs that the penalty uses, `[R, G, N, T]`."""
         return {"behavior": batch.behavior, "current": outputs}[self.kl_at]["log_prob"]
 
     def _penalty(self, log_prob: Tensor, batch: Batch) -> Tensor:
-        """Penalty of every token, `[R, G, N, T]`."""
+        """Penalty per token, `[R, G, N, T]`."""
         gap = log_prob - self._log_reference[batch.state, batch.action]
         return self.kl_coef * torch.where(batch.mask > 0, gap, torch.zeros((), dtype=gap.dtype))
 

@@ -14,7 +14,7 @@ from asyncsim.step.versions import Weights
 
 
 class Turn(NamedTuple):
-    """What one action leads to; every tensor is `[R, G, N]`.
+    """Result of one action; every tensor is `[R, G, N]`.
 
     `state`: the next world; `going`: whether the trajectory goes on, else its later tokens are masked; `reward` of this
     token, None where everything is earned at the end; `ended`: an episode ended here; `cut`: its future was cut off, so
@@ -35,7 +35,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Everything that can happen to one trajectory of each prompt.
+    """All possible outcomes of one trajectory per prompt.
 
     `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis; mask 1 on the policy's own tokens);
     `reward` and `chance`, `[G, O]`: the reward of the outcome, and its probability given the policy's actions, with
@@ -54,7 +54,7 @@ class Outcomes:
 
 
 class Task:
-    """What is asked and what it earns; where a method says nothing else, the world is what the policy reads.
+    """Base of all tasks: what is asked and what it earns; by default the policy observes the full world state.
 
     `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens;
     `listed`: how many outcomes of a prompt it lists, and `closed`: whether `exact` needs none of them, for metrics that
@@ -88,19 +88,19 @@ class Task:
 
     @property
     def whole(self) -> "Task":
-        """The task on whose trajectories the return of a policy is estimated where it is not `solved`."""
+        """The task on whose trajectories the return is estimated if the task is not `solved`."""
         return self
 
     def policy(self) -> Policy:
-        """The policy that is trained unless a spec names another."""
+        """The policy that is trained unless a spec names another one."""
         raise NotImplementedError
 
     def adapted(self, policy: Policy) -> Policy:
-        """A policy as this task trains it."""
+        """Adapt a policy to the form in which this task trains it."""
         return policy
 
     def fit(self, policy: Any) -> Self:
-        """The task fitted to a policy; refuses one that does not fit."""
+        """Return the task fitted to a policy; refuse one that does not fit."""
         self.check(policy)
         return self
 
@@ -108,55 +108,55 @@ class Task:
         """Refuse a policy that does not fit."""
 
     def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Any:
-        """The first world of each sample; `carried`: the world that the batch before left, for segments."""
+        """First world state of each sample; `carried` is the state at the end of the previous batch, for segments."""
         return torch.zeros_like(prompt)
 
     def keeping(self) -> "Task":
-        """The same task, whose worlds can be packed."""
+        """The same task with world states that can be packed."""
         return self
 
     def packed(self, world: Any) -> Any:
-        """A carried world in plain containers, where `keeping` was asked before: numbers, tensors and so on."""
+        """Pack a carried world state into plain containers, numbers and tensors; requires `keeping` before."""
         return world
 
     def unpacked(self, tree: Any) -> Any:
-        """The world that `packed` wrote."""
+        """Restore the world state that `packed` wrote."""
         return tree
 
     def observe(self, world: Any) -> Tensor:
-        """What the policy reads of a world."""
+        """Observation of the policy in a world state."""
         observed: Tensor = world
         return observed
 
     def reply(self, world: Any, written: Tensor, token: int, draws: Any) -> Tensor:
-        """The token int64 `[R, G, N]` that the environment writes behind those `written` `[R, G, N, t]`.
+        """Token int64 `[R, G, N]` that the environment writes after those `written` `[R, G, N, t]`.
 
         -1 where the policy chooses. Such tokens are stepped and read like any other, and have mask 0.
         """
         return torch.full(written.shape[:3], -1)
 
     def step(self, world: Any, action: Tensor, token: int, draws: Any) -> Turn:
-        """What an action leads to."""
+        """Apply an action and return its result."""
         return Turn(world, torch.ones(world.shape, dtype=torch.bool))
 
     def goes_on(self, written: Tensor) -> Tensor:
-        """Whether trajectories with the tokens `written` `[R, G, N, t]` go on, bool `[R, G, N]`; see `watches`."""
+        """Whether trajectories with tokens `written` `[R, G, N, t]` continue, bool `[R, G, N]`; see `watches`."""
         return torch.ones(written.shape[:3], dtype=torch.bool)
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Any) -> Tensor:
-        """What a trajectory has earned, by all its tokens (`mask` is 1 on the environment's too)."""
+        """Reward of a trajectory from all its tokens (`mask` is 1 on the environment's tokens too)."""
         raise checks.InputError("reward", "at the end", "of every token", "take it from what `step` returns")
 
     def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """What the advantage sees, with a penalty inside where the task has one."""
+        """Reward that the advantage receives, including the penalty if the task has one."""
         return batch.reward
 
     def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """The same of single tokens, `[R, G, N, T]`."""
+        """Token rewards that the advantage receives, `[R, G, N, T]`."""
         return batch.rewards
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
-        """Every outcome of each prompt."""
+        """Enumerate every outcome of each prompt."""
         raise self.refusal("one whose outcomes can be listed", "use sampling='monte_carlo'")
 
     def exact(self, policy: Any, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
@@ -164,7 +164,7 @@ class Task:
         raise self.refusal("one with an exact return", "estimate it from episodes, or use a bandit task")
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` of a policy from its parameters and prepared weights, for tasks whose closed form costs little."""
+        """J `[R]` from a policy's parameters and prepared weights, for tasks with a cheap closed form."""
         return self.exact(policy, parameters)[0]
 
     def describe(self) -> dict[str, Any]:
@@ -172,5 +172,5 @@ class Task:
         return {"task": plugins.name_of(self), **{name: getattr(self, name) for name in self.header}}
 
     def refusal(self, bound: str, remedy: str) -> checks.InputError:
-        """What is raised where the task lacks something, by its name."""
+        """Make the error for something that the task lacks, under the task's name."""
         return checks.InputError("task", getattr(self, "id", plugins.name_of(self)), bound, remedy)

@@ -24,7 +24,7 @@ FORMS = {
 
 
 class Surface(NamedTuple):
-    """Observations and actions of an environment.
+    """Observation and action spaces of an environment.
 
     `observation`: D; `onehot`: first code of a discrete observation, or None; `precision` of observations; `head`,
     "categorical" or "gaussian"; `actions`: choices, or coordinates; `first`: first code of a discrete action, or None;
@@ -45,7 +45,7 @@ class Surface(NamedTuple):
 
 
 def settings_of(settings: Any) -> tuple[tuple[str, Any], ...]:
-    """Arguments of an environment as sorted pairs; refuses what a header could not repeat."""
+    """Arguments of an environment as sorted pairs; refuse values that a header could not store."""
     remedy = "give a dictionary of the environment's own arguments"
     checks.require(settings is None or isinstance(settings, Mapping), "settings", settings, "a dictionary", remedy)
     for name, value in (settings or {}).items():
@@ -60,7 +60,7 @@ def settings_of(settings: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
-    """One environment; raises `InputError` for an unknown id, a missing package, or arguments that it does not take."""
+    """Make one environment; raise `InputError` for an unknown id, a missing package, or unknown arguments."""
     import gymnasium
 
     checks.require(isinstance(id, str), "id", id, "the id of an environment", "register it, and give 'module:Id-v0'")
@@ -85,7 +85,7 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
 
 
 def _missing(error: Exception) -> str:
-    """Which extra or package to install."""
+    """Name the extra or package to install."""
     text = " ".join(str(error).split())
     extra = re.search(r"gymnasium\[[\w-]+\]", text)
     if extra is None and getattr(error, "name", None) == "jax":
@@ -97,7 +97,7 @@ def _missing(error: Exception) -> str:
 
 
 def surface(environment: Any) -> Surface:
-    """Observations and actions of the environment; raises `InputError` for spaces that one head cannot serve."""
+    """Observation and action spaces of an environment; raise `InputError` for spaces that one head cannot serve."""
     from gymnasium.spaces import Box, Discrete
 
     observations, actions = environment.observation_space, environment.action_space
@@ -121,7 +121,7 @@ def surface(environment: Any) -> Surface:
 
 
 class Moved(NamedTuple):
-    """Result of one step of every environment; rows that do not move hold zeros.
+    """Result of one step of every environment; rows that do not step hold zeros.
 
     `inner`: the engine's next state; `observation` `[E, D]`; `reward` float64 `[E]`; `terminated`, `truncated`, bool
     `[E]`.
@@ -136,7 +136,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """Environments `[R, G, N]` between two tokens.
+    """State of environments `[R, G, N]` between two tokens.
 
     `inner`: the engine's state; `observation` `[E, D]`; `alive`, bool `[E]`: the trajectory goes on; `running`, float64
     `[E]`: return of the episode so far; `finished`, float64 `[E]`: return of an episode that ended at the latest token,
@@ -172,7 +172,7 @@ class CartPoles:
     limit: int
 
     def reset(self, inner: Carts | None, where: np.ndarray, draws: Draws, token: int) -> tuple[Carts, np.ndarray]:
-        """Rows of `where` at uniform positions, velocities, angles and rates in [-0.05, 0.05)."""
+        """Reset the rows of `where` to positions, velocities, angles and rates uniform in [-0.05, 0.05)."""
         inner = self._fresh(len(where)) if inner is None else inner
         uniform = np.stack([draws.uniform(token, draw).cpu().numpy().reshape(-1) for draw in range(4)])
         state = np.where(where, 0.1 * uniform - 0.05, inner.state)
@@ -180,7 +180,7 @@ class CartPoles:
         return Carts(inner.physics, state, steps), state.T.astype(np.float32)
 
     def step(self, inner: Carts, action: np.ndarray, where: np.ndarray) -> Moved:
-        """One step of gymnasium's code for all rows, kept for those of `where`."""
+        """Step all rows with gymnasium's code, and keep the result for the rows of `where`."""
         physics = inner.physics
         # Without `prev_done` it resets nothing by itself and draws nothing from its own generator.
         physics.prev_done = np.zeros(len(where), dtype=np.bool_)
@@ -197,15 +197,15 @@ class CartPoles:
         return Moved(moved, observation, np.where(where, reward.astype(np.float64), 0.0), terminated, truncated)
 
     def keeping(self) -> "CartPoles":
-        """Itself: its states are arrays."""
+        """Return itself, since its states are arrays."""
         return self
 
     def packed(self, inner: Carts) -> dict[str, np.ndarray]:
-        """State and steps."""
+        """Pack the state and the step counts."""
         return {"state": inner.state, "steps": inner.steps}
 
     def unpacked(self, tree: dict[str, np.ndarray]) -> Carts:
-        """The same state in fresh physics."""
+        """Restore the state in a new physics object."""
         return Carts(self._fresh(len(tree["steps"])).physics, tree["state"], tree["steps"])
 
     def _fresh(self, number: int) -> Carts:
@@ -219,7 +219,7 @@ class CartPoles:
 
 @dataclass
 class Episode:
-    """The seed of an environment's latest reset and its actions since: all that its state follows from."""
+    """Seed of an environment's latest reset and its actions since, which determine its state."""
 
     seed: int = 0
     actions: list[np.ndarray] = field(default_factory=list)
@@ -227,7 +227,7 @@ class Episode:
 
 @dataclass
 class Pool:
-    """Environments of one chain of worlds, given back for later worlds when the last of these is gone.
+    """Environments of one chain of world states, reused once the last of these states is deleted.
 
     Environments change as they are stepped: `moment` counts steps and resets, so that an old world is not mistaken for
     the current one. `past`: what made each environment what it is, where that is kept.
@@ -243,14 +243,14 @@ class Pool:
 
 
 class Handle(NamedTuple):
-    """A pool at one moment."""
+    """A pool at one time step."""
 
     pool: Pool
     moment: int
 
 
 class Spare:
-    """Environments that nobody uses; a copy, or one sent to another process, begins empty."""
+    """Unused environments; a copy, or one sent to another process, starts empty."""
 
     def __init__(self) -> None:
         self.environments: list[Any] = []
@@ -261,7 +261,7 @@ class Spare:
 
 @dataclass(frozen=True)
 class Loop:
-    """Plain environments in a loop, each seeded from keyed draws whenever it is reset.
+    """Plain environments stepped in a loop, each seeded from keyed draws at every reset.
 
     `limit`: tokens of an episode at most (None: any number); `surface`: what one environment shows and takes.
     """
@@ -274,7 +274,7 @@ class Loop:
     keeps: bool = field(default=False, compare=False, repr=False)
 
     def reset(self, inner: Handle | None, where: np.ndarray, draws: Draws, token: int) -> tuple[Handle, np.ndarray]:
-        """Rows of `where` at the start of an episode whose every draw follows from a keyed seed."""
+        """Reset the rows of `where` with keyed seeds, which determine all random draws of the episode."""
         inner = self._fresh(len(where)) if inner is None else inner
         environments = self._current(inner)
         seeds = draws.seeds(token).reshape(-1)
@@ -287,7 +287,7 @@ class Loop:
         return self._advanced(inner), observation
 
     def step(self, inner: Handle, action: np.ndarray, where: np.ndarray) -> Moved:
-        """One step of the rows of `where`; the others are left alone."""
+        """Step the rows of `where` only."""
         environments = self._current(inner)
         E = len(where)
         observation, reward = self._nothing(E), np.zeros(E)
@@ -303,11 +303,11 @@ class Loop:
         return Moved(self._advanced(inner), observation, reward, terminated, truncated)
 
     def keeping(self) -> "Loop":
-        """The same engine, which remembers how its environments came where they are."""
+        """The same engine, with the history of actions recorded."""
         return replace(self, keeps=True)
 
     def packed(self, inner: Handle) -> dict[str, np.ndarray]:
-        """Seed and actions of every environment's episode: gymnasium's environments have no other common form."""
+        """Pack the seed and actions of every environment's episode, as gymnasium has no other common format."""
         past = inner.pool.past
         assert past is not None
         actions = [each for episode in past for each in episode.actions]
@@ -318,7 +318,7 @@ class Loop:
         }
 
     def unpacked(self, tree: dict[str, np.ndarray]) -> Handle:
-        """Environments in the same states: their episodes are played again."""
+        """Restore environments to the same states by replaying their episodes."""
         inner = self._fresh(len(tree["seeds"]))
         ends = np.cumsum(tree["counts"])
         for row, environment in enumerate(inner.pool.environments):
@@ -332,7 +332,7 @@ class Loop:
         return inner
 
     def _answer(self, name: str, environment: Any, *given: Any, **seed: int) -> Any:
-        """What a call of an environment returns; raises `InputError` for one in the form of the former gym."""
+        """Call an environment and return its result; raise `InputError` for the interface of the former gym."""
         takes, gives, count = FORMS[name]
         bound, remedy = "as gymnasium has it", f"write def {name}({takes}), and end it by return {gives}"
         try:
@@ -349,7 +349,7 @@ class Loop:
         return np.zeros((number, self.surface.observation), dtype=self.surface.precision)
 
     def _flat(self, value: Any) -> np.ndarray:
-        """An observation as numbers `[D]`; a discrete one as a unit vector; refuses what the space does not hold."""
+        """Flatten an observation to `[D]`, a discrete one to a unit vector; refuse values outside of the space."""
         D, first = self.surface.observation, self.surface.onehot
         try:
             if first is None:

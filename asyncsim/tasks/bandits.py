@@ -33,7 +33,7 @@ class SoftmaxBandit(_tabular.TabularTask):
     means: tuple[tuple[float, ...], ...]
 
     def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Tensor:
-        """The state is the prompt."""
+        """Return the prompt as the state."""
         return prompt
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
@@ -43,12 +43,12 @@ class SoftmaxBandit(_tabular.TabularTask):
 
     @property
     def scores(self) -> tuple[float, float]:  # type: ignore[override]
-        """Least and largest mean reward."""
+        """Minimum and maximum mean reward."""
         return min(map(min, self.means)), max(map(max, self.means))
 
     @property
     def best(self) -> float:  # type: ignore[override]
-        """Mean over prompts of the best arm's mean reward."""
+        """Mean reward of the best arm, averaged over prompts."""
         return sum(map(max, self.means)) / len(self.means)
 
     @cached_property
@@ -68,7 +68,7 @@ def softmax_bandit(
     logits: Any = _tabular.LOGITS,
     start: str | None = _tabular.START,
 ) -> SoftmaxBandit:
-    """A bandit with a softmax over arms, one or several prompts, and an optional divergence penalty.
+    """A bandit with a softmax policy over arms, with one or several prompts and an optional KL penalty.
 
     Choose an arm a ~ softmax(theta_x) for prompt x, earn r with mean m_xa. Exact gradient of one prompt without
     penalty: pi * (m - pi . m).
@@ -96,7 +96,7 @@ def softmax_bandit(
 
 @dataclass(frozen=True)
 class TokenBandit(_tabular.TabularTask):
-    """T tokens, reward by how many of them are token 0; see `token_bandit`."""
+    """T tokens, with a reward for the number of tokens equal to 0; see `token_bandit`."""
 
     dependence: str
     success: float | None
@@ -108,14 +108,14 @@ class TokenBandit(_tabular.TabularTask):
     best = 1.0
 
     def step(self, state: Tensor, action: Tensor, token: int, draws: Any) -> Turn:
-        """Row 0 always (iid), one row per position, or one per previous token (row 0 is the start)."""
+        """Move to the next row: always 0 (iid), one per position, or one per previous token (row 0 is the start)."""
         following = {"iid": torch.zeros_like(state), "position": state + 1, "markov": action + 1}[self.dependence]
         goes_on = action != self.actions - 1 if self.ends else torch.ones(state.shape, dtype=torch.bool)
         # The row after the last token is never read, but has to exist.
         return Turn(following.clamp(max=self.rows - 1), goes_on)
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Fraction of the T tokens that are token 0, or whether it reaches `success`."""
+        """Fraction of the T tokens equal to 0, or whether that fraction reaches `success`."""
         right = ((action == 0) & (mask > 0)).sum(-1).to(torch.float64)
         if self.success is None:
             return right / self.horizon
@@ -123,13 +123,13 @@ class TokenBandit(_tabular.TabularTask):
 
     @property
     def solved(self) -> bool:  # type: ignore[override]
-        """Whether there is no penalty and little to sum over, or a short list."""
+        """Whether there is no penalty and the sum is small, or the enumeration is short."""
         terms = self.horizon * self.rows * self.actions * (1 if self.success is None else self.horizon + 1)
         small = self.dependence != "markov" or terms <= 16 * _tabular.SUMMED
         return (self.kl_coef == 0.0 and small) or super().solved
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` from the chance of each row, with each number of right tokens where `success` counts them together.
+        """J `[R]` from the probability of each row, jointly with the count of right tokens if `success` is set.
 
         Each replicate is summed by itself: a product of matrices would round it by how many stand beside it.
         """
@@ -179,7 +179,7 @@ def token_bandit(
     logits: Any = _tabular.LOGITS,
     start: str | None = _tabular.START,
 ) -> TokenBandit:
-    """A bandit over sequences of T categorical tokens with an outcome reward, optionally with a token that ends them.
+    """A bandit over sequences of T categorical tokens with an outcome reward and an optional end token.
 
     y_1..y_T from softmax(theta_row), reward R(y) at the end only. With `ends` token A - 1 ends the sequence, whose
     length is then the work of a coupled run.
@@ -198,7 +198,7 @@ def token_bandit(
 
 @dataclass(frozen=True)
 class ToolBandit(_tabular.TabularTask):
-    """K words and a call; see `tool_bandit`.
+    """K words and a tool call; see `tool_bandit`.
 
     Row (K + 1) j + k: the policy writes (j = 0), or the j-th token of a reply is due; k = 0 before any reply, else the
     word that the tool has said is k - 1.
@@ -213,12 +213,12 @@ class ToolBandit(_tabular.TabularTask):
 
     @property
     def words(self) -> int:
-        """K; the call is token K."""
+        """Number of words, K; token K is the call."""
         return self.actions - 1
 
     @cached_property
     def speech(self) -> Tensor:  # type: ignore[override]
-        """What the tool writes: calls as filling, then one of the words, the same whenever it is asked again."""
+        """Distribution of the tool's tokens: filler, then one word, which is the same at every later call."""
         K, L, A = self.words, self.reply_tokens, self.actions
         table = torch.zeros((self.rows, A), dtype=torch.float64)
         table[A : A * L, K] = 1.0
@@ -228,11 +228,11 @@ class ToolBandit(_tabular.TabularTask):
         return table
 
     def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Tensor:
-        """Before any reply; where the tool opens, its first token is due."""
+        """State before any reply; if `opens`, the first token of a reply is due."""
         return torch.full_like(prompt, self.actions if self.opens else 0)
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Any) -> Turn:
-        """A word of the policy ends the sequence; a call is followed by the reply."""
+        """End the sequence at a word of the policy; a call is followed by the reply."""
         due, known = torch.div(world, self.actions, rounding_mode="floor"), world % self.actions
         called = action == self.words
         after = torch.where(due == self.reply_tokens, action + 1, known + self.actions * (due + 1))
@@ -241,7 +241,7 @@ class ToolBandit(_tabular.TabularTask):
         return Turn(following.clamp(max=self.rows - 1), (due > 0) | called)
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Chance that the last word is right, 0 without one, less the price of every call."""
+        """Probability that the final word is right, or 0 without one, minus the cost of all calls."""
         own = (state < self.actions) & (mask > 0)
         calls = (own & (action == self.words)).sum(-1)
         answer = own & (action < self.words)
@@ -255,13 +255,13 @@ class ToolBandit(_tabular.TabularTask):
 
     @property
     def scores(self) -> tuple[float, float]:  # type: ignore[override]
-        """Least and largest score: nothing but calls, or a right word."""
+        """Minimum score, with calls only, and maximum score, with a right word."""
         turns = -(-self.horizon // (1 + self.reply_tokens))
         return -self.price * turns, 1.0
 
     @property
     def best(self) -> float:  # type: ignore[override]
-        """The best of a guess and a word behind one call, where there is room for it."""
+        """The better of a guess and a word after one call, if the horizon allows a call."""
         due = self.reply_tokens if self.opens else 0
         room = self.horizon - due
         guess = self.accuracy if self.opens else 1.0 / self.words
@@ -292,7 +292,7 @@ def tool_bandit(
     kl_at: str = _tabular.KL_AT,
     logits: Any = _tabular.LOGITS,
 ) -> ToolBandit:
-    """A word to be found out: guess it, or ask a tool whose answer is inserted into the response; exact by enumeration.
+    """Guess a hidden word, or call a tool whose answer is inserted into the response; exact by enumeration.
 
     J = E[q 1[y = word said] + (1 - q) / (K - 1) 1[y = another] - price calls], y the last token: a word of the policy.
     Before any reply y is right with chance 1/K; without a word of the policy within T the first part is 0. Tokens of a
@@ -316,7 +316,7 @@ def tool_bandit(
 
 @dataclass(frozen=True)
 class BitChain(_tabular.TabularTask):
-    """H bits with a row of logits each, reward 1 for enough right ones; see `bit_chain`."""
+    """H bits with a row of logits each, and reward 1 for enough right bits; see `bit_chain`."""
 
     fraction: float
 
@@ -329,11 +329,11 @@ class BitChain(_tabular.TabularTask):
 
     @property
     def needed(self) -> int:
-        """Right bits that are paid."""
+        """Minimum number of right bits that earns the reward."""
         return math.ceil(self.fraction * self.horizon - 1e-9)
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Any) -> Turn:
-        """One row per position."""
+        """Move to the row of the next position."""
         # The row after the last bit is never read, but has to exist.
         return Turn((world + 1).clamp(max=self.rows - 1), torch.ones(world.shape, dtype=torch.bool))
 
@@ -342,7 +342,7 @@ class BitChain(_tabular.TabularTask):
         return ((action == 0).sum(-1) >= self.needed).to(torch.float64)
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """J `[R]` and its gradient `[R, P]` from the distribution of the number of right bits, O(H^2), not enumerated.
+        """J `[R]` and its gradient `[R, P]` from the distribution of the number of right bits, in O(H^2).
 
         With f_t(k) = P(k right before bit t) and b_t(k) = P(paid | k right before bit t),
         J = b_0(0) and grad J = sum_t sum_a pi_t(a) sum_k f_t(k) b_{t+1}(k + 1[a = 0]) grad log pi_t(a).
@@ -366,7 +366,7 @@ class BitChain(_tabular.TabularTask):
         return self._value(prob, paid[0]), pull(weight)
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]`, the first half of `exact`."""
+        """J `[R]`, computed as in `exact`."""
         prob = self.chances(policy, parameters, weights)
         return self._value(prob, self._paid(prob)[0])
 
@@ -376,12 +376,12 @@ class BitChain(_tabular.TabularTask):
         return paid[:, 0] - self.kl_coef * (prob * self._gap(prob)).sum((1, 2))
 
     def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
-        """E_mu W^power of the sequence ratio W = prod_t pi_t/mu_t, `[R]`: a product over bits."""
+        """E_mu W^power of the sequence ratio W = prod_t pi_t/mu_t, `[R]`, as a product over bits."""
         then, now = (_tabular.cells(policy, at, self.rows, self.actions).prob for at in (behavior, parameters))
         return _tabular.tilted(then, now, power).sum(-1).prod(-1)
 
     def _paid(self, prob: Tensor) -> list[Tensor]:
-        """b_t(k), `[R, needed + 1]` for t = 0..H; more right bits than needed count as needed."""
+        """Success probabilities b_t(k), `[R, needed + 1]` for t = 0..H; counts above `needed` are clipped to it."""
         end = torch.zeros((prob.shape[0], self.needed + 1), dtype=prob.dtype)
         end[:, -1] = 1.0
         tables = [end]
@@ -392,7 +392,7 @@ class BitChain(_tabular.TabularTask):
 
 
 def _one_more(table: Tensor) -> Tensor:
-    """Entries at k + 1, the last one staying itself."""
+    """Shift entries from k + 1 to k; the last entry is repeated."""
     return torch.cat([table[:, 1:], table[:, -1:]], 1)
 
 
@@ -406,7 +406,7 @@ def bit_chain(
     logits: Any = _tabular.LOGITS,
     start: str | None = _tabular.START,
 ) -> BitChain:
-    """Bits chosen one after another, paid only if enough of them are right; exact for any length by counting.
+    """Bits chosen one after another, with reward 1 if enough are right; exact for any length by counting.
 
     H bits in order, each from its own row `[H, 2]`, right bit (action 0) first: reward 1 if at least the fraction f of
     them is right, else 0. J = P(K >= f H), K = sum_t 1[bit t right] a sum of independent bits (Poisson binomial). So J

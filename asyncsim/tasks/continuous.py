@@ -27,7 +27,7 @@ _FAR = 1e140
 
 @dataclass(frozen=True)
 class ContinuousTask(Task):
-    """One prompt, nothing to enumerate; one action unless it says otherwise."""
+    """Base of tasks with one prompt that cannot be enumerated; one action unless a subclass says otherwise."""
 
     prompts = 1
     enumerable = False
@@ -57,7 +57,7 @@ class GaussianBandit(ContinuousTask):
         return -0.5 * self.curvature * ((action[..., 0, :] - self.target) ** 2).sum(-1)
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy of another dimension, or without a width."""
+        """Refuse a policy with another dimension, or without a width."""
         traits = (getattr(policy, "dimension", None), hasattr(policy, "width"))
         bound, remedy = f"{self.dimension}, of a normal policy", "leave policy out for the task's own"
         checks.require(traits == (self.dimension, True), "policy dimension", traits[0], bound, remedy)
@@ -77,7 +77,7 @@ def gaussian_bandit(
     dimension: int = whole(1, "D", 1, checks.LARGEST, remedy="give the action a dimension"),
     start: float = real(0.0, "initial mean", remedy="give a finite start"),
 ) -> GaussianBandit:
-    """A normal action with a quadratic reward: stale REINFORCE on it is exactly linear.
+    """A normally distributed action with a quadratic reward, on which stale REINFORCE is exactly linear.
 
     a ~ N(theta, width^2 I), reward -h |a - c|^2 / 2, so J = -h (|theta - c|^2 + D width^2) / 2. With a leave-one-out
     advantage REINFORCE has E g = -h (theta_behavior - c) exactly.
@@ -107,13 +107,13 @@ class Quadratic(ContinuousTask):
         return torch.zeros(state.shape[:3], dtype=action.dtype)
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy of another spectrum."""
+        """Refuse a policy with another spectrum."""
         curvatures = getattr(policy, "curvatures", None)
         remedy = "leave policy out for the task's own"
         checks.require(curvatures == self.curvatures, "policy curvatures", curvatures, f"{self.curvatures}", remedy)
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
-        """The population: one outcome without noise."""
+        """The population, which is one outcome without noise."""
         shape = (len(prompt), 1)
         return Outcomes(
             torch.zeros((*shape, 1), dtype=torch.int64),
@@ -136,7 +136,7 @@ def quadratic(
     noise: float = handed_on(1.0, "standard deviation per coordinate of one sample's gradient noise"),
     start: float = handed_on(0.0, "initial value of every coordinate"),
 ) -> Quadratic:
-    """A noisy quadratic of any spectrum: the linear delayed model itself.
+    """A noisy quadratic of any spectrum, which is the linear delayed model itself.
 
     Loss sum_i lambda_i x_i^2 / 2 whose gradients carry noise; used with `methods.gradient()`.
 
@@ -151,7 +151,7 @@ def quadratic(
 
 @dataclass(frozen=True)
 class Lqr(ContinuousTask):
-    """x' = a x + b u + noise, cost q x^2 + r u^2 a step and `closing` x^2 behind the last; see `lqr`."""
+    """x' = a x + b u + noise, with cost q x^2 + r u^2 per step and `closing` x^2 after the last; see `lqr`."""
 
     drift: float
     control: float
@@ -168,34 +168,34 @@ class Lqr(ContinuousTask):
 
     @property
     def enumerable(self) -> bool:  # type: ignore[override]
-        """Whether nothing but the actions is random."""
+        """Whether only the actions are random."""
         return self.noise == 0.0
 
     @property
     def listed(self) -> int:  # type: ignore[override]
-        """Sequences of actions on the grid."""
+        """Number of action sequences on the grid."""
         return len(self._grid) ** self.horizon
 
     @property
     def best_gain(self) -> float:
-        """K of the best controller u = -K x, the same at every step where `closing` is its cost to go."""
+        """Gain K of the optimal controller u = -K x, the same at every step if `closing` is its cost to go."""
         return self.drift * self.control * self.closing / (self.action_cost + self.control**2 * self.closing)
 
     def policy(self) -> Policy:
         return feedback(self.width, self.start)
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy that is no feedback of this width."""
+        """Refuse a policy that is not linear feedback with this width."""
         traits = (plugins.name_of(policy), getattr(policy, "width", None))
         bound = f"feedback of width {self.width:g}"
         checks.require(traits == ("feedback", self.width), "policy", traits, bound, "leave policy out for the task's")
 
     def begin(self, prompt: Tensor, draws: Draws | None, carried: Any = None) -> Tensor:
-        """The same state always."""
+        """Return the fixed first state."""
         return torch.full(prompt.shape, self.begins, dtype=torch.float64)
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Draws | None) -> Turn:
-        """The next state, and the cost of this one with a minus; the last step pays for what follows."""
+        """Next state and negative cost of this one; the last step adds the cost to go."""
         taken = action[..., 0].to(world.dtype)
         following = self.drift * world + self.control * taken
         if self.noise > 0.0:
@@ -209,7 +209,7 @@ class Lqr(ContinuousTask):
         return Turn(following, going, -cost.clamp(max=_FAR**2), going if last else ~going, ~going)
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
-        """Sequences of actions on a grid; the chance of an outcome is its cell, its log-prob the density there."""
+        """Enumerate action sequences on a grid; a cell's probability weighs it, its log-prob is the density there."""
         remedy = "use sampling='monte_carlo'"
         checks.require(self.enumerable, "noise", self.noise, "0 where outcomes are listed", remedy)
         grid, T = self._grid, self.horizon
@@ -231,7 +231,7 @@ class Lqr(ContinuousTask):
         return Outcomes(torch.stack(state, -1), action, mask, ledger["reward"].sum(-1), cell, per_token=ledger)
 
     def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """Rewards of tokens, `[R, G, N, T]`; NaN for a replicate whose policy has left the grid of listed actions."""
+        """Token rewards `[R, G, N, T]`; NaN for a replicate whose policy has left the enumerated action grid."""
         if math.isfinite(batch.size):
             return batch.rewards
         whole = ((batch.mass.sum(-1, keepdim=True) - 1.0).abs() < 1e-6).unsqueeze(-1)
@@ -256,7 +256,7 @@ class Lqr(ContinuousTask):
 
     @property
     def _grid(self) -> np.ndarray:
-        """Actions that stand for all, around 0."""
+        """Grid of actions around 0."""
         half = math.ceil(_REACH / _SPACING)
         return _SPACING * self.width * np.arange(-half, half + 1)
 
@@ -273,7 +273,7 @@ def lqr(
     width: float = handed_on(0.5, "> 0 of the policy"),
     start: float = handed_on(0.0, "its first gain K"),
 ) -> Lqr:
-    """Linear dynamics with a quadratic cost, scalar: the policy gradient in closed form, and a known best controller.
+    """Scalar linear dynamics with a quadratic cost: exact policy gradient, and a known optimal controller.
 
     x' = a x + b u + noise, cost q x^2 + r u^2 a step, u ~ N(-K x, width^2). Behind the last step the best controller
     takes over: P x_T^2 is paid there, P its cost to go. So one gain is best at every step, K* = a b P/(r + b^2 P),

@@ -22,7 +22,7 @@ from asyncsim.tasks._worlds import PHYSICS, CartPoles, Engine, Loop, Moved, Surf
 
 @dataclass(frozen=True)
 class Gym(Task):
-    """Environments that start from keyed draws; see `gym`. `limit`: tokens after which an episode is truncated."""
+    """Environments that start from keyed draws; see `gym`. `limit`: number of tokens before truncation."""
 
     id: str
     trajectory: str
@@ -39,16 +39,16 @@ class Gym(Task):
 
     @property
     def segments(self) -> bool:  # type: ignore[override]
-        """Whether a trajectory goes on where the one before it in its slot stopped."""
+        """Whether a trajectory continues where the previous one in its slot stopped."""
         return self.trajectory == "segment"
 
     @property
     def whole(self) -> Gym:
-        """Whole episodes of the same environment; segments of one without a time limit stay as long as they are."""
+        """The same environment with full episodes; without a time limit, segments keep their length."""
         return replace(self, trajectory="episode", horizon=self.limit or self.horizon) if self.segments else self
 
     def policy(self, **settings: Any) -> Policy:
-        """The default policy: two networks of two hidden layers of 64, one for actions and one for values.
+        """The default policy: an actor and a critic network, each with two hidden layers of 64 units.
 
         Arguments are those of `policies.mlp` that the environment does not fix, as `sampler`.
         """
@@ -62,7 +62,7 @@ class Gym(Task):
         return policy
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy that reads or gives something else."""
+        """Refuse a policy with other observations or actions."""
         for name in ("observation", "head", "actions"):
             value, wanted = getattr(policy, name, None), getattr(self.surface, name)
             bound = f"{wanted!r}, as {self.id} has it"
@@ -70,7 +70,7 @@ class Gym(Task):
             checks.require(value == wanted, f"policy {name}", value, bound, remedy)
 
     def begin(self, prompt: Tensor, draws: Draws, carried: World | None = None) -> World:
-        """Environments at the start of an episode, keyed by trajectory; segments go on from the world `carried`."""
+        """Environments at the start of an episode, keyed by trajectory; segments continue from the world `carried`."""
         shape, number = (prompt.shape[0], prompt.shape[1], prompt.shape[2]), prompt.numel()
         nothing = np.full(number, np.nan)
         if carried is not None and self.segments:
@@ -90,11 +90,11 @@ class Gym(Task):
         return replace(world, observation=_zeroed(observation, bad), broken=self._named(world, bad, draws))
 
     def keeping(self) -> Gym:
-        """The same environments, whose worlds can be packed; only segments are carried on."""
+        """The same task with world states that can be packed, for segments only."""
         return replace(self, engine=self.engine.keeping()) if self.segments else self
 
     def packed(self, world: World | None) -> dict[str, Any] | None:
-        """A world in plain containers; of finished episodes only which replicates are broken matters."""
+        """Pack a world state into plain containers; for full episodes only the broken replicates matter."""
         if world is None:
             return None
         arrays = ("observation", "alive", "running", "finished", "broken")
@@ -102,7 +102,7 @@ class Gym(Task):
         return {"shape": list(world.shape), "inner": inner, **{name: getattr(world, name) for name in arrays}}
 
     def unpacked(self, tree: dict[str, Any] | None) -> World | None:
-        """The world that `packed` wrote."""
+        """Restore the world state that `packed` wrote."""
         if tree is None:
             return None
         inner = None if tree["inner"] is None else self.engine.unpacked(tree["inner"])
@@ -110,11 +110,11 @@ class Gym(Task):
         return World(**{**tree, "shape": (R, G, N), "inner": inner})
 
     def observe(self, world: World) -> Tensor:
-        """What the policy reads, `[R, G, N, D]`."""
+        """Observation of the policy, `[R, G, N, D]`."""
         return versions.tensor(world.observation.reshape(*world.shape, -1))
 
     def step(self, world: World, action: Tensor, token: int, draws: Draws) -> Turn:
-        """Environments after one action each, with the reward of this token."""
+        """Step every environment by one action, and return the reward of this token."""
         array = action.detach().cpu().numpy().reshape(-1, self.surface.actions if self.surface.first is None else 1)
         # Actions as the environment takes them, int64 `[E]` or inside its box, `[E, D]`.
         commands = (
@@ -146,14 +146,14 @@ class Gym(Task):
         return {**super().describe(), "settings": dict(self.settings), **shown}
 
     def _left(self, world: World, moved: Moved, ended: np.ndarray) -> World:
-        """Ended episodes stay where they ended, and are not stepped again."""
+        """Keep ended episodes in their final state, without further steps."""
         observation = moved.observation
         if not world.alive.all():
             observation = np.where(world.alive[:, None], observation, world.observation)
         return replace(world, observation=observation, alive=world.alive & ~ended)
 
     def _restarted(self, world: World, moved: Moved, ended: np.ndarray, token: int, draws: Draws) -> World:
-        """Ended episodes give way to new ones, keyed by the token that ended them."""
+        """Replace ended episodes by new ones, keyed by the token that ended them."""
         if not ended.any():
             return replace(world, observation=moved.observation)
         inner, fresh = self.engine.reset(world.inner, ended, draws.sibling("environment"), token + 1)
@@ -164,7 +164,7 @@ class Gym(Task):
         return replace(world, inner=inner, observation=observation, running=running, broken=broken)
 
     def _named(self, world: World, bad: np.ndarray, draws: Draws) -> np.ndarray:
-        """Replicates broken so far; each is named once, with its first failing trajectory."""
+        """Mark the replicates broken so far, and warn once for each, with its first failing trajectory."""
         R, G, N = world.shape
         rows = bad.reshape(R, G * N)
         for r in np.flatnonzero(rows.any(1) & ~world.broken):
@@ -179,7 +179,7 @@ class Gym(Task):
 
 
 def _readable(observation: np.ndarray) -> np.ndarray:
-    """Rows, bool `[E]`, whose every number is finite in the format that networks read."""
+    """Whether all numbers of a row are finite in the precision of the networks, bool `[E]`."""
     with np.errstate(over="ignore"):
         return np.asarray(np.isfinite(observation.astype(np.float32, copy=False)).all(1))
 
@@ -213,7 +213,7 @@ def gym(
     ),
     settings: Mapping[str, Any] | None = handed_on(None, "arguments of the environment"),
 ) -> Gym:
-    """An environment of gymnasium, as full episodes or as segments that continue one another.
+    """A gymnasium environment, as full episodes or as segments that continue one another.
 
     Token t is one step, s_{t+1} ~ p(. | s_t, a_t), with reward r_t at every token. R x G x N environments are one
     world. Their initial states come from keyed draws. That of trajectory i depends on (seed, replicate, i) only; that

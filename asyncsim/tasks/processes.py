@@ -28,7 +28,7 @@ _STEPS = whole(100, "T in steps", 1, checks.LARGEST, remedy="an episode has at l
 
 
 class Transitions(NamedTuple):
-    """What an action may lead to, K outcomes for each of S states and A actions; outcomes that are missing have 0.
+    """Up to K outcomes for each of S states and A actions; missing outcomes have probability 0.
 
     `probability`, `reward` float64, `following` int64, `terminal` bool: `[S, A, K]`; `start` float64 `[S]`:
     distribution of the first state.
@@ -42,12 +42,12 @@ class Transitions(NamedTuple):
 
     @property
     def deterministic(self) -> bool:
-        """Whether nothing but the actions is random."""
+        """Whether only the actions are random."""
         return bool((self.probability[..., 0] == 1.0).all() and self.start.amax() == 1.0)
 
 
 def _transitions(environment: Any) -> Transitions:
-    """The tables that a toy-text environment of gymnasium steps by (its `P` and `initial_state_distrib`)."""
+    """Transition tables of a toy-text environment of gymnasium (its `P` and `initial_state_distrib`)."""
     law = environment.P
     S, A = len(law), len(law[0])
     K = max(len(law[s][a]) for s in range(S) for a in range(A))
@@ -67,7 +67,7 @@ def _transitions(environment: Any) -> Transitions:
 
 @dataclass(frozen=True)
 class TabularMDP(TabularTask):
-    """One episode of at most T steps per trajectory; subclasses say which tables it steps by.
+    """One episode of at most T steps per trajectory; subclasses define the transition tables.
 
     A token is paid discount^t r_t: with the task's discount inside the rewards, `returns_to_go()` is unbiased.
     """
@@ -86,7 +86,7 @@ class TabularMDP(TabularTask):
 
     @cached_property
     def law(self) -> Transitions:
-        """The tables of gymnasium's environment."""
+        """Transition tables of gymnasium's environment."""
         return _transitions(self.environment())
 
     def environment(self) -> Any:
@@ -95,11 +95,11 @@ class TabularMDP(TabularTask):
 
     @property
     def enumerable(self) -> bool:  # type: ignore[override]
-        """Whether nothing but the actions is random."""
+        """Whether only the actions are random."""
         return self.law.deterministic
 
     def begin(self, prompt: Tensor, draws: Draws | None, carried: Any = None) -> Tensor:
-        """First states from their distribution, by inverse CDF; nothing is drawn where there is one."""
+        """Draw first states from their distribution by inverse CDF; a single first state needs no draw."""
         if draws is None or float(self.law.start.amax()) == 1.0:
             return torch.full_like(prompt, int(self.law.start.argmax()))
         # Draw 0 of token 0 chooses the first outcome.
@@ -107,7 +107,7 @@ class TabularMDP(TabularTask):
         return torch.searchsorted(edges(self.law.start), uniform, right=True)
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Draws | None) -> Turn:
-        """One of the outcomes by inverse CDF, in the order of the tables; the horizon is an end like any other."""
+        """Draw an outcome by inverse CDF, in the order of the tables; the horizon is an ordinary end of an episode."""
         if draws is None or self.law.deterministic:
             outcome = torch.zeros_like(action)
         else:
@@ -121,12 +121,12 @@ class TabularMDP(TabularTask):
         return Turn(following, ~done, reward, ended, torch.zeros_like(done))
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Discounted return of finished sequences, where nothing but the actions is random."""
+        """Discounted return of finished sequences, if only the actions are random."""
         discounts = self.discount ** torch.arange(self.horizon, dtype=torch.float64)
         return (self.law.reward[state, action, 0] * mask * discounts).sum(-1)
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
-        """Every sequence of actions, where nothing else is random."""
+        """Enumerate every sequence of actions, if only the actions are random."""
         if not self.enumerable:
             bound = "deterministic with counts, enumeration or an oracle"
             raise self.refusal(bound, "use sampling='monte_carlo', or slippery=False")
@@ -150,7 +150,7 @@ class TabularMDP(TabularTask):
         return value, pull(weight)
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]`, the values of `exact` alone: V_t = r_pi + gamma P_pi V_{t+1}."""
+        """J `[R]` by the value recursion of `exact`: V_t = r_pi + gamma P_pi V_{t+1}."""
         prob = self.chances(policy, parameters, weights)
         kernel = self.discount * self._kernel.unflatten(0, prob.shape[1:])
         following = (prob.unsqueeze(-1) * kernel).sum(2)
@@ -161,7 +161,7 @@ class TabularMDP(TabularTask):
         return (value * self.law.start).sum(-1)
 
     def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
-        """E_mu W^power, `[R]`, W the product of pi/mu over the steps of an episode, by backward recursion."""
+        """E_mu W^power, `[R]`, for the product W of pi/mu over the steps of an episode, by backward recursion."""
         then, now = (cells(policy, at, self.rows, self.actions).prob for at in (behavior, parameters))
         weights = tilted(then, now, power)
         stop = 1.0 - self._kernel.sum(-1).reshape(self.rows, self.actions)
@@ -172,7 +172,7 @@ class TabularMDP(TabularTask):
 
     @cached_property
     def _kernel(self) -> Tensor:
-        """P(s' and on it goes | s, a), `[S A, S]`."""
+        """Probability of moving to s' without ending, given s and a, `[S A, S]`."""
         probability = torch.where(self.law.terminal, torch.zeros((), dtype=torch.float64), self.law.probability)
         table = torch.zeros((self.rows * self.actions, self.rows), dtype=torch.float64)
         return table.scatter_add_(1, self.law.following.flatten(0, 1), probability.flatten(0, 1))
@@ -182,7 +182,7 @@ class TabularMDP(TabularTask):
         return edges(self.law.probability)
 
     def _lead(self, after: Tensor) -> Tensor:
-        """Mean over outcomes of a function of the next state `[R, S]`, `[R, S, A]`."""
+        """Expectation of a function of the next state `[R, S]`, for every state and action, `[R, S, A]`."""
         return (after @ self._kernel.T).reshape(-1, self.rows, self.actions)
 
     def _values(self, prob: Tensor) -> tuple[Tensor, Tensor]:
@@ -234,7 +234,7 @@ def frozen_lake(
         None, "rows of a map in gymnasium's letters (S start, F ice, H hole, G goal), in place of `map_name`"
     ),
 ) -> FrozenLake:
-    """The frozen lake of gymnasium: cross the ice to the goal; exact values by recursion over its own tables.
+    """gymnasium's frozen lake: cross the ice to the goal; exact values by recursion over its own tables.
 
     Reward 1 on reaching the goal, 0 otherwise; a hole or the goal ends the episode. J = E sum_t gamma^t r_t over at
     most T steps. On slippery ice a step goes as chosen or to either side of that, each with probability 1/3. Actions: 0
@@ -253,7 +253,7 @@ def frozen_lake(
 
 
 def _checked_map(desc: Sequence[str]) -> tuple[str, ...]:
-    """Rows of equal length in the four letters, with a start."""
+    """Validate a map: rows of equal length in the four letters, with a start."""
     bound = "rows of equal length in the letters S, F, H, G, with a start S"
     fits = (
         isinstance(desc, (list, tuple))
@@ -268,7 +268,7 @@ def _checked_map(desc: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CliffWalking(TabularMDP):
-    """The shortest way runs along a cliff; see `cliff_walking`."""
+    """Grid world whose shortest path runs along a cliff; see `cliff_walking`."""
 
     def environment(self) -> Any:
         """gymnasium's own environment, which has no time limit."""
@@ -286,7 +286,7 @@ class CliffWalking(TabularMDP):
 def cliff_walking(
     horizon: int = _STEPS, slippery: bool = flag("steps may go astray"), discount: float = _DISCOUNT
 ) -> CliffWalking:
-    """The cliff walk of gymnasium: -1 a step, -100 for a fall; exact values by recursion over its own tables.
+    """gymnasium's cliff walk: reward -1 per step and -100 per fall; exact values by recursion over its tables.
 
     A 4 x 12 grid; a fall leads back to the start, the goal ends the episode. J = E sum_t gamma^t r_t over at most T
     steps; gymnasium sets no T. The cost of later steps is not counted, so J is at least -100 T. Actions: 0 up, 1 right,
@@ -302,7 +302,7 @@ def cliff_walking(
 
 @dataclass(frozen=True)
 class Mdp(TabularMDP):
-    """Tables as they were given; see `mdp`."""
+    """A decision process with the given tables; see `mdp`."""
 
     transition: tuple[tuple[tuple[float, ...], ...], ...]
     paid: tuple[tuple[float, ...], ...]
@@ -310,7 +310,7 @@ class Mdp(TabularMDP):
 
     @cached_property
     def law(self) -> Transitions:
-        """Possible outcomes of every action, the likeliest first; the last state of the tables stands for the end."""
+        """Outcomes of every action, most likely first; the extra state after the tables' last is the end."""
         onward = torch.tensor(self.transition, dtype=torch.float64)
         end = (1.0 - onward.sum(-1, keepdim=True)).clamp(min=0.0)
         end = torch.where(end > _ROUNDING, end, torch.zeros((), dtype=end.dtype))
@@ -368,7 +368,7 @@ def mdp(
 
 
 def _chances(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Probabilities along the last axis that add up to at most 1."""
+    """Validate probabilities that add up to at most 1 along the last axis."""
     table = checks.finite_array(name, value, shape, f"give a table {list(shape)}")
     sums = bool((table >= 0.0).all() and (table.sum(-1) <= 1.0 + _ROUNDING).all())
     checks.require(sums, name, table.tolist(), "probabilities that add up to at most 1", "normalize the rows")

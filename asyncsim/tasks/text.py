@@ -28,7 +28,7 @@ _FORMS = "a .jsonl or .parquet file, or a folder saved by datasets"
 
 @dataclass(frozen=True)
 class Text(LanguageTask):
-    """Rows of a user's data; see `text`."""
+    """Prompts and answers from a user's data; see `text`."""
 
     data: str = ""
     rule: Any = "exact"
@@ -45,11 +45,11 @@ class Text(LanguageTask):
 
     @property
     def watches(self) -> bool:  # type: ignore[override]
-        """Whether the stop may be spread over several tokens."""
+        """Whether the stop string may span several tokens."""
         return self.stop is not None and len(self.stop.encode()) > 1
 
     def encoded(self, tokenizer: Any) -> list[list[int]]:
-        """Ids of every prompt, with the chat template and the token of the beginning where these are asked for."""
+        """Token ids of every prompt, with the chat template and the beginning-of-text token if requested."""
         if self.template is None:
             rows = [tokenizer.encode(text) for text in self.texts]
         else:
@@ -67,7 +67,7 @@ class Text(LanguageTask):
         return rows
 
     def needed(self, tokenizer: Any) -> list[int]:
-        """Tokens of the right answers with what stops them; nothing where a function says what is right."""
+        """Number of tokens of the right answers with their stop; empty if a reward function decides."""
         bound, remedy = "given for a model without a token that ends a text", "give stop, as stop='\\n'"
         checks.require(self.stop is not None or bool(_ends(tokenizer)), "stop", self.stop, bound, remedy)
         if self.marker is not None:
@@ -76,7 +76,7 @@ class Text(LanguageTask):
         return [len(tokenizer.encode(text + (self.stop or ""))) + (self.stop is None) for text in self.answers]
 
     def goes_on(self, written: Tensor) -> Tensor:
-        """Whether the stop is missing in what was `written`, int64 `[R, G, N, t]`: bool `[R, G, N]`."""
+        """Whether the stop string is still missing in the tokens `written`, int64 `[R, G, N, t]`: bool `[R, G, N]`."""
         going = torch.ones(written.shape[:3], dtype=torch.bool)
         # Only a token with the last character of the stop can complete it.
         for at in torch.isin(written[..., -1], torch.tensor(self._last)).nonzero().tolist():
@@ -84,7 +84,7 @@ class Text(LanguageTask):
         return going
 
     def rewards(self, prompts: Sequence[int], answers: Sequence[Answer]) -> list[float]:
-        """What the answers to prompts earn: by the function, or 1 for the right text of an ended answer, else 0."""
+        """Rewards of answers: by the user's function, or 1 for an ended answer with the right text, else 0."""
         if self.marker is None:
             pairs = zip(prompts, answers, strict=True)
             return [float(each.ended and each.text.strip() == self.answers[q]) for q, each in pairs]
@@ -106,7 +106,7 @@ class Text(LanguageTask):
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run; the data by its digest."""
+        """Header of a run, with the digest of the data."""
         return {**super().describe(), "task_rule": _name(self.rule)}
 
     @cached_property
@@ -156,7 +156,7 @@ def text(
     part: str = choice(*PARTS, words="every row, or each second one: two halves that share none"),
     split: str | None = handed_on(None, "name of the split, for a folder with several"),
 ) -> Text:
-    """Questions of one's own data, for a language model.
+    """Prompts from your own data for a language model, with your own reward.
 
     Row q of the data is prompt q. An answer ends with the model's own end of text, or behind `stop`, which is no part
     of it; it may have several lines. A reward function is called once per batch and returns one number per answer. It
@@ -206,7 +206,7 @@ def text(
 
 
 def _marker(reward: Any, known: list[str]) -> Callable[..., Any]:
-    """The function of a reward; refuses one that asks for what the data does not have."""
+    """Load the reward function; refuse one whose arguments are missing in the data."""
     place = not isinstance(reward, str) or ":" in reward
     checks.require(
         place, "reward", reward, "exact, or a function of yours", "write reward='exact', or 'my.py:function'"
@@ -219,7 +219,7 @@ def _marker(reward: Any, known: list[str]) -> Callable[..., Any]:
 
 
 def _asked(function: Callable[..., Any], known: list[str]) -> list[str]:
-    """Names of the lists that a reward asks for."""
+    """Names of the lists that a reward function takes."""
     own = inspect.signature(function).parameters.values()
     if any(each.kind is each.VAR_KEYWORD for each in own):
         return known
@@ -239,18 +239,18 @@ def _is_chat(value: Any) -> bool:
 
 
 def _words(asked: Any) -> str:
-    """The text of a prompt: of messages that of the last one."""
+    """Text of a prompt; for a list of messages, the text of the last message."""
     return str(asked[-1]["content"]) if _is_chat(asked) else str(asked)
 
 
 def _ends(tokenizer: Any) -> Sequence[int]:
-    """Ids that end an answer by themselves."""
+    """Ids of tokens that end an answer by themselves."""
     eos: Sequence[int] = getattr(tokenizer, "eos", tokenizer.end)
     return eos
 
 
 def _holding(tokenizer: Any, text: str) -> list[int]:
-    """Ids whose own text holds this one."""
+    """Ids of tokens whose text contains the given text."""
     return [i for i in range(tokenizer.size) if text in tokenizer.decode([i])]
 
 
@@ -258,7 +258,7 @@ def _holding(tokenizer: Any, text: str) -> list[int]:
 
 
 def _read(data: Any, split: str | None = None) -> tuple[_Columns, str]:
-    """The columns of a file or folder, and the first 12 hexadecimal digits of the SHA-256 of its contents.
+    """Columns of a file or folder, and the first 12 hexadecimal digits of the SHA-256 of its contents.
 
     Raises `InputError` for a path that is missing, a file of another kind, a damaged one or one without rows.
     """
@@ -332,7 +332,7 @@ def _digest(paths: Sequence[Path]) -> str:
 
 
 def _column(columns: _Columns, name: str, what: str, data: Any) -> list[Any]:
-    """A column by its name; raises `InputError` that lists those of the data."""
+    """Return a column by name; raise `InputError` that lists the columns of the data."""
     remedy = f"name a column of {data}: {', '.join(columns)}" + ", or give a reward, my.py:NAME" * (what == "answer")
     known = isinstance(name, str) and name in columns
     checks.require(known, what, name, "a column of the data", remedy)
@@ -340,7 +340,7 @@ def _column(columns: _Columns, name: str, what: str, data: Any) -> list[Any]:
 
 
 def _filled(columns: _Columns, form: str, data: Any) -> list[Any]:
-    """A column by its name, or a format such as "Q: {question}" filled from the columns of every row."""
+    """Return a column by name, or fill a format such as "Q: {question}" from the columns of every row."""
     if not isinstance(form, str) or form in columns or "{" not in form:
         return _column(columns, form, "prompt", data)
     try:

@@ -35,7 +35,7 @@ _HORIZON = whole(16, "T in tokens", 1, checks.LARGEST, remedy="an answer has at 
 
 @dataclass(frozen=True)
 class Arithmetic(LanguageTask):
-    """Operands below 10^digits; see `arithmetic`."""
+    """Written arithmetic on operands below 10^digits; see `arithmetic`."""
 
     operation: str = "add"
     digits: int = 2
@@ -62,7 +62,7 @@ def arithmetic(
         None, "T in tokens (None: the longest answer, one token for a character, and the line break)"
     ),
 ) -> Arithmetic:
-    """Sums, differences and products in writing, for a language model; the answer has to be right to the letter.
+    """Written sums, differences and products for a language model; answers must match exactly.
 
     Problems a o b with 0 <= a, b < 10^digits: reward 1 for the right answer and a line break, else 0.
 
@@ -88,7 +88,7 @@ def arithmetic(
 
 @dataclass(frozen=True)
 class Calculator(LanguageTask):
-    """Chains of operands below 10^digits; see `calculator`."""
+    """Chains of operands below 10^digits, with a calculator; see `calculator`."""
 
     operation: str = "add"
     terms: int = 2
@@ -101,28 +101,28 @@ class Calculator(LanguageTask):
     tools = True
 
     def reply(self, world: Tensor, written: Tensor, token: int, draws: Any) -> Tensor:
-        """The next character of a result that is being written, -1 where none is."""
+        """Next character of the result that is being written, or -1 if none is."""
         width = world.shape[-1]
         rows, row = torch.unique(torch.cat([world, written], -1).flatten(0, 2), dim=0, return_inverse=True)
         due = [self._due(line[:width], line[width:]) for line in rows.tolist()]
         return torch.tensor(due, device=written.device)[row].reshape(written.shape[:3])
 
     def score(self, prompt: int, text: str) -> float:
-        """1 where the right answer stands behind the last result or alone, to the letter, less the price of calls."""
+        """1 if the exact right answer follows the last result or is the only text, minus the cost of all calls."""
         return float(text.rpartition(CALL)[2] == self.answers[prompt]) - self.price * text.count(CALL)
 
     def spoken(self, prompt: int) -> str:
-        """The right answer with a call for every sign."""
+        """The right answer with a call for every operator."""
         return _dialog(self.texts[prompt].rpartition("\n")[2])
 
     def policy(self, **settings: Any) -> Policy:
-        """The character model, pretrained on such sums of two operands, of which it asks for a fifth."""
+        """The character model, pretrained on two-operand sums of this kind, a fifth of them with a call."""
         sign = SIGNS[self.operation]
         recipe = {"operations": sign, "high": 10**self.digits - 1, "calls": 0.2}
         return super().policy(**{"model": "char", "recipe": recipe, **settings})
 
     def _due(self, prompt: list[int], written: list[int]) -> int:
-        """What the calculator writes behind these tokens: it is told from them alone which of them are its own."""
+        """Next token of the calculator after these tokens, which alone show which are its own; -1 if none is due."""
         due: list[int] = []
         for place, token in enumerate(written):
             if due:
@@ -135,7 +135,7 @@ class Calculator(LanguageTask):
 
 
 def _result(question: str, said: str) -> str:
-    """What the calculator writes: the value of the first two operands behind the last call, or before, or asked for.
+    """Result that the calculator writes: the first two-operand expression in the latest part of the text that has one.
 
     >>> _result("3+4+5=", ""), _result("3+4+5=", "?7+5"), _result("3+4+5=", "?7"), _result("x", "")
     ('7', '12', '7', '')
@@ -148,7 +148,7 @@ def _result(question: str, said: str) -> str:
 
 
 def _dialog(question: str) -> str:
-    """Calls for one sign after the other.
+    """Write a call for every operator, from left to right.
 
     >>> _dialog("3+4+5="), _dialog("9-12=")
     ('?7+5?12', '?-3')
@@ -218,7 +218,7 @@ def calculator(
 
 
 def _line(number: int, base: int, terms: int, sign: str) -> str:
-    """Problem `number`: its digits to a base are the operands.
+    """Problem `number` in writing; its digits to a base are the operands.
 
     >>> _line(345, 10, 3, "+")
     '3+4+5='
@@ -229,7 +229,7 @@ def _line(number: int, base: int, terms: int, sign: str) -> str:
 
 @dataclass(frozen=True)
 class Reasoning(LanguageTask):
-    """Questions of one dataset, marked by its own rule; see `reasoning`."""
+    """Problems of one dataset, scored by the dataset's own rule; see `reasoning`."""
 
     dataset: str = ""
     shots: int = 0
@@ -241,14 +241,14 @@ class Reasoning(LanguageTask):
     speaker: ClassVar[str] = "smollm2"  # the questions are written in words
 
     def score(self, prompt: int, text: str) -> float:
-        """1 where the dataset gives full marks to the answer without the white space around it, else 0.
+        """1 if the dataset gives full marks to the stripped answer, else 0.
 
         Partial marks would reward long answers: many datasets give some for any answer that contains the right one.
         """
         return float(self.marker.score_answer(text.strip(), self.entries[prompt]) == 1.0)
 
     def spoken(self, prompt: int) -> str:
-        """The right answer with the space that stands in front of it in solved problems."""
+        """The right answer with the space that precedes it in solved problems."""
         return f" {self.answers[prompt]}"
 
 
@@ -288,7 +288,7 @@ def reasoning(
 
 
 def _dataset(name: str, size: int, seed: int, settings: Mapping[str, Any] | None) -> Any:
-    """A dataset of `size` problems; everything that its package refuses is named."""
+    """Generate a dataset of `size` problems; refuse settings that its package refuses, by name."""
     try:
         import reasoning_gym
         from reasoning_gym.factory import DATASETS
@@ -307,7 +307,7 @@ def _dataset(name: str, size: int, seed: int, settings: Mapping[str, Any] | None
 
 
 def _distinct(dataset: Any) -> list[Any]:
-    """Its entries, each question once; answers of several lines are refused."""
+    """Entries of a dataset with each question once; refuse answers of several lines."""
     entries: dict[str, Any] = {}
     for entry in dataset:
         answer = entry["answer"]
@@ -319,5 +319,5 @@ def _distinct(dataset: Any) -> list[Any]:
 
 
 def _question_line(entry: Any) -> str:
-    """A question on one line, so that the model's own line break can only end an answer."""
+    """Format a question on one line, so that a line break of the model can only end an answer."""
     return f"Question: {' '.join(entry['question'].split())}\nAnswer:"

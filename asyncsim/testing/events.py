@@ -68,7 +68,7 @@ _SHARES = st.lists(st.integers(0, 4), min_size=1, max_size=LARGEST + 1).filter(a
 
 @st.composite
 def plain_systems(draw: Any, exact: bool = True, modes: tuple[str, ...] = MODES) -> dict[str, Any]:
-    """Settings of a plain `System` that its checks accept; `exact`: durations that tie, training that takes no time."""
+    """Strategy for valid settings of a plain `System`; `exact` adds tied durations and instant training."""
     batch, publish = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     quantum = draw(st.sampled_from([1, 1, 2, 3]))
     places = draw(st.integers(quantum, 8))
@@ -106,14 +106,14 @@ _SOURCES: dict[str, st.SearchStrategy[Any]] = {
 
 @cache
 def _compiled() -> None:
-    """Load the event kernel here: hypothesis complains of a first example that takes long to draw."""
+    """Load the event kernel before hypothesis times the first example."""
     System("", {}, empirical([1.0]), (1.0,), tickets=1, train_time=0.0).schedule(1, 1, 1, 1, 0)
 
 
 def schedules(
     *kinds: str, batches: int = 12, samples: int = 3, tokens: int = 4, realizations: int = 2
 ) -> st.SearchStrategy[Schedule]:
-    """Schedules of the `sources` of these kinds: versions `[M, B, G, N, T or 1]`, trajectories `[M, B, G, N]`.
+    """Strategy for schedules of these kinds: versions `[M, B, G, N, T or 1]`, trajectories `[M, B, G, N]`.
 
     Arguments: `kinds` as in `sources`; the largest `batches` B, `samples` N, `tokens` T and `realizations` M, each at
     least 1. A law that a short run does not reach is no warning here. Raises `InputError`. Source: textbook.
@@ -160,7 +160,7 @@ CONTRADICTIONS: Mapping[str, tuple[str, Callable[[Row], Row]]] = {
 
 @dataclass(frozen=True, eq=False)
 class LogRows:
-    """Rows of a log under this package's names, one for each sample, and the truth beside them.
+    """Rows of a log under this package's names, one per sample, with the true schedule.
 
     `schedule`, what was logged: staleness `[1, B, G, N, T or 1]` is `schedule.staleness()`; `contradiction`, what is
     wrong with one row ("": nothing), and `refused`, the field by which `schedules.replay` refuses it.
@@ -172,11 +172,11 @@ class LogRows:
 
     @property
     def refused(self) -> str:
-        """The field that an importer should name; "" where nothing is wrong."""
+        """Field that an importer should name in its error; "" if the log is consistent."""
         return CONTRADICTIONS[self.contradiction][0] if self.contradiction else ""
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """The file, one line of JSON for each row; raises `InputError` for a name that does not end in .jsonl."""
+        """Write the log, one line of JSON per row; raise `InputError` for a name that does not end in .jsonl."""
         path = Path(path)
         checks.require(path.suffix == ".jsonl", "path", str(path), "a file .jsonl", "name it log.jsonl")
         path.write_text("".join(json.dumps(row) + "\n" for row in self.rows), encoding="utf-8")
@@ -186,7 +186,7 @@ class LogRows:
 def logs(
     *kinds: str, batches: int = 8, samples: int = 3, tokens: int = 4, contradictions: bool = False
 ) -> st.SearchStrategy[LogRows]:
-    """Logs of the `schedules` of these kinds, as an importer of a trainer's log takes them.
+    """Strategy for logs of the `schedules` of these kinds, for testing importers of a trainer's log.
 
     Each sample has sample_id, group_id, train_version, batch, tokens, t_start, t_end, fate, and its versions as a list
     (one for each token), as start_version and end_version where they are all the same, or both. Versions count
@@ -221,7 +221,7 @@ def _logs(draw: Any, schedules: st.SearchStrategy[Schedule], contradictions: boo
 
 
 def _rows(schedule: Schedule, stamps: str) -> list[Row]:
-    """One row for each sample, in the order of batches, groups and samples."""
+    """One row per sample, in the order of batches, groups and samples."""
     version, (batches, groups, samples) = schedule.version[0], schedule.trajectory.shape[1:]
     rows = []
     for b, g, n in np.ndindex(batches, groups, samples):
@@ -254,7 +254,7 @@ _LENGTH = 80
 
 @dataclass(frozen=True)
 class Admission:
-    """Settings of a controller, the law that `make()` follows, and one run of events to try a controller on.
+    """Settings of a controller, the accounting rule of `make()`, and one run of events to test a controller.
 
     P = `batch_size` groups, eta = `max_staleness` publishes, C = `max_concurrent` groups or None, S =
     `batches_per_publish`. `losses`, groups that it can lose between two publishes (None: any number); `returns`, when
@@ -273,22 +273,22 @@ class Admission:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The four settings by name, for a controller of one's own and for `check_admission`."""
+        """The four settings by name, for your own controller and for `check_admission`."""
         names = ("batch_size", "max_staleness", "max_concurrent", "batches_per_publish")
         return {name: getattr(self, name) for name in names}
 
     @property
     def rules(self) -> runs.Rules:
-        """What `check_admission` asks of it."""
+        """Rules that `check_admission` requires of it."""
         limit = runs.tickets_of(self.batch_size, self.max_staleness, self.batches_per_publish)
         return runs.Rules(self.batch_size, self.batches_per_publish, limit, self.max_concurrent, self.losses, True)
 
     def make(self) -> Controller:
-        """A new controller."""
+        """Make a new controller."""
         return runs.Tickets(self.law, self.rules)
 
     def check(self, controller: Callable[[], Any], names: Names | None = None) -> None:
-        """Lead a controller through the events; raises `ConformanceError` where it breaks a rule of `check_admission`.
+        """Run a controller through the events; raise `ConformanceError` if it breaks a rule of `check_admission`.
 
         `controller` makes a new one with these settings; `names` as in `check_admission`.
         """
@@ -302,7 +302,7 @@ class Admission:
 def controllers(
     *returns: str, batch: int = 4, staleness: int = 3, mistakes: bool = False
 ) -> st.SearchStrategy[Admission]:
-    """Admission controllers: settings, a right one with them, and events; see `Admission`.
+    """Strategy for admission controllers: settings, a correct controller for them, and events; see `Admission`.
 
     P groups in a batch, S of 1 to 3 batches to a publish, eta in publishes, whole or not, C of 1 to 9 groups or None.
     In a test `drawn.check(lambda: Yours(**drawn.settings))` holds a staleness manager of one's own to the rules, and

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def asyncsim_loss() -> Callable[..., LossReport]:
-    """Call with a loss: the test fails where it has a bug, or is not the method that it is meant to be.
+    """Fixture to call with a loss; the test fails if it has a bug or differs from the intended method.
 
     `asyncsim_loss(fn, like, **settings)` takes what `conformance.check_loss` takes, `[B, T]` tensors; with
     `strict=True` hazards count too, and `allow` names bugs that do not. Moments are left out unless `bias=True`.
@@ -28,7 +28,7 @@ def asyncsim_loss() -> Callable[..., LossReport]:
 
 @pytest.fixture(scope="session")
 def asyncsim_controller() -> Callable[..., Report]:
-    """Call with a maker of admission controllers: the test fails where one breaks a rule that bounds staleness.
+    """Fixture to call with a maker of admission controllers; the test fails if a staleness rule is broken.
 
     `asyncsim_controller(lambda: Yours(...), batch_size=P, max_staleness=eta, ...)` takes what
     `conformance.check_admission` takes; P in groups, eta in publishes. Returns the report. The test fails with the
@@ -39,7 +39,7 @@ def asyncsim_controller() -> Callable[..., Report]:
 
 @pytest.fixture(scope="session")
 def asyncsim_advantage() -> Callable[..., AdvantageReport]:
-    """Call with a function of rewards: the test fails where its advantages have a bug, or are not what they should be.
+    """Fixture to call with an advantage function; the test fails if it has a bug or is not the intended one.
 
     `asyncsim_advantage(fn, like, **settings)` takes what `conformance.check_advantage` takes, arrays `[B, T]`. Returns
     the report, which is what the test fails with.
@@ -49,7 +49,7 @@ def asyncsim_advantage() -> Callable[..., AdvantageReport]:
 
 @pytest.fixture(scope="session")
 def asyncsim_metric() -> Callable[..., MetricReport]:
-    """Call with a metric: the test fails where its number has a bug, or is not what it should be.
+    """Fixture to call with a metric; the test fails if it has a bug or is not the intended one.
 
     `asyncsim_metric(fn, like, **settings)` takes what `conformance.check_metric` takes, tokens `[B, T]`. Returns the
     report, which is what the test fails with.
@@ -58,7 +58,7 @@ def asyncsim_metric() -> Callable[..., MetricReport]:
 
 
 def _checked(check: str, *arguments: Any, **settings: Any) -> Any:
-    """The report of a check; the test fails with what counts in it, or with the one line of a wrong argument."""
+    """Return the report of a check; the test fails with its findings, or with one line for a wrong argument."""
     __tracebackhide__ = True
     from asyncsim import conformance
     from asyncsim.base.checks import InputError

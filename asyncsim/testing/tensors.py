@@ -41,11 +41,11 @@ class Batch:
 
     @property
     def arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """What a loss takes: log_prob, behavior_log_prob, proximal_log_prob, advantages, mask."""
+        """Arguments of a loss: log_prob, behavior_log_prob, proximal_log_prob, advantages, mask."""
         return self.log_prob, self.behavior_log_prob, self.proximal_log_prob, self.advantages, self.mask
 
     def gradient(self, loss: Callable[..., Tensor]) -> Tensor:
-        """dL / d log_prob of a loss, shaped like `log_prob`; its arguments are told by name, as `check_loss` does."""
+        """dL / d log_prob of a loss, shaped like `log_prob`; arguments are matched by name, as in `check_loss`."""
         now = self.log_prob.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(bind(loss)(now, *self.arguments[1:]), now)
         return gradient
@@ -62,7 +62,7 @@ def batches(
     advantages_per: str = "sequence",
     empty: bool = False,
 ) -> st.SearchStrategy[Batch]:
-    """Tensors of one batch, `[N, T]` or with `axes="RGNT"` `[R, G, N, T]`; see `Batch`.
+    """Strategy for tensors of one batch, `[N, T]` or with `axes="RGNT"` `[R, G, N, T]`; see `Batch`.
 
     Edges are drawn too: one sample, one token, samples without tokens, holes in the mask, equal policies, the first
     update (current = proximal). So are log ratios of exactly `far`, certain tokens (log-prob 0) and rewards that are
@@ -92,12 +92,12 @@ Pool = tuple[list[float], int]
 
 
 def _between(low: float, high: float) -> st.SearchStrategy[float]:
-    """Numbers in [low, high], both ends among them."""
+    """Strategy for numbers in [low, high], both ends included."""
     return st.sampled_from([low, high]) | st.floats(low, high, allow_subnormal=False)
 
 
 def _pools(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[Pool]:
-    """A few numbers, and a seed of their places: drawn one by one, sizes would not shrink."""
+    """Strategy for a few numbers and a seed for their positions, since arrays drawn one by one would not shrink."""
     return st.tuples(st.lists(elements, min_size=1, max_size=8), st.integers(0, 255))
 
 
@@ -107,7 +107,7 @@ _REWARDS = _pools(_RIGHT) | _pools(_RIGHT | _between(-_LARGEST, _LARGEST))
 
 
 def _laid_out(pool: Pool, shape: tuple[int, ...]) -> np.ndarray:
-    """The numbers of a pool in turn (seed 0), or at random places."""
+    """Array with the numbers of a pool in turn (seed 0), or at random positions."""
     (numbers, seed), size = pool, math.prod(shape)
     index = np.random.default_rng(seed).integers(0, len(numbers), size) if seed else np.arange(size) % len(numbers)
     return np.array(numbers, dtype=np.float64)[index].reshape(shape)
@@ -151,7 +151,7 @@ def _batches(
 
 @dataclass(frozen=True)
 class DrawnLoss:
-    """A method of this package with drawn settings, as a loss of the five tensors that `check_loss` hands over."""
+    """A method of this package with drawn settings, as a loss of the five tensors of `check_loss`."""
 
     method: Method
     label: str
@@ -160,13 +160,13 @@ class DrawnLoss:
     def __call__(
         self, log_prob: Tensor, behavior_log_prob: Tensor, proximal_log_prob: Tensor, advantages: Tensor, mask: Tensor
     ) -> Tensor:
-        """-sum a m c over `[N, T]` or more axes; its gradient descends along the method (`Method.loss`)."""
+        """-sum a m c over `[N, T]` or more axes, whose gradient descends along the method (`Method.loss`)."""
         given: dict[str, Any] = {"advantages": advantages, "rewards": advantages[..., 0], "mask": mask}
         return self.method.loss(log_prob, behavior_log_prob, proximal_log_prob, **given, categorical=False)
 
 
 def losses(*names: str) -> st.SearchStrategy[DrawnLoss]:
-    """Losses of this package's methods with drawn settings: what a loss of one's own, or a check of it, is held to.
+    """Strategy for losses of this package's methods with drawn settings, as references for your own loss or check.
 
     Each takes the five tensors `[N, T]` of a `Batch`, has the `method` (`weigh` gives its score weights c, `[N, T]`)
     and the `label` of the call that makes it. Numbers are a method's own, halved or doubled where it takes them;

@@ -6,12 +6,12 @@ from asyncsim.base.knobs import Number
 from asyncsim.updates._link import Link
 
 def adam(lr: Number, beta1: Number = 0.9, beta2: Number = 0.999, eps: float = 1e-08) -> Link:
-    """Adam: first over root of second moment, bias-corrected, times the learning rate."""
+    """Adam: the bias-corrected first moment divided by the root of the second, times the learning rate."""
 
 def adamw(
     lr: Number, weight_decay: Number = 0.01, beta1: Number = 0.9, beta2: Number = 0.999, eps: float = 1e-08
 ) -> Link:
-    """Adam with decoupled weight decay: the parameters shrink beside Adam's step."""
+    """Adam with decoupled weight decay, which shrinks the parameters in addition to Adam's step."""
 
 def align(
     low: Number = 0.05,
@@ -45,7 +45,7 @@ def gono(
     high: Number = 0.99,
     eps: float = 1e-08,
 ) -> Link:
-    """Adam whose momentum rises when consecutive gradients align (a reconstruction; an adversarial control)."""
+    """Adam with a momentum that rises when consecutive gradients align (a reconstruction; an adversarial control)."""
 
 def lr_by_lag() -> Link:
     """Divide the learning rate by the maximum staleness of the run so far."""
@@ -56,16 +56,16 @@ def lr_schedule(
     updates: int | None = None,
     floor: Number = 0.0,
 ) -> Link:
-    """Warm-up and decay of the learning rate: a factor on the step that depends on the number of the update."""
+    """Warm-up and decay of the learning rate: a factor on the step that depends on the update number."""
 
 def momentum(beta: Number) -> Link:
     """Heavy-ball momentum without dampening."""
 
 def random_scale(mean: Number = 0.5, spread: Number = 0.25, seed: int = 0) -> Link:
-    """Multiply the learning rate by a random number: a control with mean and spread of an adaptive rule, without signal."""
+    """Multiply the learning rate by a random number: a control with an adaptive rule's mean and spread."""
 
 def scale(factor: Number = 1.0) -> Link:
-    """Multiply the learning rate by a constant: the control with the mean scale of an adaptive rule."""
+    """Multiply the learning rate by a constant, as a control with the mean scale of an adaptive rule."""
 
 def sgd(lr: Number) -> Link:
     """Multiply by a learning rate."""

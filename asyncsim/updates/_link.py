@@ -30,7 +30,7 @@ State = dict[str, Tensor]
 
 @dataclass
 class Record:
-    """What travels along a chain.
+    """Data passed along a chain of links.
 
     `direction` `[R, P]`, ascent; `skip` bool `[R]`, replicates whose update is skipped (it still counts and publishes);
     `step`, what the method made of the batch; `statistics`, named numbers `[R]` that links report. A link replaces
@@ -46,7 +46,7 @@ class Record:
 
 
 class Link(Protocol):
-    """One transformation with explicit state; one that reads the policy's outputs names them in `outputs`.
+    """One transformation with explicit state; a link that uses policy outputs names them in `outputs`.
 
     Optional, for links that compare directions: `lost(state, flag)`, the state of replicates whose update was skipped
     because their direction was not finite. For links that draw: `numbered(replicates)`, the same link for replicates
@@ -59,25 +59,25 @@ class Link(Protocol):
 
 
 class Stateless:
-    """A link that remembers nothing."""
+    """A link without state."""
 
     def init(self, parameters: Tensor) -> State:
-        """No state."""
+        """Return an empty state."""
         return {}
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Links applied in order; the empty chain adds the gradient itself."""
+    """Links applied in order; the empty chain adds the plain gradient."""
 
     links: tuple[Link, ...] = ()
 
     def init(self, parameters: Tensor) -> list[State]:
-        """States of all links for parameters `[R, P]`."""
+        """Initial states of all links for parameters `[R, P]`."""
         return [link.init(parameters) for link in self.links]
 
     def apply(self, record: Record, states: list[State]) -> tuple[Record, list[State]]:
-        """The step `[R, P]` in `record.direction`, 0 where the update is skipped, and the new states.
+        """The step `[R, P]` in `record.direction`, 0 if the update is skipped, and the new states.
 
         Links behind the one that skips keep their state: a skipped update does not exist for them. A chain begins with
         nobody skipped.
@@ -108,7 +108,7 @@ class Chain:
 
 
 def chain(*links: Link) -> Chain:
-    """Compose update links; `chain()` adds the gradient itself to the parameters.
+    """Compose update links; `chain()` adds the plain gradient to the parameters.
 
     >>> chain().describe()
     ['no links: the gradient itself is added, learning rate 1']
@@ -124,7 +124,7 @@ def chain(*links: Link) -> Chain:
 def advance(
     parameters: Tensor, step: Tensor, diverged: Tensor, update: int | Tensor, limit: float, broken: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Add the step `[R, P]`; a replicate that would leave the finite range stays where it was from then on.
+    """Add the step `[R, P]`; a replicate that would leave the finite range is frozen from then on.
 
     So does one that is `broken` (bool `[R]`): its environment failed. Returns the parameters and, for each replicate,
     the update at which it stopped (-1: never).
@@ -156,7 +156,7 @@ def norm(direction: Tensor) -> Tensor:
 
 
 def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor) -> tuple[Tensor, Tensor]:
-    """First and second moment `[R, P]` after the gradient `g`; factors `[R, 1]` in float64.
+    """First and second moment `[R, P]` after the gradient `g`; factors are `[R, 1]` in float64.
 
     Factors are worked out in float64 for each replicate, in the same operations whether there is one number or one for
     each. The arrays `[R, P]` stay in the type of the parameters.
@@ -176,7 +176,7 @@ def moved(
     eps: float,
     spare: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The step of `adam_step` and the moments it is made of.
+    """The step of `adam_step`, with the updated moments.
 
     Of large models piece by piece on a CPU, with the same bits; where `spare`, into the moments of before.
     """
@@ -195,7 +195,7 @@ def moved(
 def in_one(
     g: Tensor, first: Tensor, second: Tensor, count: Tensor, lr: float, beta1: float, beta2: float, eps: float
 ) -> Tensor:
-    """The step of `adam_step` by torch's own kernel, which goes over all arrays once, into the moments of before.
+    """The step of `adam_step` by torch's fused kernel, in one pass, overwriting the previous moments.
 
     The same formula up to rounding; `count` `[R, 1]` of updates before this one. A GPU would else read and write the
     arrays in ten kernels.
@@ -210,12 +210,12 @@ def in_one(
 
 
 def one_kernel(record: Record, *knobs: Any) -> bool:
-    """Whether `in_one` can make the step: off the CPU, equal knobs for all replicates, no moment needed again."""
+    """Whether `in_one` can compute the step: off the CPU, equal knobs for all replicates, old moments not needed."""
     return record.direction.device.type != "cpu" and record.spare and all(isinstance(each, float) for each in knobs)
 
 
 def adam_step(first: Tensor, second: Tensor, size: Tensor, scale: Tensor, eps: float) -> Tensor:
-    """size first / (sqrt(scale second) + eps): the corrected step size, and the correction of `second`, `[R, 1]`."""
+    """Adam step size first / (sqrt(scale second) + eps), with bias corrections `size` and `scale`, `[R, 1]`."""
     root = (second * scale.to(second.dtype)).sqrt_().add_(eps)
     step = (first * size.to(first.dtype)).div_(root)
     # Without eps a gradient that was always 0 gives 0 / 0, which is no step.
@@ -223,7 +223,7 @@ def adam_step(first: Tensor, second: Tensor, size: Tensor, scale: Tensor, eps: f
 
 
 def cosine(g: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and inner product of two directions `[R, P]`, float64 `[R, 1]`; the cosine is NaN where one is unusable.
+    """Cosine and inner product of two directions `[R, P]`, float64 `[R, 1]`; NaN cosine for an unusable direction.
 
     Unusable: zero, as a reference is where there is none, or not finite.
     """
@@ -235,12 +235,12 @@ def cosine(g: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def forgotten(reference: Tensor, lost: Tensor) -> Tensor:
-    """The reference `[R, P]` without those of replicates whose direction was lost, bool `[R]`."""
+    """The reference `[R, P]`, set to zero for replicates whose direction was lost, bool `[R]`."""
     return torch.where(lost.unsqueeze(-1), torch.zeros_like(reference), reference)
 
 
 def remembered(direction: Tensor) -> Tensor:
-    """The direction as a later reference: zero, which is none, where it is not finite."""
+    """The direction as a later reference; a direction that is not finite becomes zero, which means none."""
     usable = torch.isfinite(direction).all(-1, keepdim=True)
     return torch.where(usable, direction, torch.zeros_like(direction))
 
@@ -250,7 +250,7 @@ def _column(flag: Tensor, like: Tensor) -> Tensor:
 
 
 def link(source: str, *, reports: str = "") -> Callable[[type[T]], type[T]]:
-    """A link of a page: a class with `init` and `apply`, whose `joint(**knobs)` refuses knobs that do not go together.
+    """Decorator for a link: a class with `init` and `apply`, whose `joint(**knobs)` refuses inconsistent knobs.
 
     `reports`: names in the trace.
     """

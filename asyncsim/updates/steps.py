@@ -59,7 +59,7 @@ class momentum:
 
 
 class Moments:
-    """Adam's step, whose knobs a link declares."""
+    """Base of links with Adam's step; subclasses declare the knobs."""
 
     lr: Any
     beta1: Any
@@ -67,13 +67,13 @@ class Moments:
     eps: float
 
     def init(self, parameters: Tensor) -> State:
-        """Moments `[R, P]` of 0, and a count `[R, 1]` of updates."""
+        """Zero moments `[R, P]`, and a count `[R, 1]` of updates."""
         zeros = torch.zeros_like(parameters)
         count = torch.zeros((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device)
         return {"first": zeros, "second": zeros.clone(), "count": count}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """The step in place of the direction, and the state behind it."""
+        """Replace the direction by the step; return the new state."""
         g = record.direction
         if self.eps > 0.0 and _link.one_kernel(record, self.lr, self.beta1, self.beta2):
             knobs = (self.lr, self.beta1, self.beta2, self.eps)
@@ -91,7 +91,7 @@ class Moments:
 
 @link("1412.6980, algorithm 1")
 class adam(Moments):
-    """Adam: first over root of second moment, bias-corrected, times the learning rate.
+    """Adam: the bias-corrected first moment divided by the root of the second, times the learning rate.
 
     Adam with bias correction: step = lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). m <- beta1 m + (1 -
     beta1) g, v <- beta2 v + (1 - beta2) g^2; t counts updates that were not skipped. A uniform factor on the gradient
@@ -106,7 +106,7 @@ class adam(Moments):
 
 @link("1711.05101, algorithm 2")
 class adamw(Moments):
-    """Adam with decoupled weight decay: the parameters shrink beside Adam's step.
+    """Adam with decoupled weight decay, which shrinks the parameters in addition to Adam's step.
 
     step = lr (m_hat / (sqrt(v_hat) + eps) - weight_decay theta), moments as in `adam`. Every parameter decays, norms
     and embeddings too. `lr_schedule` behind it scales the decay as well, as a learning rate would.
@@ -163,7 +163,7 @@ class skip_nonfinite(Stateless):
 
 @link("this package", reports="scale")
 class scale(Stateless):
-    """Multiply the learning rate by a constant: the control with the mean scale of an adaptive rule.
+    """Multiply the learning rate by a constant, as a control with the mean scale of an adaptive rule.
 
     Constant control: step <- factor * step. Give it the mean of the scales that `ess_step` or `staleness_step`
     reported, at the same place in the chain. The remaining difference is due to adapting, not to a smaller step.
@@ -238,7 +238,7 @@ class ess_step(Stateless):
     outputs = ("log_prob",)
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Scale the direction and report the scale, the ESS and what the ESS is blind to."""
+        """Scale the direction; report the scale, the ESS, and quantities to which the ESS is blind."""
         log_weight, mass = record.step.sequence_log_ratio, record.step.step_mass
         ess = ratios.ess(log_weight, mass)
         scale, broken = self._scale(ess.unsqueeze(-1))
@@ -265,12 +265,12 @@ class ess_step(Stateless):
 
 @link("this package", reports="random_scale")
 class random_scale:
-    """Multiply the learning rate by a random number: a control with mean and spread of an adaptive rule, without signal.
+    """Multiply the learning rate by a random number: a control with an adaptive rule's mean and spread.
 
     Random control: step <- (mean + spread u) step, u uniform in [-1, 1), keyed by replicate and update. Give mean and
     spread (sqrt(3) standard deviations) of the scales that `ess_step` reported. Then the first two moments stay, and
     their tie to the batch is cut. A skipped update draws nothing.
-    """  # noqa: E501
+    """
 
     mean: Any = number(0.5, "pure number", 0.0, above=True, remedy="give a positive mean scale")
     spread: Any = number(0.25, "at most the mean", 0.0, remedy="give the half width of the scales")
@@ -279,7 +279,7 @@ class random_scale:
 
     @staticmethod
     def joint(mean: Any, spread: Any, **_: Any) -> None:
-        """No scale is negative."""
+        """Require a spread of at most the mean, so that no scale is negative."""
         crossed = np.any(np.asarray(spread) > np.asarray(mean))
         checks.require(not crossed, "spread", spread, f"at most mean = {mean}", "a negative scale would turn the step")
 
@@ -331,7 +331,7 @@ class align:
 
     @staticmethod
     def joint(low: Any, high: Any, removal: str, **_: Any) -> None:
-        """Thresholds do not cross; shrinking keeps the sign."""
+        """Require low <= high, and low in [0, 1) for shrinking, which keeps the sign."""
         crossed, told = np.any(np.asarray(low) > np.asarray(high)), f"{high:g}" if isinstance(high, float) else high
         checks.require(not crossed, "low", low, f"at most high = {told}", "projection comes before skipping")
         inside = np.all((np.asarray(low) >= 0.0) & (np.asarray(low) < 1.0))
@@ -365,7 +365,7 @@ class align:
         return record, {"reference": torch.where(renews, reference, previous), "skips": skips}
 
     def _removed(self, kappa: Tensor, inner: Tensor, previous: Tensor) -> Tensor:
-        """What is taken from the gradient, along the reference."""
+        """Component along the reference that is removed from the gradient."""
         square = (previous.double() ** 2).sum(-1, keepdim=True)
         along = self.strength * inner / torch.where(square > 0, square, torch.ones_like(square))
         if self.removal == "shrink":
@@ -378,7 +378,7 @@ class align:
 
 @link("the rule of 2605.06575, known at second hand", reports="gono_cosine and gono_beta1")
 class gono:
-    """Adam whose momentum rises when consecutive gradients align (a reconstruction; an adversarial control).
+    """Adam with a momentum that rises when consecutive gradients align (a reconstruction; an adversarial control).
 
     Adam with beta1_t = min(max(beta1 (1 + gain cos_t), low), high), cos_t that of consecutive gradients. A control that
     does the opposite of `align`: it trusts directions that agree and raises their momentum. Where a high cosine
@@ -397,7 +397,7 @@ class gono:
 
     @staticmethod
     def joint(low: Any, high: Any, **_: Any) -> None:
-        """The limits do not cross."""
+        """Require low <= high."""
         crossed = np.any(np.asarray(low) > np.asarray(high))
         checks.require(not crossed, "low", low, f"at most high = {high}", "swap the limits")
 
@@ -427,7 +427,7 @@ class gono:
 
 @link("textbook", reports="lr_schedule_scale, a pure number")
 class lr_schedule:
-    """Warm-up and decay of the learning rate: a factor on the step that depends on the number of the update.
+    """Warm-up and decay of the learning rate: a factor on the step that depends on the update number.
 
     step <- f_t step, t = 0, 1, ... counts updates that were not skipped. f_t = (t + 1) / warmup in the first `warmup`
     updates. Behind them, with p the share of the remaining updates up to `updates` that is over, f_t = floor + (1 -
@@ -445,7 +445,7 @@ class lr_schedule:
 
     @staticmethod
     def joint(warmup: int, decay: str, updates: int | None, **_: Any) -> None:
-        """A decay has an end, behind the warm-up."""
+        """Require a decay to end, after the warm-up."""
         if decay == "constant":
             return
         checks.require(updates is not None, "updates", updates, "given for a decay", "give the updates of the run")

@@ -119,7 +119,7 @@ def join(
 
 
 class Tested:
-    """One comparison of a bound with what its parts would be if they were lower."""
+    """One comparison of a bound, for testing whether lower terms would be noticed."""
 
     def __init__(self, claim: Claim, point: Point, row: Comparison, estimate: Estimate, level: float) -> None:
         self.claim, self.point, self.row, self.estimate = claim, point, row, estimate
@@ -127,13 +127,13 @@ class Tested:
 
     @property
     def ratio(self) -> float:
-        """Measured/bound; 1 for a bound of 0 that is attained."""
+        """Measured / bound; 1 for a bound of 0 that is attained."""
         if self.row.predicted == 0.0:
             return 1.0 if self.row.measured == 0.0 else -math.inf
         return 1.0 - (self.row.predicted - self.row.measured) / abs(self.row.predicted)
 
     def drop(self, term: str, lowering: float) -> float:
-        """What the bound loses when a term is lower by that share; 0 where the term does not decide it.
+        """Decrease of the bound when a term is lowered by a fraction; 0 if the term does not determine the bound.
 
         In a least of several, a term equal to another does not: a larger one would leave the bound unchanged.
         """
@@ -147,7 +147,7 @@ class Tested:
         return (whole - less) * (abs(self.row.predicted / whole) if whole else 1.0)
 
     def missed(self, term: str, lowering: float) -> float:
-        """Probability that a term lower by that share would pass unnoticed; 1 where the point does not contain it."""
+        """Probability that a term lowered by a fraction goes unnoticed; 1 if the point does not contain the term."""
         drop = self.drop(term, lowering)
         if not drop > 0.0 or not math.isfinite(self.row.measured):
             return 1.0
@@ -158,7 +158,7 @@ class Tested:
         return missed_rate(shift, self.estimate.error, self.estimate.tolerance, self.crit, self.estimate.freedom)
 
     def seen(self, term: str, false_pass: float) -> float:
-        """The smallest lowering of a term that would be found; infinity where its absence would not be."""
+        """Smallest lowering of a term that would be noticed; infinite if its absence would not."""
         low, high = 0.0, 1.0
         if self.missed(term, high) > false_pass:
             return math.inf
@@ -168,7 +168,7 @@ class Tested:
         return high
 
     def undecided(self, term: str, effect: float) -> bool:
-        """Whether more samples could show the term to be tight here: the interval reaches high enough.
+        """Whether more samples could show that the term is tight here, because the interval reaches far enough.
 
         A point whose error exceeds what it should see would need thirty times as many, and decides nothing.
         """
@@ -180,7 +180,7 @@ class Tested:
 
 
 def tightness(claim: Claim, tested: Sequence[Tested], effect: float, false_pass: float) -> tuple[list[Tightness], bool]:
-    """For every quantity and term that occurs, the comparison that tests it best; and whether one is still undecided.
+    """The best test of every quantity and term that occurs, and whether one is still undecided.
 
     A term is tight iff two conditions hold at some point. There measured/bound >= 0.97, and a term lower by `effect`
     would be missed with probability at most `false_pass`. A loose term is undecided where more samples could still show

@@ -31,7 +31,7 @@ _KNOWN = {"dimension": 4, "signal": 2.0, "strength": 0.5, "reference": "known"}
 
 
 def _bias(point: Point) -> float:
-    """The same where the first gradient has much more energy than those that are projected."""
+    """Relative bias when the first gradient has much more energy than the projected ones."""
     rest = (1.0 - point["strength"]) ** 2 * point["signal"] + 0.5
     return _BIAS + max(0.0, point["signal"] - 2.0) / rest / (2.0 * _UPDATES)
 
@@ -49,7 +49,7 @@ class AdamInflation(Claim):
     reference = Choice("known", "previous", example="previous", doc="along what the gradient is projected")
 
     def joint(self) -> None:
-        """A known direction that is removed whole leaves nothing; a previous gradient needs two coordinates."""
+        """Require strength below 1 for a known reference, and two coordinates for a previous gradient."""
         below, least = (self.strength < 1.0, 1) if self.reference == "known" else (True, 2)
         self.require(below, "strength", "below 1 for a known reference", "leave a part of it")
         checks.integer("dimension", self.dimension, least, "count the coordinates of the mean gradient", 512)
@@ -58,7 +58,7 @@ class AdamInflation(Claim):
         self.energy = self.dimension * self.signal
 
     def _overlap(s) -> float:
-        """C: the noncentral beta law is a Poisson mixture of beta laws."""
+        """Mean overlap C, with the noncentral beta distribution as a Poisson mixture of beta distributions."""
         if s.reference == "known":
             return 1.0
         middle = s.energy / 2.0
@@ -68,7 +68,7 @@ class AdamInflation(Claim):
         return float(weight @ ((0.5 + j) / (0.5 * s.dimension + j)) / weight.sum())
 
     def _quantities(s, behind: float, moment: float) -> dict[str, float]:
-        """`moment` is the second moment after projection over that before, of one coordinate."""
+        """Quantities from `moment`, the ratio of one coordinate's second moments after and before projection."""
         inflation = 1.0 / math.sqrt(moment)
         return {"before": behind * inflation, "behind": behind, "inflation": inflation}
 

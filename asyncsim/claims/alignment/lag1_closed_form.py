@@ -31,7 +31,7 @@ class Lag1ClosedForm(Claim):
         self.lags = range(1, max(self.staleness, 1) + 1)
 
     def _quantities(s, amplification: float, signal: float) -> dict[str, float]:
-        """`signal` is the share of the gradient's energy that is not noise."""
+        """Amplification and correlations; `signal` is the fraction of the gradient's energy that is not noise."""
         if s.staleness == 0:
             return {"amplification": amplification, "corr[1]": -s.share / 2.0}
         shares = {f"corr[{k}]": signal * covariance_share(s.share, s.staleness, k) for k in s.lags}

@@ -44,7 +44,7 @@ class PartialAndSkipControl(Claim):
     high = Real(0.02, 0.9, typical=(0.1, 0.8), example=0.3, doc="cosine above which an update is skipped")
 
     def _angles(s) -> tuple[np.ndarray, np.ndarray]:
-        """Angles of a gradient to the mean, and their probabilities: sin^(others-1) times lengths integrated out."""
+        """Angles of a gradient to the mean with probabilities: sin^(others-1), lengths integrated out."""
         d, middle = s.others + 1, math.atan2(math.sqrt(s.others), s.signal)
         size = math.hypot(s.signal, math.sqrt(d))
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -58,7 +58,7 @@ class PartialAndSkipControl(Claim):
         return t, mass / mass.sum()
 
     def predict(s) -> dict[str, float]:
-        """Given one direction, the other gradient's component along it against its noncentral chi-square rest."""
+        """Integrate over one direction: the other gradient's component along it, and its noncentral chi-square rest."""
         t, mass = s._angles()
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         across = (s.signal * np.sin(t))[:, None]
@@ -71,7 +71,7 @@ class PartialAndSkipControl(Claim):
         return {"step": critical(s.staleness) / (1.0 - s.strength) / s.curvature, "skipped": skipped}
 
     def check(s) -> dict[str, float]:
-        """Both angles to the mean; the cosine between directions across it has a Beta law."""
+        """Integrate over both angles to the mean; the cosine of transverse directions is Beta distributed."""
         t, mass = s._angles()
         needed = (s.high - np.cos(t)[:, None] * np.cos(t)) / (np.sin(t)[:, None] * np.sin(t))
         half = (s.others - 1) / 2.0

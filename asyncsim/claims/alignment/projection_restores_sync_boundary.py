@@ -44,7 +44,7 @@ _APPLIED = {**_OVER, "reference": "applied"}
 
 
 def _multiplied(a: float, tau: int) -> float:
-    """Factor per tau + 1 updates of the map without noise, from a constant history behind a gradient of other sign."""
+    """Growth per tau + 1 updates of the noiseless map, from a constant history after a gradient of opposite sign."""
     path, previous = [1.0] * (tau + 1), -1.0
     flips = 6 if a > 1.0 else 1
     for _ in range(flips * (tau + 1)):
@@ -55,7 +55,7 @@ def _multiplied(a: float, tau: int) -> float:
 
 
 def _spec(point: Point, step: Number, distance: float, *size: int) -> lab.Spec:
-    """`size`: updates, replicates, and how often to record."""
+    """Spec of a run far from the optimum; `size` holds updates, replicates and the recording interval."""
     links = (lab.align(low=0.0, high=1.0, reference=point["reference"]), sim.updates.sgd(step))
     mode = point["curvature"], point["noise"], point["others"], distance
     return lab.quadratics.far_away(*mode, links, point["staleness"], *size)

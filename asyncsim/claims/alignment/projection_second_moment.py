@@ -45,7 +45,7 @@ class ProjectionSecondMoment(Claim):
     step = Positive(example=0.17, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Below its boundary the mode settles without a cycle; near that of the weaker gain it grows without end."""
+        """Require a step between 1.1 times the boundary, where a cycle forms, and the boundary of the weaker gain."""
         # The learning rate in units of the boundary without control.
         self.share = self.step * self.curvature
         self.excess = self.share / critical(self.staleness)
@@ -54,11 +54,11 @@ class ProjectionSecondMoment(Claim):
         self.require(low <= self.excess <= high, "step", bound, "choose such a learning rate, and strength above 0.35")
 
     def _scaled(s, square: float) -> dict[str, float]:
-        """In units of the point, from those of n / lambda."""
+        """Convert a second moment from units of n / lambda to units of the point."""
         return {"second_moment": square * s.others * s.noise**2 / s.curvature**2}
 
     def _described(s) -> float:
-        """E x^2 of a sinusoid whose mean gain, at the same gradient twice, is that of the boundary."""
+        """E x^2 of a sinusoid whose mean gain, at equal consecutive gradients, is that of the boundary."""
 
         def gain(size: float) -> float:
             lost = 1.0 - 2.0 / size**2 * (1.0 - 1.0 / math.sqrt(1.0 + size**2))

@@ -33,7 +33,7 @@ class RandomDelayCosine(Claim):
     step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Probabilities add up to 1; at or above the mean-square boundary no stationary law exists."""
+        """Require probabilities that add up to 1, and a step below the mean-square boundary."""
         _random.check_law(self.law, _LONGEST)
         self.share = _random.stable(self.step, self.curvature, self.law)
 
@@ -53,7 +53,7 @@ class RandomDelayCosine(Claim):
         return values
 
     def predict(s, slack: float | None = None) -> dict[str, float]:
-        """From the averaged recursion; slack 1: no noise of the draw."""
+        """Predict from the averaged recursion; slack 1 omits the noise of the random delay."""
         law, a = s.law, s.share
         phi = _random.unit_covariances(law, a, len(law) + 1)
         power = 2.0 * (phi[0] - phi[1])
@@ -70,7 +70,7 @@ class RandomDelayCosine(Claim):
     )
 
     def reach(self, point: Point) -> str | None:
-        """Closer to the mean-square boundary the fourth moment, on which error bars rest, is infinite."""
+        """Refuse steps so close to the mean-square boundary that the fourth moment is infinite and error bars fail."""
         share = point["step"] * point["curvature"]
         if share > 2.0 / (len(point["law"]) + 1):
             return f"step * curvature at most {2.0 / (len(point['law']) + 1):.3g}; lower it, tails are heavier beyond"

@@ -26,7 +26,7 @@ _SLOW = {**_AT_FOUR, "step": 0.2}
 
 
 def _warm_up(point: Point) -> int:
-    """Cycles that are left out: nine times what the start of a cycle takes to fall by a factor of e, or more."""
+    """Number of warm-up cycles: at least nine e-folding times of the initial condition."""
     factor = abs(1.0 - point["updates"] * point["step"] * point["curvature"])
     return int(min(max(_WARM_UP, -9.0 / math.log(min(max(factor, 1e-9), 1.0 - 1e-9))), 1e9))
 
@@ -45,7 +45,7 @@ class SawtoothCosine(Claim):
         self.share = self.step * self.curvature
 
     def _quantities(s, energy: float, inside: float, across: float, lag1: float) -> dict[str, float]:
-        """A cycle of one update has no two gradients; with two the mean of neighbors is exactly 0, without a scale."""
+        """Omit quantities that do not exist: pairs inside a cycle of one update, and lag 1 for two, whose mean is 0."""
         more = ({"inside": inside} if s.updates > 1 else {}) | ({"lag1": lag1} if s.updates != 2 else {})
         return {"amplification": energy, "across": across} | more
 
@@ -55,7 +55,7 @@ class SawtoothCosine(Claim):
         return s._quantities((2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
 
     def check(s) -> dict[str, float]:
-        """Covariances of all gradients of two cycles, each a row of what it has of the start and of all noises."""
+        """Covariances of all gradients of two cycles, each a row of coefficients of the start and of all noises."""
         n, start, gradients = s.updates, np.eye(2 * s.updates + 1)[0], []
         for noises in np.split(np.eye(2 * n + 1)[1:], 2):
             gradients.append(s.curvature * start + noises)

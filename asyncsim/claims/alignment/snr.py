@@ -23,7 +23,7 @@ _WEAK = {"dimension": 3, "signal": 0.8, "noise": 2.0, "samples": 4}
 
 
 def _spread(point: Point) -> float:
-    """Of one replicate, relative."""
+    """Relative standard deviation of one replicate."""
     d, signal, noise, samples = (point[name] for name in ("dimension", "signal", "noise", "samples"))
     # One product of neighbors against its mean: noise against signal, and noise against noise over the dimension.
     power = d * noise**2 / samples / signal**2

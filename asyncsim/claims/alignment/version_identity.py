@@ -40,7 +40,7 @@ _SIGN = {**_SGD, "optimizer": "sign", "law": (0.0, 0.7, 0.3), "step": 1.0}
 
 @dataclass
 class Stamped:
-    """Mean products of gradients with moves by version stamp, and of moves with themselves, weighted by curvature.
+    """Mean products of gradients with moves by version, and of moves with themselves, weighted by curvature.
 
     Its result, `[R]` each: "after" the version, "before" it, "energy". `kept` iterates reach back to the oldest stamp.
     """
@@ -76,7 +76,7 @@ class Stamped:
 
 
 def _warm_up(point: Point) -> int:
-    """Ten relaxation times of the slowest mode, or more."""
+    """Warm-up updates: at least ten relaxation times of the slowest mode."""
     relaxing = point["step"] * min(point["curvatures"]) / (point["noise"] if point["optimizer"] == "sign" else 1.0)
     return max(30 * len(point["law"]), math.ceil(10.0 / relaxing))
 
@@ -91,7 +91,7 @@ class VersionIdentity(Claim):
     step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """No stationary law without stability; the noise of a fresh gradient would enter its own move."""
+        """Require a stable recursion, and no staleness 0, because a fresh gradient's noise enters its own move."""
         law, longest = self.law, {"sgd": 12, "momentum": 12, "sign": 3}[self.optimizer] + 1
         fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[0] == 0.0 and law[-1] > 0.0
         bound = f"probabilities of 2 to {longest} values that add up to 1, the first 0, the last above 0"
@@ -105,7 +105,7 @@ class VersionIdentity(Claim):
             self.require(growth < 0.99, "step", "below the mean-square boundary", "lower the learning rate")
 
     def _transition(s, curvature: float) -> tuple[np.ndarray, np.ndarray]:
-        """Averages over the staleness of A kron A and of A, which moves iterates, newest first, and the last move."""
+        """Means over staleness of A kron A and of A, which advances the iterates, newest first, and the last move."""
         beta, size = (_BETA if s.optimizer == "momentum" else 0.0), len(s.law) + 1
         matrices = []
         for delay in range(len(s.law)):
@@ -118,7 +118,7 @@ class VersionIdentity(Claim):
         return pairs, sum(p * m for p, m in zip(s.law, matrices, strict=True))
 
     def _linear(s, curvature: float) -> np.ndarray:
-        """(E d^2, E x_v d_v, E x_v d_{v-1}) of one mode of descent with a velocity."""
+        """(E d^2, E x_v d_v, E x_v d_{v-1}) for one mode of descent with momentum."""
         transition, average = s._transition(curvature)
         size = len(average)
         moves = np.zeros(size)
@@ -128,7 +128,7 @@ class VersionIdentity(Claim):
         return np.array([covariance[-1, -1], following[-1, 0], covariance[0, -1]])
 
     def _signs(s, curvature: float) -> np.ndarray:
-        """The same of moves by one step against the sign: iterates on a lattice, and the last moves of all delays."""
+        """The same moments for sign descent: iterates on a lattice, together with the last moves of all delays."""
         depth = len(s.law) - 1
         reach = 2 * depth + int(np.ceil(9.0 * s.noise / (s.step * curvature)))
         histories = np.array(list(itertools.product((-1, 1), repeat=depth)))
@@ -155,7 +155,7 @@ class VersionIdentity(Claim):
         return {"after": 0.5, "before": -0.5}
 
     def check(s) -> dict[str, float]:
-        """Quantities from the law, each mode's movement weighted by its curvature."""
+        """Quantities from the stationary distribution, with each mode's moves weighted by its curvature."""
         mode = s._signs if s.optimizer == "sign" else s._linear
         laws = np.array([mode(h) for h in s.curvatures])
         after, before = -(s.curvatures @ laws[:, 1:]) / (s.curvatures @ laws[:, 0])

@@ -9,7 +9,7 @@ from asyncsim.claims._recursion import unless_exceeded
 
 
 class Descent(Declared):
-    """Base of points with a largest curvature L, a learning rate, noise, a start and a length; a claim adds delays."""
+    """Base of points with the largest curvature L, learning rate, noise, start and updates; claims add delays."""
 
     curvature = Positive(
         typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
@@ -35,7 +35,7 @@ class Descent(Declared):
     }
 
     def budget(self, mean: float, part: float) -> dict[str, float]:
-        """The bound update by update: whole delays whose running mean stays at the mean, and at last what is left over.
+        """The bound summed over updates: integer delays whose running mean tracks the mean, plus the remainder.
 
         Each carries a part of step L^2 (step noise)^2.
         """
@@ -50,7 +50,7 @@ class Descent(Declared):
         return {"bound": unless_exceeded(budget, *point)}
 
     def bound(self, late: float, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
-        """2 Delta/(step T) + step L noise^2 + (step L)^2 late noise^2, each part times a factor."""
+        """Bound 2 Delta/(step T) + step L noise^2 + (step L)^2 late noise^2, with a factor per term."""
         a, gap = self.step * self.curvature, self.curvature * self.start**2 / 2.0
         floor = (noise * a + delay * a**2 * late) * self.noise**2
         return {"bound": descent * gap / (self.step * self.updates) + floor}

@@ -29,7 +29,7 @@ _SAWTOOTH = {**_TIGHT, "maximum": 7, "mean": 3.5, "in_flight": 7, "step": 0.09, 
 
 
 def _schedule(point: Point) -> Any:
-    """A constant delay, or 0, 1, ..., maximum in turn, with as many in flight; None for any other."""
+    """Schedule with a constant delay, or with delays 0, 1, ..., maximum in turn; None for any other point."""
     if point["mean"] == point["maximum"] == point["in_flight"]:
         return lab.fixed(point["maximum"])
     if 2 * point["mean"] == point["maximum"] == point["in_flight"]:

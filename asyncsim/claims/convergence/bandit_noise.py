@@ -38,7 +38,7 @@ class BanditNoise(Claim):
         self.policy = softmax(self.behavior_logits)
 
     def _components(s) -> tuple[float, float]:
-        """zeta_1, zeta_2."""
+        """Hoeffding variance components zeta_1 and zeta_2."""
         pi, centered = s.policy, s.rewards - s.policy @ s.rewards
         conditional_mean = (np.diag(centered) + pi * (s.rewards - s.rewards[:, None])) / 2.0
         gradient = pi * centered

@@ -36,7 +36,7 @@ class BiasedGradient(Descent, Claim):
         self.require(small, "step", f"at most 1 / L = {1.0 / self.curvature:.6g}", "lower it")
 
     def predict(s, bias: float = 1.0, noise: float = 1.0, descent: float = 2.0) -> dict[str, float]:
-        """E|b_t|^2 is the squared mean, plus squared differences of the impulse response."""
+        """Predict with E|b_t|^2 equal to the squared mean plus squared differences of the impulse response."""
         a, tau = s.step * s.curvature, s.staleness
         mean, impulse = np.full(s.updates + tau, s.start), np.zeros(s.updates + tau)
         # Entry tau + t is at update t. Noise of update -1 would be the impulse: it has moved x_0 by 1.
@@ -51,7 +51,7 @@ class BiasedGradient(Descent, Claim):
         return {"bound": descent * first / (s.step * s.updates) + bias * float(squares.mean()) + floor}
 
     def check(s) -> dict[str, float]:
-        """The budget update by update, on a covariance matrix of iterates, newest first."""
+        """Sum the bound over updates, with the covariance matrix of iterates (newest first) propagated."""
         size, a = s.staleness + 1, s.step * s.curvature
         companion = np.eye(size, k=-1)
         companion[0, 0] = 1.0

@@ -57,7 +57,7 @@ class LastIterate(Claim):
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         def growth(gap: np.ndarray) -> float:
-            """Slope in t of 1/gap, `[U]`, over its last three quarters, beside a logarithm that its approach leaves."""
+            """Slope of 1/gap `[U]` in t over the last three quarters, fitted with a logarithmic correction."""
             late = slice(len(gap) // 4, None)
             t = trace.updates[: len(gap)][late].astype(np.float64)
             columns = np.stack([t, np.ones_like(t), np.log(t)], axis=1)

@@ -34,7 +34,7 @@ _LEVEL = {**_TWO, "logits": ((2.6698, 0.0), (-2.7507, 0.0))}
 
 
 def _slipping(discount: float, place: float) -> Point:
-    """Staying pays 1, leaving ends it; the chance of leaving is small where gradients are large."""
+    """Process in which staying pays 1 and leaving ends the episode; gradients are large where leaving is rare."""
     away = float(-np.log(1.0 - discount)) + place
     return process((((1.0,), (0.0,)),), ((1.0, 0.0),), discount, logits=((away, 0.0),))
 
@@ -56,7 +56,7 @@ class MdpConstants(Process, Claim):
         return {"gradient": math.sqrt(states / 8.0) * spread, "hessian": states * spread / (3.0 * math.sqrt(3.0))}
 
     def _iterated(s, sign: float) -> float:
-        """Largest return of a policy, or the smallest for a negative sign, by policy iteration."""
+        """Maximum return over policies, or minimum for a negative sign, by policy iteration."""
         states = np.arange(len(s.rewards))
         chosen = np.zeros(len(states), dtype=np.int64)
         while True:
@@ -74,7 +74,7 @@ class MdpConstants(Process, Claim):
         width = math.sqrt(2.0 * s.choices)
 
         def largest(power: int) -> float:
-            """Of Cov(1[x = w], (x - E x)^power) over laws on 0 and w."""
+            """Maximum of Cov(1[x = w], (x - E x)^power) over distributions on 0 and w."""
 
             def covariance(p: float) -> float:
                 return p * (1.0 - p) * abs((1.0 - p) ** power - (-p) ** power) * width**power

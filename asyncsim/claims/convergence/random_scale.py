@@ -44,7 +44,7 @@ class RandomScale(Claim):
         return s._moments(factor, factor**2 + (s.share * s.spread) ** 2 / 3.0)
 
     def check(s) -> dict[str, float]:
-        """E (c + d u)^(p t) = E (c + d u)^p to the power t, by powers of u."""
+        """E (c + d u)^(p t) as the t-th power of E (c + d u)^p, expanded in powers of u."""
         c, d = 1.0 - s.share * s.mean, -s.share * s.spread
         first, second = (sum(comb(p, k) * c ** (p - k) * d**k / (k + 1) for k in range(0, p + 1, 2)) for p in (1, 2))
         return s._moments(first, second)

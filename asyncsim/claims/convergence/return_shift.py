@@ -65,7 +65,7 @@ class ReturnShift(Pair, Claim):
         places = [point["behavior_logits"], point["current_logits"]]
 
         def moved(rewards: object) -> float:
-            """By how much the return with these rewards differs."""
+            """Difference between current and behavior return under these rewards."""
             behavior, current = lab.mdp.exact(lab.mdp.spec_of(lab.mdp.task_of(point, rewards), plant), places)[0]
             return float(current - behavior)
 

@@ -38,7 +38,7 @@ class SurrogateGap(Pair, Claim):
     through, effect = "oracle", 0.01
 
     def _bounds(s, advantage: np.ndarray, averaged: float, coupled: float) -> dict[str, float]:
-        """Both bounds from the two forms of B."""
+        """Tight and coarse bound from the averaged and coupled forms of B."""
         coarse = 2.0 * float(s.distances.max()) * float(np.abs(advantage).max())
         gains = float(np.abs((s.pair[1] * advantage).sum(axis=1)).max())
         gap = 2.0 * s.discount * gains * min(averaged, coupled)

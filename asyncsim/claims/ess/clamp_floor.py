@@ -33,7 +33,7 @@ class ClampFloor(Claim):
         c = s.clamp
 
         def lowest_ess(share: float, middle: float) -> float:
-            """Smallest ESS/N over the fraction at C when `share` of the weights sit at `middle`."""
+            """Minimum ESS/N over the fraction at C, when `share` of the weights equal `middle`."""
 
             def size(log_odds: float) -> float:
                 top = (1.0 - share) / (1.0 + np.exp(log_odds))

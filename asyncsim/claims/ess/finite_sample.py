@@ -35,7 +35,7 @@ _LONG = {"samples": 16, "horizon": 12, "behavior_logits": (0.2, 0.0, -0.3), "cur
 
 
 class _Law(NamedTuple):
-    """Values `[K]` of the log weight in ascending order, their log probabilities, and the number of samples."""
+    """Distribution of the log weight: ascending values `[K]`, their log probabilities, and the number of samples."""
 
     log_weight: np.ndarray
     log_mass: np.ndarray
@@ -43,7 +43,7 @@ class _Law(NamedTuple):
 
 
 def _nodes(law: _Law, power: float, turn: float) -> tuple[np.ndarray, float]:
-    """Points of the ray t = e^{u + i turn} at equal distances in u; the integrand is dt = t du.
+    """Quadrature points on the ray t = e^{u + i turn}, equally spaced in u; dt = t du.
 
     With E w = 1 the integrand is at most N^2 (1 + E w^2) t for squares and N t for the largest: below the first point
     lies less than 1e-14 of the integral. Behind the last point it is at most N^2 phi^{N-2}, which is negligible there.
@@ -92,7 +92,7 @@ def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:
-    """An integer power by squaring: NumPy's own takes a logarithm of every number."""
+    """Integer power by repeated squaring, since NumPy's own takes a logarithm of every number."""
     power = np.ones_like(base)
     while exponent:
         if exponent % 2:

@@ -23,7 +23,7 @@ _THREE = {"rewards": (0.2, 0.5, 1.0), "behavior_logits": (0.3, -0.2, 0.5), "curr
 
 
 def _arms(probability: float) -> tuple[float, float]:
-    """Logits of two arms, the first of which has this probability."""
+    """Logits of two arms, the first with the given probability."""
     return float(np.log(probability)), float(np.log1p(-probability))
 
 

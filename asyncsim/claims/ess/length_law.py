@@ -25,7 +25,7 @@ _LARGE = {"behavior_logits": (0.3, -0.2), "current_logits": (1.1, -0.9), "length
 
 
 def _read(size: Any = "ess") -> Plant:
-    """A plant: this metric for the ESS, beside the variance of the log ratio."""
+    """Plant that replaces the ESS by another metric, beside the variance of the log ratio."""
     return replaced(diagnostics=[size, "log_ratio_variance"])
 
 
@@ -44,12 +44,12 @@ class LengthLaw(PolicyPair, Claim):
         self.require(apart, "current_logits", f"{_SMALLEST:g} nats from behavior or more", "move one")
 
     def _variance(s) -> float:
-        """Variance of the log ratio of one token under behavior."""
+        """Variance of one token's log ratio under behavior."""
         change = s.current_logits - s.behavior_logits
         return float(s.mu @ (change - s.mu @ change) ** 2)
 
     def _quantities(s, decay: np.ndarray, variance: np.ndarray) -> dict[str, float]:
-        """From -ln(ESS/N) and the variance of the log ratio at every length."""
+        """Quantities from -ln(ESS/N) and the variance of the log ratio at every length."""
         x = np.array(s.lengths, dtype=float)
         x -= x.mean()
         rate = float(x @ decay / (x @ x))

@@ -28,7 +28,7 @@ class StaleGaussianBandit(GaussianBandit, Claim):
     staleness = Staleness(1, 24, typical=(1, 8), example=4)
 
     def predict(s, part: float = 1.0) -> dict[str, float]:
-        """At a part of the displacement's variance."""
+        """Predict ESS/N with the displacement's variance multiplied by `part`."""
         share = covariance_share(s.step * s.curvature, s.staleness, s.staleness)
         variance = 2.0 * mean_square(s) * (1.0 - share) / s.width**2
         return {"ess": 1.0 / math.sqrt(1.0 + 2.0 * (part * variance))}

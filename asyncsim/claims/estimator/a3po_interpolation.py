@@ -27,7 +27,7 @@ _POINT = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1
 
 
 def _seen(method: lab.Method, log_probs: tuple[lab.Tensor, ...], staleness: int) -> np.ndarray:
-    """Log of the ratio that the clip sees of each action, `[A]`: the bound at which its gate closes."""
+    """Log of the ratio that the clip uses for each action, `[A]`, found as the bound at which its gate closes."""
     actions = len(log_probs[0])
     # Every action with both signs: above 1 one gate closes, below the other.
     sign = lab.torch.tensor([1.0] * actions + [-1.0] * actions, dtype=lab.torch.float64).reshape(-1, 1, 1)
@@ -61,7 +61,7 @@ class A3poInterpolation(PolicyPair, Claim):
         self.require(near, "current_logits", "within 20 of behavior in log-probs", "move them closer")
 
     def _renyi(s, alpha: float) -> float:
-        """(1 - alpha) D_alpha(pi || mu)."""
+        """Scaled Renyi divergence (1 - alpha) D_alpha(pi || mu)."""
         return -float(np.log(np.exp(alpha * s.pi + (1.0 - alpha) * s.mu).sum()))
 
     def predict(s) -> dict[str, float]:

@@ -56,7 +56,7 @@ class CutAdvantages(Claim):
         self.require(whole, "minibatches", bound, "use fewer")
 
     def _gradient(s, advantages: np.ndarray) -> dict[str, float]:
-        """Mean over groups of A times the score of the likeliest arm."""
+        """Mean over groups of A times the score of the most likely arm."""
         scores = np.eye(s.logits.shape[1])[np.argmax(s.logits, axis=1)] - softmax(s.logits)
         return indexed("gradient", advantages[:, None] * scores / s.rewards.size)
 

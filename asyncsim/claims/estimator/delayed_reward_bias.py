@@ -38,13 +38,13 @@ _HALF = {**_POINT, "reinjected": 0.5, "share_low": 0.3, "share_high": 0.9, "offs
 
 
 def _trained(step: lab.Step) -> lab.Tensor:
-    """Samples trained for each one generated, `[R]`."""
+    """Mass of trained samples divided by the mass of generated samples, `[R]`."""
     own = step.batch.generated.mass.expand(step.batch.reward.shape)
     return step.mass.expand(own.shape).sum((1, 2)) / own.sum((1, 2))
 
 
 def _twice(spec: Any) -> Any:
-    """What comes back counts twice."""
+    """Plant that counts late rewards twice."""
 
     def arriving(rewards: Any, *arguments: Any) -> lab.Batch:
         batch = rewards.arriving(*arguments)

@@ -35,7 +35,7 @@ class GroupMass(PaidGroup, Claim):
         return indexed("bias", bias) | {"variance": float(chance @ (g**2).sum(1) - ((s.gradient + bias) ** 2).sum())}
 
     def _by_batches(s, keep: int) -> dict[str, float]:
-        """Over all ordered batches, with the mean ratio of their first `keep` samples."""
+        """Moments over all ordered batches, with the mean ratio of their first `keep` samples."""
         picks, chance = s.batches()
         mean = s.ratio[picks[:, :keep]].mean(axis=1)
         plain = s.paid[picks].mean(axis=1)

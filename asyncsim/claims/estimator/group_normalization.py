@@ -48,7 +48,7 @@ class GroupNormalization(Arms, Claim):
         self.require(differ, "means", "means that differ", "change one")
 
     def _scale(s, share: np.ndarray) -> np.ndarray:
-        """What centered rewards are divided by, at a share of successes."""
+        """Divisor of centered rewards at a given fraction of successes."""
         spread = share * (1.0 - share)
         scales = {
             "leave_one_out": np.full_like(share, 1.0 - 1.0 / s.samples),

@@ -49,11 +49,11 @@ class IsVariance(PaidSequencePair, Claim):
         return float((s.current_mass * ratio) @ (s.gain**2 * s.norm)) / s.samples
 
     def _variance(s, ratio: np.ndarray) -> float:
-        """Of N samples whose squared weight has this mean given the sequence, under the current policy."""
+        """Variance for N samples, from the mean squared weight of each sequence under the current policy."""
         return s._second_moment(ratio) - float(s.gradient @ s.gradient) / s.samples
 
     def _of(s, variance: float, fresh: float | None = None) -> dict[str, float]:
-        """Beside the variance of `fresh` data."""
+        """The variance, and its ratio to the variance of `fresh` data."""
         return {"variance": variance, "inflation": variance / (s._variance(s.fresh) if fresh is None else fresh)}
 
     def predict(s) -> dict[str, float]:

@@ -27,7 +27,7 @@ _VALUES = {"k1": "kl_k1", "k2": "kl_k2", "k3": "kl", "reverse": "kl_reverse"}
 
 
 def _penalties(**other: Any) -> tuple[Any, ...]:
-    """k1, k2 and k3 as they are, or `other` settings of some."""
+    """The penalties k1, k2 and k3, with `other` settings for some."""
     usual = {"k1": {}, "k2": {"ratio": "sequence", "level": "sequence"}, "k3": {"ratio": "sequence"}}
     return tuple(getattr(sim.penalties, k)(1.0, to="behavior", **other.get(k, usual[k])) for k in usual)
 
@@ -47,7 +47,7 @@ class KlEstimators(SequencePair, Claim):
         }
 
     def _moments(s, sampler: np.ndarray, current: np.ndarray | None = None) -> tuple[Any, Any]:
-        """E L and E L^2 under a sampler with these logits, L the log of current over behavior probabilities."""
+        """E L and E L^2 under a sampler with the given logits, where L is log current - log behavior."""
         chance, now = softmax(sampler), softmax(s.current_logits if current is None else current)
         step = np.log(now) - np.log(softmax(s.behavior_logits))
         first, second = np.zeros(len(chance), now.dtype), np.zeros(len(chance), now.dtype)

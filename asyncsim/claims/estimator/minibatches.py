@@ -49,7 +49,7 @@ class Minibatches(Claim):
         self.counts = np.arange(1.0, self.epochs * self.minibatches + 1)
 
     def _quantities(s, variances: np.ndarray, covariances: np.ndarray) -> dict[str, float]:
-        """From those in units of the variance of a step along the mean gradient of the batch."""
+        """Scale quantities from units of the variance of one step along the mean gradient of the batch."""
         unit = s.step**2 * s.noise**2 / (s.groups * s.samples)
         return indexed("variance", unit * variances) | indexed("covariance", unit * covariances)
 
@@ -62,7 +62,7 @@ class Minibatches(Claim):
         return s._quantities(right if variances is None else variances, covariances)
 
     def check(s) -> dict[str, float]:
-        """Pairs of minibatches: all of a sample's noise in the same one, nothing in another, a share between epochs."""
+        """Noise shared by pairs of minibatches: all in the same one, none within an epoch, a fraction across epochs."""
         m, updates = s.minibatches, s.epochs * s.minibatches
         size = s.groups * s.samples / m
         shared = np.empty((updates, updates))

@@ -46,7 +46,7 @@ class OptimalBaseline(PolicyPair, Claim):
         scale = float(np.abs(s.rewards).max()) or 1.0
 
         def vertex(centered: bool) -> float:
-            """Of the parabola through the second moments at three baselines, about the mean or about 0."""
+            """Vertex of the parabola through the second moments at three baselines, about the mean or about 0."""
             values = []
             for b in (-scale, 0.0, scale):
                 gradients = (s.weight * (s.rewards - b))[:, None] * scores

@@ -50,7 +50,7 @@ class PlugInBaseline(PaidGroup, Claim):
         return indexed("mean", mean) | {"variance": float(chance @ ((gradients - mean) ** 2).sum(axis=1))}
 
     def _with(s, out: bool) -> dict[str, float]:
-        """Moments with sample i out of its own baseline or in it, over all ordered batches."""
+        """Moments over all ordered batches, with sample i included in its own baseline or left out."""
         picks, chance = s.batches()
         heavy, reward = s.omega[picks], s.rewards[picks]
         keep = np.ones((s.samples, s.samples)) - out * np.eye(s.samples)

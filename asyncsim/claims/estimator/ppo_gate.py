@@ -56,7 +56,7 @@ class PpoGate(PolicyPair, Claim):
         return vectors | {"open_first": first[1], "open_second": second[1]}
 
     def _update(s, rho: np.ndarray) -> tuple[np.ndarray, float]:
-        """Gradient in the logits, and the share of tokens that are open, for gates of A > 0 and of A < 0."""
+        """Gradient with respect to the logits, and the fraction of tokens with open gates, for A > 0 and A < 0."""
         lowest, highest, dual = s.bounds
         paid = s.mu * s.means * (rho <= highest)
         unpaid = s.mu * (1.0 - s.means) * ((rho >= lowest) & (rho <= dual))
@@ -71,7 +71,7 @@ class PpoGate(PolicyPair, Claim):
         lowest, highest, dual = s.bounds
 
         def objective(below: np.ndarray, logits: np.ndarray) -> np.ndarray:
-            """max(min(rho A, clip(rho) A), dual A) of every arm, paid and unpaid; branches by real parts."""
+            """max(min(rho A, clip(rho) A), dual A) of every arm, for reward 1 and 0; branches use real parts."""
             rows = []
             for ratio in softmax(logits) / below:
                 clip = ratio if lowest <= ratio.real <= highest else min(max(ratio.real, lowest), highest)

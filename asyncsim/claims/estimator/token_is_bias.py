@@ -38,7 +38,7 @@ class TokenIsBias(_bandit.PaidSequencePair, Claim):
         self.require(size > 1e-6 and slope > 1e-4, "success", "such that token ratios are biased", remedy)
 
     def _token_scores(s, logits: np.ndarray) -> np.ndarray:
-        """Score of every token, flat `[Y, T, S*A]`."""
+        """Flat score vector of every token, `[Y, T, S*A]`."""
         tokens, rows = s.sequences.tokens, s.rows(s.sequences.tokens)
         scores = np.zeros((*tokens.shape, *logits.shape))
         sequence, place = np.indices(tokens.shape)

@@ -31,7 +31,7 @@ _ONE = {**_POINT, "rho_cap": 1.0, "trace_cap": 0.7}
 
 
 def _step(point: Point, method: lab.Method, values: np.ndarray) -> tuple[lab.Step, np.ndarray, np.ndarray]:
-    """All segments under critics `[R, S]`, the first states and the chances of the segments from there, `[N]`."""
+    """All segments under critics `[R, S]`, with their first states and probabilities, `[N]`."""
     names, double = ("current_logits", "behavior_logits"), lab.torch.float64
     tables = [lab.torch.log_softmax(lab.torch.tensor(point[name], dtype=double), -1) for name in names]
     # Every start with every sequence of actions, `[N, n + 1]` and `[N, n]`.
@@ -77,7 +77,7 @@ class VTrace(Claim):
         self.require(paid, "rewards", "not all 0", "a value of 0 says nothing")
 
     def _lead(s, weight: np.ndarray) -> np.ndarray:
-        """Weights of pairs `[S, A]` carried to the states that follow, `[S, S]`."""
+        """Sum weights `[S, A]` of state-action pairs into a transition matrix to the next states, `[S, S]`."""
         states = len(weight)
         matrix = np.zeros((states, states))
         for state, action in np.ndindex(*weight.shape):
@@ -85,19 +85,19 @@ class VTrace(Claim):
         return matrix
 
     def _capped(s, cap: float) -> tuple[np.ndarray, np.ndarray]:
-        """The policy proportional to min(cap mu, pi), and the sums that it is renormalized by, `[S, 1]`."""
+        """The policy proportional to min(cap mu, pi), and its normalizing sums, `[S, 1]`."""
         least = np.minimum(cap * s.mu, s.pi)
         total = least.sum(axis=1, keepdims=True)
         return least / total, total
 
     def _sweep(s, policy: np.ndarray, total: np.ndarray) -> np.ndarray:
-        """V after one sweep from 0."""
+        """State values after one sweep from 0."""
         carry = s.discount * s._lead(np.minimum(s.trace_cap * s.mu, s.pi))
         error = (total * policy * s.rewards).sum(axis=1)
         return sum(np.linalg.matrix_power(carry, t) @ error for t in range(s.steps))
 
     def _moves(s, values: np.ndarray) -> np.ndarray:
-        """Mean target of each state less its value, segment by segment: where caps are low, nearly all cancels."""
+        """Mean target minus value for each state, summed over segments; with low caps nearly all terms cancel."""
         found = np.zeros(len(values))
         for start, *actions in itertools.product(range(len(values)), *[range(s.mu.shape[1])] * s.steps):
             state, chance, carried, total = start, 1.0, 1.0, 0.0

@@ -29,7 +29,7 @@ MOMENTS = ["ess", "chi_square", AFFINITY]
 
 
 class Chain:
-    """A point's task, and flat parameters under behavior and at the current policy."""
+    """A point's task, with flat parameters of the behavior and of the current policy."""
 
     def __init__(self, point: Point, fraction: float = 1.0) -> None:
         self.task: Any = tasks.bit_chain(point["horizon"], fraction)
@@ -41,25 +41,25 @@ class Chain:
         )
 
     def moment(self, power: float) -> float:
-        """E_mu W^power by the product's own recursion: for sample sizes and allowances."""
+        """E_mu W^power by the product's own recursion, for sample sizes and tolerances."""
         current, behavior = (torch.from_numpy(place[None]) for place in (self.current, self.behavior))
         return float(self.task.ratio_moment(self.task.policy(), current, behavior, power))
 
     def exact(self, place: np.ndarray) -> tuple[float, np.ndarray]:
-        """J and its gradient by the product's own recursion: for sample sizes."""
+        """J and its gradient by the product's own recursion, for sample sizes."""
         value, gradient = self.task.exact(self.task.policy(), torch.from_numpy(place[None]))
         return value.item(), gradient[0].numpy()
 
     def run(
         self, diagnostics: list[Any], replicates: int, seed: int, plant: Plant, method: Method | None = None
     ) -> Trace:
-        """Fresh batches generated at behavior and scored at the current policy."""
+        """Run on fresh batches that are generated at behavior and scored under the current policy."""
         places = self.behavior, self.current
         return run(displaced(self.task, places, diagnostics, (SAMPLES, BATCHES, replicates), method), seed, plant)
 
 
 def replicates_for(spread: float, effect: float, comparisons: int) -> int:
-    """Replicates for a relative effect, from the relative standard deviation of one sample, as many as are affordable.
+    """Number of replicates for a relative effect, from one sample's relative standard deviation, up to a limit.
 
     Fewer than the effect needs leave a verdict undecided; too few for a normal mean are refused beforehand.
     """
@@ -68,7 +68,7 @@ def replicates_for(spread: float, effect: float, comparisons: int) -> int:
 
 
 def moments(trace: Trace, moment: Callable[[float], float]) -> dict[str, Estimate]:
-    """ESS per sample, E W^2 and E W^(1/2); `moment(p)` is E W^p.
+    """Estimates of ESS per sample, E W^2 and E W^(1/2); `moment(p)` is E W^p.
 
     A batch's ESS is biased: its tolerance is twice the leading term, from moments of the weights. The affinity of equal
     policies has rounding error alone.
@@ -82,26 +82,26 @@ def moments(trace: Trace, moment: Callable[[float], float]) -> dict[str, Estimat
 
 
 def moment_of(behavior: Any, current: Any, power: float, tokens: int = 1) -> float:
-    """E W^power of so many tokens of one softmax, from both policies' logits."""
+    """E W^power for `tokens` tokens of one softmax, from the logits of both policies."""
     mu, pi = (np.exp(np.asarray(logits) - np.max(logits)) for logits in (behavior, current))
     return float(((pi / pi.sum()) ** power * (mu / mu.sum()) ** (1.0 - power)).sum() ** tokens)
 
 
 def _parts(moment: Callable[[float], float]) -> tuple[float, float, float]:
-    """E W^2, E W^3 and E W^4 for weights of mean 1."""
+    """Moments E W^2, E W^3 and E W^4 of weights normalized to mean 1."""
     mean = moment(1.0)
     second, third, fourth = (moment(power) / mean**power for power in (2.0, 3.0, 4.0))
     return second, third, fourth
 
 
 def bias_of_ess(moment: Callable[[float], float], samples: int) -> float:
-    """Relative bias of a batch's ESS, to leading order."""
+    """Relative bias of a batch's ESS to leading order."""
     second, third, fourth = _parts(moment)
     return abs(second + fourth / second**2 - 2.0 * third / second) / samples
 
 
 def spread_of_ess(moment: Callable[[float], float]) -> float:
-    """Relative standard deviation of one sample's part of the ESS."""
+    """Relative standard deviation of one sample's contribution to the ESS."""
     second, third, fourth = _parts(moment)
     return math.sqrt(max(4.0 * second + fourth / second**2 - 4.0 * third / second - 1.0, 1e-6))
 
@@ -113,7 +113,7 @@ def spread_of_square(moment: Callable[[float], float]) -> float:
 
 
 def moments_beyond(moment: Callable[[float], float], samples: int = SAMPLES, most: float = MOST) -> str | None:
-    """Why moments cannot be measured on batches of so many samples, at most so many in all."""
+    """Return why moments cannot be measured on batches of `samples` samples, with at most `most` in total."""
     spread = spread_of_square(moment)
     if not max(bias_of_ess(moment, samples), spread**2 / samples) <= WORST:
         return f"E W^2 = {moment(2.0):.3g} rests on too few of a batch's {samples} samples; move the policies closer"

@@ -17,7 +17,7 @@ from asyncsim.systems._system import System, refuse_standstill, stepped
 
 @dataclass(frozen=True)
 class Mistaken(System):
-    """A system whose kernel makes a mistake once the share `when` of the batches has trained; 1 is behind the last.
+    """A system whose kernel errs once a fraction `when` of the batches has trained; 1 is after the last batch.
 
     `simulate` is the only way into the kernel, so timelines, schedules and stalenesses all have the mistake.
     """
@@ -29,7 +29,7 @@ class Mistaken(System):
     def simulate(
         self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
     ) -> State:
-        """The finished kernel state with the mistake in it."""
+        """Simulate, inject the mistake, and return the finished kernel state."""
         state = self._roomy(samples_per_group).start(
             batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm
         )
@@ -45,7 +45,7 @@ class Mistaken(System):
         return state
 
     def _roomy(self, samples_per_group: int) -> System:
-        """The system with places to spare, whose heaps are as large as what the mistake lets run at once."""
+        """The system with spare slots, so that its heaps hold the extra groups that the mistake starts."""
         if not self.spare:
             return self
         time = self.mean_train_time(samples_per_group) if self.load is not None else self.train_time
@@ -60,7 +60,7 @@ _MISTAKES: dict[str, Callable[[Mistaken, State], None]] = {}
 def _plant(
     when: float = 0.05, spare: int = 0
 ) -> Callable[[Callable[[Mistaken, State], None]], Callable[..., Mistaken]]:
-    """Make of what a mistake does to a state the plant of that name."""
+    """Decorator that registers a mistake and returns its plant."""
 
     def of(mistake: Callable[[Mistaken, State], None]) -> Callable[..., Mistaken]:
         _MISTAKES[mistake.__name__] = mistake
@@ -77,13 +77,13 @@ def _plant(
 
 @_plant()
 def version_off_by_one(system: Mistaken, state: State) -> None:
-    """One install is not counted: from there the generators stamp the version before the one that they have."""
+    """One install is not counted, so generators stamp the previous version from then on."""
     state.run.installed -= 1
 
 
 @_plant()
 def publish_counted_twice(system: Mistaken, state: State) -> None:
-    """One install is counted twice: from there the generators stamp a version that the trainer has not reached."""
+    """One install is counted twice, so generators stamp a version that the trainer has not reached."""
     row = state.run.installed
     for table in (state.publish, state.marks):
         table[row] = table[row - 1]
@@ -92,20 +92,20 @@ def publish_counted_twice(system: Mistaken, state: State) -> None:
 
 @_plant(when=1.0)
 def end_stamped_early(system: Mistaken, state: State) -> None:
-    """Samples are stamped at their end with the version before the one that is installed."""
+    """Samples are stamped at their end with the version before the installed one."""
     for version in (state.sample.v_end, state.group.v_done):
         version -= version > 0
 
 
 @_plant()
 def counter_lost(system: Mistaken, state: State) -> None:
-    """The count of tickets that are out is lost, as on a recovery: all of them are handed out again."""
+    """The count of permits in use is lost, as after a crash, and all permits are handed out again."""
     state.run.tickets += state.run.admitted - state.run.gone
 
 
 @_plant(spare=1)
 def place_freed_twice(system: Mistaken, state: State) -> None:
-    """So many `times` a place is freed once too often: each is given to two groups at once from there on."""
+    """Slots are freed once too often, `times` times in all; each then serves two groups at once."""
     run, ring, group = state.run, state.free, state.group
     row, count = run.first_row, system.spare
     while row >= 0 and count > 0:
@@ -117,25 +117,25 @@ def place_freed_twice(system: Mistaken, state: State) -> None:
 
 
 def eight_places_freed_twice(system: System) -> Mistaken:
-    """Eight places are freed once too often."""
+    """Eight slots are freed once too often."""
     return place_freed_twice(system, times=8)
 
 
 @_plant()
 def slot_freed_twice(system: Mistaken, state: State) -> None:
-    """Every server frees a slot once too often: it decodes a sample more than it has slots."""
+    """Every server frees one slot too many, and decodes one sample more than it has slots."""
     state.server.held -= 1
 
 
 @_plant()
 def group_counted_twice(system: Mistaken, state: State) -> None:
-    """One group of generation is counted twice: sums over time have it from there on, stamps do not."""
+    """One group in generation is counted twice, which changes sums over time but no stamps."""
     state.run.in_flight += 1
 
 
 @_plant(when=1.0)
 def dropped_counted_as_trained(system: Mistaken, state: State) -> None:
-    """The record says of groups that were dropped that the batch after their drop trained them."""
+    """Dropped groups are recorded as trained by the next batch after their drop."""
     group = state.group[: state.run.admitted]
     fate = group.fate
     rows = np.flatnonzero((fate == k.DROPPED_AGE) | (fate == k.DROPPED_OVERFLOW))
@@ -147,7 +147,7 @@ def dropped_counted_as_trained(system: Mistaken, state: State) -> None:
 
 @_plant(when=1.0)
 def keeps_any(system: Mistaken, state: State) -> None:
-    """The record says of every group that the samples of smallest number were kept, whichever were in first."""
+    """The record marks the samples with the lowest numbers as kept, whichever finished first."""
     phase = state.sample.phase[: state.run.admitted * state.settings.samples].reshape(-1, state.settings.samples)
     finished = (phase == k.CANCELLED).any(axis=1)
     first = np.arange(state.settings.samples) < state.settings.samples - state.settings.redundant
@@ -156,12 +156,12 @@ def keeps_any(system: Mistaken, state: State) -> None:
 
 @_plant(when=1.0)
 def cancelled_counted_as_trained(system: Mistaken, state: State) -> None:
-    """The record says of cancelled samples what became of their groups."""
+    """Cancelled samples are recorded with the fate of their group."""
     state.sample.phase[state.sample.phase == k.CANCELLED] = k.OVER_SAMPLE
 
 
 @_plant(when=1.0)
 def cancelled_run_on(system: Mistaken, state: State) -> None:
-    """Cancelled samples are written to their end before they are thrown away."""
+    """Cancelled samples are generated to their end before they are discarded."""
     cancelled = state.sample.phase == k.CANCELLED
     state.sample.wasted[cancelled] = state.sample.work[cancelled]

@@ -19,7 +19,7 @@ _SAMPLES = 2
 def ran(
     point: Point, batches: int, seed: int, plant: Plant, second: float | None = None
 ) -> tuple[Any, list[dict[str, Any]]]:
-    """A live run of so many batches under K permits with a place each, and the rows of its log.
+    """Run `batches` batches live under K permits with a slot each, and return the run with the rows of its log.
 
     `second`: mean seconds of a response, None: none waits.
     """
@@ -44,5 +44,5 @@ def ran(
 
 
 def planted(change: Any, kind: type[Any] = System) -> Plant:
-    """A plant in the system of a live run, or in the `live.Live` that it leaves behind."""
+    """Plant that changes the system of a live run, or its finished `live.Live`."""
     return lambda given: change(given) if isinstance(given, kind) else given

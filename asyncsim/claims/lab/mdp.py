@@ -23,28 +23,28 @@ LONGEST = 4000
 
 
 def task_of(point: Point, rewards: Any = None) -> Any:
-    """The process of a point, or with other rewards; as many steps as its discount needs."""
+    """The point's process as a task, optionally with other rewards, with the horizon that its discount requires."""
     discount, table = point["discount"], point["rewards"] if rewards is None else rewards
     steps = 1 if discount == 0.0 else max(1, math.ceil(math.log(_LEFT_OUT) / math.log(discount)))
     return tasks.mdp(point["transition"], table, horizon=steps, discount=discount)
 
 
 def listed(point: Point) -> Any:
-    """The same in as many steps as can be enumerated, for a process in which only the actions are random."""
+    """The same task with the longest horizon that can be enumerated, for deterministic transitions."""
     task = task_of(point)
     affordable = int(math.log(_LISTED) / math.log(task.actions))
     return dataclasses.replace(task, horizon=min(task.horizon, affordable))
 
 
 def left_out(task: Any) -> float:
-    """The largest change of the return that steps behind the horizon could make, and of its slope in a logit."""
+    """Bound on the change of the return, and of its derivative in a logit, from steps beyond the horizon."""
     T, discount = task.horizon, task.discount
     most = float(np.abs(task.paid).max())
     return most * discount**T * (T + 1.0 / (1.0 - discount)) / (1.0 - discount) + 1e-12 * most / (1.0 - discount) ** 2
 
 
 def spec_of(task: Any, plant: Plant, method: Method | None = None, **settings: Any) -> Spec:
-    """One update of the population along the direction of a method (default REINFORCE), and as long."""
+    """One population update of length 1 along the direction of a method (default REINFORCE)."""
     method = method or methods.reinforce(advantages.returns_to_go())
     sampling = "enumerate" if task.enumerable else "monte_carlo"
     options = {"updates": 1, "replicates": 1, "sampling": sampling, "diagnostics": "none", **settings}
@@ -52,27 +52,27 @@ def spec_of(task: Any, plant: Plant, method: Method | None = None, **settings: A
 
 
 def exact(spec: Spec, logits: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Returns `[R]` and gradients `[R, S A]` at places `[R, ...]`, of the product."""
+    """Exact returns `[R]` and gradients `[R, S A]` of the product at logits `[R, ...]`."""
     places = torch.as_tensor(np.array(logits, dtype=np.float64))
     value, gradient = spec.task.exact(spec.trained_policy, places.reshape(len(places), -1))
     return value.numpy(), gradient.numpy()
 
 
 def discount_in_advantage(spec: Spec) -> Spec:
-    """The discount in the advantage alone: later states weigh as much as the first."""
+    """Plant with the discount in the advantage only, so that later states weigh as much as the first."""
     discount = spec.task.discount  # type: ignore[attr-defined]
     return with_method(advantage=advantages.returns_to_go(discount))(with_task(lambda task: {"discount": 1.0})(spec))
 
 
 def why_long(point: Point) -> str | None:
-    """Why the episodes of a point are too long for a trial."""
+    """Return why the episodes of a point are too long for a trial; else None."""
     if point["discount"] > 0.0 and task_of(point).horizon > LONGEST:
         return f"a discount whose powers vanish within {LONGEST} steps; lower it"
     return None
 
 
 def why_random(point: Point) -> str | None:
-    """Why a point cannot be enumerated."""
+    """Return why a point cannot be enumerated; else None."""
     if not task_of(point).enumerable:
         return "transitions that leave nothing to chance; make them certain, every sequence of actions is listed"
     if point["discount"] ** listed(point).horizon > 1e-5:

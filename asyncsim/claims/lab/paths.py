@@ -22,7 +22,7 @@ ITERATE = Metric("iterate", lambda step: step.weights["parameters"][:, 0])
 
 
 def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:
-    """All sequences of so many choices, `[K, T, ...]`.
+    """All sequences of `updates_` choices, `[K, T, ...]`.
 
     >>> listed([0, 1], 2).tolist()
     [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -31,25 +31,25 @@ def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:
 
 
 def given(version: np.ndarray) -> Imposed:
-    """A law with one realization for each row of versions `[K, T, G]`."""
+    """Schedule with one realization for each row of versions `[K, T, G]`."""
     return Imposed("given", {}, lambda request: version[..., None], random=True, groups_per_batch=version.shape[2])
 
 
 def from_one(curvature: float, system: Any, step: Any, **settings: Any) -> Spec:
-    """Noiseless descent from 1 under staleness by a system."""
+    """Noiseless descent from 1 with the staleness of a system."""
     task = tasks.quadratic((curvature,), noise=0.0, start=1.0)
     return descent(task, system, updates.sgd(step), **{"sampling": "enumerate", "diagnostics": "none", **settings})
 
 
 def drawn(point: Point, system: Any, replicates: int, seed: int, plant: Plant) -> Trace:
-    """Descent under staleness that a system draws anew for every replicate."""
+    """Descent under staleness that a system draws independently for every replicate."""
     step = point["share"] / point["curvature"]
     spec = from_one(point["curvature"], system, step, updates=point["updates"], replicates=replicates)
     return run(spec, seed, plant)
 
 
 def mean_of(values: np.ndarray, realization: Any = None) -> Estimate:
-    """Mean over replicates `[R]`; the same in all of them where nothing is left to chance."""
+    """Mean over replicates `[R]`, which are all equal if nothing is random."""
     return between(values, realization, random=realization is not None)._replace(tolerance=1e-12)
 
 
@@ -57,7 +57,7 @@ def moment_boundary(
     version: np.ndarray, chance: np.ndarray, curvature: float, bracket: tuple[float, float], seed: int, plant: Plant,
     power: int = 2,
 ) -> Estimate:  # fmt: skip
-    """The learning rate at which E x_t^power ceases to shrink, the mean over all rows of versions `[K, T, G]`.
+    """Learning rate at which E x_t^power stops decaying, averaged over all rows of versions `[K, T, G]`.
 
     That moment obeys a linear recurrence of order T/2: so many exact values give its roots.
     """
@@ -76,7 +76,7 @@ def moment_boundary(
 def of_workers(
     workers: int, updates_: int, count: int, seed: int, law: str = "exponential:1"
 ) -> tuple[Imposed, dict[str, int]]:
-    """So many runs of workers that update on arrival, and the settings of a spec with one replicate for each.
+    """Schedule of `count` runs of workers that update on arrival, and spec settings with one replicate per run.
 
     One long run of the kernel, cut where all have read anew. Memoryless times have no past: at any update the workers
     may be taken to have begun, and to have read, just then.
@@ -88,7 +88,7 @@ def of_workers(
 
 
 def orders(workers: int, updates_: int) -> tuple[np.ndarray, np.ndarray]:
-    """All distinct versions of equally likely orders `[K, T, 1]`, and their chances `[K]`.
+    """All distinct version sequences of equally likely orders, `[K, T, 1]`, and their probabilities `[K]`.
 
     What the last update reads is not seen.
     """
@@ -103,5 +103,5 @@ def orders(workers: int, updates_: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_rotation(spec: Spec) -> Spec:
-    """Three workers of constant, equal times, so that they deliver in turn."""
+    """Plant with three workers of equal constant service times, so that they deliver in turn."""
     return spec.replace(system=of_workers(3, spec.updates, spec.realizations or 1, 0, "constant:1")[0])

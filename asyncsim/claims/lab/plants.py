@@ -24,7 +24,7 @@ from asyncsim.updates._link import Record, State
 
 
 class OffByOne(Wrapped):
-    """A system whose tokens are generated one version earlier than it says."""
+    """A system that generates every token one version earlier than its schedule says."""
 
     def schedule(self, *arguments: Any) -> records.Schedule:
         schedule = self._inner.schedule(*arguments)
@@ -32,22 +32,22 @@ class OffByOne(Wrapped):
 
 
 def off_by_one_version(spec: Spec) -> Spec:
-    """Data one version staler than scheduled."""
+    """Plant in which data are one version staler than scheduled."""
     return spec.replace(system=OffByOne(spec.system))
 
 
 def with_method(**settings: Any) -> Plant:
-    """A plant: the same spec, its method with other settings."""
+    """Plant that changes settings of the spec's method."""
     return lambda spec: spec.replace(method=spec.method.replace(**settings))
 
 
 def with_task(change: Callable[[Any], dict[str, Any]]) -> Plant:
-    """A plant: the same spec, its task with other settings that are made of its own."""
+    """Plant that changes settings of the spec's task, computed from the task."""
     return lambda spec: spec.replace(task=dataclasses.replace(spec.task, **change(spec.task)))
 
 
 def wrapping_advantage(kind: type[Wrapped]) -> Plant:
-    """A plant: the same spec, the advantage of its method wrapped."""
+    """Plant that wraps the advantage of the spec's method."""
     return lambda spec: with_method(advantage=kind(spec.method.advantage))(spec)
 
 
@@ -56,7 +56,7 @@ dropped_ratio = with_method(weight=NoRatio())
 
 
 def relinked(change: Callable[..., tuple[_link.Link, ...]]) -> Plant:
-    """A plant: other links, made of those of the chain."""
+    """Plant that replaces the links of the update chain by links made from them."""
     return lambda spec: spec.replace(update=_link.Chain(change(*spec.update.links)))
 
 
@@ -65,7 +65,7 @@ momentum_inserted = relinked(lambda *links: (updates.momentum(0.5), *links))
 
 
 def rescoring(change: Callable[[Any, Tensor, Batch], Tensor]) -> Any:
-    """A policy whose forward pass returns other log-probs, made of the policy, its own ones and the batch."""
+    """Policy wrapper that changes the log-probs of the forward pass, given the policy, the log-probs and the batch."""
 
     def forward(policy: Any, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         outputs, pullback = policy.forward(view, batch, names)
@@ -95,19 +95,19 @@ Unscored = overriding(
 
 
 def engine_replaced(**settings: Any) -> Plant:
-    """A plant: the spec's policy with other settings of its engine."""
+    """Plant that changes settings of the engine of the spec's policy."""
     return with_policy(
         lambda policy: dataclasses.replace(policy, engine=dataclasses.replace(policy.engine, **settings))
     )
 
 
 def with_policy(change: Callable[[Any], Any]) -> Plant:
-    """A plant: the same spec, its policy changed or wrapped."""
+    """Plant that changes or wraps the spec's policy."""
     return lambda spec: spec.replace(policy=change(spec.trained_policy))
 
 
 class FourthPower(Wrapped):
-    """An optimal baseline whose weights are squared twice: the score norm already contains the ratio."""
+    """Optimal baseline that squares its weights twice, because the score norm already contains the ratio."""
 
     def __call__(self, step: Step) -> Tensor:
         altered_step = copy.copy(step)
@@ -117,7 +117,7 @@ class FourthPower(Wrapped):
 
 @dataclass(frozen=True)
 class Displace:
-    """An instrument, not a defect: the first update moves the parameters by a given vector, later ones by nothing.
+    """Instrument, not a defect: the first update adds a given vector to the parameters, later updates add zero.
 
     `by` `[P]`, or `[R, P]` for vectors of all replicates of a block.
 

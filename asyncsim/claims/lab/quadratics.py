@@ -36,7 +36,7 @@ larger value tests the term of a delay, 0.38 of the bound, as sharply as the who
 
 
 def descending(point: Point, curvatures: tuple[float, ...], schedule: Any, **settings: Any) -> Spec:
-    """Plain steps of a point's size along gradients of its noise, from its start, which is 0 unless it has one."""
+    """Spec of SGD with a point's learning rate and gradient noise, from its start (default 0)."""
     task = tasks.quadratic(curvatures, noise=point["noise"], start=point.get("start", 0.0))
     return descent(task, schedule, updates.sgd(point["step"]), **settings)
 
@@ -45,7 +45,7 @@ def products(
     point: Point, curvatures: tuple[float, ...], length: int, spread: float, effect: float, comparisons: int, seed: int,
     plant: Plant,
 ) -> np.ndarray:  # fmt: skip
-    """Products of gradients up to lag staleness + 1 over `length` updates behind a warm-up.
+    """Mean products of gradients up to lag staleness + 1, over `length` updates after a warm-up.
 
     In as many replicates as the effect needs, `spread` the relative standard deviation of one, or as are affordable.
     """
@@ -59,7 +59,7 @@ def products(
 
 
 def warm_up(curvatures: tuple[float, ...], staleness: int, step: float) -> int:
-    """Updates that are left out: ten times what the slowest mode takes to fall by a factor of e, or 60 delays."""
+    """Number of warm-up updates: ten e-folding times of the slowest mode, or 60 delays."""
     largest = 0.0
     for share in (step * min(curvatures), step * max(curvatures)):
         recurrence = np.zeros(staleness + 2)
@@ -71,7 +71,7 @@ def warm_up(curvatures: tuple[float, ...], staleness: int, step: float) -> int:
 
 
 def linear_reach(curvatures: tuple[float, ...], staleness: int, step: float) -> str | None:
-    """Why a run of the trials' length would not be stationary; None where it is."""
+    """Return why a run of the trial's length would not be stationary; else None."""
     updates = warm_up(curvatures, staleness, step)
     if updates > _LONGEST:
         return f"a warm-up of at most {_LONGEST} updates, not {updates}; take steps nearer to half of the boundary"
@@ -81,7 +81,7 @@ def linear_reach(curvatures: tuple[float, ...], staleness: int, step: float) -> 
 def run_standing(
     dimension: int, signal: float, noise: float, samples: int, updates_: int, replicates: int, seed: int, plant: Plant
 ) -> Trace:
-    """Learning rate 0 at distance `signal` from the minimum of a quadratic of curvature 1; cosines and products."""
+    """Run at learning rate 0, at distance `signal` from the minimum of a quadratic; record cosines and products."""
     spec = descent(
         tasks.quadratic((1.0,) * dimension, noise=noise, start=signal / math.sqrt(dimension)),
         schedules.fixed(2),
@@ -97,7 +97,7 @@ def run_standing(
 def mean_square(
     point: Point, schedule: Any, comparisons: int, effect: float, seed: int, plant: Plant
 ) -> dict[str, Estimate]:
-    """Squared norm of the exact gradient, averaged over the updates of a run under a schedule, then over replicates."""
+    """Squared norm of the exact gradient, averaged over the updates of a run, then over replicates."""
     # Where the measurement is at 0.97 of the bound, a bound lower by the effect is exceeded by 0.02 at least.
     size = {"updates": point["updates"], "replicates": units_for(SPREAD, 0.4 * effect, comparisons, kind="bound")}
     spec = descending(point, (point["curvature"],), schedule, diagnostics=["exact_gradient_norm"], **size)
@@ -106,7 +106,7 @@ def mean_square(
 
 @dataclass
 class Cycles:
-    """An instrument: mean products of gradients by where the publish lies; cycles begin at multiples of `length`.
+    """Instrument: mean products of gradients by position in the publish cycle of `length` updates.
 
     Its result, `[R]` each: "energy" E|g|^2; "inside", of all pairs of one cycle; "across", of neighboring cycles;
     "neighbors", of all pairs one update apart. Updates before `after`, a multiple of `length`, are left out.
@@ -151,7 +151,7 @@ class Cycles:
 
 @dataclass(frozen=True)
 class Known:
-    """An instrument: alignment control that compares with one known direction instead of the one before."""
+    """Instrument: alignment control that compares each gradient with one known direction, not with the previous one."""
 
     link: Link
     direction: tuple[float, ...]
@@ -165,7 +165,7 @@ class Known:
 
 
 def changed(kind: type[Any], **changes: Any) -> Plant:
-    """A plant: the same chain, its links of one kind with other settings."""
+    """Plant that changes settings of all links of one kind."""
 
     def plant(spec: Spec) -> Spec:
         links: list[Any] = list(spec.update.links)
@@ -177,14 +177,14 @@ def changed(kind: type[Any], **changes: Any) -> Plant:
 
 
 def projection(reference: str, strength: Any, dimension: int) -> Link:
-    """Projection of every gradient, along the "previous" one or the "known" mean of `dimension` coordinates and an
-    idle one."""
+    """Link that projects every gradient along the "previous" one, or along the "known" mean of `dimension` coordinates,
+    with one idle coordinate."""
     link = updates.align(low=-1.0, high=1.0, strength=strength)
     return link if reference == "previous" else Known(link, (1.0,) * dimension + (0.0,))
 
 
 def along(dimension: int) -> Metric:
-    """Mean of the first `dimension` parameters before the update, `[R]`."""
+    """Metric: mean of the first `dimension` parameters before the update, `[R]`."""
     return Metric("along", lambda step: step.parameters[:, :dimension].double().mean(-1))
 
 
@@ -192,7 +192,7 @@ def constant_mean(
     dimension: int, idle: int, signal: np.ndarray, links: tuple[Link, ...], updates_: int, after: int, seed: int,
     plant: Plant,
 ) -> np.ndarray:  # fmt: skip
-    """How far the carrying coordinates went along the mean from update `after` on, `[R]`; `signal` `[R]`.
+    """Distance that the signal coordinates moved along the mean after update `after`, `[R]`; `signal` is `[R]`.
 
     Updates are so small that the gradient stays that of the start. It is sqrt(signal) in `dimension` coordinates, 0 in
     `idle` more, with noise 1 in all of them.
@@ -215,7 +215,7 @@ def far_away(
     curvature: float, noise: float, others: int, distance: float, links: tuple[Link, ...], staleness: int,
     updates_: int, replicates: int, every: int = 1,
 ) -> Spec:  # fmt: skip
-    """One mode at a distance in units of n / curvature, n^2 = others noise^2, beside others that carry noise alone."""
+    """One mode at a distance in units of n / curvature, n^2 = others noise^2; the other modes carry only noise."""
     start = distance * float(np.sqrt(others)) * noise / curvature
     return descent(
         tasks.quadratic((curvature,) + (IDLE * curvature,) * others, noise=noise, start=start),
@@ -229,7 +229,7 @@ def far_away(
 
 
 def grown(path: np.ndarray, staleness: int) -> np.ndarray:
-    """Whether each replicate's mode grew over a run from far away, bool `[R]`, from `along` at every update `[U, R]`.
+    """Whether each replicate's mode grew in a run from far away, bool `[R]`; `path` holds every update, `[U, R]`.
 
     The last period is compared with the second one, or with a hundredth of the start where the second is smaller. Below
     that, noise dominates.
@@ -243,7 +243,7 @@ def grown(path: np.ndarray, staleness: int) -> np.ndarray:
 
 
 def largest_step(build: Any, low: float, high: float, staleness: int, seed: int) -> tuple[float, float]:
-    """Bracket of the learning rate at which the mode begins to grow: two grids of 32 rates, one a replicate.
+    """Bracket of the learning rate at which the mode starts to grow: two grids of 32 rates, one per replicate.
 
     `build(steps, updates)` makes the spec. Low and high must lie on either side.
     """

@@ -28,28 +28,28 @@ PLACE = Metric("place", lambda step: step.parameters[:, 0])
 
 
 def run(spec: Spec, seed: int, plant: Plant) -> Trace:
-    """The trace of a spec after planting."""
+    """Run a spec after planting, and return its trace."""
     return running.run(plant(spec), seed=seed, progress=False)
 
 
 def descent(task: Any, schedule: Any, *links: Link, **settings: Any) -> Spec:
-    """Plain gradients of a quadratic, one sample each, through these links; `settings` of the spec."""
+    """Spec of gradient descent on a quadratic, one sample per update, with the given links and `settings`."""
     return Spec(task, schedule, methods.gradient(), chain(*links), **{"samples_per_group": 1, **settings})
 
 
 def ascent(task: Any, schedule: Any, method: Method, step: Any, count: int, **settings: Any) -> Spec:
-    """So many plain steps along gradients of a bandit, of its population by default; `settings` of the spec."""
+    """Spec of `count` SGD updates on a bandit, by default with population gradients; `settings` override."""
     options = {"replicates": 1, "sampling": "enumerate", "diagnostics": "none", **settings}
     return Spec(task, schedule, method, chain(updates.sgd(step)), updates=count, **options)
 
 
 def population(task: Any, method: Method) -> Spec:
-    """Every sample of a frozen policy with its probability, for the oracle."""
+    """Spec of a frozen policy's full population, each sample with its probability, for the oracle."""
     return Spec(task, schedules.frozen(), method, chain(), sampling="enumerate")
 
 
 def metrics_of(spec: Spec, current: np.ndarray, behavior: np.ndarray) -> list[np.ndarray]:
-    """Each metric of a spec on all samples, each with its probability: `[R]` for places `[R, P]`, `[1]` for `[P]`."""
+    """Metrics of a spec on the full population: `[R]` for parameters `[R, P]`, `[1]` for `[P]`."""
     policy = spec.trained_policy
     step = oracle.population_step(spec.task, spec.method, current, behavior, policy)
     return [metric.measure(step).numpy() for metric in chosen(spec.diagnostics, policy, spec.fitted_task)[0]]
@@ -62,7 +62,7 @@ def displaced(
     size: tuple[int, int, int],
     method: Method | None = None,
 ) -> Spec:
-    """Fresh batches generated at behavior and scored at a current policy, `places` in this order.
+    """Fresh batches generated at behavior and scored at the current policy; `places` are both, in this order.
 
     `size`: samples of a group, batches of a replicate behind the displacement, replicates.
     """
@@ -83,7 +83,7 @@ def displaced(
 
 
 class MeanGradient:
-    """An instrument: "gradient", the mean of the gradients behind the displacement, `[P, R]`."""
+    """Instrument "gradient": mean of the gradients after the displacement, `[P, R]`."""
 
     name = "mean_gradient"
     outputs: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class MeanGradient:
 
 
 def below(label: int, level: float) -> Metric:
-    """Share of samples whose log ratio is at most the level, "cdf[label]"."""
+    """Metric "cdf[label]": fraction of samples whose log ratio is at most `level`."""
 
     def share(step: Step) -> Tensor:
         return step.mean((step.sequence_log_ratio <= level).double())
@@ -111,12 +111,12 @@ def below(label: int, level: float) -> Metric:
 
 
 def mean_of(trace: Trace, name: str, tolerance: float = 0.0) -> Estimate:
-    """Mean of a metric over all batches but the first (before the displacement), with its error between replicates."""
+    """Mean of a metric over all batches after the displacement, with its standard error across replicates."""
     return between(trace[name][1:].mean(axis=0))._replace(tolerance=tolerance)
 
 
 def share_of(values: np.ndarray, samples: int = 1) -> Estimate:
-    """Mean share of events `[U, R]`, each of so many samples, with its error between replicates.
+    """Mean fraction of events `[U, R]`, each over `samples` samples, with its standard error across replicates.
 
     Where few of n are seen, or all but a few, that error is too small: the tolerance is the rate 8/n, of which none
     would be seen once in 3,000.
@@ -125,26 +125,26 @@ def share_of(values: np.ndarray, samples: int = 1) -> Estimate:
 
 
 def variance_of(trace: Trace, samples: int, name: str = "log_ratio_variance") -> Estimate:
-    """Variance of the log ratio: that of N samples about their own mean is low by the factor (N - 1)/N."""
+    """Variance of the log ratio, corrected by N/(N - 1) because N samples are centered on their own mean."""
     variance, factor = mean_of(trace, name), samples / (samples - 1)
     return variance._replace(value=variance.value * factor, error=variance.error * factor)
 
 
 def second_moment_of(trace: Trace) -> Estimate:
-    """E W^2, which is 1 + chi^2."""
+    """E W^2 = 1 + chi^2."""
     chi_square = mean_of(trace, "chi_square")
     return chi_square._replace(value=1.0 + chi_square.value)
 
 
 def offline(point: Point, method: Method, step: float, count: int) -> Spec:
-    """Population gradients of the behavior's data, from the behavior on."""
+    """Population gradient updates on the behavior's data, starting from the behavior."""
     rewards = point["rewards"]
     task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", logits=point["behavior_logits"])
     return ascent(task, schedules.frozen(), method, step, count)
 
 
 def settled(ending: Callable[[int], np.ndarray], updates: int, tolerance: float) -> np.ndarray:
-    """Where runs end that doubling does not move by more than the tolerance, from so many updates on.
+    """End point of runs, with the length doubled until the end moves by at most `tolerance`.
 
     Raises `InputError` where sixteen times as many do not settle either.
     """
@@ -160,18 +160,18 @@ def settled(ending: Callable[[int], np.ndarray], updates: int, tolerance: float)
 
 
 def arms(name: str, values: Any, tolerance: float) -> dict[str, Estimate]:
-    """An estimate for each arm."""
+    """One estimate per arm."""
     return {f"{name}[{k}]": Estimate(float(value), tolerance=tolerance) for k, value in enumerate(values)}
 
 
 def bandit_warm_up(point: Point) -> int:
-    """Updates left out at the start: nine relaxation times of the mean square, or more."""
+    """Number of warm-up updates: at least nine relaxation times of the mean square."""
     staleness, share = int(point["staleness"]), point["step"] * point["curvature"]
     return max(15 * (staleness + 1), math.ceil(4.5 / share))
 
 
 def gaussian_bandit(point: Point, count: int, replicates: int, diagnostics: list[Any]) -> Spec:
-    """So many updates by leave-one-out REINFORCE without ratios."""
+    """Spec of `count` updates by leave-one-out REINFORCE without ratios."""
     task = tasks.gaussian_bandit(point["curvature"], width=point["width"])
     size = {"samples_per_group": point["samples"], "replicates": replicates, "sampling": "monte_carlo"}
     late, method = schedules.fixed(point["staleness"]), methods.reinforce()
@@ -179,7 +179,7 @@ def gaussian_bandit(point: Point, count: int, replicates: int, diagnostics: list
 
 
 def bandit_settles(point: Point) -> str | None:
-    """Why the warm-up of a run would not suffice, or tails would be too heavy to average."""
+    """Return why the warm-up would be too short or the tails too heavy to average; else None."""
     a, tau = point["step"] * point["curvature"], point["staleness"]
     most, least = (1.0 if tau == 0 else 1.6) / (2 * tau + 1), 4.5 / _WARM_UP
     if not least <= a <= most or point["samples"] < 6:

@@ -22,28 +22,28 @@ ROUNDING, SMALLEST = 1e-10, 1e-13
 
 
 def planted(point: Point, method: Method, plant: Plant) -> Spec:
-    """The spec of a point after planting."""
+    """Spec of a point after planting."""
     names = ("actions", "horizon", "dependence", "success")
     return plant(population(tasks.token_bandit(**{name: point[name] for name in names if name in point}), method))
 
 
 def places(point: Point) -> tuple[np.ndarray, np.ndarray]:
-    """Current and behavior parameters, flat."""
+    """Flat current and behavior parameters."""
     return np.ravel(point["current_logits"]), np.ravel(point["behavior_logits"])
 
 
 def step_of(spec: Spec, point: Point, **settings: Any) -> Step:
-    """The population of a point's behavior under its current policy; `settings` of the method."""
+    """Population step of a point's behavior data under its current policy; `settings` change the method."""
     return oracle.population_step(spec.task, spec.method.replace(**settings), *places(point), spec.policy)
 
 
 def limit_of(spec: Spec, point: Point, **settings: Any) -> np.ndarray:
-    """The mean gradient there, of as many samples as one likes."""
+    """Mean gradient at the point in the limit of infinitely many samples."""
     return oracle.limit(spec.task, spec.method.replace(**settings), *places(point), spec.policy)
 
 
 def cut_off(task: Any, point: Point, power: float = 1.0, cap: float = math.inf) -> float:
-    """What the product's limit on log ratios in gradients changes of E_mu w^power (1 + log(w)^2), over E_mu w^power.
+    """Relative change of E_mu w^power (1 + log(w)^2) caused by the product's limit on log ratios in gradients.
 
     With `cap`, ratios are truncated anyway. Raises `InputError` where it is more than a thousandth: an update says
     nothing of full ratios there.
@@ -60,16 +60,16 @@ def cut_off(task: Any, point: Point, power: float = 1.0, cap: float = math.inf) 
 
 
 def exactly(value: float) -> Estimate:
-    """The estimate of a number, exact to rounding."""
+    """Estimate of a number that is exact to rounding."""
     return Estimate(value, tolerance=max(SMALLEST, ROUNDING * abs(value)))
 
 
 def to_share(values: Mapping[str, float], share: float, samples: int = 1) -> dict[str, Estimate]:
-    """Estimates of numbers, exact to that share of each."""
+    """Estimates of numbers with a relative tolerance `share`."""
     return {name: Estimate(float(x), tolerance=share * float(abs(x)), samples=samples) for name, x in values.items()}
 
 
 def components(name: str, vector: np.ndarray, allowance: float = 0.0) -> dict[str, Estimate]:
-    """Estimates of components, exact to rounding and an allowance: `SMALLEST` where larger numbers cancel."""
+    """Estimates of vector components, exact to rounding plus an allowance: `SMALLEST` where larger numbers cancel."""
     tolerance = max(SMALLEST, ROUNDING * float(np.linalg.norm(vector))) + allowance
     return {f"{name}[{k}]": Estimate(float(x), tolerance=tolerance) for k, x in enumerate(vector)}

@@ -17,13 +17,13 @@ from asyncsim.sampling import oracle
 
 
 def bandit(point: Point, kl_at: str = "behavior", kl: float | None = None) -> Any:
-    """The task of a point, its penalty in the reward with weight `kl` (default the point's)."""
+    """Task of a point, with the KL penalty in the reward at weight `kl` (default the point's)."""
     penalty = {"kl_coef": point["kl"] if kl is None else kl, "reference": point["reference_logits"], "kl_at": kl_at}
     return tasks.softmax_bandit(len(point["rewards"]), point["rewards"], rewards="fixed", **penalty)
 
 
 def optimum(task: Any) -> np.ndarray:
-    """Logits at which the product's exact gradient of the regularized reward is zero, `[A]`; the first one stays."""
+    """Logits at which the product's exact gradient of the regularized reward is zero, `[A]`; the first is fixed."""
     first = np.add(task.reference[0], np.array(task.means[0]) / task.kl_coef)
 
     def gradient(others: np.ndarray) -> np.ndarray:
@@ -33,14 +33,14 @@ def optimum(task: Any) -> np.ndarray:
 
 
 def why_flat(point: Point) -> str | None:
-    """Why the optimum of a point is too flat to be measured; None where it is not."""
+    """Return why the optimum of a point is too flat to be measured; else None."""
     logits = optimum(bandit(point))
     second = float(np.sort(np.exp(logits - logits.max()))[-2])
     return None if second >= 0.02 else "an optimum with a second arm of at least 0.02; raise kl"
 
 
 def reach(point: Point) -> str | None:
-    """Why a point is too stale or its optimum too flat for a run of reasonable length; None where it is not."""
+    """Return why a point is too stale, or its optimum too flat, for a run of reasonable length; else None."""
     return within(staleness=24)(point) or why_flat(point)
 
 

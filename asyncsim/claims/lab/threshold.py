@@ -30,7 +30,7 @@ _LONGEST = 20_000
 def noiseless_descent(
     curvatures: tuple[float, ...], system: Any, plant: Plant = untouched
 ) -> Callable[[tuple[float, ...], int], Spec]:
-    """A `build` of the searches below: descent on a quadratic from next to its minimum, after planting."""
+    """A `build` function for the searches below: descent on a quadratic from near its minimum, after planting."""
     task = tasks.quadratic(curvatures, noise=0.0, start=1e-6)
     settings: dict[str, Any] = {"sampling": "enumerate", "diagnostics": ["gradient_norm"]}
 
@@ -51,7 +51,7 @@ system."""
 
 
 def roots(sequence: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
-    """Roots of the linear recurrence of at most this order that a sequence `[U]` obeys, largest first, complex.
+    """Complex roots of the linear recurrence of order at most `order` that a sequence `[U]` obeys, largest first.
 
     Least squares of least norm, without what is smaller than `noise`: roots that the data does not determine lie inside
     the unit circle. Growth by more than `_GROWTH`, beyond which nothing need be linear, gives the root infinity.
@@ -69,7 +69,7 @@ def roots(sequence: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
 
 
 def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Estimate:
-    """The step at which an excess `[R]` of steps `[R]` rises above 0, bracketed by two grids and interpolated.
+    """Learning rate at which an excess `[R]` of rates `[R]` becomes positive, bracketed by two grids and interpolated.
 
     Nothing below 0 lies behind it. At small steps, where all is slow, rounding may look like growth.
     """
@@ -87,7 +87,7 @@ def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float
 
 
 def grown(series: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
-    """log of the largest root of each column of `[U, R]`."""
+    """Log modulus of the largest root for each column of `[U, R]`."""
     largest = np.array([np.abs(roots(column, order, noise)[0]) for column in series.T])
     return np.log(np.maximum(largest, 1e-9))
 
@@ -96,7 +96,7 @@ def marginal_step(
     build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, order: int, seed: int, every: int = 1,
     noise: float = 1e-12, modes: int = 0,
 ) -> Estimate:  # fmt: skip
-    """The learning rate at which deviations of a linear system cease to shrink, from the roots of short runs.
+    """Learning rate at which deviations of a linear system stop decaying, from the roots of short runs.
 
     `build(steps, updates)` makes a noiseless spec with one learning rate per replicate; the gradients of every so many
     updates obey a recurrence of at most this order, but for relative `noise`. Where components are `modes` that do not
@@ -115,14 +115,14 @@ def marginal_step(
 def largest_step(
     curvatures: Sequence[float], system: Any, delay: int, high: float, seed: int, plant: Plant, every: int = 1
 ) -> Estimate:
-    """That of plain descent at delays up to `delay`, searched up to `high` over the largest curvature."""
+    """Largest stable learning rate of SGD with delays up to `delay`, searched up to `high` / the largest curvature."""
     build, scale = noiseless_descent(tuple(curvatures), system, plant), 1.0 / max(curvatures) / every
     low = 0.4 * scale / (1 + delay)
     return marginal_step(build, low, high * scale, delay + 2, seed, every=every, modes=len(curvatures))
 
 
 def mixture(stalenesses: Sequence[int]) -> Imposed:
-    """One group for each staleness in every batch.
+    """Schedule with one group per staleness in every batch.
 
     >>> mixture((0, 2)).schedule(4, 1, 1, 1, seed=0).staleness().reshape(4, 2).tolist()
     [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 2.0]]
@@ -137,7 +137,7 @@ def mixture(stalenesses: Sequence[int]) -> Imposed:
 
 
 def in_groups(law: Sequence[float]) -> tuple[list[int], float]:
-    """Stalenesses of the groups of the smallest batch that has this law, and by how much its shares are off in all.
+    """Staleness of each group in the smallest batch with this distribution, and the total error of its fractions.
 
     >>> in_groups((0.25, 0.0, 0.75))
     ([0, 2, 2, 2], 0.0)
@@ -153,7 +153,7 @@ def in_groups(law: Sequence[float]) -> tuple[list[int], float]:
 
 
 def step_under(law: Sequence[float], curvatures: Sequence[float], seed: int, plant: Plant) -> Estimate:
-    """The largest stable learning rate of batches that hold a law's stalenesses in the law's shares.
+    """Largest stable learning rate for batches that mix the stalenesses of a distribution in its proportions.
 
     Where shares are off, an error of the gradient moves it as much; the factor is for what the oscillation's period
     adds.
@@ -164,8 +164,8 @@ def step_under(law: Sequence[float], curvatures: Sequence[float], seed: int, pla
 
 
 def passage(point: Point, seed: int, plant: Plant) -> Estimate:
-    """Updates in which the gradient's norm, beyond the boundary, grows from an amplitude to one `ratio` times as large,
-    the mean over many first amplitudes."""
+    """Mean number of updates in which the gradient norm grows by a factor `ratio` beyond the stability boundary,
+    averaged over many initial amplitudes."""
     ratio, first = point["ratio"], 1e-6 * point["curvature"] * _SETTLED
     # Alarms at levels over as wide a range again, so that every phase of the oscillation has its part.
     levels = first * ratio ** np.linspace(0.0, 1.0, _LEVELS, endpoint=False)
@@ -180,14 +180,14 @@ def passage(point: Point, seed: int, plant: Plant) -> Estimate:
 
 
 def _length(point: Point) -> int:
-    """Updates that surely reach the highest level: near the boundary growth is slow in proportion to what is above."""
+    """Number of updates that surely reaches the highest level: growth is slow near the boundary."""
     above = point["step"] * point["curvature"] * (2 * point["staleness"] + 1) / math.pi - 1.0
     nats = 2.0 * math.log(point["ratio"]) + math.log(_SETTLED) + 3.0
     return math.ceil(nats * (point["staleness"] + 1) * (1.1 + 1.25 / max(above, 1e-3)))
 
 
 def reach(point: Point) -> str | None:
-    """Why growth is too slow, or too large, for a run; None where it is not."""
+    """Return why growth is too slow, or too large, for a run; else None."""
     if _length(point) > _LONGEST:
         return f"runs of at most {_LONGEST} updates; take a step farther beyond the boundary"
     return None if point["ratio"] <= 1e60 else "a ratio of at most 1e60; lower it"

@@ -26,24 +26,24 @@ _SPREAD = 2.1
 
 
 def bandit(arms: int, metrics: list[Any], tokens: int = 1) -> Spec:
-    """Populations of one softmax, or of sequences of so many equal tokens."""
+    """Population of one softmax, or of sequences of `tokens` equal tokens."""
     return population(tasks.token_bandit(arms, tokens), methods.full_is()).replace(diagnostics=metrics)
 
 
 def drawn(arms: int, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Two sets of normal logits, `[R, A]`."""
+    """Two sets of normally distributed logits, `[R, A]`."""
     draws = rng.Stream(seed, name).normal([[k] for k in range(2 * _DRAWN)], range(arms))
     return draws[:_DRAWN], draws[_DRAWN:]
 
 
 def two_arms(share: float, weight: float) -> tuple[np.ndarray, np.ndarray]:
-    """Current and behavior logits `[1, 2]` with the ratio `weight` at an arm that behavior draws with this share."""
+    """Current and behavior logits `[1, 2]`, with ratio `weight` at an arm of behavior probability `share`."""
     mu = np.array([[share, 1.0 - share]])
     return np.log(np.array([[share * weight, 1.0 - share * weight]])), np.log(mu)
 
 
 def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[int, int, int]) -> Spec:
-    """Batches of a policy that never moves; `size`: samples of a group, batches of a replicate, replicates."""
+    """Batches of a policy that never moves; `size` holds samples per group, batches per replicate, and replicates."""
     place = np.zeros(dimension)
     task = tasks.gaussian_bandit(dimension=dimension)
     policy = policies.gaussian(dimension, temperature=temperature)
@@ -51,7 +51,7 @@ def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[i
 
 
 def measured(point: Point, dimension: int, points: int, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-    """Affinity, mean log ratio and shares of ratios above the point's levels, for a trial of so many points."""
+    """Affinity, mean log ratio and fraction of ratios above each level of the point, in a trial of `points` points."""
     replicates = max(16, units_for(_SPREAD / math.sqrt(SAMPLES * BATCHES), effect, 4 * points))
     above = [diagnostics.ratio_above(level) for level in point["levels"]]
     metrics = [AFFINITY, "log_ratio_mean", *above]
@@ -64,15 +64,15 @@ def measured(point: Point, dimension: int, points: int, effect: float, seed: int
 
 
 def colder(factor: float) -> Plant:
-    """A plant: the sampler's temperature times a factor."""
+    """Plant that multiplies the sampler's temperature by a factor."""
     return with_policy(lambda policy: dataclasses.replace(policy, temperature=factor * policy.temperature))
 
 
 def with_ess(statistic: Callable[[Step], Tensor], *others: str) -> Plant:
-    """A plant: another statistic in place of "ess", beside the other metrics of the trial."""
+    """Plant that replaces "ess" by another statistic; the other metrics of the trial stay."""
     return replaced(diagnostics=[Metric("ess", statistic, ("log_prob",)), *others])
 
 
 def clamped(step: Step) -> Tensor:
-    """The statistic taken on weights clamped to [1/2, 2]: it has a floor of 0.64."""
+    """ESS of weights clamped to [1/2, 2], which cannot fall below 0.64."""
     return ratios.ess(step.sequence_log_ratio, step.step_mass, clamp=2.0)

@@ -25,7 +25,7 @@ _SETTINGS = ("places", *(each.name for each in fields(System)))
 def realizations_for(
     spread: float, effect: float, tolerance: float, comparisons: int, kind: str = "expectation"
 ) -> int:
-    """Realizations that see the effect beside a tolerance, which a verdict counts twice.
+    """Number of realizations that detect the effect despite a tolerance, which a verdict counts twice.
 
     `spread`: the relative standard deviation of one realization's number, at most, at the points of a claim; measured
     and rounded up.
@@ -35,30 +35,30 @@ def realizations_for(
 
 
 def spread_of(point: Point, spread: float) -> float:
-    """The relative standard deviation of one realization, 0 where neither works nor training vary."""
+    """Relative standard deviation of one realization, or 0 if neither work nor training time is random."""
     texts = [str(point[name]) for name in ("length", "train_time")]
     return spread if any(":" in text and not text.startswith("constant") for text in texts) else 0.0
 
 
 def timelines(system: Any, batches: int, samples: int, realizations: int, seed: int) -> Iterator[Timeline]:
-    """The records of so many realizations, one after the other."""
+    """Timelines of `realizations` realizations, one after the other."""
     return (system.timeline(batches, samples, seed=seed, realization=m) for m in range(realizations))
 
 
 def seconds_or_law(name: str, value: Any) -> Any:
-    """Seconds as a number, or the law that a text names."""
+    """Seconds as a number, or the distribution given as text."""
     return laws.as_law(name, value) if isinstance(value, str) else float(value)
 
 
 def engine(point: Point, **settings: Any) -> System:
-    """The system of a point's settings, with "places" that write one unit a second; `settings` beside or in place."""
+    """System with the point's settings and "places" slots that write one unit per second; `settings` override."""
     given = {name: point[name] for name in _SETTINGS if name in point} | settings
     rates, train_time = (1.0,) * given.pop("places"), seconds_or_law("train_time", given.pop("train_time"))
     return System("places", {}, laws.as_law("length", given.pop("length")), rates, train_time=train_time, **given)
 
 
 def synchronous(point: Point, **settings: Any) -> System:
-    """A synchronous system of the point's work, training and synchronization."""
+    """Synchronous system with the point's work, training and synchronization times."""
     return systems.synchronous(
         point["groups_per_batch"],
         length=laws.as_law("length", point["length"]),
@@ -68,12 +68,12 @@ def synchronous(point: Point, **settings: Any) -> System:
 
 
 def publishes_for(out: int, groups: int) -> int:
-    """Publishes of so many groups in a run whose warm-up, its first tenth, renews all groups that are out ten times."""
+    """Number of publishes of `groups` groups such that the warm-up, one tenth, renews all groups ten times."""
     return max(200, math.ceil(6_000 / groups), math.ceil(100 * out / groups))
 
 
 def staggered(system: System, samples: int) -> System:
-    """The system with places that open one after the other: works that do not vary would stay in step for ever."""
+    """The system with slots that start one after the other, since constant work times would stay synchronized."""
     seconds, count = system.length.expected_max(samples), len(system.rates)
     return system.replace(offsets=tuple(seconds * p / count for p in range(count)))
 
@@ -81,25 +81,25 @@ def staggered(system: System, samples: int) -> System:
 def stationary_heads(
     system: Any, batches: int, warm_up: int, realizations: int, seed: int, samples_per_group: int = 1
 ) -> np.ndarray:
-    """Head staleness of every group trained after the warm-up, `[M, groups]`."""
+    """Head staleness of every group that is trained after the warm-up, `[M, groups]`."""
     stalenesses = system.staleness(batches, realizations, seed, samples_per_group)
     return np.asarray(stalenesses[:, warm_up:].reshape(realizations, -1))
 
 
 def mean_over_realizations(values: np.ndarray) -> Estimate:
-    """Mean of numbers `[M, ...]` with its error between realizations; exact where all are equal."""
+    """Mean of `[M, ...]` with its standard error across realizations; exact if all are equal."""
     estimate = uncertainty.between(values, np.arange(len(values)), random=True)
     return estimate._replace(tolerance=1e-12 * max(1.0, abs(estimate.value)))
 
 
 def law_of(heads: np.ndarray, cells: int) -> dict[str, Estimate]:
-    """Shares of the values 0 .. cells - 1 among heads `[M, ...]`, and what is left."""
+    """Fraction of heads `[M, ...]` at each staleness 0 .. cells - 1, and the fraction above."""
     shares = {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(cells)}
     return shares | {"tail": mean_over_realizations((heads >= cells).astype(float))}
 
 
 def interval(record: Timeline, warm: int) -> tuple[int, float]:
-    """Batches that were published behind the first `warm` publishes, and the seconds between their installs."""
+    """Number of batches published after the first `warm` publishes, and the seconds between their installs."""
     installs = record.publishes["t_install"]
     count = len(record.batches["batch"]) // len(installs) * (len(installs) - warm)
     return count, float(installs[-1] - installs[warm - 1])
@@ -108,7 +108,7 @@ def interval(record: Timeline, warm: int) -> tuple[int, float]:
 def groups_per_second(
     system: System, batches: int, samples: int, warm: int, realizations: int, seed: int, tolerance: float = 0.0
 ) -> dict[str, Estimate]:
-    """Groups trained a second behind the warm-up, over all realizations; `tolerance` is a share of it."""
+    """Groups trained per second after the warm-up, over all realizations; `tolerance` is relative."""
     intervals = [interval(record, warm) for record in timelines(system, batches, samples, realizations, seed)]
     counts, seconds = np.array(intervals, dtype=np.float64).T
     groups = system.groups_per_batch * counts
@@ -117,39 +117,39 @@ def groups_per_second(
 
 
 def _allowed(estimate: Estimate, tolerance: float) -> Estimate:
-    """The estimate with a systematic allowance of that share of it, and with rounding."""
+    """The estimate with a relative systematic tolerance, plus rounding."""
     return estimate._replace(tolerance=(tolerance + _ROUNDING) * abs(estimate.value))
 
 
 def means(
     records: Iterable[Timeline], numbers: Callable[[Timeline], Mapping[str, float]], tolerance: float = 0.0
 ) -> dict[str, Estimate]:
-    """Means over realizations of the `numbers` of each record, by name."""
+    """Means over realizations of the `numbers` of each timeline, by name."""
     rows = [numbers(record) for record in records]
     return {name: average([row[name] for row in rows], tolerance) for name in rows[0]}
 
 
 def average(rows: Sequence[float], tolerance: float = 0.0) -> Estimate:
-    """Mean of one number for each realization, with its error between them."""
+    """Mean of one number per realization, with its standard error across realizations."""
     return _allowed(uncertainty.between(np.array(rows), np.arange(len(rows)), random=True), tolerance)
 
 
 def per_sample(values: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None) -> Estimate:
-    """Mean over all samples of all realizations, each counted by its weight, with its error between realizations."""
+    """Weighted mean over all samples of all realizations, with its standard error across realizations."""
     weights = [np.ones(len(v)) for v in values] if weights is None else weights
     tops = np.array([float(v @ w) for v, w in zip(values, weights, strict=True)])
     return uncertainty.ratio(tops, np.array([w.sum() for w in weights]), np.arange(len(tops)), random=True)
 
 
 def overproduced(point: Point) -> str | None:
-    """Why a generator is too fast for a run of reasonable length: nearly all that it generates is dropped."""
+    """Return why a generator is too fast for a reasonable run, because nearly all its output is dropped; else None."""
     train, work = (laws.as_law(name, point[name]).mean() for name in ("train_time", "length"))
     most = 40.0 * point["groups_per_batch"] * work / point["places"]
     return f"train_time of at most {most:.3g} seconds; shorten it" if train > most else None
 
 
 def _lengths_of_warm_up(point: Point) -> float:
-    """Mean lengths until samples that began together start at any phase of a period: their spread is a period then."""
+    """Warm-up in mean lengths after which samples that began together are spread over one period."""
     law = laws.as_law("length", point["length"])
     shape = law.parameters[-1]
     spread = {"gamma": shape**-0.5, "lognormal": math.sqrt(math.expm1(min(shape, 20.0) ** 2))}.get(law.kind, 1.0)
@@ -157,7 +157,7 @@ def _lengths_of_warm_up(point: Point) -> float:
 
 
 def crowded(point: Point) -> str | None:
-    """Why a run of `completions` would be too long; None where it is not."""
+    """Return why a run of `completions` would be too long; else None."""
     lengths, places = _lengths_of_warm_up(point), point["places"]
     if places > 4096:
         return f"at most 4096 places, not {places}; take fewer"
@@ -166,7 +166,7 @@ def crowded(point: Point) -> str | None:
 
 
 def completions(point: Point, window: float, realization: int, seed: int, plant: Plant) -> list[np.ndarray]:
-    """Installs seen by heads, by tokens on average, and works, of what started behind a warm-up in `window` seconds.
+    """Installs seen by heads, mean installs seen by tokens, and works, of samples started in a `window` after warm-up.
 
     Places start again at once, the trainer is under a clock, the buffer overflows. Installs come with the clock, so
     that a part of a period would count some phases twice: the window is lengthened to whole periods.
@@ -190,7 +190,7 @@ def completions(point: Point, window: float, realization: int, seed: int, plant:
 
 
 def stamped(table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> Plant:
-    """A plant: what `stamp` makes of a record in place of a column of its "samples" or "groups"."""
+    """Plant that replaces a column of a timeline's "samples" or "groups" by the values of `stamp`."""
 
     def timeline(system: Any, *arguments: Any, **options: Any) -> Timeline:
         record = system.timeline(*arguments, **options)
@@ -209,15 +209,15 @@ late_stamp = stamped(
 
 
 def restarts_early(system: Any) -> Any:
-    """A spare ticket and a moment of training: a worker reads the weights before its own update is in them."""
+    """Plant with a spare permit and instant training: a worker reads weights that lack its own update."""
     return system.replace(tickets=system.tickets + 1, train_time=1e-9)
 
 
 def ticket_lost(system: Any) -> Any:
-    """One ticket fewer than the system should have."""
+    """Plant with one permit fewer than the system should have."""
     return system.replace(tickets=system.tickets - 1)
 
 
 def slow_installs(system: System) -> System:
-    """Installs take a tenth of a period, for which the trainer waits."""
+    """Plant in which an install takes a tenth of a period, and the trainer waits for it."""
     return system.replace(sync_time=0.1 * system.mean_train_time(1), generator_pauses=False)

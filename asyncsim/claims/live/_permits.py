@@ -12,7 +12,7 @@ POINT = {"tickets": 6, "publish_groups": 2, "release": "publish"}
 
 
 class Path(NamedTuple):
-    """Groups in order of admission: version at admission, at training, and steps at which a permit came and went."""
+    """Groups by admission: versions at admission and training, and steps at which a permit was taken and returned."""
 
     admitted: list[int]
     trained: dict[int, int]
@@ -21,7 +21,7 @@ class Path(NamedTuple):
 
 
 class Permits(_engines.Engines):
-    """K permits with a generator slot for each, M groups a batch, every batch published."""
+    """Base of live points with K permits and a generator slot each, M groups per batch; every batch is published."""
 
     through = "live"
     reach = staticmethod(within(tickets=32))
@@ -38,7 +38,7 @@ class Permits(_engines.Engines):
         self.outstanding = self.tickets - (self.publish_groups if self.release == "publish" else 0)
 
     def path(s) -> Path:
-        """The bookkeeping of permits alone, groups finishing in any order: no seconds are needed."""
+        """Simulate the accounting of permits alone, without seconds; groups finish in any order."""
         chance, publish, late = random.Random(0), 0, s.release == "publish"
         made, out = Path([0] * s.tickets, {}, [0] * s.tickets, {}), list(range(s.tickets))
         for version in range(BATCHES):

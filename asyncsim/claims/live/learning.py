@@ -20,7 +20,7 @@ from asyncsim.claims.live._permits import BATCHES, POINT, Permits
 
 
 def _as_fresh(live: Any) -> Any:
-    """The replay without staleness.
+    """Plant that replays the log without staleness.
 
     Permits for three batches are out at once, so some groups train stale whatever the clocks do. The mean staleness
     for every sample is no defect: runs whose processes happen to take turns have it exactly."""
@@ -34,7 +34,7 @@ class Learning(Permits):
         return {"same": 1.0}
 
     def check(s, late: int = 0) -> dict[str, float]:
-        """The toy learner in the order of events and from a log, whose stamps are so many versions late."""
+        """Train the toy learner in order of events, and from a log whose stamps are `late` versions late."""
         made = s.path()
 
         def learned(seen: dict[int, int]) -> list[float]:

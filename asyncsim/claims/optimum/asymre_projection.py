@@ -39,7 +39,7 @@ class AsymreProjection(Frozen, Claim):
         return indexed("pi", project(s.target))
 
     def check(s) -> dict[str, float]:
-        """Steps of new = theta + length (x - softmax(new)), up to a constant.
+        """Implicit steps new = theta + length (x - softmax(new)), up to a constant.
 
         With p = softmax(new) this is length p + log p = length x + theta - c, solved by Wright's omega function. The
         constant c is the root of sum p = 1. Logits come from log p where p is positive: digits stay on a long step.

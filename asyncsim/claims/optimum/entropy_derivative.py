@@ -27,7 +27,7 @@ _APART = {"behavior_logits": _FRESH, "current_logits": _FRESH, "rewards": (0.0, 
 
 
 def _change(p: np.ndarray, y: np.ndarray) -> float:
-    """-Cov_p(log p, y)."""
+    """Change of entropy to first order, -Cov_p(log p, y)."""
     return -float(p @ (np.log(p) * (y - p @ y)))
 
 

@@ -42,7 +42,7 @@ class CosineEqualsNorm(Claim):
         self.require(min(self._signal()) ** 2 >= 2.0, "signal", bound, "raise signal or lower share")
 
     def _signal(s) -> list[float]:
-        """m_t of the last update and of the one before, over n."""
+        """Mean gradient m_t at the last update and at the one before, in units of n."""
         places = [1.0]
         for t in range(s.updates):
             places.append(places[-1] - s.share * places[max(0, t - s.staleness)])
@@ -66,7 +66,7 @@ class CosineEqualsNorm(Claim):
     reach = staticmethod(within(samples=16))
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        """The one mode starts so far out that its gradient is `signal` times as long as the noise of a batch."""
+        """Start the one mode so far out that its gradient is `signal` times the noise norm of a batch."""
         noise = np.sqrt(_PARAMETERS / point["samples"])
         modes, start = (1.0,) + (_FLAT,) * (_PARAMETERS - 1), float(point["signal"] * noise)
         replicates = max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(self.points)))

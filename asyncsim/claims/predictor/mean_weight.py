@@ -24,7 +24,7 @@ _LONG = {"samples": 48, "horizon": 3, "behavior_logits": (0.2, 0.0, -0.3), "curr
 
 
 def _spread(point: Point) -> float:
-    """Standard deviation of one batch's squared deviation over twice its mean, half more than of normal means.
+    """Standard deviation of one batch's squared deviation divided by twice its mean, 1.5 times that of normal means.
 
     The fourth moment of weights, which rare large ones decide, falls off with the number of samples.
     """

@@ -34,7 +34,7 @@ def _floor(v: float, b: float) -> float:
 
 
 def _carried(v: float, b: float) -> float:
-    """E x^2 = (1 - b)^2 E x^2 + b^2 v, summed as a series by doubling."""
+    """Stationary E x^2 = (1 - b)^2 E x^2 + b^2 v, summed as a series by doubling."""
     total, factor = b**2 * v, (1.0 - b) ** 2
     for _ in range(40):
         total, factor = total * (1.0 + factor), factor**2
@@ -42,13 +42,13 @@ def _carried(v: float, b: float) -> float:
 
 
 def _losses(task: Any, link: Any, seed: int, plant: Plant, **settings: Any) -> Any:
-    """Of every update `[U, R]`, on fresh data."""
+    """Loss at every update on fresh data, `[U, R]`."""
     spec = lab.descent(task, lab.fixed(0), link, diagnostics=["exact_return"], **settings)
     return -lab.run(spec, seed, plant)["exact_return"]
 
 
 def _measured_step(point: Point, replicates: int, seed: int, plant: Plant) -> Estimate:
-    """Slope of the best step over the batch, from losses behind one update of 0, 1/4 and 1/2, with the same draws."""
+    """Exponent of the best learning rate in the batch size, from losses after one update at rates 0, 1/4 and 1/2."""
     logs, errors = [], 0.0
     for k, samples in enumerate((point["samples"] * point["fewer"], point["samples"])):
         settings = {"samples_per_group": samples, "updates": 2, "replicates": replicates}
@@ -65,7 +65,7 @@ def _measured_step(point: Point, replicates: int, seed: int, plant: Plant) -> Es
 
 
 def _measured_floor(point: Point, link: Any, replicates: int, seed: int, plant: Plant) -> Estimate:
-    """beta/alpha, from floors at a step, at a wider one, and at a smaller batch."""
+    """beta/alpha, from the loss floors at one learning rate, at a larger one, and at a smaller batch."""
     small, step, longer = point["samples"], point["step"], math.ceil(_longer(point))
     whole = small * point["fewer"]
     settings = ((whole, step), (whole, _WIDER * step), (small, step))
@@ -85,13 +85,13 @@ def _measured_floor(point: Point, link: Any, replicates: int, seed: int, plant: 
 
 
 def _gradient_scaled(spec: Any) -> Any:
-    """Gradients divided by their noise before the chain: descent becomes as Adam, and Adam does not notice."""
+    """Plant that divides gradients by their noise: SGD then behaves like Adam, and Adam is unchanged."""
     noise = spec.task.noise / math.sqrt(spec.samples_per_group)
     return spec.replace(update=lab.Links((sim.updates.scale(1.0 / noise), *spec.update.links)))
 
 
 def _longer(point: Point) -> float:
-    """How many times as long as those at the point below runs must be."""
+    """Factor by which runs must be longer than at the point below."""
     share = point["step"] * min(1.0, math.sqrt(point["samples"]) / point["noise"])
     return max(1.0, _SLOWEST / share)
 
@@ -115,7 +115,7 @@ class StepUnderInflation(Claim):
         self.variances = small / self.fewer, small
 
     def _exponent(s, floor: Callable[[float, float], float]) -> float:
-        """beta/alpha of a floor as a function of variance and step."""
+        """beta/alpha of a floor that is a function of variance and learning rate."""
         whole, small = s.variances
         base, wider, inflated = floor(whole, s.step), floor(whole, _WIDER * s.step), floor(small, s.step)
         return math.log(inflated / base) / math.log(s.fewer) / (math.log(wider / base) / math.log(_WIDER))

@@ -28,7 +28,7 @@ class ChainLaw(Chains, Claim):
     levels = Vector(typical=(-1.0, 1.0), sizes=(2, 2), example=(-0.6, 0.1, 0.5), unit="nats", doc="levels of log W")
 
     def joint(self) -> None:
-        """At an atom rounding decides, and outside the law nothing is left to measure."""
+        """Refuse levels at an atom, where rounding decides, and levels outside of the distribution."""
         low, high = (self._joined(self.levels + side)[2:] for side in (-_CLEAR, _CLEAR))
         inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
         self.require(inside, "levels", "inside the distribution of log W and off its atoms", "move them")
@@ -50,7 +50,7 @@ class ChainLaw(Chains, Claim):
         return np.array([mean, variance, *below])
 
     def _split(s, level: float) -> float:
-        """P(log W <= level): (sum so far, probability) of every undecided beginning, decided as early as possible."""
+        """P(log W <= level), by splitting partial sums and deciding each branch as early as possible."""
         right, wrong = log_ratios(s.pair)
         order = np.argsort(-np.abs(right - wrong))
         right, wrong, p = right[order], wrong[order], probabilities(s.pair.behavior)[order]

@@ -22,7 +22,7 @@ class ChainMoments(Chains, Claim):
     kind, source = "expectation", "arXiv 1511.01437; Kong 1992 (University of Chicago technical report 348)"
 
     def joint(self) -> None:
-        """No batch shows the moments of policies that are farther apart."""
+        """Refuse policies so far apart that no batch shows the moments of their ratio."""
         second = log_moment(self.pair, 2.0)
         bound = f"such that E W^2 = exp({second:.3g}) is below 1e12"
         self.require(second < math.log(1e12), "current_margins", bound, "move them closer")

@@ -44,12 +44,12 @@ _DRIFT = {**_MIXED, "sampling": "enumerate", "stalenesses": (1, 2, 4, 8, 16)}
 
 
 def _drawn(point: Point) -> int:
-    """Samples of one replicate over all runs."""
+    """Number of samples of one replicate over all runs."""
     return int(point["samples"] * sum(age + 2 for age in point["stalenesses"]))
 
 
 def _moved(point: Point) -> float:
-    """Most by which one step changes the difference of two logits."""
+    """Maximum change of the difference of two logits in one step."""
     means, N = np.array(point["means"], dtype=np.float64), point["samples"]
     spread = 1.0 if point["rewards"] == "bernoulli" else float(np.ptp(means))
     return float(point["step"] * spread / (2.0 if point["sampling"] == "enumerate" else 2.0 * (N - 1) / N))
@@ -86,7 +86,7 @@ class DriftGrowth(Arms, Claim):
         self.require(sum(self._shares()) >= _SMALLEST, "means", bound, "spread them")
 
     def _shares(s) -> tuple[float, float]:
-        """What noise and drift add to the variance in the first update, over eta^2."""
+        """Contributions of noise and drift to the variance after the first update, divided by eta^2."""
         metric, centered = fisher(s.mu), s.arm - s.mu
         deviation = s.reward - s.mass @ s.reward
         mean = (s.mass * deviation) @ centered
@@ -113,7 +113,7 @@ class DriftGrowth(Arms, Claim):
         return s._named(noise * age + drift * age**2, 1.0)
 
     def _spread(s, change: np.ndarray) -> list[np.ndarray]:
-        """Variances under mu `[...]` of the log ratio after changes of the logits `[..., A]`, and of the changes."""
+        """Variances under mu of the log ratio after logit changes `[..., A]`, and of the changes, `[...]` each."""
         both = log_softmax(s.logits + change, axis=-1) - np.log(s.mu), change
         return [(values - (values @ s.mu)[..., None]) ** 2 @ s.mu for values in both]
 
@@ -166,7 +166,7 @@ class DriftGrowth(Arms, Claim):
         population = point["sampling"] == "enumerate"
 
         def drift(step: lab.Step) -> lab.Tensor:
-            """Variance in the batch of the change of the chosen arm's logit since the start."""
+            """Variance over the batch of the change in the chosen arm's logit since the start."""
             action, change = step.batch.action, step.parameters - step.parameters.new_tensor(logits)
             shift = lab.torch.gather(change, 1, action.flatten(1)).reshape(action.shape[:3])
             return sim.ratios.log_moments(shift, step.step_mass)[1]

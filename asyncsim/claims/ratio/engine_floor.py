@@ -41,7 +41,7 @@ def _engine(point: Point) -> lab.Engine:
 
 
 def _measured_moment(point: Point, power: float, fresh: bool = False) -> float:
-    """E W^power by quadrature over the noise of logits: for sample sizes and allowances."""
+    """E W^power by quadrature over the noise of the logits, for sample sizes and tolerances."""
     behavior, current = np.array(point["behavior_logits"]), np.array(point["current_logits"])
     pi, engine, T = _softmax(behavior if fresh else current), _engine(point), point["horizon"]
     if engine.noise_in == "reports":
@@ -58,7 +58,7 @@ def _measured_moment(point: Point, power: float, fresh: bool = False) -> float:
 
 
 def _moments(point: Point) -> tuple[partial[float], partial[float]]:
-    """Moments of fresh and of stale weights."""
+    """Functions that give the moments of fresh and of stale weights."""
     return partial(_measured_moment, point, fresh=True), partial(_measured_moment, point)
 
 
@@ -89,7 +89,7 @@ class EngineFloor(PolicyPair, Claim):
         return {"mean_weight": mean, "ess_0": fresh, "floor": fresh, "ess": stale, "share": stale / fresh}
 
     def _moment(s, power: float) -> float:
-        """E exp(power x) of one draw."""
+        """E exp(power x) for one noise draw x."""
         scale = s.noise * power
         if s.noise_law == "normal":
             return math.exp(0.5 * scale**2)
@@ -99,13 +99,13 @@ class EngineFloor(PolicyPair, Claim):
         return float((s.pi**2 / s.mu).sum()) - 1.0
 
     def _second(s) -> tuple[float, float]:
-        """E w^2 of a token whose noise is in the logits, stale and fresh."""
+        """E w^2 of a token with noise in the logits, for stale and for fresh weights."""
         kappa = s._moment(1.0) * s._moment(-1.0) - 1.0
         fresh = 1.0 + kappa * (1.0 - float(s.mu @ s.mu))
         return (1.0 + s._chi_square()) * (1.0 + kappa) - kappa * float(s.pi @ s.pi), fresh
 
     def _staled(s, fresh: float, mean: float = 1.0) -> dict[str, float]:
-        """Staleness multiplied on."""
+        """Quantities with the ESS of fresh data multiplied by the loss due to staleness."""
         return s._quantities(mean, fresh, fresh * (1.0 + s._chi_square()) ** -s.horizon)
 
     def predict(s) -> dict[str, float]:

@@ -47,7 +47,7 @@ class ExponentialPareto(Claim):
         k = s.temperature
 
         def log_ratio(x: np.ndarray) -> np.ndarray:
-            """Of the densities k e^{-k x} and e^{-x}."""
+            """Log ratio of the densities k e^{-k x} and e^{-x}."""
             return math.log(k) - k * x + x
 
         def integral(function: Callable[[np.ndarray], np.ndarray], low: float = 0.0) -> float:

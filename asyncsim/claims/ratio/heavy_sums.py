@@ -36,7 +36,7 @@ def _exponential_integrals(first: float, count: int, t: np.ndarray) -> list[np.n
 
 
 def _nodes(samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places t and weights of an integral over t > 0; a sum of N weights of at least 1 leaves nothing beyond 45/N."""
+    """Nodes t and weights of an integral over t > 0; for N weights of at least 1 the rest beyond 45/N is negligible."""
     log_t, weight = panels(np.linspace(-55.0, math.log(45.0), 101), 12)
     log_t = log_t - math.log(samples)
     return np.exp(log_t), weight * np.exp(log_t)

@@ -32,7 +32,7 @@ def _largest(samples: float) -> int:
 
 
 def _spread(point: Point) -> float:
-    """Largest relative standard deviation of one batch: of the mean square, of the index, or of a cell."""
+    """Largest relative standard deviation of one batch among the mean square, the index and the cells."""
     m = _largest(point["samples"])
     square = math.sqrt((m + 2.0) * (m + 3.0) / (m * (m + 1.0)) - 1.0)
     rarest = min(0.5 * math.erfc(-z / math.sqrt(2.0)) for z in point["scores"])
@@ -53,7 +53,7 @@ class HillAndPsis(Claim):
         self.require(least > 0.0, "scores", "above -sqrt(m)", "raise the least")
 
     def _law(s, m: int, scale: float) -> dict[str, float]:
-        """Quantities where the estimate is Gamma(m, scale), read at the right places."""
+        """Quantities of an estimate with distribution Gamma(m, scale)."""
         places = (1.0 - s.temperature) * (1.0 + s.scores / math.sqrt(s.largest))
         moments = {"shape": m * scale, "square": m * (m + 1.0) * scale**2, "index": 1.0 / ((m - 1.0) * scale)}
         return moments | indexed("below", gammainc(m, places / scale))
@@ -68,7 +68,7 @@ class HillAndPsis(Claim):
         def integral(
             function: Callable[[np.ndarray], np.ndarray], high: float = m + 14.0 * math.sqrt(m) + 60.0
         ) -> float:
-            """Over the sum of m standard exponentials."""
+            """Expectation over the sum of m standard exponential variables."""
             x, weight = panels(np.linspace(min(max(1e-12, m - 14.0 * root - 6.0), high), high, 129))
             return float(weight @ (total.pdf(x) * function(x)))
 

@@ -30,7 +30,7 @@ _POINT = {"radius": 0.7, "horizon": 1, "samples": 2, "spread": 1.0, "step": 0.6,
 
 
 def _largest_moves(point: Point) -> float:
-    """What half of a group of one arm moves its logit by."""
+    """Largest change of an arm's logit, which occurs when half of a group draws the arm."""
     half, N = point["samples"] // 2, point["samples"]
     return float(point["step"] * point["spread"] * half * (N - half) / (N * (N - 1)))
 
@@ -64,7 +64,7 @@ class LogitRadius(Claim):
         N = s.samples
 
         def worst(radius: float) -> float:
-            """Largest E w^2 of two arms over the log odds of the one that rises."""
+            """Maximum E w^2 of two arms over the log odds of the arm that rises."""
 
             def second(log_odds: float) -> float:
                 up = 1.0 / (1.0 + math.exp(log_odds))

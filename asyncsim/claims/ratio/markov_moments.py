@@ -23,7 +23,7 @@ _POINT = {"actions": 3, "horizon": 24, "behavior_logits": BEHAVIOR, "current_log
 
 
 def _moment(point: Point, power: float) -> float:
-    """E W^power, for sample sizes and allowances: matrices of token moments multiplied up."""
+    """E W^power by powers of the matrix of token moments, for sample sizes and tolerances."""
     mu, pi = (np.exp(np.asarray(point[f"{name}_logits"], dtype=np.float64)) for name in ("behavior", "current"))
     mu, pi = mu / mu.sum(1, keepdims=True), pi / pi.sum(1, keepdims=True)
     weights = pi**power * mu ** (1.0 - power)
@@ -39,7 +39,7 @@ class MarkovMoments(Claim):
     behavior_logits, current_logits = SequencePair.behavior_logits, SequencePair.current_logits
 
     def joint(self) -> None:
-        """No batch shows the moments of policies that are farther apart."""
+        """Refuse policies so far apart that no batch shows the moments of their ratio."""
         shape = [self.actions + 1, self.actions]
         remedy = "give a row for the start and one per previous token"
         self.behavior, self.current = (

@@ -52,7 +52,7 @@ class MismatchAdds(SequencePair, Claim):
         self.require(few, "horizon", f"such that {count} <= {LIMIT}", "shorten the sequences")
 
     def predict(s) -> dict[str, float]:
-        """Variances over tokens under the sampler; mismatch is a multiple of the behavior's logits."""
+        """Sum variances over tokens under the sampler; mismatch is a multiple of the behavior logits."""
         sampler = softmax(s.behavior_logits / s.temperature)
         change, own = s.current_logits - s.behavior_logits, (1.0 - 1.0 / s.temperature) * s.behavior_logits
         stale, mismatch, both = (
@@ -63,7 +63,7 @@ class MismatchAdds(SequencePair, Claim):
         return {"staleness": times * stale, "mismatch": times * mismatch + noise, "variance": times * both + noise}
 
     def check(s) -> dict[str, float]:
-        """Every sequence under the sampler with every sign of its noise."""
+        """Enumerate every sequence under the sampler with every sign of its noise."""
         tokens = np.array(list(itertools.product(range(s.actions), repeat=s.horizon)))
         rows = s.rows(tokens)
         current, behavior, sampler = (

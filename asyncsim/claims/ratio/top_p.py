@@ -25,7 +25,7 @@ _STALE = sequence_point("markov", 4, 4, top_p=0.75, top_k=0)
 
 
 def _held(row: np.ndarray, top_k: int) -> np.ndarray:
-    """Probabilities of the `top_k` largest, those equal to the last of them too, renormalized."""
+    """Renormalized probabilities of the `top_k` most likely actions, including ties with the last."""
     count = top_k if 0 < top_k < len(row) else len(row)
     held: np.ndarray = np.where(row >= np.sort(row)[-count], row, 0.0)
     return held / held.sum()
@@ -52,7 +52,7 @@ class TopP(SequencePair, Claim):
             self.require(clear, "top_p", f"{_CLEAR:g} away from a sum of probabilities", "move it")
 
     def _chained(s, terms: np.ndarray, extra: np.ndarray | None = None) -> tuple[float, float]:
-        """Sum over sequences of the product of `terms`, and of that times the sum of `extra`, `[S, A]` each."""
+        """Sum over sequences of the product of `terms`, and of the product times the sum of `extra`, `[S, A]` each."""
         total, added = np.ones(len(terms)), np.zeros(len(terms))
         extra = np.zeros_like(terms) if extra is None else extra
         for t in reversed(range(s.horizon)):
@@ -65,7 +65,7 @@ class TopP(SequencePair, Claim):
         return {"mean_weight": mean, "second_moment": second, "ess": mean**2 / second, **divergences}
 
     def predict(s, whole: bool = False) -> dict[str, float]:
-        """`whole`: ratios to probabilities not renormalized."""
+        """Predict the moments; `whole` divides by probabilities that are not renormalized."""
         behavior = softmax(s.behavior_logits)
         mass, current = (behavior * s.kept).sum(1, keepdims=True), softmax(s.current_logits) * s.kept
         sampler = behavior * s.kept / mass

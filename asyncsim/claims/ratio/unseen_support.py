@@ -29,7 +29,7 @@ _PUBLISHED = {"behavior_logits": (0.6, 0.3, -2.7), "current_logits": (0.5, 0.2, 
 
 
 def _guess(point: Point) -> tuple[float, float]:
-    """Share of batches that pass, and the largest relative standard deviation of one, of 1000 at a fixed seed."""
+    """Fraction of batches that pass, and the largest relative standard deviation, from 1000 batches at a fixed seed."""
     mu, pi = (softmax(np.array(point[name])) for name in ("behavior_logits", "current_logits"))
     counts = np.random.default_rng(0).multinomial(point["samples"], mu, 1000) / point["samples"]
     second, mean = counts @ np.log(pi / mu) ** 2, counts @ (pi / mu)
@@ -66,7 +66,7 @@ class UnseenSupport(PolicyPair, Claim):
         self.require(clear, "bound", f"{_CLEAR:g} away from the M2 of a batch", "move it")
 
     def _given(s, mass: np.ndarray, second: np.ndarray, mean: np.ndarray) -> dict[str, float]:
-        """Means over batches of these probabilities."""
+        """Means over accepted batches with the given probabilities."""
         accepted = math.fsum(mass)
         found = (math.fsum(mass * x) / accepted for x in (second, mean))
         return dict(zip(("accepted", "second_moment", "mean_weight"), (accepted, *found), strict=True))

@@ -27,7 +27,7 @@ def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
 
 
 def _spread(chain: lab.Chain) -> float:
-    """Standard deviation of one sample's component over the gradient's norm: W (r - 1/2) (1[right] - p), nearly.
+    """Standard deviation of one sample's component divided by the gradient norm: about W (r - 1/2) (1[right] - p).
 
     The factor is for what the three have in common (measured at the points below: at most 1.1).
     """

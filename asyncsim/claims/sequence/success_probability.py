@@ -21,7 +21,7 @@ _SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "curr
 
 
 def _spread(chain: lab.Chain) -> float:
-    """Relative standard deviation of one sample, at most: E W^2 r <= E W^2 where r is 0 or 1."""
+    """Upper bound on one sample's relative standard deviation: E W^2 r <= E W^2 for r in {0, 1}."""
     stale, current = (chain.exact(place)[0] for place in (chain.behavior, chain.current))
     if min(stale, current) <= 0.0:
         return math.inf

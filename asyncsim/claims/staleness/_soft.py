@@ -10,7 +10,7 @@ from asyncsim.claims._recursion import marginal_step_mixed
 
 
 class SoftBandit(Arms, Claim):
-    """Base of claims on arms and a penalty kl KL(pi || reference); the optimum is pi* ~ reference e^{r/kl}.
+    """Base of claims on a bandit with penalty kl KL(pi || reference); the optimum is pi* ~ reference e^{r/kl}.
 
     Second route of all: root finding on the spectral radius that Jacobians of the mean `field` there give.
     """
@@ -23,7 +23,7 @@ class SoftBandit(Arms, Claim):
     kl = Positive(typical=(0.2, 3.0), example=0.15, unit="reward per nat", doc="weight of the penalty")
 
     def joint(self) -> None:
-        """The second route loses the optimum to rounding once all but one arm have vanished."""
+        """Refuse kl so small that the independent check loses the optimum to rounding."""
         # pi*, `[A]`, and kl times the largest eigenvalue of the Fisher matrix there.
         self.optimum = softmax(self.reference_logits + self.rewards / self.kl)
         second = float(np.sort(self.optimum)[-2])
@@ -31,15 +31,15 @@ class SoftBandit(Arms, Claim):
         self.curvature = self.kl * float(np.linalg.eigvalsh(fisher(self.optimum))[-1])
 
     def soft_rewards(self, pi: np.ndarray) -> np.ndarray:
-        """r - kl log(pi/reference), `[A]`."""
+        """Regularized rewards r - kl log(pi/reference), `[A]`."""
         return self.rewards - self.kl * (np.log(pi) - np.log(softmax(self.reference_logits)))
 
     def field(self, theta: np.ndarray, behavior: np.ndarray) -> np.ndarray:
-        """Mean direction from current and behavior logits."""
+        """Mean update direction as a function of current and behavior logits."""
         raise NotImplementedError
 
     def jacobians(s) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the field in current and in behavior logits at the optimum, by complex steps, `[A-1, A-1]` each."""
+        """Jacobians of the field at the optimum in current and behavior logits, by complex steps, `[A-1, A-1]` each."""
         theta = s.reference_logits.copy()
         # The optimum by natural-gradient ascent.
         for _ in range(200):
@@ -56,7 +56,7 @@ class SoftBandit(Arms, Claim):
 
 
 def centered(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """weights o (values - weights . values): mean of (value - mean value) times the score, both under `weights`."""
+    """Weighted centering, weights o (values - weights . values): the mean of (value - mean value) times the score."""
     # From the value of the likeliest: where it has nearly all weight, its difference to the mean would cancel.
     above = values - values[np.argmax(weights.real)]
     return weights * (above - weights @ above)

@@ -25,16 +25,16 @@ _point = named("beta1", "beta2", "updates")
 
 @dataclass(frozen=True)
 class _Fed:
-    """An instrument: gradients of a script in place of the run's own, a row for each replicate."""
+    """Instrument that replaces the run's gradients by a script, one row per replicate."""
 
     script: tuple[tuple[float, ...], ...]
 
     def init(self, parameters: lab.Tensor) -> lab.State:
-        """At the beginning."""
+        """Return the initial state: the position in the script."""
         return {"read": lab.torch.zeros((parameters.shape[0], 1), dtype=parameters.dtype)}
 
     def apply(self, record: lab.Record, state: lab.State) -> tuple[lab.Record, lab.State]:
-        """Replace the direction."""
+        """Replace the direction by the next scripted gradient."""
         rows = lab.torch.tensor(self.script, dtype=record.direction.dtype)
         record.direction = rows.gather(1, state["read"].long())
         return record, {"read": state["read"] + 1.0}
@@ -53,7 +53,7 @@ class AdamStepCap(Claim):
         self.require(grown < 300.0, "updates", "such that gradients grow by less than e^300", "lower it")
 
     def memory(s, ratio: float) -> float:
-        """Root of sum_k<t ratio^k times (1 - beta1)^2/(1 - beta2)."""
+        """Square root of sum_k<t ratio^k times (1 - beta1)^2/(1 - beta2)."""
         terms = (1.0 - ratio**s.updates) / (1.0 - ratio)
         return (1.0 - s.beta1) * math.sqrt(terms / (1.0 - s.beta2))
 

@@ -28,7 +28,7 @@ class BaselineOffsetImmunity(SoftBandit):
     offset = Real(example=0.1, unit="reward", doc="how far the baseline lies below the mean regularized reward")
 
     def joint(self) -> None:
-        """Roots of modes with shares far outside [0, 1] are not bracketed."""
+        """Refuse offsets for which the roots of a mode are not bracketed, with stale fractions far outside [0, 1]."""
         fits = -2.0 * self.kl <= self.offset <= 3.0 * self.kl
         self.require(fits, "offset", "between -2 kl and 3 kl", "change the offset")
 

@@ -37,7 +37,7 @@ class ConstantIsWorst(RandomDelays):
 
     def check(s) -> dict[str, float]:
         def phase(phi: float) -> float:
-            """Of z^mean (1 - z) / i, which is real, hence of phase pi/2 less, at the first crossing."""
+            """Phase of z^mean (1 - z) / i minus pi/2, which is 0 at the first crossing."""
             return float(s.mean * phi + np.angle(1j * (1.0 - np.exp(1j * phi))) - math.pi / 2.0)
 
         phi = math.pi if s.mean == 0.0 else float(brentq(phase, 1e-9, math.pi, xtol=1e-16, rtol=1e-15))

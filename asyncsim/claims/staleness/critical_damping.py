@@ -23,7 +23,7 @@ _point = named("staleness", curvature=2.0)
 
 
 def _pair(a: float, tau: int) -> np.ndarray:
-    """The two roots of largest modulus."""
+    """The two roots with the largest modulus."""
     roots = np.roots([1.0, -1.0, *[0.0] * (tau - 1), a])
     return roots[np.argsort(-np.abs(roots))][:2]
 

@@ -60,7 +60,7 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
         return p[rows, tokens], score.reshape(*tokens.shape, -1)
 
     def predict(s, of: dict[str, str] = _ALL) -> dict[str, float]:
-        """Jacobians by closed form, of the estimators whose ratio `of` names."""
+        """Jacobians in closed form; `of` maps each estimator to the ratio that it uses."""
         probability, score = s._tokens(s.logits)
         mass, whole = probability.prod(axis=1) * s.advantage, score.sum(axis=1, keepdims=True)
         seen = {"none": 0.0 * score, "token": score, "prefix": score.cumsum(axis=1), "sequence": whole + 0.0 * score}
@@ -98,7 +98,7 @@ class EstimatorJacobians(_bandit.Sequences, Claim):
     more = (_point("position", 3, 3, 1.0),)
 
     def reach(self, point: Point) -> str | None:
-        """Every sequence is listed once for each logit that moves; more take minutes and gigabytes."""
+        """Limit the number of sequences times logits, since larger ones take minutes and gigabytes."""
         size = point["actions"] ** point["horizon"] * np.size(point["logits"])
         return None if size <= _SIZE else f"actions**horizon times the logits at most {_SIZE}; shorten the sequences"
 

@@ -25,7 +25,7 @@ _POINT = {"workers": 3, "updates": 4, "curvature": 2.0, "share": 0.2}
 
 
 def _map(a: float, workers: int) -> np.ndarray:
-    """K on (X, P, Y, Z)."""
+    """Transition matrix K of the second moments (X, P, Y, Z)."""
     m, keep = 1.0 / workers, 1.0 - 1.0 / workers
     x = np.array([1.0, -2.0 * a, a * a, 0.0])
     other = np.array([0.0, 1.0, 0.0, -a])

@@ -24,7 +24,7 @@ class GaussianBanditClaim(GaussianBandit, Claim):
     kind, source, through = "distribution", "derived", "loop"
 
     def predict(s, growth: float = 2.0) -> dict[str, float]:
-        """`growth` in place of the 2 of 2 e^2."""
+        """Predict the moments; `growth` replaces the factor 2 of 2 e^2."""
         second, share = mean_square(s, growth=growth), excess(s.step * s.curvature, s.staleness)
         return {"second_moment": second, "energy": s.curvature**2 * second * (1.0 + 1.0 / share)}
 

@@ -50,7 +50,7 @@ class HeavyBall(Claim):
 
     def check(s) -> dict[str, float]:
         def excess(a: float) -> float:
-            """Modulus of the largest root, less 1; multiplied by z where tau = 0."""
+            """Modulus of the largest root minus 1; the polynomial is multiplied by z if tau = 0."""
             roots = np.zeros(max(s.staleness, 1) + 2)
             roots[:3] = 1.0, -1.0 - s.momentum, s.momentum
             roots[max(s.staleness, 1) + (s.staleness > 0)] += a

@@ -31,19 +31,19 @@ class ImplicitMomentum(ExponentialWorkers):
         refuse_equal(self.rewards)
 
     def ascent(self, logits: np.ndarray) -> np.ndarray:
-        """pi o (r - pi . r), `[K, A]`."""
+        """Policy gradient pi o (r - pi . r), `[K, A]`."""
         pi = softmax(logits)
         return pi * (self.rewards - (pi @ self.rewards)[:, None])
 
     def orders(self) -> np.ndarray:
-        """Logits over every order, `[K, T+1, A]`."""
+        """Logits along every order of workers, `[K, T+1, A]`."""
         return paths(self.workers, self.updates, np.zeros(3), lambda read: self.step * self.ascent(read))
 
     def quantities(s, boundary: float, logits: np.ndarray) -> dict[str, float]:
         return {"step": boundary / s.curvature} | indexed("logit", logits)
 
     def predict(s, scale: float | None = None) -> dict[str, float]:
-        """Mean logits by the recursion with momentum and a learning rate of step * `scale`, 1/M unless given."""
+        """Mean logits by the momentum recursion with learning rate step * `scale` (default 1/M)."""
         keep = 1.0 - 1.0 / s.workers
         scale = 1.0 / s.workers if scale is None else scale
         forces = [s.ascent(each).mean(axis=0) for each in s.orders().transpose(1, 0, 2)]

@@ -27,7 +27,7 @@ _ONE = {**_TWO, "law": (0.25, 0.75), "groups": 1}
 
 
 def _sets(point: Point) -> dict[tuple[int, ...], float]:
-    """Stalenesses of a batch's groups in any order, with their chances."""
+    """Unordered stalenesses of a batch's groups, with their probabilities."""
     chances: dict[tuple[int, ...], float] = {}
     for each in itertools.product(np.flatnonzero(point["law"]).tolist(), repeat=point["groups"]):
         key = tuple(sorted(each))
@@ -36,13 +36,13 @@ def _sets(point: Point) -> dict[tuple[int, ...], float]:
 
 
 def _length(point: Point) -> int:
-    """Values of E x_t^2 that determine its recurrence, over products of as many iterates as the law has values."""
+    """Number of values of E x_t^2 that determine its recurrence, from products of as many iterates as stalenesses."""
     size = len(point["law"])
     return size * (size + 1)
 
 
 def _one_draw(spec: Any) -> Any:
-    """All groups of a batch share one draw; where orders are listed nothing is drawn."""
+    """Plant in which all groups of a batch share one draw; enumerated orders stay unchanged."""
     law = spec.system.knobs.get("law")
     return spec.replace(system=sim.schedules.random(law, groups_per_batch=spec.groups)) if law else spec
 

@@ -36,7 +36,7 @@ class RegularizerPlacement(SoftBandit):
     placement = Choice(*_PLACES, example="loss", doc="where the penalty reads log-probs, and whether the ratio weights")
 
     def joint(self) -> None:
-        """One mode of the loss form has one stale share."""
+        """Require two arms for the loss form, so that one mode has one stale fraction."""
         fits = self.placement != "loss" or self.rewards.size == 2
         self.require(fits, "rewards", "those of two arms for a loss", "drop the other arms")
 

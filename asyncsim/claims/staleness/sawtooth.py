@@ -28,7 +28,7 @@ class Sawtooth(Claim):
     curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")
 
     def joint(self) -> None:
-        """The second route multiplies matrices as large as a cycle."""
+        """Limit the cycle length, because the check multiplies matrices of that size."""
         count = self.updates * (self.versions + 1)
         self.require(count <= 128, "updates", "updates (versions + 1) <= 128", "shorten the cycle")
         self.curvature = float(self.curvatures.max())
@@ -38,7 +38,7 @@ class Sawtooth(Claim):
 
     def check(s) -> dict[str, float]:
         def cycle(a: float) -> np.ndarray:
-            """The map from one cycle start to the next."""
+            """Transition matrix from one cycle start to the next."""
             size = s.updates * (s.versions + 1)
             product = np.eye(size)
             for phase in range(s.updates):

@@ -29,7 +29,7 @@ class SignLimitCycle(Claim):
     curvature = Positive(typical=(0.1, 10.0), example=2.0, doc="curvature of the loss, which does not matter")
 
     def joint(self) -> None:
-        """Off the multiples of a step, where the gradient would be 0 to rounding."""
+        """Require a start off the multiples of the step size, where the gradient would be 0 up to rounding."""
         apart = abs(self.start - round(self.start)) >= 0.01
         self.require(apart, "start", "at least 0.01 steps from a whole number of them", "move it")
 

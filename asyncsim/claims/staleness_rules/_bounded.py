@@ -12,7 +12,7 @@ from asyncsim.claims.staleness_rules._facts import Facts, first
 
 
 class Bound(NamedTuple):
-    """The largest staleness, the rule that it follows from, and whether versions train in the order of their number."""
+    """Maximum staleness, the rule that implies it, and whether versions train in order."""
 
     largest: int
     rule: str
@@ -20,13 +20,13 @@ class Bound(NamedTuple):
 
 
 def tightest(s: Facts) -> Bound | None:
-    """The smallest of all bounds that hold for these settings."""
+    """Return the smallest bound that holds for these settings."""
     known = filter(None, (ticket_bound(s), _waited(s), _cut(s)))
     return min(known, key=lambda each: (each.largest, not each.sorted), default=None)
 
 
 def ticket_bound(s: Facts) -> Bound | None:
-    """The bound that tickets and order set together; None where there is none."""
+    """Return the bound that permits and order imply together; None if there is none."""
     if s.tickets is None or s.max_uses != 1:
         return None
     if s.release == "publish" and s.tickets == s.publish:
@@ -67,7 +67,7 @@ def _waited(s: Facts) -> Bound | None:
 
 
 def _cut(s: Facts) -> Bound | None:
-    """What the age rule lets train: the planned version is that at which the batch will train."""
+    """Return the bound from the age rule, where the planned version is the version at which the batch will train."""
     stamped = s.age_reference in ("submit", "start") or (s.age_reference == "end" and s.mode == "drain")
     if not s.cuts or not stamped:
         return None
@@ -82,7 +82,7 @@ def _cut(s: Facts) -> Bound | None:
 
 
 def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
-    """Why the number outstanding at an install is not the same at all of them; `crowded`: but for places and slots."""
+    """Return why the groups outstanding vary between installs; `crowded` ignores waits for generator slots."""
     if s.tickets is None:
         return "an open loop has no group permits"
     bound = ticket_bound(s)
@@ -102,13 +102,13 @@ def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
 
 
 def mean(s: Facts) -> float:
-    """Mean staleness where `why_no_mean` returns None: groups outstanding at an install, per publish."""
+    """Mean staleness if `why_no_mean` returns None: groups outstanding at an install, divided by groups per publish."""
     offset = 1.0 if s.release == "publish" or s.instant else 0.0
     return float(s.tickets / s.publish - offset)
 
 
 def smallest(s: Facts, bound: Bound | None, known: bool) -> int:
-    """The least staleness in the steady state; `known`: the mean is that of `mean`."""
+    """Minimum staleness in the steady state; `known` says that `mean` gives the mean."""
     if bound is not None and bound.sorted and known:
         return math.floor(mean(s))
     two_batches = s.tickets is not None and (s.release == "dequeue" or s.tickets >= 2 * s.batch)

@@ -26,12 +26,12 @@ ADAPTS = "the number of samples under way follows the staleness"
 
 
 def first(reasons: Mapping[str, Any]) -> str | None:
-    """The first of some reasons that holds."""
+    """Return the first reason that holds."""
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 class PredictedStaleness(NamedTuple):
-    """Head staleness of trained groups, in versions, in the steady state.
+    """Predicted steady-state head staleness of trained groups, in versions.
 
     `law`, the claim that decides, None where no law's conditions hold (of the staleness then nothing is known but
     `systems/mean-staleness-identity`); `also`, further claims used. `mean`; `support`, least and largest value, hard;
@@ -49,13 +49,13 @@ class PredictedStaleness(NamedTuple):
     reason: str = ""
 
     def __str__(self) -> str:
-        """The mean, its law and the reason; or that there is no law, and why."""
+        """Format the mean, its formula and the reason, or why there is no formula."""
         if self.law is None:
             return f"no formula: {self.reason}"
         return f"{'no mean' if self.mean is None else f'mean staleness {self.mean:g}'}, by {self.law}: {self.reason}"
 
     def row(self) -> dict[str, Any]:
-        """The JSON object of this prediction."""
+        """Return this prediction as a JSON object."""
         return json.loads(json.dumps(self._asdict()))
 
 
@@ -64,7 +64,7 @@ Answer = PredictedStaleness | str
 
 
 class Facts:
-    """Settings of `asyncsim/systems/MODEL.md` by name, as `describe_at` writes them: laws as text, infinity as None.
+    """Settings of `asyncsim/systems/MODEL.md` as `describe_at` writes them: distributions as text, infinity as None.
 
     `batches` S of a publish, `batch` P, groups of a batch, `publish` M = S P, groups of a publish, `returned`, group
     permits that return together. `started`, samples that a group starts; `drawn`, those whose work is independent, 1
@@ -106,7 +106,7 @@ class Facts:
 
     @property
     def period(self) -> float | None:
-        """Seconds of training on a batch where they are always the same, else None."""
+        """Seconds of training per batch if constant, else None."""
         time = self.train_time
         if isinstance(time, str):
             law = Law.parse(time)
@@ -115,17 +115,17 @@ class Facts:
 
     @property
     def law(self) -> Law:
-        """Law of the work of a sample, without the prompt's factor."""
+        """Distribution of the work of a sample, without the prompt's difficulty factor."""
         return Law.parse(self.length)
 
     def why_dependent(self) -> str | None:
-        """Why draws are not independent: a record is replayed in its order."""
+        """Return why draws are not independent: a recording is replayed in order."""
         names = ("length", "difficulty", "reward", "environment", "train_time")
         recorded = [name for name in names if str(self.settings.get(name)).startswith("recorded:")]
         return f"{recorded[0]} is a record in its order, so its values are not independent" if recorded else None
 
     def why_samples_wait(self) -> str | None:
-        """Why a sample may begin later than its group is admitted."""
+        """Return why a sample may start later than its group is admitted."""
         for room, places, what in (
             (self.slots, math.ceil(self.places / self.servers), "slots of a server"),
             (self.permits, self.places, "permits"),
@@ -136,8 +136,8 @@ class Facts:
         return None
 
     def why_stamps_move(self, crowded: bool = False) -> str | None:
-        """Why the version of a group's first token may be later than that of its admission, waiting for a slot apart
-        where `crowded`."""
+        """Return why a group's first token may have a later version than its admission; `crowded` ignores waits for a
+        slot."""
         reasons = {
             "an install makes samples begin again, and their stamps with them": self.mode == "restart",
             "servers take weights one after the other, so a start may be newer than its admission": self.rolling,
@@ -146,7 +146,7 @@ class Facts:
         return first(reasons) or (None if crowded else self.why_samples_wait())
 
     def why_starved(self) -> str | None:
-        """Why a long sample may be read again at every install and never go on."""
+        """Return why a long sample may be re-prefilled at every install and never progress."""
         speedup = self.prefill_speedup
         if self.mode != "reprefill" or speedup is None:
             return None
@@ -158,7 +158,7 @@ class Facts:
         return "a long sample may be read again for a whole publish period"
 
     def why_places_bind(self) -> str | None:
-        """Why a ticket may wait for a place."""
+        """Return why a permit may wait for a generator slot."""
         # When the last batch before a publish starts to train, K - M groups are left. A ticket that is free then would
         # have had a place. Where tickets return earlier, or training takes no time, all must have places.
         spare = self.publish if self.release == "publish" and not self.instant else 0
@@ -170,7 +170,7 @@ class Facts:
         return None
 
     def why_closed(self) -> str | None:
-        """Why a ticket may wait where places are free."""
+        """Return why a permit may wait although generator slots are free."""
         if self.target_staleness is not None:
             return ADAPTS
         if self.epoch is not None:
@@ -195,7 +195,7 @@ class Facts:
         return first(reasons)
 
     def _why_epochs(self) -> str:
-        """What becomes of the mean in epochs, at whose ends nothing is outstanding."""
+        """Return how epochs change the mean, since nothing is outstanding at their ends."""
         epoch = int(self.epoch or 0)
         text = f"every epoch of {epoch} batches begins and ends with nothing outstanding"
         if self.tickets is None or self.release != "publish" or epoch % self.batches:
@@ -205,7 +205,7 @@ class Facts:
         return f"{text}; over whole epochs the mean is {mean:.4g} where every group permit is used"
 
     def why_dropped(self) -> str | None:
-        """Why a group may be lost, but for its age."""
+        """Return why a group may be discarded, other than by its age."""
         holds = self.capacity is None or (self.tickets is not None and self.capacity >= self.tickets)
         reasons = {
             f"a share {1.0 - self.accept:.3g} of the groups is rejected": self.accept < 1.0,
@@ -215,7 +215,7 @@ class Facts:
         return first(reasons)
 
     def why_some_never_train(self) -> str | None:
-        """Why a group may be passed over for ever."""
+        """Return why a group may wait forever without being trained."""
         if self.order in ("freshest", "latest") or (self.order == "random" and self.recent == 1.0):
             return "the freshest go first, so an old group may never train and counts for ever"
         return None

@@ -29,7 +29,7 @@ _TERMS = 100_000
 
 
 def left_over(returned: float, ratio: float, spread: float) -> float:
-    """Bound on E[F] for so many tickets at once, `ratio` rho > 1 and `spread` c of the times; infinite at rho <= 1.
+    """Bound on E[F] for `returned` permits at once, load `ratio` rho > 1 and `spread` c of times; infinite if rho <= 1.
 
     >>> round(left_over(32, 1.3, 1.0), 3), left_over(32, 1.0, 1.0)
     (0.186, inf)
@@ -47,12 +47,12 @@ def left_over(returned: float, ratio: float, spread: float) -> float:
 
 
 def heavy(law: Law) -> bool:
-    """Whether a law has no variance."""
+    """Whether a distribution has infinite variance."""
     return law.kind == "pareto" and law.parameters[1] <= 2.0
 
 
 def spread(law: Law, n: int) -> float:
-    """Var T / E[T]^2 of the largest of n draws; infinite where there is no variance.
+    """Var T / E[T]^2 for the maximum T of n draws; infinite if there is no variance.
 
     >>> round(spread(Law.parse("exponential:2"), 1), 6), spread(Law.parse("pareto:1:2"), 4)
     (1.0, inf)
@@ -71,7 +71,7 @@ def spread(law: Law, n: int) -> float:
 
 
 def find(s: Facts) -> Answer:
-    """Mean staleness of a ticket system whose places or slots are fewer, or why it is not known."""
+    """Mean staleness of a permit system with too few generator slots for all permits, or why it is unknown."""
     reason = s.why_dependent() or _why_not(s)
     if reason:
         return reason
@@ -89,7 +89,7 @@ def find(s: Facts) -> Answer:
 
 
 def of_places(law: Law, samples: int, places: int, returned: int, work: float) -> float:
-    """Bound on the mean tickets without a place; `work` units are written by a place between two returns."""
+    """Bound on the mean number of permits without a slot; a slot writes `work` units between two returns."""
     if heavy(law):
         return math.inf
     ratio = places * work / (law.expected_max(samples) * returned)
@@ -97,7 +97,7 @@ def of_places(law: Law, samples: int, places: int, returned: int, work: float) -
 
 
 def _of_slots(s: Facts, work: float) -> float:
-    """Groups of which no sample has a slot: whole ones among the samples that wait, server by server."""
+    """Bound on the mean number of groups without a slot, computed per server from the samples that wait."""
     if heavy(s.law):
         return math.inf
     # One queue for all permits, one for each server's slots.
@@ -109,7 +109,7 @@ def _of_slots(s: Facts, work: float) -> float:
 
 
 def _why_not(s: Facts) -> str | None:
-    """Why the queue of tickets does not describe these settings, or None."""
+    """Return why the queue of permits does not describe these settings, or None."""
     # Refuse what no ticket law describes.
     obstacle = _bounded.why_no_mean(s, crowded=True)
     if obstacle:

@@ -48,7 +48,7 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
 
 
 def _always_in_use(s: Facts, bound: _bounded.Bound | None) -> PredictedStaleness:
-    """Every ticket is in use at every install: the mean is known, and more where a bound or the order says so."""
+    """Prediction when every permit is in use at every install: the mean, and more if a bound or the order gives it."""
     mean = _bounded.mean(s)
     reason = f"{s.tickets} group permits are in use at every install, {s.publish} groups are trained between two"
     arrivals = _without_permits(s) if s.instant and s.publish == 1 and s.tickets == s.places else ""
@@ -70,7 +70,7 @@ def _hard(s: Facts, bound: _bounded.Bound, reason: str) -> PredictedStaleness:
 
 
 def _pmf(support: tuple[int, int] | None, mean: float | None) -> tuple[float, ...] | None:
-    """The law where a mean leaves no choice: one value, two neighbors, or all mass at the largest value."""
+    """Distribution where the mean determines it: one value, two neighbors, or all mass at the maximum."""
     if support is None or mean is None:
         return None
     low, high = support
@@ -82,7 +82,7 @@ def _pmf(support: tuple[int, int] | None, mean: float | None) -> tuple[float, ..
 
 
 def _stragglers(s: Facts) -> dict[int, float] | None:
-    """P(s >= k) of the first levels behind the tickets where the trainer never waits and the oldest go first."""
+    """P(s >= k) at the first levels beyond the permits, if the trainer never waits and the oldest group goes first."""
     plain = s.work_alone and not s.sync_time and not s.prefetch
     oldest = s.order == "oldest_start" and s.window is None and s.age_action != "wait"
     roomy = s.places >= s.tickets and s.capacity is None
@@ -99,12 +99,12 @@ def _stragglers(s: Facts) -> dict[int, float] | None:
 
 
 def _without_permits(s: Facts) -> Answer:
-    """Where places and buffer, not tickets, limit the groups outstanding: the law, or why there is none."""
+    """Prediction when slots and buffer, not permits, limit the groups outstanding, or why there is none."""
     return _why_not(s) or (_arrivals(s) if s.instant else _clocked(s))
 
 
 def _why_not(s: Facts) -> str | None:
-    """Why no law allows these settings, or None."""
+    """Return why no formula applies to these settings, or None."""
     if s.cuts:
         return f"groups older than {s.max_age} are cut, and which depends on the lengths"
     if s.accept < 1.0 or s.max_uses != 1:
@@ -126,14 +126,14 @@ def _why_not(s: Facts) -> str | None:
 
 
 def _room(s: Facts) -> int | None:
-    """Finished groups that tickets allow to wait; None where there are none."""
+    """Number of finished groups that permits allow to wait; None without permits."""
     if s.tickets is None:
         return None
     return int(s.tickets) - int(s.places) - (s.publish if s.release == "publish" else 0)
 
 
 def _arrivals(s: Facts) -> Answer:
-    """Training takes no time: a place that finishes starts again at once, with its own update in the weights."""
+    """Prediction for instant training: a slot that finishes restarts at once with its own update in the weights."""
     room = _room(s)
     # A delivery that completes a publish, or a batch, has its ticket back before it starts again.
     if room is not None and room < (-1 if s.release == "publish" else s.batch - 1):
@@ -164,7 +164,7 @@ def _arrivals(s: Facts) -> Answer:
 
 
 def _clocked(s: Facts) -> Answer:
-    """Training takes time: the slower side decides."""
+    """Prediction for a positive training time, by whichever side is slower."""
     period, rate = s.period, s.rate
     if period is None or rate is None or not s.work_alone:
         return "formulas of open loops are known for one constant training time, equal generator slots and work alone"
@@ -179,7 +179,7 @@ def _clocked(s: Facts) -> Answer:
 
 
 def _open_loop(s: Facts, period: float) -> dict[str, Any]:
-    """A point of the claims on open loops."""
+    """Point for the claims on open loops."""
     sizes = {"places": s.places, "groups_per_batch": s.batch, "samples_per_group": s.drawn}
     return {**sizes, "length": s.length, "train_time": period}
 
@@ -226,7 +226,7 @@ def _trainer_busy(s: Facts, period: float, ratio: float) -> Answer:
 
 
 def _all_full(s: Facts, ratio: float) -> Answer:
-    """Buffer and waiting batches full at every install: places + capacity + prefetch P outstanding."""
+    """Prediction when buffer and packed batches are full at every install: places + capacity + prefetch P groups."""
     if ratio < _FULL:
         return f"{ratio:.3g} groups are generated for each one trained; below {_FULL:g} the buffer is not always full"
     outstanding = s.places + s.capacity + s.prefetch * s.batch
@@ -244,7 +244,7 @@ def _all_full(s: Facts, ratio: float) -> Answer:
 
 
 def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float = math.nan) -> Answer:
-    """What a claim predicts at a point of its domain, or why the point is outside."""
+    """Prediction of a claim at a point of its domain, or why the point is outside."""
     law = _registry.claim(claim)
     outside = law.domain(point)
     if outside:

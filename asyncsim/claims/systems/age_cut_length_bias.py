@@ -49,7 +49,7 @@ class AgeCutLengthBias(_engines.Engines):
         return {"kept": share, "mean_length": length / share, "period": period}
 
     def solved(s, moments: _Moments) -> dict[str, float]:
-        """All quantities at the period that keeps as many as are trained."""
+        """All quantities at the period for which as many groups survive the cut as are trained."""
 
         def surplus(log_period: float) -> float:
             period = float(np.exp(log_period))
@@ -95,7 +95,7 @@ class AgeCutLengthBias(_engines.Engines):
     more = (_point("lognormal:1.0:0.8", 1024, 256, 4), _point("gamma:1.0:4.0", 1024, 256, 2))
 
     def reach(self, point: Point) -> str | None:
-        """Places are held to the end of what is cut, so a heavy tail has no sooner a mean than without a cut."""
+        """Limit heavy tails, since slots stay occupied to the end of cut samples, and require large batches."""
         if point["groups_per_batch"] < 64:
             return "at least 64 groups a batch; take more, so that deliveries are a clock to a percent"
         return sampled("length", places=8192)(point)

@@ -23,7 +23,7 @@ _point = named("workers", "groups_per_batch", "law", "cells", "rates", cells=0, 
 
 
 def _quantities(mean: float, tails: np.ndarray) -> dict[str, float]:
-    """The mean, cells and what is left, from P(s >= k) for k = 0 .. cells."""
+    """The mean, the cells and the remaining tail, from P(s >= k) for k = 0 .. cells."""
     law = indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])} if len(tails) > 1 else {}
     return {"mean": float(mean)} | law
 
@@ -46,7 +46,7 @@ class ArrivalsPerUpdate(Workers):
         checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
 
     def _tails(s, waiting: int) -> np.ndarray:
-        """P(s >= k), k = 0 .. cells, where fewer than so many deliveries wait at a restart, equally likely."""
+        """P(s >= k), k = 0 .. cells, where the deliveries waiting at a restart are uniform below `waiting`."""
         p, q = s.shares, 1.0 - s.shares
         powers = np.maximum(np.arange(s.cells + 1)[:, None] * s.groups_per_batch - np.arange(waiting), 0)
         return np.asarray((p * q ** powers[:, :, None]).sum(axis=2).mean(axis=1))
@@ -72,7 +72,7 @@ class ArrivalsPerUpdate(Workers):
     more = (_point(8, 3, "lognormal:1.0:0.8"), _point(6, 4, "pareto:1.0:2.5"))
 
     def reach(self, point: Point) -> str | None:
-        """Heavy tails forget their start too slowly for a stationary mean."""
+        """Refuse heavy tails, which converge too slowly to a stationary mean."""
         return heavy(point, "law", index=2.5, shape=0.0) or within(cells=64, workers=1000)(point)
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

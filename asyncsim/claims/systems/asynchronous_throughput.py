@@ -62,7 +62,7 @@ class AsynchronousThroughput(_engines.Engines):
         _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
 
     def rate(self, group: float) -> dict[str, float]:
-        """The rate where each trained group takes `group` seconds of a place."""
+        """Throughput when each trained group takes `group` seconds of a slot."""
         stop = self.sync_time / self.publish
         writing, training = group / self.places, self.train_time / self.groups_per_batch
         seconds = max(writing, training) + stop if self.generator_pauses else max(writing, training + stop)
@@ -72,7 +72,7 @@ class AsynchronousThroughput(_engines.Engines):
         return s.rate(s.group)
 
     def check(s) -> dict[str, float]:
-        """Constant times: after one rotation of all places everything repeats after `places` publishes."""
+        """Simulate constant times, for which everything repeats after `places` publishes."""
         group = s.group_by_quantiles
         sizes = s.places, s.groups_per_batch, s.batches_per_publish, s.sync_time, s.generator_pauses
         staggered = itertools.chain((group * (k + 1) / s.places for k in range(s.places)), itertools.repeat(group))

@@ -78,7 +78,7 @@ class CapBinds(Claim):
         return {"mean": s.tickets / s.publish_groups - (0.0 if s.early and not s.zero_train_time else 1.0)}
 
     def check(s) -> dict[str, float]:
-        """Groups outstanding at publishes of an event simulation, once each before its tickets return."""
+        """Count the groups outstanding at publishes of an event simulation, just before permits return."""
         stream, instant = rng.Stream(0, "cap-binds, second route"), s.zero_train_time
         law, samples = (s.length, s.samples_per_group) if s.few else (laws.exponential(1.0), 1)
         warm = 2 * (s.tickets // s.publish_groups) + 20

@@ -32,7 +32,7 @@ _EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
 
 
 def _poisson(point: Point) -> bool:
-    """Whether completions are a Poisson stream exactly."""
+    """Whether completions are exactly a Poisson process."""
     return laws.as_law("length", point["length"]).kind == "exponential" and point["samples_per_group"] == 1
 
 
@@ -63,7 +63,7 @@ class CapIdle(_engines.Engines):
         self.require(busy <= largest * (1.0 + 1e-12), "train_time", bound, remedy)
 
     def waiting(s) -> float:
-        """E[(Q - P)^+] by the sum over n; its terms fall at least as exp(-n P (1 - rho)^2 / 2)."""
+        """E[(Q - P)^+] as a sum over n, whose terms decay at least as fast as exp(-n P (1 - rho)^2 / 2)."""
         last = 64 + int(80.0 / (s.groups_per_batch * (1.0 - s.busy) ** 2))
         n = np.arange(1, last + 1)
         rate, level = n * s.groups_per_batch * s.busy, n * s.groups_per_batch

@@ -36,7 +36,7 @@ class FirstKLengthBias(_engines.Engines):
         checks.integer("kept", self.kept, 1, "start more samples than are kept, or as many", self.started)
 
     def quantities(s, total: float, last: float) -> dict[str, float]:
-        """From the mean sum of the k smallest and the mean of the k-th."""
+        """Quantities from the mean sum of the k smallest works and the mean of the k-th."""
         cancelled = (s.started - s.kept) * last
         return {"mean_length": total / s.kept, "last": last, "wasted": cancelled / (total + cancelled)}
 

@@ -37,7 +37,7 @@ _point = named(
 
 
 def _rule(field: str, value: Any) -> tuple[str, int]:
-    """Name of a rule, and the number that belongs to it (0: none)."""
+    """Parse the name of a rule and its number (0 if it has none)."""
     name, _, number = str(value).partition(":")
     known = value in _STRICT or (name in ("window", "wait") and number.isdecimal())
     known = known and (name != "window" or 1 <= int(number) <= _LARGEST)
@@ -84,7 +84,7 @@ class HardBounds(_engines.Engines):
         return {"largest": float(largest)} | ({"spread": float(spread)} if s.strict else {})
 
     def choose(s, ready: _Groups, running: dict[int, int], version: int, batch: int) -> _Groups:
-        """The next batch; empty where the rule lets none form."""
+        """Return the next batch, or an empty list if the rule allows none."""
         # With nothing in generation every version is complete.
         first, in_order = min(running, default=s.tickets + version * s.publish), sorted(ready)
         oldest = running.get(first, version)
@@ -98,7 +98,7 @@ class HardBounds(_engines.Engines):
         return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
 
     def play(s, pick: Callable[[list[int], bool], list[int]]) -> list[int]:
-        """Staleness of groups trained after the start-up, by the order of events without a clock.
+        """Staleness of groups trained after the start-up, simulated by the order of events without a clock.
 
         `pick` names the groups that finish before each try, of those in generation, given whether a batch can form.
         """
@@ -124,7 +124,7 @@ class HardBounds(_engines.Engines):
 
     def check(s) -> dict[str, float]:
         def stragglers(residue: int, running: list[int], formed: bool) -> list[int]:
-            """All finish at once but numbers of one residue modulo some publishes, when nothing else can."""
+            """Finish all groups at once except one residue class, which finishes when nothing else can."""
             others = [g for g in running if g % (s.publish * (s.largest + 2 + s.tickets // s.publish)) != residue]
             return others or ([] if formed else running)
 
@@ -141,7 +141,7 @@ class HardBounds(_engines.Engines):
     wrong = {"the mean taken for the bound": lambda s: s.bounds(-(-s.tickets // s.publish) - 1)}
 
     def scaled(s, regime: str, factor: float) -> dict[str, float]:
-        """A regime has a formula or an order of its own."""
+        """The prediction multiplied by a factor if the point is in this regime."""
         return {name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()}
 
     terms = each_term(scaled, "window:1", "window", "wait", *_STRICT)

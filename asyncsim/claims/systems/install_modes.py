@@ -51,21 +51,21 @@ class InstallModes(Claim):
         self.require(fed, "places", "such that a cycle completes more than it trains", "add places")
 
     def quantities(s, cycle: float, completed: float, factor: float, tries: float, seen: float) -> dict[str, float]:
-        """`completed` samples of a place in a cycle, each written `factor` times on average."""
+        """Quantities for `completed` samples per slot and cycle, each written `factor` times on average."""
         groups, kept = s.places * completed, s.batches_per_publish
         rates = {"cycle": cycle, "groups_per_second": groups / cycle, "throughput": kept / cycle}
         losses = {"dropped": 1.0 - kept / groups, "wasted": 1.0 - kept / (groups * factor)}
         return rates | losses | {"trainer": s.trained / cycle, "written": factor, "tries": tries, "versions": seen}
 
     def phases(s) -> dict[str, float]:
-        """A sample that begins at a uniform phase sees so many installs or one more; its place never stands still."""
+        """Average over a uniform start phase, where a sample sees one of two numbers of installs; slots never idle."""
         whole = math.floor(s.seconds / s.busy)
         rest = s.seconds - whole * s.busy
         seen = (whole * (s.busy - rest) + (whole + 1) * rest) / s.busy
         return s.quantities(s.trained + s.sync_time, 1.0 / seen, 1.0, 1.0, 1.0 + seen if s.mode == "keep" else 1.0)
 
     def walk(s) -> dict[str, float]:
-        """One place over some cycles behind the first, which nobody had begun before: samples, and what they lose."""
+        """Follow one slot over cycles in which no sample is inherited, and count samples and lost tokens."""
         clock, finished, tries, written, anew = 0.0, 0, 0, 0.0, s.mode == "restart"
         for _ in range(_WALK):
             wrote = 0.0

@@ -50,7 +50,7 @@ class ListScheduling(_engines.Engines):
         self.share = 1.0 - 1.0 / self.slots
 
     def parts(self, share: float) -> dict[str, float]:
-        """Terms of the seconds of a step, with that share of the longest sample on top of the mean load."""
+        """Terms of the seconds per step, with `share` of the longest sample on top of the mean load."""
         longest = _work.longest(self.length, self.batch)
         return {
             "load": self.batch * self.length.mean() / self.slots,
@@ -60,21 +60,21 @@ class ListScheduling(_engines.Engines):
         }
 
     def scaled(s, term: str, factor: float) -> dict[str, float]:
-        """The bounds with one term of a step's seconds, or with the bounds on extremes, multiplied by a factor."""
+        """The bounds with one term of the seconds per step, or the bounds on extremes, multiplied by a factor."""
         reduction = (1.0 - factor) * s.parts(s.share).get(term, 0.0)
         values = {name: x * (factor if term == "extremes" else 1.0) for name, x in s.predict().items()}
         return values | {"step_seconds": s.predict()["step_seconds"] - reduction}
 
     def predict(s, share: float | None = None) -> dict[str, float]:
-        """With that share of the longest sample."""
+        """Predict the bounds with `share` of the longest sample on top of the mean load."""
         share = s.share if share is None else share
         return {"excess": share, "load": 1.0, "longest": 1.0, "step_seconds": math.fsum(s.parts(share).values())}
 
     def check(s) -> dict[str, float]:
-        """The largest ratios over instances that attain them, and over random ones, which must not exceed them."""
+        """Largest ratios over instances that attain the bounds, and over random ones, which must not exceed them."""
 
         def scheduled(works: np.ndarray) -> float:
-            """Second at which the last work ends when each is taken, in order, by the slot that is free first."""
+            """Makespan of list scheduling: each work goes, in order, to the slot that is free first."""
             ends = [0.0] * k
             for work in works:
                 heapq.heapreplace(ends, ends[0] + float(work))

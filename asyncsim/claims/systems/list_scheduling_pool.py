@@ -44,7 +44,7 @@ class ListSchedulingPool(_engines.Engines):
     train_time = _engines.train_time(typical=(0.5, "exponential:1.5"), example=1.0)
 
     def parts(self, mean: float, longest: float) -> dict[str, float]:
-        """Terms of the bound, under names of their own where several batches are out."""
+        """Terms of the bound by name, with separate names if several batches are outstanding."""
         terms = {
             "load": self.batch * mean / self.slots,
             "random straggler" if longest > mean else "straggler": longest / (self.ahead + 1),
@@ -53,7 +53,7 @@ class ListSchedulingPool(_engines.Engines):
         return {f"{name} of a pool" if self.ahead else name: value for name, value in terms.items()}
 
     def predict(s, term: str = "", factor: float = 1.0) -> dict[str, float]:
-        """With one term multiplied by a factor."""
+        """Predict the bound with one term multiplied by a factor."""
         parts = s.parts(s.length.mean(), _work.longest(s.length, s.batch * (s.ahead + 1)))
         return {"batch_seconds": math.fsum(x * (factor if name == term else 1.0) for name, x in parts.items())}
 

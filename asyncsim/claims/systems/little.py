@@ -35,12 +35,12 @@ _LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length":
 
 
 def _training(field: str, value: Any) -> tuple[float, bool]:
-    """Mean seconds, and whether their law is exponential."""
+    """Mean seconds, and whether their distribution is exponential."""
     return _work.seconds(field, value), isinstance(value, str) and _work.law_of(field, value).kind == "exponential"
 
 
 def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
-    """Time average of the count, from its steps in the order of time."""
+    """Time average of the count of open intervals, by sweeping over their ends in order."""
     times = np.concatenate([begins, ends])
     order = np.argsort(times, kind="stable")
     levels = np.cumsum(np.concatenate([np.ones(len(begins)), -np.ones(len(ends))])[order])
@@ -48,7 +48,7 @@ def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
 
 
 def _ratio(integral: float, seconds: float, record: Timeline, samples: int, until: str) -> Estimate:
-    """Time average of a count over groups per second times mean seconds, of the groups that were trained."""
+    """Time average of a count divided by (groups per second times mean seconds), for trained groups."""
     begin = record.samples["t_start"].reshape(-1, samples).min(axis=1)
     durations = np.minimum(np.nan_to_num(record.groups[until], nan=np.inf), record.header["seconds"]) - begin
     trained = record.groups["fate"] == "trained"
@@ -82,7 +82,7 @@ class Little(_engines.Engines):
         self.closed = exponential and single and self.places >= self.tickets
 
     def levels(self, busy: float, generation: float) -> dict[str, float]:
-        """Groups in generation and seconds of delay, from the share of time for which the trainer works."""
+        """Mean groups in generation and mean seconds of delay, from the busy fraction of the trainer."""
         rate = busy / self.training
         return {"generating": rate * generation, "delay": self.tickets / rate - self.training}
 
@@ -118,7 +118,7 @@ class Little(_engines.Engines):
         return limits or (heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        """One history from empty to the last batch: its counts from the summary of a run, its stamps from a record.
+        """Compare one run's summary counts with the stamps of its timeline, from empty to the last batch.
 
         The seconds of groups that the end cuts off are taken out of the counts, so what is left begins and ends empty.
         """

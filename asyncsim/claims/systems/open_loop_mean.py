@@ -109,7 +109,7 @@ class OpenLoopMean(_engines.Engines):
         return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
 
     def unrounded(s) -> dict[str, float]:
-        """The closed form that replaces E floor(x) by E[x] - 1/2."""
+        """Approximate closed form that replaces E floor(x) by E[x] - 1/2."""
         waiting = (2.0 * s.capacity / s.groups_per_batch + s.ratio - 1.0) / (2.0 * s.ratio)
         above = {"mean": s.places / (s.groups_per_batch * s.ratio) + waiting, "in_queue": waiting}
         return above if s.ratio > 1.0 else {}

@@ -50,7 +50,7 @@ class Overflow(_engines.Engines):
         return s.lost(s.group)
 
     def check(s) -> dict[str, float]:
-        """A fluid in place of groups: once full, the buffer loses what a period brings beyond the batch taken out."""
+        """Fluid limit: a full buffer loses the inflow of a period minus one batch."""
         inflow = s.places / s.group_by_quantiles * s.train_time
         lost = (inflow - s.groups_per_batch) / inflow
         return {"dropped_fraction": lost, "mean_length": _work.longest_by_quantiles(s.length, 1)}

@@ -59,7 +59,7 @@ class Pipeline(Claim):
         return s.quantities(mean, float(np.sqrt(fraction * (1.0 - fraction))), written, token)
 
     def check(s) -> dict[str, float]:
-        """All samples of as many cycles as bring every phase equally often, installs written down one by one."""
+        """Enumerate all samples of enough cycles to visit every phase equally often, with explicit installs."""
         step, count = s.seconds / s.places, s.places * s.batches_per_publish
         publishing = [i for i in range(-4 * count, 4 * count) if i % s.batches_per_publish == s.batches_per_publish - 1]
         installs = np.array([step * i + s.train_time + s.sync_time for i in publishing])

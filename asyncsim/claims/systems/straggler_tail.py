@@ -66,7 +66,7 @@ class StragglerTail(_engines.Engines):
             checks.integer("levels", level, math.ceil(self.cover), reason, _DEEPEST)
 
     def survival(self, seconds: np.ndarray) -> np.ndarray:
-        """P(T > seconds): a group is as long as the longest of its samples."""
+        """P(T > seconds) for a group, whose time is that of its longest sample."""
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(self.samples_per_group * np.log1p(-self.length.survival(seconds))))
 
@@ -77,7 +77,7 @@ class StragglerTail(_engines.Engines):
         return s.quantities(s.survival((np.array(s.levels) - 1.0) * s.period))
 
     def check(s) -> dict[str, float]:
-        """Mass 1 a version, admitted behind the batch of its publish; each batch takes mass 1, old first.
+        """Deterministic fluid: each version admits mass 1 at its publish, and each batch trains mass 1, oldest first.
 
         Outstanding and not in training is K/P - 1, all of it version 0 at the start. One version behind the start-up is
         followed until the last level.

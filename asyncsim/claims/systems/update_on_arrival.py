@@ -19,7 +19,7 @@ _EIGHT = _point(8, "exponential:1.0", (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 5.0))
 
 
 def _between(point: Point) -> list[float]:
-    """Updates between two of each worker."""
+    """Mean number of updates between two updates of each worker."""
     rates = point.get("rates") or [1.0] * point["workers"]
     return [sum(rates) / rate for rate in rates]
 
@@ -43,7 +43,7 @@ class UpdateOnArrival(Workers):
     more = (_point(32, "gamma:1.0:0.5"),)
 
     def reach(self, point: Point) -> str | None:
-        """Heavy tails forget their start too slowly for a stationary mean; the conserved total is another claim's."""
+        """Refuse heavy tails, which converge too slowly to a stationary mean, and very slow workers."""
         slowest = max(_between(point))
         if slowest > 4000.0:
             return f"a worker in 4000 updates or more often, not in {slowest:.3g}; raise its rate"
