@@ -182,8 +182,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         elif own and len(own) <= LISTED:
             see = f"it has {', '.join(own)}"
         helps = {_dashed(each.name): each.help or "" for each in context.command.params if takes[each.name] == "option"}
-        unknown = checks.InputError("option", error.option_name, "an option of the command", advice or written or see)
-        return unknown if advice or written or near or len(meant) > 1 else unknown.explaining(name, helps)
+        refusal = checks.InputError("option", error.option_name, "an option of the command", advice or written or see)
+        return refusal if advice or written or near or len(meant) > 1 else refusal.explaining(name, helps)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"

@@ -121,8 +121,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         known = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
         values = (calls.example(each, signature.parameters[each]) for each in asked)
         pairs = (f"--set {prefix}{each}={known.get(value, value)}" for each, value in zip(asked, values, strict=True))
-        error = checks.InputError(f"{name} argument", ", ".join(missing), "given", f"add {' '.join(pairs)}")
-        raise error.explaining("", calls.meanings(make, asked))
+        lacking = checks.InputError(f"{name} argument", ", ".join(missing), "given", f"add {' '.join(pairs)}")
+        raise lacking.explaining("", calls.meanings(make, asked))
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     try:
         # A former knob goes to the preset as it is: that refuses it and names the present one.

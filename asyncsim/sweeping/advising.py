@@ -201,8 +201,8 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         raise error.explaining(error.value, meanings, 20) from None
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
-        error = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
-        raise error.explaining("", {name: meanings[name] for name in lacks})
+        lacking = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
+        raise lacking.explaining("", {name: meanings[name] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     checks.one_of("trainer", given["trainer"], TRAINERS, "name the trainer whose limit it is")
     trainer = TRAINERS[given["trainer"]]
