@@ -14,8 +14,8 @@ from asyncsim.claims import _registry
 ROOT = _registry.__file__.partition("asyncsim/claims/")[0]
 HEAD = """## Answered by a claim
 
-An exact result answers each of these threads without a run. The command below each answer measures this result in
-asyncsim, and compares it with the prediction. Anything that the answer does not mention was not tested."""
+An exact result answers each of these threads. The command below each answer compares this result with a
+measurement. Anything that the answer does not mention was not tested."""
 
 
 class Claimed(NamedTuple):

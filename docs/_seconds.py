@@ -76,7 +76,7 @@ def split(found: Results) -> str:
         f"An update then takes {seconds(times[0])}. "
         f"With {generate[-1]:.0f} server GPUs the trainer is the bottleneck, at {times[-1]['mean']:.3g} s per update. "
         f"Then {share(waste[-1])} of tokens become too stale to use, compared with {share(waste[best])}. "
-        "The training time is assumed to be inversely proportional to the trainer's GPUs."
+        "Training time is assumed to scale inversely with the trainer's GPUs."
     )
 
 
@@ -97,10 +97,10 @@ def apart(found: Results) -> str:
         f"With half of the machines for each side it takes {seconds(alone['seconds'])}. "
         f"Mean staleness is {alone['staleness']['mean']:.2g} versions in both systems. "
         f"{less}: {at(shared, 1)['seconds']['mean']:.3g} s instead of {at(own, 1)['seconds']['mean']:.3g} s. "
-        f"Without partial rollouts, an update on shared machines takes {seconds(at(shared, 2, False)['seconds'])}. "
+        f"Without partial rollouts, sharing takes {seconds(at(shared, 2, False)['seconds'])}. "
         f"Sharing has the heavier tail: one token in a hundred is staler than {oldest(both):.2g} versions, "
         f"instead of {oldest(alone):.2g}. "
-        "The model leaves out the memory of two engines on one GPU."
+        "The memory of two engines on one GPU is outside the model."
     )
 
 
@@ -184,7 +184,7 @@ def turns(found: Results) -> str:
         min(tight["trainer_idle"]["mean"], tight["generator_idle"]["mean"]) > 0.2, "Each side waits for the other"
     )
     return (
-        f"{both} as long as `async_generation_ratio` lets generation run only {least} batch ahead. "
+        f"{both} while `async_generation_ratio` allows only {least} batch ahead. "
         f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and "
         f"{share(tight['generator_idle']['mean'])} of slots are idle. "
         f"An update takes {seconds(tight['seconds'])}. "

@@ -26,7 +26,7 @@ def verl(found: Results) -> str:
     return (
         f"{yes}. The maximum staleness is {stale['max']}, and a hard bound guarantees this for any lengths. "
         f"The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
-        "Race conditions in a real counter and numerical differences between engines are outside the model."
+        "Race conditions and numerical differences between engines are outside the model."
     )
 
 
@@ -43,8 +43,8 @@ def cap(found: Results) -> str:
         f"and the limit drops {share(few['dropped_fraction'])} of groups. "
         f"With {knob(many, 'max_inflight')} in flight it drops {share(many['dropped_fraction'])} of groups, "
         f"which wastes {share(many['wasted_token_fraction'])} of tokens. "
-        f"{held(max(low) < 0.1 * min(high), 'The limit binds once the number of rollouts in flight reaches')} "
-        f"limit times batch, here {edge}, whatever the value of `TARGET_LAG`."
+        f"{held(max(low) < 0.1 * min(high), 'The limit binds once the rollouts in flight reach')} "
+        f"limit times batch, here {edge}, whatever `TARGET_LAG` is."
     )
 
 
@@ -57,7 +57,7 @@ def lead(found: Results) -> str:
     return (
         f"{no}. Without it, {share(at_limit)} of groups are trained "
         f"at the staleness limit, and {share(result['wasted_token_fraction'])} of tokens are wasted. "
-        f"The mean length of trained responses is {trained / generated:.2f} times that of generated responses."
+        f"Trained responses are on average {trained / generated:.2f} times as long as generated ones."
     )
 
 
@@ -79,8 +79,8 @@ def strict(found: Results) -> str:
     drops, keeps = found
     return (
         f"Dropping discards {share(drops['dropped_fraction'])} of groups and {share(drops['wasted_token_fraction'])} "
-        f"of tokens. The mean length of trained responses is "
-        f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times that of generated responses. "
+        f"of tokens. Trained responses are on average "
+        f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as long as generated ones. "
         f"Without the limit no group is dropped, but mean staleness is {keeps['staleness']['mean']:.3g}, with a "
         f"maximum of {keeps['staleness']['max']}."
     )
@@ -165,8 +165,8 @@ def first(found: Results) -> str:
     return (
         f"Groups no longer wait for their longest responses: {knob(some, 'group_size_redundancy')} extra samples raise "
         f"throughput {some['throughput'] / usual['throughput']:.2g} times. But "
-        f"{share(some['wasted_token_fraction'])} of tokens are discarded. The mean length of kept responses is "
-        f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times that of generated responses, "
+        f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are on average "
+        f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones, "
         f"{short}. {early}: {gain[2]:.2g} times the throughput with {extra[2]:.0f} extra samples."
     )
 
