@@ -102,10 +102,7 @@ def unclipped(found: Results) -> str:
     """Whether ratios without a clip are worse at staleness 3."""
     words = "Not with token ratios and the best learning rate for each method."
     not_here = held("worse" not in words_of(found[0]), words)
-    return (
-        f"{not_here} {verdicts(found[0])} "
-        "If one loss fails at a common learning rate, this does not compare the two losses."
-    )
+    return f"{not_here} {verdicts(found[0])} A failure at one common learning rate does not compare the two losses."
 
 
 def different(found: Results) -> str:
