@@ -163,8 +163,8 @@ def first(found: Results) -> str:
     early = held(gain[2] - 1.0 > 0.7 * (gain[-1] - 1.0) > 0.0, "The first extra samples bring most of the gain")
     short = held(some["mean_length_trained"] < some["mean_length_generated"], "a bias against long responses")
     return (
-        f"Groups no longer wait for their longest responses: {knob(some, 'group_size_redundancy')} extra samples multiply "
-        f"throughput by {some['throughput'] / usual['throughput']:.2g}. But "
+        f"Groups no longer wait for their longest responses: {knob(some, 'group_size_redundancy')} extra samples "
+        f"multiply throughput by {some['throughput'] / usual['throughput']:.2g}. But "
         f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are on average "
         f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones, "
         f"{short}. {early}: {gain[2]:.2g} times the throughput with {extra[2]:.0f} extra samples."
