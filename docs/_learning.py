@@ -30,15 +30,15 @@ def long_weight(found: Results) -> str:
     at = {name: row(result, name, **{"task.horizon": tokens}) for name in result["metrics"]}
     mean, variance = at["mean_weight"], _pictures.variance_of(tokens)
     return (
-        f"Its mean must be one at any length; {mean['mean']:.2f} [{mean['low']:.2f}, {mean['high']:.2f}] was measured. "
-        f"A typical weight is far below: the log weight has variance {at['mismatch_variance']['mean']:.2f} nats² "
+        f"Its mean must be one at any length; we measured {mean['mean']:.2f} [{mean['low']:.2f}, {mean['high']:.2f}]. "
+        f"A typical weight is much smaller. The log weight has variance {at['mismatch_variance']['mean']:.2f} nats² "
         f"({variance:.2f} predicted), so the median is about {math.exp(-variance / 2):.2f}. "
         f"Truncated weights average {at['applied_mean']['mean']:.2f} "
-        f"({_engines.truncated(variance, _pictures.CAP):.2f} predicted), without any error in the code. "
-        f"The truncated mean of {REPORTED:.2f} that the thread reports takes a mismatch of "
+        f"({_engines.truncated(variance, _pictures.CAP):.2f} predicted), without any bug in the code. "
+        f"The truncated mean of {REPORTED:.2f} reported in the thread corresponds to a mismatch of "
         f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per token, if "
         "tokens are independent. "
-        f"ESS/N of a batch is {at['ess_mismatch']['mean']:.2f}, and of an infinite batch {math.exp(-variance):.3f}: "
+        f"ESS/N is {at['ess_mismatch']['mean']:.2f} for this batch, and {math.exp(-variance):.3f} for an infinite one: "
         "use token ratios, or their geometric mean."
     )
 
@@ -47,13 +47,14 @@ def not_on_policy(found: Results) -> str:
     """What samplers do at staleness 0."""
     plain, temperature, nucleus, noise = found
     return (
-        "It is not wherever the sampler is another policy, although no weight is stale. "
-        f"A temperature leaves ESS/N of {final(temperature, 'ess_mismatch'):.2f} at mean ratio "
-        f"{final(temperature, 'mean_weight'):.2f}, and noise in the logits {final(noise, 'ess_mismatch'):.2f}. "
-        f"Top-p shows ESS/N of {final(nucleus, 'ess_mismatch'):.2g}, but a mean ratio of "
-        f"{final(nucleus, 'mean_weight'):.2f}: the mass that was kept, once per token. "
-        f"Without mismatch both are {final(plain, 'mean_weight'):.2g}. Log ESS, KL and the mean ratio: each alone "
-        "misses a case."
+        "The sampler may differ from the trained policy even if no weight is stale. "
+        f"A temperature lowers ESS/N to {final(temperature, 'ess_mismatch'):.2f} at a mean ratio of "
+        f"{final(temperature, 'mean_weight'):.2f}, and noise in the logits lowers it to "
+        f"{final(noise, 'ess_mismatch'):.2f}. "
+        f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
+        f"{final(nucleus, 'mean_weight'):.2f}, the kept mass to the power of the length. "
+        f"Without mismatch both are {final(plain, 'mean_weight'):.2g}. Log ESS, KL and the mean ratio, because each "
+        "alone misses a case."
     )
 
 
@@ -64,12 +65,12 @@ def cached(found: Results) -> str:
     small, large = gaps[0], max(gaps, key=lambda each: each["mean"])
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows with the learning rate.")
     return (
-        f"Keep it where updates are small, and compute ratios from the sampled log-probs. "
-        f"At a learning rate of {small['lr']:g} a sampled log-prob is {small['mean']:.2g} nats from that of a "
-        f"reread. At {large['lr']:g} it is {large['mean']:.2g}. "
-        f"{share(stale[0]['mean'])} of tokens saw an old entry. ESS/N between the two samplers is "
-        f"{ess[0]['mean']:.2g} there: rereading removes that loss, for a second prefill. "
-        "Whether learning differs was not compared."
+        f"Keep the cache if updates are small, and compute ratios from the sampled log-probs. "
+        f"At a learning rate of {small['lr']:g}, sampled log-probs differ by {small['mean']:.2g} nats from those after "
+        f"rereading. At {large['lr']:g} they differ by {large['mean']:.2g} nats. "
+        f"At the lower rate {share(stale[0]['mean'])} of tokens attended to stale entries. ESS/N between the two "
+        f"samplers is {ess[0]['mean']:.2g}: rereading removes this loss at the cost of a second prefill. "
+        "The effect on learning was not compared."
     )
 
 
@@ -78,33 +79,30 @@ def clip(found: Results) -> str:
     swept, compared = found
     counts, shares, *_ = column(swept, "clip_active")
     at = dict(zip(counts, shares, strict=True))
-    never = held(at[min(counts)] == 0.0 < at[max(counts)], "In the first update on a batch never")
+    never = held(at[min(counts)] == 0.0 < at[max(counts)], "Not in the first update on a batch")
     return (
-        f"{never}: no weight has moved, and the clip stops {share(at[min(counts)])} of tokens. "
-        f"With {max(counts):.0f} minibatches it stops {share(at[max(counts)])}: later ones are off-policy "
-        f"by the updates before them. {verdicts(compared)}"
+        f"{never}: the weights have not changed yet, and the clip stops {share(at[min(counts)])} of tokens. "
+        f"With {max(counts):.0f} minibatches it stops {share(at[max(counts)])}, because each update makes the later "
+        f"minibatches off-policy. {verdicts(compared)}"
     )
 
 
 def anchor(found: Results) -> str:
     """Whether a recomputed anchor sees staleness."""
     recomputed, behavior, compared = found
-    yes = held(final(recomputed, "clip_outside") == 0.0, "Yes, with one update on a batch")
+    yes = held(final(recomputed, "clip_outside") == 0.0, "Yes, with one update per batch")
     return (
-        f"{yes}: {share(final(recomputed, 'clip_outside'))} of tokens lie outside the band, "
-        f"whatever the staleness. With the recorded log-probs as anchor it is "
-        f"{share(final(behavior, 'clip_outside'))}. {verdicts(compared)}"
+        f"{yes}: {share(final(recomputed, 'clip_outside'))} of tokens lie outside the clip range, "
+        f"whatever the staleness. With the recorded log-probs as anchor, "
+        f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared)}"
     )
 
 
 def unclipped(found: Results) -> str:
     """Whether ratios without a clip are worse at staleness 3."""
-    words = "Not here, where each has its own best learning rate and ratios are those of tokens."
+    words = "Not with token ratios and the best learning rate for each method."
     not_here = held("worse" not in words_of(found[0]), words)
-    return (
-        f"{not_here} {verdicts(found[0])} "
-        "A run that breaks at one common learning rate does not compare the two losses."
-    )
+    return f"{not_here} {verdicts(found[0])} A failure at one common learning rate does not compare the two losses."
 
 
 def different(found: Results) -> str:
@@ -115,10 +113,10 @@ def different(found: Results) -> str:
     answer = "Not here." if not lost else "Yes." if lost == most else f"On {lost} of {most} tasks."
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
-        f"{answer} {verdicts(compared)} What is compared is the return of the policy that is trained. The reward of "
-        "the data, as trainers log it, is that of older policies: it shows a difference even where nothing is lost. "
-        f"One seed each would see nothing below {1.96 * hard['unpaired']:.2f} on the {hard['task']}. "
-        f"A difference of {hard['effect']:g} takes {hard['replicates']:,} paired replicates for a power of "
+        f"{answer} {verdicts(compared)} The metric is the return of the trained policy. The reward that trainers log "
+        "comes from older policies, and shows a difference even if nothing is lost. "
+        f"With one seed each, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the {hard['task']}. "
+        f"A difference of {hard['effect']:g} needs {hard['replicates']:,} paired replicates for a power of "
         f"{share(hard['power'])}."
     )
 
@@ -130,10 +128,11 @@ def negative(found: Results) -> str:
     (bend,) = (each for each in bent["kinks"] if each.startswith("bend"))
     far = max(bent["bias"], key=lambda each: (each["samples"], each["displacement"]))
     return (
-        f"Yes, it is unbounded: {unbounded['evidence']}. The gate shows as a {bend}. "
-        f"In the exact moments at displacement {far['displacement']:g}, variance falls from "
+        f"Yes, it is unbounded: {unbounded['evidence']}. The gate appears as a {bend}. "
+        f"At displacement {far['displacement']:g} the gate lowers the exact variance from "
         f"{far['method_variance']:.3f} to {far['variance']:.3f}. "
-        f"Bias rises from {far['method_bias']:.3f} to {far['bias']:.3f}: a trade, for runs that single tokens upset."
+        f"It raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}, which is worthwhile if single tokens "
+        "destabilize the run."
     )
 
 
@@ -143,9 +142,9 @@ def restored(found: Results) -> str:
     events = forgets["failure"]["events"]
     held("forgets its accepted count on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
-        f"The controller forgets what it has accepted, and admits that many again. "
-        f"The check shows it in {len(events)} events and names the mistake. "
-        f"Setting the count to version times batch at the restore passes every run."
+        f"The controller forgets its accepted groups, and admits the same number again. "
+        f"The check demonstrates this in {len(events)} events, and names the bug. "
+        f"A controller that resets the count to version times batch at the restore passes every run."
     )
 
 
@@ -163,12 +162,12 @@ QUESTIONS = [
         ("  ess", "  mean", "  kl"),
         not_on_policy,
         _pictures.not_on_policy,
-        "Sequences of 64 tokens, batches of 1,024. Bars are 95 % intervals over 16 replicates. "
-        "Dashed: predictions in closed form, for large batches.",
+        "Sequences have 64 tokens, and batches 1,024 sequences. Bars are 95 % intervals over 16 replicates. "
+        "Dashed lines are closed-form predictions for large batches.",
         claims=("ratio/engine-floor", "ratio/top-p", "predictor/mean-weight"),
     ),
     Question(
-        "9,000 tokens and 2 % mismatch: what must the sequence weight be?",
+        "What should the sequence weight be at 9,000 tokens and 2 % mismatch?",
         "NeMo-RL #2269",
         [
             "asyncsim sweep --grid task.horizon=300,1000,3000,9000 --set task=token-bandit --set task.actions=2 "
@@ -179,9 +178,9 @@ QUESTIONS = [
         ("",),
         long_weight,
         _pictures.sequence_weight,
-        "Noise of the sampler's logits gives the log ratio of a token a standard deviation of 2 %. "
-        "Batches of 256 sequences, 95 % intervals over 8 replicates. "
-        "Dashed: a log-normal weight whose log has variance length times mismatch squared, never fitted.",
+        "Noise in the sampler's logits gives the log ratio of each token a standard deviation of 2 %. "
+        "Batches have 256 sequences, and bars are 95 % intervals over 8 replicates. "
+        "Dashed lines assume a log-normal weight whose log has variance length times mismatch squared, without a fit.",
         claims=("ess/length-law", "estimator/geometric-ratio", "predictor/mean-weight"),
     ),
     Question(
@@ -199,8 +198,8 @@ QUESTIONS = [
         ("", *WORDS),
         clip,
         _pictures.clipped_minibatches,
-        "Share of tokens whose gradient the clip stops, over a run at one learning rate; 95 % intervals over 64 "
-        "replicates. With one minibatch it is 0 exactly.",
+        "The share of tokens whose gradient the clip stops, over a run at one learning rate. Bars are 95 % intervals "
+        "over 64 replicates. With one minibatch the share is exactly 0.",
         claims=("estimator/ppo-gate",),
     ),
     Question(
@@ -216,7 +215,7 @@ QUESTIONS = [
         claims=("estimator/ppo-gate",),
     ),
     Question(
-        "Does unclipped importance sampling break at K = 3, and PPO not?",
+        "Does unclipped importance sampling fail at K = 3 while PPO does not?",
         "tinker-cookbook #822",
         [
             'asyncsim compare "PPO: method=ppo-clip" '
@@ -228,7 +227,7 @@ QUESTIONS = [
         claims=("estimator/token-is-bias",),
     ),
     Question(
-        "Is staleness 1 different from 3, and what is the smallest difference that can be seen?",
+        "Does staleness 3 differ from staleness 1, and what difference is detectable?",
         "UniRL #310, marin #8936",
         [
             'asyncsim compare "one version: staleness=1" "three versions: staleness=3" '
@@ -238,8 +237,8 @@ QUESTIONS = [
         ("", *WORDS),
         different,
         _pictures.verdict_on_three,
-        "Staleness 3 against 1, each at its best learning rate. Bars: 95 % intervals that count every look and unseen "
-        "events. Band: differences too small to matter.",
+        "Staleness 3 and staleness 1 each use their best learning rate. Bars are 95 % intervals that allow for every "
+        "look and for unseen events. The band marks differences too small to matter.",
     ),
     Question(
         "Is the negative branch of the clip unbounded, and does a gate help?",
@@ -272,7 +271,7 @@ QUESTIONS = [
         ("    lr", "0."),
         cached,
         _pictures.kept_cache,
-        "The character model on two-digit sums, weights installed while responses are written. "
-        "Bars: 95 % intervals over 3 replicates.",
+        "The character model learns two-digit sums, and new weights are installed during responses. "
+        "Bars are 95 % intervals over 3 replicates.",
     ),
 ]

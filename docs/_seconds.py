@@ -67,14 +67,16 @@ def split(found: Results) -> str:
     generate = [GPUS - WORK / each["train_time"] for each in times]
     best = min(range(len(times)), key=lambda k: times[k]["mean"])
     waits, waste = ([rows(each, metric)[0]["mean"] for each in found] for metric in ("trainer_idle", "wasted_tokens"))
-    balanced = held(waits[best] < 0.05 and waits[best - 1] > 0.2, "As few as keep the trainer from waiting")
+    balanced = held(
+        waits[best] < 0.05 and waits[best - 1] > 0.2, "Use the fewest server GPUs that keep the trainer busy"
+    )
     return (
         f"{balanced}: here {generate[best]:.0f} of {GPUS}. An update then takes {seconds(times[best])}. "
-        f"With {generate[0]:.0f} the trainer waits {share(waits[0])} of the time. "
+        f"With {generate[0]:.0f} server GPUs the trainer waits {share(waits[0])} of the time. "
         f"An update then takes {seconds(times[0])}. "
-        f"With {generate[-1]:.0f} it is the slower side, at {times[-1]['mean']:.3g} s. "
-        f"Then {share(waste[-1])} of tokens are too old to be used, against {share(waste[best])}. "
-        "A step is assumed to take half as long on twice the GPUs."
+        f"With {generate[-1]:.0f} server GPUs the trainer is the bottleneck, at {times[-1]['mean']:.3g} s per update. "
+        f"Then {share(waste[-1])} of tokens become too stale to use, compared with {share(waste[best])}. "
+        "Training time is assumed to scale inversely with the trainer's GPUs."
     )
 
 
@@ -85,18 +87,20 @@ def apart(found: Results) -> str:
     near = held(
         abs(both["seconds"]["mean"] / alone["seconds"]["mean"] - 1.0) < 0.1
         and abs(both["staleness"]["mean"] - alone["staleness"]["mean"]) < 0.1,
-        "Sharing does nearly as well, if long responses go on under new weights",
+        "No. Sharing is nearly as fast if long responses continue under new weights",
     )
-    less = held(at(shared, 1)["seconds"]["high"] < at(own, 1)["seconds"]["low"], "At limit one, sharing is faster")
+    less = held(
+        at(shared, 1)["seconds"]["high"] < at(own, 1)["seconds"]["low"], "At a limit of one version, sharing is faster"
+    )
     return (
         f"{near}. With all machines shared an update takes {seconds(both['seconds'])}. "
-        f"With half of them for each side it takes {seconds(alone['seconds'])}. "
-        f"Mean staleness is {alone['staleness']['mean']:.2g} versions in both. "
-        f"{less}: {at(shared, 1)['seconds']['mean']:.3g} s against {at(own, 1)['seconds']['mean']:.3g} s. "
-        f"Without partial rollouts sharing takes {seconds(at(shared, 2, False)['seconds'])}. "
-        f"Shared, the oldest hundredth of tokens is staler: beyond {oldest(both):.2g} versions against "
-        f"{oldest(alone):.2g}. "
-        "What two engines on one GPU cost in memory is outside the model."
+        f"With half of the machines for each side it takes {seconds(alone['seconds'])}. "
+        f"Mean staleness is {alone['staleness']['mean']:.2g} versions in both systems. "
+        f"{less}: {at(shared, 1)['seconds']['mean']:.3g} s instead of {at(own, 1)['seconds']['mean']:.3g} s. "
+        f"Without partial rollouts, sharing takes {seconds(at(shared, 2, False)['seconds'])}. "
+        f"Sharing has the heavier tail: one token in a hundred is staler than {oldest(both):.2g} versions, "
+        f"instead of {oldest(alone):.2g}. "
+        "The memory of two engines on one GPU is outside the model."
     )
 
 
@@ -107,11 +111,12 @@ def param_sync(found: Results) -> str:
     limit, every, took = given["staleness_limit"][0], given["publish_every"], given["sync_seconds"]
     on, off = at(result, limit)["seconds"], at(result, limit, False)["seconds"]
     longer = every * (off["mean"] - on["mean"])
-    waits = held(longer > took, "Without partial rollouts a sync waits for the longest response")
+    waits = held(longer > took, "Without partial rollouts, a sync waits for the longest response")
     return (
-        f"{waits}. An update then takes {seconds(off)}. With them it takes {seconds(on)}. "
-        f"After every {every} updates that is {longer:.2g} s more, in addition to a transfer of {took} s. "
-        "Many minutes would need responses as long as that; an abort that hangs is outside the model."
+        f"{waits}. An update then takes {seconds(off)}. With partial rollouts it takes {seconds(on)}. "
+        f"The wait adds {longer:.2g} s to every sync, which happens after every {every} updates and transfers for "
+        f"{took} s. "
+        "A sync of many minutes would need equally long responses; an abort that hangs is outside the model."
     )
 
 
@@ -121,15 +126,15 @@ def refit(found: Results) -> str:
     least, *_, most = of("refit")["staleness_limit"]
     flat = held(
         at(result, most, False)["seconds"]["mean"] > 0.95 * at(result, least, False)["seconds"]["mean"],
-        "Where generation is drained, a higher limit does not help",
+        "If generation is drained before each sync, a higher limit does not help",
     )
     return (
-        f"Where data is one version old at most, weights in flight give {seconds(at(result, least)['seconds'])} an "
-        "update. "
-        f"Waiting for all responses gives {seconds(at(result, least, False)['seconds'])}. "
+        f"At a limit of one version, an update takes {seconds(at(result, least)['seconds'])} with weight updates in "
+        "flight. "
+        f"If a sync waits for all responses, it takes {seconds(at(result, least, False)['seconds'])}. "
         f"{flat}. At a limit of {most} it still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
-        f"In flight it falls to {seconds(at(result, most)['seconds'])}. "
-        f"That costs a mean staleness of {at(result, most)['staleness']['mean']:.2g} versions."
+        f"With weight updates in flight it takes only {seconds(at(result, most)['seconds'])}. "
+        f"The cost is a mean staleness of {at(result, most)['staleness']['mean']:.2g} versions."
     )
 
 
@@ -138,7 +143,7 @@ def queue(found: Results) -> str:
     batches, levels = found
     least, *_, most = of("queue")["staleness_limit"]
     one, many = at(batches, least, False), at(batches, most, False)
-    no = held(abs(many["seconds"]["mean"] / one["seconds"]["mean"] - 1.0) < 0.02, "No, in both systems")
+    no = held(abs(many["seconds"]["mean"] / one["seconds"]["mean"] - 1.0) < 0.02, "No, in neither system")
     slow = max(levels["values"]["train_time"])
     low, *_, high = levels["values"]["max_async_level"]
     first, last = (row(levels, "seconds_per_update", train_time=slow, max_async_level=each) for each in (low, high))
@@ -146,10 +151,11 @@ def queue(found: Results) -> str:
     return (
         f"{no}. With OpenRLHF's shortest queue an update takes {seconds(one['seconds'])}. "
         f"With a queue of {most} it takes {many['seconds']['mean']:.4g} s. "
-        "A batch is generated as one, and its longest response sets the pace. "
-        f"Where prime-rl's trainer is slower, the lowest level takes {seconds(first)}. "
-        f"Level {high:.0f} takes {last['mean']:.3g} s. Staleness grows from {stale[0]:.2g} to {stale[1]:.2g}. "
-        "A level hides jitter, not the slower side. prime-rl is simulated as an earlier revision had it."
+        "Each batch is generated as a unit, so its longest response determines the speed. "
+        f"If prime-rl's trainer is the bottleneck, an update at the lowest level takes {seconds(first)}. "
+        f"At level {high:.0f} it takes {last['mean']:.3g} s. "
+        f"Mean staleness grows from {stale[0]:.2g} to {stale[1]:.2g}. "
+        "A higher level hides jitter, but not a bottleneck. The simulation follows an earlier revision of prime-rl."
     )
 
 
@@ -158,14 +164,14 @@ def every(found: Results) -> str:
     (result,) = found
     counts = [each["weight_sync_steps"] for each in rows(result, "seconds_per_update")]
     times, stale = ([each["mean"] for each in rows(result, name)] for name in ("seconds_per_update", "staleness"))
-    shared = held(all(a > b for a, b in itertools.pairwise(times)), "Fewer syncs are faster")
+    shared = held(all(a > b for a, b in itertools.pairwise(times)), "Sync less often")
     agree = held(all(each["low"] == each["high"] for each in rows(result, "seconds_per_update")), "Realizations agree")
     return (
-        f"{shared}: {times[0]:.3g} s per update with a sync after each, {times[1]:.3g} s after every {counts[1]:.0f}. "
-        f"{agree}. After every {counts[-1]:.0f} it is {times[-1]:.3g} s. "
+        f"{shared}: an update takes {times[0]:.3g} s with a sync after each, and {times[1]:.3g} s with a sync after "
+        f"every {counts[1]:.0f}. With a sync after every {counts[-1]:.0f} it takes {times[-1]:.3g} s. {agree}. "
         f"Mean staleness falls from {stale[0]:.2g} to {stale[-1]:.2g} versions. "
-        f"In updates, versions times steps, it grows to {counts[-1] * stale[-1]:.2g}. "
-        "Whether learning tolerates that is another question. The rule of admission is TRL's."
+        f"In updates, versions times updates per sync, it grows to {counts[-1] * stale[-1]:.2g}. "
+        "Whether learning tolerates that is another question. Admission follows TRL's rule."
     )
 
 
@@ -178,11 +184,12 @@ def turns(found: Results) -> str:
         min(tight["trainer_idle"]["mean"], tight["generator_idle"]["mean"]) > 0.2, "Each side waits for the other"
     )
     return (
-        f"{both} while `async_generation_ratio` allows {least} batch ahead. "
+        f"{both} while `async_generation_ratio` allows only {least} batch ahead. "
         f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and "
-        f"{share(tight['generator_idle']['mean'])} of slots write nothing. "
-        f"An update takes {seconds(tight['seconds'])}. With the highest ratio tried: {seconds(loose['seconds'])}. "
-        f"The trainer then waits {share(loose['trainer_idle']['mean'])}, at a mean staleness of "
+        f"{share(tight['generator_idle']['mean'])} of slots are idle. "
+        f"An update takes {seconds(tight['seconds'])}. "
+        f"At the highest ratio tried it takes {seconds(loose['seconds'])}. "
+        f"The trainer then waits {share(loose['trainer_idle']['mean'])} of the time, at a mean staleness of "
         f"{loose['staleness']['mean']:.2g} versions. Time inside a training step, such as moving weights, is outside "
         "the model."
     )
@@ -195,14 +202,14 @@ def idle(found: Results) -> str:
     trainer, slots = ([each["mean"] for each in rows(result, name)] for name in ("trainer_idle", "generator_idle"))
     sums = [a + b for a, b in zip(trainer, slots, strict=True)]
     best = sums.index(min(sums))
-    bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "Not where training is the bound")
+    bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No, not if training is the bottleneck")
     pace = row(result, "seconds_per_update", train_time=times[-1])["mean"]
     return (
-        f"{bound}. At {times[-1]:.3g} s per step the trainer never waits, and slots are idle {share(slots[-1])} of "
-        f"the time. The slots make a batch in less than the {pace:.3g} s of an update. "
-        f"Both are small only near balance, here at {times[best]:.3g} s: {share(trainer[best])} and "
-        f"{share(slots[best])}. "
-        "A log that shows two zeros beside a slow trainer misses pauses. Slower training itself is outside the model."
+        f"{bound}. At {times[-1]:.3g} s per training step the trainer never waits, but slots are idle "
+        f"{share(slots[-1])} of the time. They generate a batch in less than the {pace:.3g} s of an update. "
+        f"Both shares are small only near balance, here at {times[best]:.3g} s, where they are {share(trainer[best])} "
+        f"and {share(slots[best])}. "
+        "If a log shows two zeros and a slow trainer, it misses pauses. Causes of slow training are outside the model."
     )
 
 
@@ -212,12 +219,12 @@ def sweet_spot(found: Results) -> str:
     middle, small, large = (each["name"] for each in result["tasks"][0]["arms"])
     held([pair(result, each, "s")[0] for each in (small, large)] == ["worse", "equal"], "small is worse, large equal")
     return (
-        f"Of the limits tried, {middle.removeprefix('limit ')} is the smallest that suffices. "
-        f"The return is reached in {seconds(arm(result, middle))}. "
+        f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is the smallest that suffices. "
+        f"It reaches the return in {seconds(arm(result, middle))}. "
         f"The smaller limit is slower by {pair(result, small, 's')[1]}. "
-        f"The larger one is equal, with a difference of {pair(result, large, 's')[1]}. "
-        "Once slots never wait, a larger limit changes neither seconds nor data. "
-        "How much staleness a language model tolerates is outside this task."
+        f"The larger limit is equal, with a difference of {pair(result, large, 's')[1]}. "
+        "Once slots never wait, a larger limit changes neither speed nor data. "
+        "This task does not show how much staleness a language model tolerates."
     )
 
 
@@ -226,12 +233,12 @@ def doubled(found: Results) -> str:
     time, cost = found
     few, twice = (each["name"] for each in time["tasks"][0]["arms"])
     (faster, less), (costlier, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
-    both = held((faster, costlier) == ("better", "worse"), "Faster, but more expensive")
+    both = held((faster, costlier) == ("better", "worse"), "They save time, but cost more")
     return (
         f"{both}. The smaller system reaches the return after {arm(time, few)['mean']:.3g} s and "
-        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. The additional slots cost {more} more. "
+        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. They cost {more} more. "
         "The trainer counts as four times the slots of the smaller system. "
-        "Both arms have one learning rate, and the cost of GPUs is outside the model."
+        "Both arms use the same learning rate, and the cost of GPUs is outside the model."
     )
 
 
@@ -253,13 +260,13 @@ TWICE = (
 
 QUESTIONS = [
     Question(
-        "How many GPUs for the trainer, and how many for the server?",
+        "How should GPUs be divided between trainer and server?",
         "TRL #4766",
         [TRL.format(slots=32 * n, train=WORK // (GPUS - n)) for n in (2, 3, 4, 6)],
         SWEPT,
         split,
         _pictures.split,
-        "Each GPU of the server writes 32 responses at once. Bars: 95 % intervals over 8 realizations, smaller than "
+        "Each server GPU decodes 32 responses concurrently. Bars are 95 % intervals over 8 realizations, smaller than "
         "the marks.",
     ),
     Question(
@@ -269,7 +276,7 @@ QUESTIONS = [
         ADVICE,
         apart,
         _pictures.apart,
-        "Marks from left to right: growing limits. Bars: 95 % intervals over 8 realizations, mostly smaller than the "
+        "The limit grows from left to right. Bars are 95 % intervals over 8 realizations, mostly smaller than the "
         "marks.",
     ),
     Question("Why does a weight sync take minutes?", "verl #4896", [advised("param_sync")], ADVICE, param_sync),
@@ -281,7 +288,7 @@ QUESTIONS = [
         refit,
     ),
     Question(
-        "Does a longer queue, or a higher level, make it faster?",
+        "Does a longer queue or a higher async level make training faster?",
         "OpenRLHF #1015, prime-rl #391",
         [
             advised("queue"),
@@ -292,7 +299,7 @@ QUESTIONS = [
         queue,
     ),
     Question(
-        "A sync takes 20 s: after every update, or after every second?",
+        "A weight sync takes 20 s: sync after every update, or after every other one?",
         "marin #8936",
         [
             "asyncsim timeline trl --set samples_per_step=128 --set num_generations=4 --set max_staleness=4 "
@@ -305,7 +312,7 @@ QUESTIONS = [
     ),
     Question("Why do rollouts and training take turns?", "ROLL #394", [advised("turns")], ADVICE, turns),
     Question(
-        "Can both idle shares be near zero, and training still be slow?",
+        "Can both idle shares be near zero while training is slow?",
         "verl #6693",
         [
             "asyncsim timeline verl_fully_async --set ppo_mini_batch_size=64 --set staleness_threshold=2 "
@@ -328,7 +335,7 @@ QUESTIONS = [
         sweet_spot,
     ),
     Question(
-        "Do twice the inference GPUs pay?",
+        "Are twice the inference GPUs worth their cost?",
         "marin #8955",
         [f"{TWICE} --over seconds --smallest 10", f"{TWICE} --over slot-hours --trainer-slots 128 --smallest 0.3"],
         VERDICT,

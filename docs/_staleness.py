@@ -22,11 +22,11 @@ TABLE = ("",)
 def verl(found: Results) -> str:
     """Whether everything was on-policy."""
     stale = found[0]["staleness"]
-    yes = held(stale["max"] == 0, "Yes, in the model")
+    yes = held(stale["max"] == 0, "Yes, in the event model")
     return (
-        f"{yes}: the maximum staleness is {stale['max']}, and a hard bound predicts that for any lengths. "
+        f"{yes}. The maximum staleness is {stale['max']}, and a hard bound guarantees this for any lengths. "
         f"The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
-        "Races of a real counter, and another engine's numerics, are outside the model."
+        "Race conditions and numerical differences between engines are outside the model."
     )
 
 
@@ -41,10 +41,10 @@ def cap(found: Results) -> str:
     return (
         f"With {knob(few, 'max_inflight')} rollouts in flight the mean staleness is {few['staleness']['mean']:.3g}, "
         f"and the limit drops {share(few['dropped_fraction'])} of groups. "
-        f"With {knob(many, 'max_inflight')} it drops {share(many['dropped_fraction'])} of groups, "
+        f"With {knob(many, 'max_inflight')} in flight it drops {share(many['dropped_fraction'])} of groups, "
         f"which wastes {share(many['wasted_token_fraction'])} of tokens. "
-        f"{held(max(low) < 0.1 * min(high), 'The limit acts once as many are in flight')} "
-        f"as limit times batch, here {edge}, whatever `TARGET_LAG` is."
+        f"{held(max(low) < 0.1 * min(high), 'The limit binds once the rollouts in flight reach')} "
+        f"limit times batch, here {edge}, whatever `TARGET_LAG` is."
     )
 
 
@@ -53,11 +53,11 @@ def lead(found: Results) -> str:
     result = found[0]
     trained, generated = result["mean_length_trained"], result["mean_length_generated"]
     at_limit = result["staleness"]["pmf"][-1]
-    no = held(at_limit > 0.5, "Not where generation is faster than training")
+    no = held(at_limit > 0.5, "Not if generation is faster than training")
     return (
-        f"{no}: {share(at_limit)} of groups are trained "
-        f"at the limit, and {share(result['wasted_token_fraction'])} of tokens are wasted. "
-        f"Trained responses are {trained / generated:.2f} times as long as generated ones."
+        f"{no}. Without it, {share(at_limit)} of groups are trained "
+        f"at the staleness limit, and {share(result['wasted_token_fraction'])} of tokens are wasted. "
+        f"Trained responses are on average {trained / generated:.2f} times as long as generated ones."
     )
 
 
@@ -65,9 +65,12 @@ def where(found: Results) -> str:
     """Where staleness arises."""
     slow, fast = found
     return (
-        held(slow["in_flight"] > slow["in_queue"] and fast["in_flight"] < fast["in_queue"], "The slower side decides. ")
-        + f"With a slow generator {slow['in_flight']:.2f} versions arise in flight and {slow['in_queue']:.2f} in the "
-        f"queue. With a slow trainer they are {fast['in_flight']:.2f} and {fast['in_queue']:.2f}."
+        held(
+            slow["in_flight"] > slow["in_queue"] and fast["in_flight"] < fast["in_queue"],
+            "That depends on the slower side. ",
+        )
+        + f"With a slow generator, {slow['in_flight']:.2f} versions arise in flight and {slow['in_queue']:.2f} in the "
+        f"queue. With a slow trainer, the numbers are {fast['in_flight']:.2f} and {fast['in_queue']:.2f}."
     )
 
 
@@ -75,10 +78,11 @@ def strict(found: Results) -> str:
     """What dropping costs, and what it buys."""
     drops, keeps = found
     return (
-        f"Dropping costs {share(drops['dropped_fraction'])} of groups and {share(drops['wasted_token_fraction'])} of "
-        f"tokens. Trained responses are {drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as "
-        f"long as generated ones. Without the limit no group is dropped; mean staleness is "
-        f"{keeps['staleness']['mean']:.3g}, the maximum {keeps['staleness']['max']}."
+        f"Dropping discards {share(drops['dropped_fraction'])} of groups and {share(drops['wasted_token_fraction'])} "
+        f"of tokens. Trained responses are on average "
+        f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as long as generated ones. "
+        f"Without the limit no group is dropped, but mean staleness is {keeps['staleness']['mean']:.3g}, with a "
+        f"maximum of {keeps['staleness']['max']}."
     )
 
 
@@ -86,9 +90,9 @@ def unit(found: Results) -> str:
     """How far the three numbers of a sample are apart."""
     result = found[0]
     return (
-        f"They differ. By its oldest token, the sample has staleness {result['staleness']['mean']:.2f}, by its newest "
-        f"{result['newest']:.2f}, and an average token has {result['token_staleness']:.2f}. "
-        "Say which one a limit means."
+        f"The three differ. Mean staleness is {result['staleness']['mean']:.2f} for a sample's oldest token, "
+        f"{result['newest']:.2f} for its newest token, and {result['token_staleness']:.2f} for the average token. "
+        "A limit must state which one it bounds."
     )
 
 
@@ -96,11 +100,11 @@ def steps(found: Results) -> str:
     """Staleness in updates."""
     once, *_, most, _ = found
     count, versions, updates = knob(most, "num_steps_per_rollout"), most["staleness"]["mean"], most["update_staleness"]
-    none = held(abs(versions - once["staleness"]["mean"]) < 0.01, "In versions nothing")
+    none = held(abs(versions - once["staleness"]["mean"]) < 0.01, "None in versions")
     return (
-        f"{none}: {once['staleness']['mean']:.3g} and {versions:.3g}. "
-        f"In optimizer updates the mean grows from {once['update_staleness']:.3g} to {updates:.3g} at {count:.3g} "
-        f"steps. Each version counts {count:.3g} updates, and the steps of its own batch add "
+        f"{none}: the mean is {once['staleness']['mean']:.3g} with one step and {versions:.3g} with {count:.3g}. "
+        f"In optimizer updates it grows from {once['update_staleness']:.3g} to {updates:.3g}. "
+        f"Each version is {count:.3g} updates, and earlier steps on the same batch add "
         f"{updates - count * versions:.3g} on average."
     )
 
@@ -111,13 +115,13 @@ def pace(found: Results) -> str:
     speed = paced["throughput"] / discard["throughput"]
     last = rows(all_paced, "groups_per_hour")[-1]
     loose = row(all_discard, "groups_per_hour", max_steps_off_policy=last["max_steps_off_policy"])
-    none = held(paced["wasted_token_fraction"] == 0.0, "Pacing wastes none and keeps the lengths")
+    none = held(paced["wasted_token_fraction"] == 0.0, "Pacing wastes no tokens and leaves the lengths unchanged")
     return (
-        f"Discarding wastes {share(discard['wasted_token_fraction'])} of tokens, and trained responses are "
-        f"{discard['mean_length_trained'] / discard['mean_length_generated']:.2f} times as long as generated ones. "
+        f"Discarding wastes {share(discard['wasted_token_fraction'])} of tokens, and shortens trained responses to "
+        f"{discard['mean_length_trained'] / discard['mean_length_generated']:.2f} of the generated mean length. "
         f"{none}, at {speed:.2f} times the throughput. "
-        f"At a limit of {last['max_steps_off_policy']:.3g} it has {last['mean'] / loose['mean']:.2f} times the "
-        "throughput: a hard bound without waste waits for its longest response."
+        f"At a limit of {last['max_steps_off_policy']:.3g} pacing reaches {last['mean'] / loose['mean']:.2f} times the "
+        "throughput: a hard bound without waste must wait for the longest response."
     )
 
 
@@ -128,11 +132,11 @@ def overlap(found: Results) -> str:
     best = max(range(len(times)), key=lambda k: ahead[k] / synchronous[k])
     only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides only the training time")
     return (
-        f"{only}. With {times[0]:.3g} s of training, one step ahead gains "
-        f"{share(ahead[0] / synchronous[0] - 1)} over synchronous, and draining before a publish gains "
+        f"{only}. With {times[0]:.3g} s of training, one step ahead raises throughput by "
+        f"{share(ahead[0] / synchronous[0] - 1)}, and draining before each publish by "
         f"{share(drained[0] / synchronous[0] - 1)}. "
-        f"At best it gains {share(ahead[best] / synchronous[best] - 1)}, with {times[best]:,.0f} s of training. "
-        f"Partial rollouts do not wait for the longest response: {partial[0] / synchronous[0]:.2g} times the "
+        f"The maximum gain is {share(ahead[best] / synchronous[best] - 1)}, with {times[best]:,.0f} s of training. "
+        f"Partial rollouts do not wait for the longest response, and reach {partial[0] / synchronous[0]:.2g} times the "
         "synchronous throughput."
     )
 
@@ -144,10 +148,10 @@ def generators(found: Results) -> str:
     idle = rows(tight, "generator_idle")[-1]["mean"]
     double = more.index(2 * more[0])
     return (
-        f"From {values[0]:.3g} to {values[-1]:.3g} slots throughput grows by {share(speeds[-1] / speeds[0] - 1)} at "
-        f"a bound of one version. The slots are then idle {share(idle)} of the time, because no permit is free. "
-        f"At a bound of four versions the same doubling gives {share(faster[double] / faster[0] - 1)}. "
-        + held(faster[double] / faster[0] > speeds[-1] / speeds[0], "At a tight bound, raise the bound first.")
+        f"At a bound of one version, {values[-1]:.3g} slots instead of {values[0]:.3g} raise throughput by "
+        f"{share(speeds[-1] / speeds[0] - 1)}. The slots are then idle {share(idle)} of the time for lack of permits. "
+        f"At a bound of four versions, the same doubling gains {share(faster[double] / faster[0] - 1)}. "
+        + held(faster[double] / faster[0] > speeds[-1] / speeds[0], "If the bound is tight, raise it first.")
     )
 
 
@@ -156,14 +160,14 @@ def first(found: Results) -> str:
     usual, some, swept = found
     extra, hours, *_ = column(swept, "groups_per_hour")
     gain = [each / hours[0] for each in hours]
-    early = held(gain[2] - 1.0 > 0.7 * (gain[-1] - 1.0) > 0.0, "Most of the gain comes with the first few")
-    short = held(some["mean_length_trained"] < some["mean_length_generated"], "a bias against long answers")
+    early = held(gain[2] - 1.0 > 0.7 * (gain[-1] - 1.0) > 0.0, "The first extra samples bring most of the gain")
+    short = held(some["mean_length_trained"] < some["mean_length_generated"], "a bias against long responses")
     return (
-        f"No group waits for its longest responses: with {knob(some, 'group_size_redundancy')} more samples "
-        f"{some['throughput'] / usual['throughput']:.2g} times as many groups are trained. But "
-        f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are "
-        f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones: {short}. "
-        f"{early}: {gain[2]:.2g} times as many groups with {extra[2]:.0f}."
+        f"Groups no longer wait for their longest responses: {knob(some, 'group_size_redundancy')} extra samples "
+        f"multiply throughput by {some['throughput'] / usual['throughput']:.2g}. But "
+        f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are on average "
+        f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones, "
+        f"{short}. {early}: {gain[2]:.2g} times the throughput with {extra[2]:.0f} extra samples."
     )
 
 
@@ -201,7 +205,7 @@ QUESTIONS = [
         claims=("systems/hard-bounds",),
     ),
     Question(
-        "Does `max_off_policy_steps=8` ever bite when `TARGET_LAG` is 1?",
+        "Does `max_off_policy_steps=8` ever bind when `TARGET_LAG` is 1?",
         "prime-rl #2812",
         [
             f"{SLOW} --set max_inflight=128",
@@ -211,11 +215,11 @@ QUESTIONS = [
         (*STALENESS, "max_inflight"),
         cap,
         _pictures.in_flight,
-        "Dotted: the limit of 8 versions times the batch of 64. The trainer is the slower side. "
-        "Bars: 95 % intervals over 8 realizations.",
+        "The dotted line is the limit of 8 versions times the batch of 64. The trainer is the bottleneck. "
+        "Bars are 95 % intervals over 8 realizations.",
     ),
     Question(
-        "May `TARGET_LAG` go?",
+        "Can I remove `TARGET_LAG`?",
         "prime-rl #3310",
         [f"{PRIME} --set max_inflight=128 --model lead=1000"],
         STALENESS,
@@ -247,11 +251,11 @@ QUESTIONS = [
         ("  mean", "  least", "lost:", "lengths:", "speed:", "generators:", "max_steps", "      "),
         pace,
         _pictures.discard_or_pace,
-        "Both have 64 slots. Bars: 95 % intervals over 8 realizations, mostly smaller than the marks. "
-        "The paced system is a proposal that was not checked against running code.",
+        "Both systems have 64 slots. Bars are 95 % intervals over 8 realizations, mostly smaller than the marks. "
+        "The paced system is a proposal, and was not checked against running code.",
     ),
     Question(
-        "Oldest, newest or average token: which staleness is meant?",
+        "Which token defines staleness: the oldest, the newest or the average?",
         "verl #7569 and #7568",
         [
             f"{VERL.format(threshold=1)} --set length=lognormal:600:1.2 --set load=1 "
@@ -270,8 +274,8 @@ QUESTIONS = [
         ("recommended", "  mean", "  in updates", "num_steps", "        "),
         steps,
         _pictures.steps_per_rollout,
-        "Dashed: versions times steps, and (steps - 1)/2 for the updates on the batch itself. "
-        "Bars: 95 % intervals of the staleness in versions over 8 realizations, smaller than the marks.",
+        "The dashed line is versions times steps, plus (steps - 1)/2 for updates on the same batch. "
+        "Bars are 95 % intervals of the staleness in versions over 8 realizations, smaller than the marks.",
     ),
     Question(
         "Why does overlap alone give no speed-up?",
@@ -285,8 +289,8 @@ QUESTIONS = [
         TABLE,
         overlap,
         _pictures.overlap_alone,
-        "Dashed: the synchronous step lasts as long as its longest response and the training (no fit). "
-        "Bars: 95 % intervals over 8 realizations.",
+        "The dashed line assumes that a synchronous step takes its longest response plus the training time (no fit). "
+        "Bars are 95 % intervals over 8 realizations.",
         claims=("systems/synchronous-throughput",),
     ),
     Question(
@@ -296,8 +300,8 @@ QUESTIONS = [
         TABLE,
         generators,
         _pictures.more_generators,
-        "Dashed: the bound that slots, trainer and permits set (`systems/ticket-throughput`), never fitted. "
-        "Bars: 95 % intervals over 8 realizations, smaller than the marks.",
+        "Dashed lines are the upper bound set by slots, trainer and permits (`systems/ticket-throughput`), without a "
+        "fit. Bars are 95 % intervals over 8 realizations, smaller than the marks.",
         claims=("systems/ticket-throughput",),
     ),
     Question(
@@ -311,8 +315,8 @@ QUESTIONS = [
         ("lost:", "lengths:", "speed:", "generators:", "group_size", "      "),
         first,
         _pictures.first_of_many,
-        "A group keeps the first 8 of its samples. Dashed: the waste that order statistics predict "
-        "(`systems/first-k-length-bias`). Bars: 95 % intervals over 8 realizations.",
+        "A group keeps its first 8 samples. The dashed line is the waste predicted by order statistics "
+        "(`systems/first-k-length-bias`). Bars are 95 % intervals over 8 realizations.",
         claims=("systems/first-k-length-bias",),
     ),
 ]

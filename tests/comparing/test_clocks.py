@@ -1,7 +1,10 @@
 """Arms at equal seconds or slot-hours, along a grid, and what an answer says of arms that are not alike."""
 
+import json
 import math
 import re
+import shlex
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +17,8 @@ from asyncsim.comparing import intervals
 from asyncsim.comparing.readings import Reading
 from tests.cli.test_cli import call
 from tests.comparing.test_keeping import numbers
+
+ROOT = Path(__file__).parents[2]
 
 
 def arm(pace=1.0, limit=1, slots=4, **changes):
@@ -255,6 +260,28 @@ def test_each_setting_of_a_grid_has_the_answer_of_a_comparison_of_its_own(tmp_pa
     ends = np.array([segment[:, 1] for segment in bars.lines[2][0].get_segments()])
     assert ends == pytest.approx(rows[["difference_low", "difference_high"]].to_numpy())
     assert (abs(ends.mean(1) - rows["difference"]) > 1e-4).any()
+
+
+@pytest.mark.committed
+def test_the_page_shows_what_its_command_prints(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from asyncsim.app.cli import app
+
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs/compare.md").read_text(encoding="utf-8")
+    command, *lines = text.split("```console\n")[1].split("```")[0].rstrip().splitlines()
+    words = shlex.split(command.removeprefix("$ asyncsim "))
+    at = words.index("--plot")
+    picture, words[at + 1] = words[at + 1], str(tmp_path / "picture.png")
+    done = CliRunner().invoke(app, [*words, "--json", str(tmp_path / "answer.json")])
+    assert done.exit_code == 0 and (ROOT / picture).exists() and (tmp_path / "picture.png").exists()
+    assert f"]({picture.removeprefix('docs/')})" in text
+    assert [line.rstrip() for line in done.stdout.splitlines()[: len(lines)]] == lines
+    # What the page says of the lead.
+    tasks = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))["tasks"]
+    leads = [-on["pairs"][0]["looks"][-1]["difference"] for on in tasks]
+    assert leads == sorted(leads) and f"grows from {leads[0]:.2f} to {leads[-1]:.2f}" in text
 
 
 def test_a_grid_on_a_clock_has_one_horizon():

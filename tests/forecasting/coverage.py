@@ -1,7 +1,7 @@
 """How often 95 % bands hold what a run does afterwards, and at another setting, by number.
 
-`python -m tests.forecasting.coverage [SEEDS]` prints the table of docs/your-run.md. With `SEEDS --samples` logs have a
-row a sample, beside seconds and ratios of steps.
+`python -m tests.forecasting.coverage [SEEDS]` prints the table of docs/forecast-accuracy.md. With `SEEDS --samples`
+logs have a row a sample, beside seconds and ratios of steps.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Seconds that two public projects published at several staleness limits, beside those of the event model.
 
-`python -m tests.forecasting.published` prints the tables of docs/your-run.md. Neither project published a log: the
-model is fitted to two of the rows and forecasts the others.
+`python -m tests.forecasting.published` prints the tables of docs/forecast-accuracy.md. Neither project published a log:
+the model is fitted to two of the rows and forecasts the others.
 """
 
 import math

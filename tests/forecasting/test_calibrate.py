@@ -19,7 +19,7 @@ from tests.forecasting.coverage import CHANGES, PRESETS, counted
 from tests.forecasting.simulated import DRIFT, SMALL, given, part
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "your-run.md"
+PAGE, ACCURACY = ROOT / "docs" / "your-run.md", ROOT / "docs" / "forecast-accuracy.md"
 SYSTEM = {"trainer": "areal", **SMALL}
 ONE = np.ones(1)
 
@@ -268,7 +268,7 @@ def test_pages_of_calibration_and_forecast_have_what_is_assumed(made):
 
 def test_a_forecast_from_a_log_without_reward_says_how_often_its_bands_held(columns, made):
     """The counts are those of the page; a log with a reward is silent."""
-    row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if "learns slowly |" in line)
+    row = next(line for line in ACCURACY.read_text(encoding="utf-8").splitlines() if "learns slowly |" in line)
     held = row.split("|")[3].strip()
     text = " ".join(str(sim.forecast(made)).split())
     assert "assume a policy that learns slowly" in text and f"{held} bands of ESS and k3 held" in text
@@ -394,6 +394,20 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.3f}"))
 
 
+def test_the_guide_states_the_coverage_of_its_tables():
+    """Sums over the rows of live runs, and over those of the policy that learns slowly."""
+    text, tables = PAGE.read_text(encoding="utf-8"), ACCURACY.read_text(encoding="utf-8")
+
+    def held(rows, columns):
+        counts = [re.findall(r"(\d+) of (\d+)", line) for line in tables.splitlines() if re.match(rows, line)]
+        return [sum(int(row[k][end]) for row in counts for k in columns) for end in (0, 1)]
+
+    inside, bands = held(r"\| (seconds per|idle|staleness|token ESS|k3|outside).*\| (0|28) of 60 \|", [3])
+    assert f"{inside / bands:.0%} of these bands ({inside} of {bands})".replace("%", " %") in text
+    inside, bands = held(r"\| token bandit, learns slowly", [0, 1, 2])
+    assert f"learns slowly: {inside} of {bands} held" in text
+
+
 def test_published_seconds_of_other_limits_are_forecast(monkeypatch):
     found = published.swept()
     for key, seconds in published.SWEEP.items():
@@ -401,7 +415,7 @@ def test_published_seconds_of_other_limits_are_forecast(monkeypatch):
         assert (
             found[key] == pytest.approx(seconds, rel=0.05) if key[2] else found[key] == pytest.approx(seconds, abs=0.05)
         )
-        assert f"| {seconds} s | {found[key]:.1f} s |" in PAGE.read_text(encoding="utf-8")
+        assert f"| {seconds} s | {found[key]:.1f} s |" in ACCURACY.read_text(encoding="utf-8")
     # A model that does not know the limit misses by a third and more.
     windowed = sim.systems.nemo_rl_windowed
     monkeypatch.setattr(sim.systems, "nemo_rl_windowed", lambda batch, _, **more: windowed(batch, 0, **more))
@@ -410,7 +424,7 @@ def test_published_seconds_of_other_limits_are_forecast(monkeypatch):
 
 @pytest.mark.rows
 def test_published_thresholds_are_forecast_from_the_first_two():
-    text = PAGE.read_text(encoding="utf-8")
+    text = ACCURACY.read_text(encoding="utf-8")
     for threshold, seconds in published.forecast(published.SLOTS[0]).items():
         assert seconds == pytest.approx(published.VERL[threshold][0], rel=0.05)
         row = f"| {threshold:g} | {published.VERL[threshold][0]:.0f} s |"
