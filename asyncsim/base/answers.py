@@ -305,7 +305,7 @@ class Answer(calls.Told):
         if arm.tuned.knob:
             low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
             best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
-        return f"{arm.name}: {mean}end {notation.number(arm.end)}, {best}{lost}"
+        return f"{arm.name}: {mean}end {arm.end:.4g}, {best}{lost}"
 
     def table(self) -> "pd.DataFrame":
         """One row per task, setting and arm: mean with its 95 percent interval, tuned value, verdict of its pair.
@@ -465,7 +465,7 @@ def mean_of(row: Mapping[str, Any] | None) -> str:
         return "no value"
     half = (row["high"] - row["low"]) / 2.0
     half = 0.0 if half <= 1e-12 * abs(row["mean"]) else half
-    return notation.number(row["mean"]) + (f" +-{half:.2g}" if math.isfinite(half) else "")
+    return notation.measurement(row["mean"], half, 0.0).replace(" ± ", " +-")
 
 
 def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any]:

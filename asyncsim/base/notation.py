@@ -79,6 +79,15 @@ def measurement(value: float, half: float, predicted: float) -> str:
     return f"{round(value, digits):.{max(0, digits)}f} ± {interval}".replace("-", "−")
 
 
+def rounded(value: float, half: float) -> str:
+    """Format a number with the digits that half its interval leaves, two of them uncertain.
+
+    >>> rounded(0.936253, 0.0004), rounded(1234.5, 20.0)
+    ('0.93625', '1234')
+    """
+    return measurement(value, half, 0.0).partition(" ±")[0]
+
+
 def plural(count: float, noun: str) -> str:
     """Format a count with its noun, in the plural unless the count is 1."""
     return f"{count:{'' if isinstance(count, int) else 'g'}} {noun}{'s' * (count != 1)}"

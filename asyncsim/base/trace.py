@@ -108,7 +108,8 @@ class Trace(calls.Told):
         low, high = self.interval(metric, estimate)
         if math.isnan(low):
             return f"{notation.number(estimate.value)} (no interval)"
-        return f"{notation.number(estimate.value)} [{notation.number(low)}, {notation.number(high)}]"
+        value, low, high = (notation.rounded(each, (high - low) / 2.0) for each in (estimate.value, low, high))
+        return f"{value} [{low}, {high}]"
 
     @property
     def replicates(self) -> int:
