@@ -300,9 +300,10 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
         width = max([24, *(len(notation.whose(metric)) for metric in ends[name])])
         for metric, end in ends[name].items():
             if end["value"] is not None:
-                known = end["low"] is not None
-                bounds = f"[{end['low']:.5g}, {end['high']:.5g}]" if known else "[no interval: a single replicate]"
-                print(f"  {notation.whose(metric):{width}} {end['value']:12.5g}  {bounds}")
+                value, bounds = f"{end['value']:.5g}", "[no interval: a single replicate]"
+                if end["low"] is not None:
+                    value, bounds = notation.bounded(*end.values())
+                print(f"  {notation.whose(metric):{width}} {value:>12}  {bounds}")
         # Where schedules are random, the staleness of tokens over the last tenth.
         stale = part.schedule.staleness()
         stale = stale[:, -max(1, stale.shape[1] // 10) :]

@@ -79,13 +79,15 @@ def measurement(value: float, half: float, predicted: float) -> str:
     return f"{round(value, digits):.{max(0, digits)}f} ± {interval}".replace("-", "−")
 
 
-def rounded(value: float, half: float) -> str:
-    """Format a number with the digits that half its interval leaves, two of them uncertain.
+def bounded(value: float, low: float, high: float) -> tuple[str, str]:
+    """Format a number and its interval with the digits that half the interval leaves, two of them uncertain.
 
-    >>> rounded(0.936253, 0.0004), rounded(1234.5, 20.0)
-    ('0.93625', '1234')
+    >>> bounded(0.519041, 0.4992, 0.53889), bounded(1.0, 1.0, 1.0)
+    (('0.519', '[0.499, 0.539]'), ('1', '[1, 1]'))
     """
-    return measurement(value, half, 0.0).partition(" ±")[0]
+    half = (high - low) / 2.0
+    text, *ends = (measurement(each, half, 0.0).partition(" ±")[0] for each in (value, low, high))
+    return text, f"[{', '.join(ends)}]"
 
 
 def plural(count: float, noun: str) -> str:

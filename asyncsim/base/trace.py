@@ -108,8 +108,7 @@ class Trace(calls.Told):
         low, high = self.interval(metric, estimate)
         if math.isnan(low):
             return f"{notation.number(estimate.value)} (no interval)"
-        value, low, high = (notation.rounded(each, (high - low) / 2.0) for each in (estimate.value, low, high))
-        return f"{value} [{low}, {high}]"
+        return " ".join(notation.bounded(estimate.value, low, high))
 
     @property
     def replicates(self) -> int:

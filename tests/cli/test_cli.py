@@ -173,7 +173,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_line_with_what_names_mean_and_status_two(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_is_one_line_with_what_names_mean_and_status_two(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     result = call(*BAD[name])
     said = [line for line in result.stderr.splitlines() if line.startswith("asyncsim: ")]
