@@ -166,9 +166,9 @@ def run(o: Options) -> int:
 def compare(o: Options) -> int:
     """Say which of several arms is better, and how surely.
 
-    And by how much, each arm at its own best learning rate. An arm is the words that are its own; NAME: in front of
-    them names it. Others are compared with the first. Words of all arms are those of a spec: task.horizon=32,
-    link=adam.
+    And by how much, each arm at its own best learning rate. An arm is a method or the words that are its own, as
+    "tight: method=grpo method.low=0.1", here with a name. Others are compared with the first. Words of all arms stand
+    behind --set, or are options of `run`, such as --task gym or --staleness 16.
     """
     streams.load()
     from asyncsim import comparing

@@ -10,15 +10,36 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from asyncsim.app import commands, streams, wording
-from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, STDOUT, Options, Row
+from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, SIZES, STDOUT, Options, Row
 from asyncsim.base import calls, checks, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
 LISTED = 24
 """Options of a command that are all named where an unknown one is like none of them."""
+
+
+class Grouped(typer.core.TyperCommand):
+    """A command whose help lists options that describe a run apart from its sizes and its outputs."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options, a section for each group."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        describes = any(each.name == "task" for each in self.params)
+        for parameter in self.get_params(ctx):
+            name = str(parameter.name)
+            group = (
+                "Sizes and sampling" if name in SIZES else "Experiment" if name in DESCRIBES else "Output and execution"
+            )
+            section = "Arguments" if parameter.param_type_name == "argument" else group if describes else "Options"
+            if record := parameter.get_help_record(ctx):
+                sections.setdefault(section, []).append(record)
+        for section, records in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
 
 
 def command(
@@ -56,7 +77,7 @@ def command(
         wrapped.__signature__ = inspect.Signature([context, *map(_parameter, rows, rows.values())])  # type: ignore[attr-defined]
         wrapped.__doc__ = function.__doc__
         vars(wrapped)["rows"] = rows
-        group.command(called or function.__name__)(wrapped)
+        group.command(called or function.__name__, cls=Grouped)(wrapped)
         return function
 
     return add
