@@ -1,7 +1,5 @@
 """What `forecast` says: numbers of a run now and at other settings, each with its band, its law and its reach."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `judge_runs` says of two arms of finished runs: a word, the numbers behind it, and what would decide."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers as text on a screen: a template of this folder, filled, its lines wrapped."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Collection
 from functools import cache

@@ -12,8 +12,6 @@ normalizers. Domain: one softmax, a straight path of logits, d >= 2 (at 1 both a
 paths it is an approximation. Second route: the snapshot's own log-probs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
