@@ -55,7 +55,11 @@ class Late:
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
         """Tokens, float64 [k], of coupled trajectories [k] whose tokens have versions [k, T] as far as known."""
         R = len(self.sampler.replicates)
-        column = _columns(realization)
+        # Place of every trajectory among those of its realization.
+        column = np.zeros(len(realization), dtype=np.int64)
+        for r in np.unique(realization):
+            members = realization == r
+            column[members] = np.arange(members.sum())
         ids = np.zeros((R, 1, int(column.max()) + 1), dtype=np.int64)
         versions = np.full((*ids.shape, token_version.shape[1]), int(token_version.max()), dtype=np.int32)
         ids[realization, 0, column] = trajectory
@@ -245,15 +249,6 @@ def _stack(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
     replies = [g.inserted for g in groups if g.inserted is not None]
     trajectories.inserted = join(replies) if replies else None
     return trajectories
-
-
-def _columns(realization: np.ndarray) -> np.ndarray:
-    """Place of every trajectory among those of its realization."""
-    column = np.zeros(len(realization), dtype=np.int64)
-    for r in np.unique(realization):
-        members = realization == r
-        column[members] = np.arange(members.sum())
-    return column
 
 
 def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:
