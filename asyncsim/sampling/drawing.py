@@ -181,7 +181,6 @@ class Ahead:
         """
         one = replace(self.sampler, replicates=self.sampler.replicates[m : m + 1], realization=np.zeros(1, int))
         due: list[_Due] = []
-        # Find the tokens to draw anew.
         for ids, version in parts:
             before, changed, drawn = self.drawn.get((m, int(ids[0]))), np.ones(version.shape, dtype=bool), None
             if before is not None:
@@ -193,7 +192,6 @@ class Ahead:
                 # Tokens behind the first one drawn anew are masked: the response may now end earlier.
                 drawn.mask[..., int(changed.argmax()) + 1 :] = 0.0
             due.append(_Due(ids, version, changed, drawn))
-        # Draw them, version by version.
         for v in sorted({int(v) for each in due for v in np.unique(each.version[each.changed])}):
             wanted = [(each, (each.changed & (each.version == v))[None, None]) for each in due]
             wanted = [(each, where) for each, where in wanted if where.any()]
