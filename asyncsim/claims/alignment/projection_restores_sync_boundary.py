@@ -19,6 +19,8 @@ its neutral step found by root finding, that of two updates by its spectral radi
 is integrated over the chi-square law of |xi'|^2.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

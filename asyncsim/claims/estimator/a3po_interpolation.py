@@ -12,6 +12,8 @@ normalizers. Domain: one softmax, a straight path of logits, d >= 2 (at 1 both a
 paths it is an approximation. Second route: the snapshot's own log-probs.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 

@@ -15,6 +15,8 @@ between samples. Second route: the sum over arms, rewards and fates. Source: der
 2606.29526 and 2606.27580 are said to state, which were not read.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 from typing import Any

@@ -12,6 +12,8 @@ a places on, rewards of pairs, no ends, c <= rho, A^n <= 4096. First route: line
 enumerated operator leaves values alone. Source: 1802.01561, theorem 1 and section 4.1.
 """
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -15,6 +15,8 @@ Domain: independent tokens of one row, N -> infinity; noise in logits drawn for 
 route: Gauss quadrature over the noise of every action.
 """
 
+from __future__ import annotations
+
 import math
 from functools import partial
 

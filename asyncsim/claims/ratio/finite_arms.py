@@ -9,6 +9,8 @@ actions, or arms that behavior hardly plays. Derivation: (w - m)(M - w) >= 0 on 
 differ. Second route: the cumulant function lse(p theta + (1 - p) phi) of the logits; all laws on two points of a grid.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -8,6 +8,8 @@ P(K_{-t} >= k - 1) + (1 - p_t) P(K_{-t} >= k). Domain: at most 4096 bits, margin
 gradient above 1e-9. Second route: complex step through the law of K.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

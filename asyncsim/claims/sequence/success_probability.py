@@ -7,6 +7,8 @@ the sequence ratio it is J(pi). Derivation: bits are independent, E_mu W r = E_p
 that go evenly along the chain. Second route: the generating function at the roots of unity.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

@@ -11,6 +11,8 @@ gradient after zeros and no bound. Domain: eps = 0, beta1^2 < beta2, gradients t
 the algorithm run on that sequence.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
