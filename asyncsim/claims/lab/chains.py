@@ -106,11 +106,15 @@ def spread_of_ess(moment: Callable[[float], float]) -> float:
     return math.sqrt(max(4.0 * second + fourth / second**2 - 4.0 * third / second - 1.0, 1e-6))
 
 
+def spread_of_square(moment: Callable[[float], float]) -> float:
+    """Relative standard deviation of one squared weight."""
+    second, _, fourth = _parts(moment)
+    return math.sqrt(max(fourth / second**2 - 1.0, 1e-6))
+
+
 def moments_beyond(moment: Callable[[float], float], samples: int = SAMPLES, most: float = MOST) -> str | None:
     """Why moments cannot be measured on batches of so many samples, at most so many in all."""
-    second, _, fourth = _parts(moment)
-    # Of one squared weight, relative.
-    spread = math.sqrt(max(fourth / second**2 - 1.0, 1e-6))
+    spread = spread_of_square(moment)
     if not max(bias_of_ess(moment, samples), spread**2 / samples) <= WORST:
         return f"E W^2 = {moment(2.0):.3g} rests on too few of a batch's {samples} samples; move the policies closer"
     return too_rare(spread, most)

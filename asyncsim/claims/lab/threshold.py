@@ -93,23 +93,32 @@ def grown(series: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
 
 
 def marginal_step(
-    build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, order: int, seed: int,
+    build: Callable[[tuple[float, ...], int], Spec], low: float, high: float, order: int, seed: int, every: int = 1,
     noise: float = 1e-12, modes: int = 0,
 ) -> Estimate:  # fmt: skip
     """The learning rate at which deviations of a linear system cease to shrink, from the roots of short runs.
 
-    `build(steps, updates)` makes a noiseless spec with one learning rate per replicate; the gradients obey a recurrence
-    of at most this order, but for relative `noise`. Where components are `modes` that do not touch one another, the
-    order is that of each: roots of all together are hard to tell apart.
+    `build(steps, updates)` makes a noiseless spec with one learning rate per replicate; the gradients of every so many
+    updates obey a recurrence of at most this order, but for relative `noise`. Where components are `modes` that do not
+    touch one another, the order is that of each: roots of all together are hard to tell apart.
     """
     probes = [Metric(f"mode{k}", lambda step, k=k: step.gradient[:, k].double()) for k in range(modes)] or [PROBE]
 
     def excess(steps: np.ndarray) -> np.ndarray:
-        spec = build(tuple(steps), 3 * order + 4).replace(diagnostics=probes)
+        spec = build(tuple(steps), (3 * order + 4) * every).replace(diagnostics=probes)
         trace = running.run(spec, seed=seed, progress=False)
-        return np.max([grown(trace[probe.name], order, noise) for probe in probes], axis=0)
+        return np.max([grown(trace[probe.name][::every], order, noise) for probe in probes], axis=0)
 
     return crossing(excess, low, high)
+
+
+def largest_step(
+    curvatures: Sequence[float], system: Any, delay: int, high: float, seed: int, plant: Plant, every: int = 1
+) -> Estimate:
+    """That of plain descent at delays up to `delay`, searched up to `high` over the largest curvature."""
+    build, scale = noiseless_descent(tuple(curvatures), system, plant), 1.0 / max(curvatures) / every
+    low = 0.4 * scale / (1 + delay)
+    return marginal_step(build, low, high * scale, delay + 2, seed, every=every, modes=len(curvatures))
 
 
 def mixture(stalenesses: Sequence[int]) -> Imposed:
@@ -150,8 +159,7 @@ def step_under(law: Sequence[float], curvatures: Sequence[float], seed: int, pla
     adds.
     """
     stalenesses, off = in_groups(law)
-    build, scale = noiseless_descent(tuple(curvatures), mixture(stalenesses), plant), 1.0 / max(curvatures)
-    step = marginal_step(build, 0.4 * scale / len(law), 4.5 * scale, len(law) + 1, seed, modes=len(curvatures))
+    step = largest_step(curvatures, mixture(stalenesses), len(law) - 1, 4.5, seed, plant)
     return step._replace(tolerance=step.tolerance + 4.0 * off * step.value)
 
 
