@@ -28,15 +28,12 @@ def write(diagnosis: Diagnosis, path: Path, title: str = TITLE) -> None:
     facts, found = f"{diagnosis.steps} steps. {counts}. {rate}", diagnosis.ordered
     if str(path).lower().endswith(reporting.MARKDOWN):
         heads = ["question", "verdict", "cause", "measured", "predicted", "claim"]
-        lines = [f"# {reporting.escaped(title)}", "", reporting.escaped(facts), ""]
-        lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-        for x in found:
-            cells = [x.question, x.verdict, x.cause, measured(x), predicted(x), f"`{x.claim}`"]
-            lines.append("| " + " | ".join(reporting.escaped(cell) for cell in cells) + " |")
+        rows = [[x.question, x.verdict, x.cause, measured(x), predicted(x), f"`{x.claim}`"] for x in found]
+        parts = [f"# {reporting.escaped(title)}", reporting.escaped(facts), reporting.table(heads, rows)]
         for each in found:
-            lines += ["", f"## {reporting.escaped(each.question)}: {each.verdict}", ""]
-            lines += [reporting.escaped(f"{each.sentence} {each.action}")]
-        text = "\n".join(lines) + "\n"
+            parts.append(f"## {reporting.escaped(each.question)}: {each.verdict}")
+            parts.append(reporting.escaped(f"{each.sentence} {each.action}"))
+        text = "\n\n".join(parts) + "\n"
     else:
         # One style for both pages: it stands in the report's template.
         report = Path(__file__).with_name(reporting.TEMPLATE).read_text(encoding="utf-8")

@@ -159,7 +159,7 @@ def markdown(page: Page, title: str) -> str:
         if worst:
             heads = ["quantity", "predicted", "measured", "p", "point"]
             rows = [[r.quantity, number(r.predicted), measured(r), rate(r.p), point_text(r.point)] for r in worst]
-            parts.append(_table(heads, rows))
+            parts.append(table(heads, rows))
         parts += _list(judgments.steps(verdict, page) if verdict.verdict == "violated" else [])
     missed = judgments.missed(page.verdicts)
     if missed:
@@ -168,7 +168,7 @@ def markdown(page: Page, title: str) -> str:
         seen = page.coverage["rows"]
         rows = [[f"{r['file']}:{r['line']}", r["change"], r["text"], ", ".join(r["claims"]) or "—"] for r in seen]
         heads = ["place", "change", "statement", "claim that sees it"]
-        parts += ["## What the claims see", detection(seen), _table(heads, rows)]
+        parts += ["## What the claims see", detection(seen), table(heads, rows)]
     manifest = json.dumps(records.plain(page.manifest), indent=1, ensure_ascii=False)
     return "\n\n".join([*parts, "## What this was measured on", f"```json\n{manifest}\n```"]) + "\n"
 
@@ -206,10 +206,11 @@ def _claims(page: Page) -> str:
         money = ["—" if own is None else f"{own.e:.3g}"] * bool(page.evidence)
         row = [v.id, v.verdict, v.quantity, number(v.predicted), measured(v), *rates, *money, f"{v.seconds:.1f}"]
         rows.append(row)
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [heads, ["---"] * len(heads), *([escaped(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

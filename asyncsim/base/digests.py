@@ -42,9 +42,6 @@ class Facts(NamedTuple):
     imported: dict[str, str]
 
 
-# Syntax trees.
-
-
 def shape(node: Any) -> Any:
     """Convert syntax trees to nested lists in ASCII, without docstrings and other bare strings."""
     if isinstance(node, list):
@@ -136,9 +133,6 @@ def _read(body: Iterable[ast.stmt], own: str, inside: str) -> tuple[set[str], di
                 package, name, *_ = [*(str(x.value) if isinstance(x, ast.Constant) else "" for x in node.args), ""]
                 every.add(f"{package or PACKAGE}.{name if package and name else '*'}")
     return every, imported
-
-
-# Modules of the package.
 
 
 def stamp(path: Path) -> list[int]:
@@ -256,9 +250,6 @@ def reached(*starts: str) -> str:
     False
     """
     return of(sorted(carried(modules(*starts)).items()))
-
-
-# Refactorings.
 
 
 def carried(code: Mapping[str, str], folder: Path = ROOT) -> dict[str, str]:

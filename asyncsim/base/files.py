@@ -48,9 +48,6 @@ def named(field: str, path: Where) -> Path:
     return Path(path)
 
 
-# Writing.
-
-
 def write_atomically(path: Where, write: Callable[[Any], None]) -> None:
     """Write a file atomically with `write(binary file)`: either the complete new file appears or the old one stays.
 
@@ -256,9 +253,6 @@ def _removed(path: str, guard: subprocess.Popen[bytes] | None) -> None:
 def _unwritable(field: str, path: Path, error: OSError | ValueError) -> checks.InputError:
     reason = getattr(error, "strerror", None) or error
     return checks.InputError(field, str(path), "writable", f"choose another path ({reason})")
-
-
-# Reading.
 
 
 def limit() -> int:

@@ -1,7 +1,5 @@
 """The answer of `forecast`: quantities of a run now and at other settings, each with its band, formula and validity."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The answer of `judge_runs` for two arms of finished runs: a verdict, the numbers behind it, and runs still needed."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass, field
 from typing import Any

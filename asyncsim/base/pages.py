@@ -1,7 +1,5 @@
 """Render answers as text for a terminal, from templates in this folder with wrapped lines."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Collection
 from functools import cache

@@ -3,8 +3,6 @@
 Axes: `...` any, `n` runs of an arm, `W` windows of equal length along the part of a curve that is read.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

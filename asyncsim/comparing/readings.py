@@ -129,7 +129,11 @@ class Reading:
         if self.clocked and not self.until:
             return ending(self.drawn(curve, trace)[1])
         if self.over == "collapse":
-            return _collapsed(good, trace.diverged).astype(np.float64)
+            gain = good.max(0) - good[0]
+            # Of the replicate alone: a number must not depend on which others ran beside it.
+            scale = np.maximum(np.abs(good).max(0), math.ulp(1.0))
+            lost = (gain > GAIN * scale) & (ending(good) < good[0] + 0.5 * gain)
+            return (lost | (trace.diverged >= 0)).astype(np.float64)
         aim = float(self.target or 0.0) * (1.0 if self.better == "higher" else -1.0)
         # A value that was filled in before the first one reaches nothing.
         known = np.logical_or.accumulate(~np.isnan(trace.metrics[self.metric]), axis=0)
@@ -258,11 +262,3 @@ def course(trace: Trace, metric: str, lacking: bool = False) -> np.ndarray:
 def ending(curve: np.ndarray) -> np.ndarray:
     """Mean over the last tenth of the recorded updates, `[R]`."""
     return np.asarray(curve[-max(1, round(LAST * len(curve))) :].mean(0))
-
-
-def _collapsed(curve: np.ndarray, diverged: np.ndarray) -> np.ndarray:
-    gain = curve.max(0) - curve[0]
-    # Of the replicate alone: a number must not depend on which others ran beside it.
-    scale = np.maximum(np.abs(curve).max(0), math.ulp(1.0))
-    lost = (gain > GAIN * scale) & (ending(curve) < curve[0] + 0.5 * gain)
-    return lost | (diverged >= 0)

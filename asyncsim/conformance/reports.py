@@ -55,8 +55,23 @@ class Failure:
         return "\n".join(lines)
 
 
+class Checked(calls.Told):
+    """What every report is: true where it `passed`."""
+
+    passed: bool
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def raise_for_failure(self) -> Self:
+        """This report; raises `ConformanceError` where the component breaks a rule or does not conform."""
+        if not self.passed:
+            raise ConformanceError(self)
+        return self
+
+
 @dataclass(frozen=True)
-class Report(calls.Told):
+class Report(Checked):
     """Result of a controller check over `examples` random runs; `unchecked` lists what the runs left out, and why.
 
     `without_losses`: what becomes of a controller whose failing run loses groups where none, or fewer, are lost.
@@ -70,15 +85,6 @@ class Report(calls.Told):
     failure: Failure | None = None
     without_losses: tuple[str, ...] = ()
     uncalled: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-    def raise_for_failure(self) -> "Report":
-        """Return this report; raise `ConformanceError` if a rule is broken."""
-        if not self.passed:
-            raise ConformanceError(self)
-        return self
 
     def record(self) -> dict[str, Any]:
         """Return everything as plain values, with the values of a failure as text."""
@@ -209,7 +215,7 @@ class BiasRow:
         return f"  {self.task}, N = {self.samples}, displacement {self.displacement:g}: {'  '.join(numbers)}"
 
 
-class Judged(calls.Told):
+class Judged(Checked):
     """Common fields of reports on a user's function: whether it conforms, and the findings."""
 
     conforms: bool
@@ -222,11 +228,8 @@ class Judged(calls.Told):
         but = "" if self.conforms or other else f", but for the {'bugs' if self.bugs else 'hazards'} below"
         return f"{'conforms' if self.conforms else 'deviates'}{like}", but
 
-    def __bool__(self) -> bool:
-        return self.conforms
-
     @property
-    def passed(self) -> bool:
+    def passed(self) -> bool:  # type: ignore[override]
         """Same as `conforms`, under the name used in reports of other checks."""
         return self.conforms
 
@@ -238,16 +241,6 @@ class Judged(calls.Told):
     def shows(self, name: str) -> bool:
         """Whether the findings include one with this name."""
         return any(finding.name == name for finding in self.findings)
-
-    def raise_for_failure(self) -> Self:
-        """Return this report; raise `ConformanceError` if the function does not conform."""
-        if not self.conforms:
-            raise ConformanceError(self)
-        return self
-
-    def text(self) -> str:
-        """Return the report as text."""
-        return str(self)
 
     def record(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and dictionaries."""

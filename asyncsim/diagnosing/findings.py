@@ -1,6 +1,5 @@
 """Findings: what was measured, what a claim predicts, and the verdict after Holm's correction over all questions."""
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -9,7 +8,7 @@ from scipy import stats
 
 from asyncsim import validation
 from asyncsim.base import calls, uncertainty
-from asyncsim.base.records import Estimate
+from asyncsim.base.records import Estimate, plain
 
 VERDICTS = ("as predicted", "differs", "cannot tell")
 LEVEL = 0.002
@@ -49,14 +48,7 @@ class Finding(calls.Told):
 
     def row(self) -> dict[str, Any]:
         """The finding as plain values; numbers that are not finite become None."""
-        row = asdict(self)
-        row["predicted"] = None if self.predicted is None else [_finite(end) for end in self.predicted]
-        return {key: _finite(value) for key, value in row.items()}
-
-
-def _finite(value: Any) -> Any:
-    """Return a value, or None for a number that is not finite."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return dict(plain(asdict(self)))
 
 
 class Saying(NamedTuple):

@@ -3,8 +3,6 @@
 Axes: `n` runs of an arm, `W` windows of equal length along the stretch that is read.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import glob
 import itertools

@@ -1,7 +1,5 @@
 """Whether exported code is the method that it came from, called as its trainer calls it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace

@@ -4,8 +4,6 @@
 ratio of variance v is taken as normal with mean -v/2, so that ratios have mean 1. Axes: `U` steps, `S` stalenesses.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping

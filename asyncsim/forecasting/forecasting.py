@@ -1,7 +1,5 @@
 """What a calibrated run would do at another setting: the event model and laws of ratios over draws of its numbers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

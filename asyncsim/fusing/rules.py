@@ -12,8 +12,6 @@ from torch import Tensor
 from asyncsim.fusing.graph import Unfit, Var
 from asyncsim.fusing.tape import Rule, Tape, repeated, rule
 
-# Elementwise.
-
 ARITHMETIC = ("add", "sub", "mul", "div", "maximum", "minimum")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 FUNCTIONS = (
@@ -341,9 +339,6 @@ def _pad(tape: Tape, out: Tensor, a: Tensor, pad: Any, value: float = 0.0) -> Va
     return graph.arranged(joined, padded, tuple(out.shape), var.axis)
 
 
-# Reductions.
-
-
 def _dims(dim: Any, ndim: int) -> tuple[int, ...]:
     if dim is None or (isinstance(dim, (list, tuple)) and not dim):
         return tuple(range(ndim))
@@ -435,9 +430,6 @@ def _cumsum(tape: Tape, out: Tensor, a: Tensor, dim: int, **_: Any) -> Var:
     sums = graph.make("cumsum", (flat,), (rows.size,), None, kind, a.shape[dim])
     places = np.moveaxis(np.arange(rows.size).reshape(rows.shape), 0, dim)
     return graph.arranged(sums, places, tuple(out.shape), var.axis)
-
-
-# Lookups.
 
 
 @rule("gather")

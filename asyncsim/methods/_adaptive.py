@@ -283,14 +283,12 @@ class Searched(Adaptive):
 
     def _search(self, step: Step, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Bounds `[R, K]` of each part, and whether its sums are not finite, where the tightest bounds are used."""
-        # Sum the signal at every bound.
         lows = _grid(self.low, self.low_cap, self.low_step, step)
         highs = _grid(self.high, self.high_cap, self.high_step, step)
         positive, negative = _sums(step, parts, advantage > 0, self.size(step, advantage), lows, highs, self.count)
         row, column = self.path(lows.shape[-1], highs.shape[-1])
         low, high = lows[:, row].unsqueeze(1), highs[:, column].unsqueeze(1)
         positive, negative = positive[..., column], negative[..., row]
-        # Take the first bounds that reach the target.
         reached = self.reached(positive, negative)
         last = reached.shape[-1] - 1
         first = torch.where(reached.any(-1), reached.to(torch.int8).argmax(-1), last).unsqueeze(-1)

@@ -1,7 +1,5 @@
 """A method from a loss as one writes it: autograd finds the weight of every score."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -81,7 +81,6 @@ def received(
         lifted[name] = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     present = torch.ones_like(lifted["log_prob"]) if mask is None else lift("mask", mask)
     present = present.to(lifted["log_prob"].dtype)
-    # Check their numbers.
     odd = present[(present != 0) & (present != 1)]
     checks.require(len(odd) == 0, "mask", odd[0].item() if len(odd) else None, "0 or 1", "1 marks generated tokens")
     empty = (present.sum((1, 2, 3)) == 0).nonzero()
@@ -97,7 +96,6 @@ def received(
         sound = bool(((known >= 0) & torch.isfinite(known)).all())
         remedy = "say NaN where a version is unknown"
         checks.require(sound, "staleness", "negative or infinite", "versions >= 0", remedy)
-    # Build the step, which has no method yet.
     current = {"log_prob": lifted["log_prob"]}
     if reference_log_prob is not None:
         current["reference"] = lifted["reference_log_prob"]
@@ -124,7 +122,6 @@ def stepped(method: Weigher, tensors: Received) -> Step:
     if lengths:
         with versions.on(str(mask.device)):
             method = knobs.bind(method, np.arange(replicates))
-    # Refuse a method that reads what was not given.
     given_start, rewarded = tensors.step.start is not None, tensors.rewarded
     missing = set(method.outputs) - set(tensors.step.known or {})
     bound = f"given for {method.name} with anchor {method.anchor}"

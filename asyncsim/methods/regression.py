@@ -1,7 +1,5 @@
 """Methods without a ratio, and regressions: advantages as they are, or less what the policy has moved already."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -98,7 +98,6 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
 
     `name`: "smollm2", a folder with a model, or hub:OWNER/NAME, the only one that may use the network.
     """
-    # Find the model.
     transformers = library()
     named(name)
     where, local = small() if name == SMALL else name.removeprefix(HUB), not name.startswith(HUB)
@@ -113,7 +112,6 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
             ),
             where,
         )
-        # Load and check it.
         about = {"local_files_only": local, "trust_remote_code": False}
         tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, **about), where)
         missing = sorted(loading["missing_keys"])

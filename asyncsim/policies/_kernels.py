@@ -29,14 +29,12 @@ def choose(uniform, realization, cdf, slot, state, action):
         ms = realization[r] if slot.shape[0] > 1 else 0
         for g in range(G):
             gs = g if slot.shape[1] > 1 else 0
-            # Find whether the group reads one state.
             first = state[r, g, 0]
             apart = 0
             for n in range(N):
                 apart += state[r, g, n] != first
                 action[r, g, n] = 0
             if apart == 0 and slot.shape[2] == 1:
-                # Count entries for all samples together.
                 row = cdf[slot[ms, gs, 0], r, first]
                 last = row[A - 1] * BELOW
                 for a in range(A - 1):
@@ -45,7 +43,6 @@ def choose(uniform, realization, cdf, slot, state, action):
                         action[r, g, n] += min(uniform[r, g, n], last) >= edge
             else:
                 for n in range(N):
-                    # Count entries sample by sample.
                     row = cdf[slot[ms, gs, n if slot.shape[2] > 1 else 0], r, state[r, g, n]]
                     u = min(uniform[r, g, n], row[A - 1] * BELOW)
                     for a in range(A - 1):

@@ -210,7 +210,6 @@ def _draw(policy: Any, view: View, each: Round, seen: Tensor, uniform: Tensor, g
     shared = common(reader, prompts)
     logits, layers = read_through(reader, prompts.rows(first), nothing[first], shared, 1)
     cache = Static(shared, layers, which, prompts.width + S - 1)
-    # Draw.
     network = beside(networks, sizes.tolist())
     ahead = begin + torch.arange(S).unsqueeze(1)
     mine = uniform[rows].gather(1, ahead.T.clamp(max=T - 1)).T.contiguous()

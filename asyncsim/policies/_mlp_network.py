@@ -312,7 +312,6 @@ def score_norm(head: Head, evaluated: list[tuple[Evaluation, Tensor | None]], ac
         merged([(part[i], chosen) for part, chosen in results]).unflatten(1, (-1, shape[3]))
         for i in range(len(results[0][0]))
     ]
-    # Sum inner products over token pairs.
     total = parts[0].sum(2).square().sum(-1)
     for inputs, delta in zip(parts[1::2], parts[2::2], strict=True):
         total = total + ((delta @ delta.mT) * (inputs @ inputs.mT + 1.0)).sum((-1, -2))

@@ -1,7 +1,5 @@
 """Rewards that arrive too late for their batch: samples are dropped, trained on a stand-in, or reinjected."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass

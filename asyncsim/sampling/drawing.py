@@ -55,7 +55,11 @@ class Late:
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
         """Tokens per trajectory, float64 [k], of coupled trajectories [k] with token versions [k, T] known so far."""
         R = len(self.sampler.replicates)
-        column = _columns(realization)
+        # Place of every trajectory among those of its realization.
+        column = np.zeros(len(realization), dtype=np.int64)
+        for r in np.unique(realization):
+            members = realization == r
+            column[members] = np.arange(members.sum())
         ids = np.zeros((R, 1, int(column.max()) + 1), dtype=np.int64)
         versions = np.full((*ids.shape, token_version.shape[1]), int(token_version.max()), dtype=np.int32)
         ids[realization, 0, column] = trajectory
@@ -177,7 +181,6 @@ class Ahead:
         """
         one = replace(self.sampler, replicates=self.sampler.replicates[m : m + 1], realization=np.zeros(1, int))
         due: list[_Due] = []
-        # Find the tokens to draw anew.
         for ids, version in parts:
             before, changed, drawn = self.drawn.get((m, int(ids[0]))), np.ones(version.shape, dtype=bool), None
             if before is not None:
@@ -189,7 +192,6 @@ class Ahead:
                 # Tokens behind the first one drawn anew are masked: the response may now end earlier.
                 drawn.mask[..., int(changed.argmax()) + 1 :] = 0.0
             due.append(_Due(ids, version, changed, drawn))
-        # Draw them, version by version.
         for v in sorted({int(v) for each in due for v in np.unique(each.version[each.changed])}):
             wanted = [(each, (each.changed & (each.version == v))[None, None]) for each in due]
             wanted = [(each, where) for each, where in wanted if where.any()]
@@ -245,15 +247,6 @@ def _stack(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
     replies = [g.inserted for g in groups if g.inserted is not None]
     trajectories.inserted = join(replies) if replies else None
     return trajectories
-
-
-def _columns(realization: np.ndarray) -> np.ndarray:
-    """Index of every trajectory among those of its realization."""
-    column = np.zeros(len(realization), dtype=np.int64)
-    for r in np.unique(realization):
-        members = realization == r
-        column[members] = np.arange(members.sum())
-    return column
 
 
 def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:

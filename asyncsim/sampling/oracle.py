@@ -128,7 +128,6 @@ def moments(
     view = versions.current(policy.install(policy.prepare(then)))
     one, trajectory = _sampler(task, policy, 1, 1), np.full((1, 1, 1), prompt, dtype=np.int64)
     chance = enumerate_outcomes(one, NO_VERSION, 0, trajectory, view).mass[0, 0]
-    # Sum both moments over all batches.
     first, second = torch.zeros(policy.size, dtype=torch.float64), torch.zeros((policy.size,) * 2, dtype=torch.float64)
     # One thread, as runs of the policy take: a second one costs small tensors more than it gives.
     with versions.threads(policy.threads):

@@ -228,7 +228,6 @@ def generate(
                 active, world = active & where[..., t], trajectories.state[:, :, :, 0 if task.still else t]
             if t > 0 and none(active):
                 continue
-        # Choose the action and record outputs.
         if task.tools:
             act = _replied(sampler, trajectories, view, world, draws, t, active)
         else:
@@ -238,7 +237,6 @@ def generate(
         trajectories.action = _put(trajectories.action, act.action, t, task.horizon, rows)
         for name, value in act.outputs.items():
             trajectories.outputs[name] = _put(trajectories.outputs.get(name), value, t, task.horizon, rows)
-        # Let the task respond.
         if t + 1 < task.horizon or task.pays:
             turn = task.step(world, act.action, t, draws)
             world = turn.state
@@ -298,7 +296,6 @@ def generate_each(sampler: Sampler, view: View, asked: Sequence[Asked], axis: in
     }
     state, action, mask = (torch.cat([getattr(p, name) for p in parts], axis) for name in ("state", "action", "mask"))
     drawn = generate(sampler, view, draws, prompt, Trajectories(state, action, mask, outputs), tensor(where))
-    # Take them apart again.
     assert drawn.action is not None
     split = {name: value.split(sizes, axis) for name, value in drawn.outputs.items()}
     states, actions, masks = (x.split(sizes, axis) for x in (drawn.state, drawn.action, drawn.mask))
@@ -428,7 +425,6 @@ def counts(
     task = sampler.task
     bound = "monte_carlo or enumerate for several tokens"
     checks.require(task.horizon == 1, "sampling", "counts", bound, "use sampling='monte_carlo'")
-    # Draw the samples.
     drawn = monte_carlo(sampler, version, train_version, trajectory, view)
     bound = "monte_carlo for continuous actions"
     checks.require(not drawn.action.is_floating_point(), "sampling", "counts", bound, "use sampling='monte_carlo'")
@@ -441,7 +437,6 @@ def counts(
     per_action = reward.shape[2] // int(outcomes.action.max() + 1)
     first = drawn.action[..., 0] * per_action
     outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
-    # Count the samples of each.
     number = torch.zeros_like(reward).scatter_add_(2, outcome, torch.ones_like(drawn.reward))
     mass = number / sampler.samples
     batch = sampler.batch(outcomes, reward, sampler.samples, version, train_version, trajectory, view, mass)

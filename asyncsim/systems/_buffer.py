@@ -184,7 +184,6 @@ def cut_buffer(state, planned, now):
     """Drop stale groups from the buffer in order of entry; return whether there were any."""
     settings, run = state.settings, state.run
     count = end = 0
-    # Keep visible groups within the age limit.
     for i in range(run.visible):
         row = state.picks[i]
         if over_age(state, row, planned):
@@ -194,7 +193,6 @@ def cut_buffer(state, planned, now):
         else:
             state.ranks[end], state.picks[end] = state.ranks[i], row
             end += 1
-    # Keep hidden groups within the age limit.
     visible, hidden = end, 0
     for i in range(run.hidden):
         row = state.hidden[i]
@@ -336,7 +334,6 @@ def choose_random(state, line):
         state.scratch[i] = place
         recent_count -= low <= place < high
         state.taken[line, k] = state.picks[place]
-    # Count uses of the chosen groups.
     exhausted = 0
     for k in range(size):
         row = state.taken[line, k]

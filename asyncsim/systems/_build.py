@@ -61,9 +61,8 @@ def new_state(
     filled["histogram"] = _table("histogram", CELLS, np.zeros)
     sizes: dict[str, Any] = dict.fromkeys(("keys", "codes", "queue", "pending"), slots)
     sizes |= dict.fromkeys(("ranks", "picks", "hidden", "again", "targets", "group", "moment"), groups)
-    # A tree with a leaf for each place, and 0 before its root.
-    sizes |= {"tree": 2 << (places - 1).bit_length() if k.of_workers(settings) else 1, "timed": timed}
     sizes |= {"blocked": places + 1, "free": places, "sample": rows, "steps": (rows, turns), "stretch": segments}
+    sizes["timed"] = timed
     sizes |= {"taken": (lines, s.groups_per_batch), "publish": versions, "marks": (versions, s.servers)}
     sizes |= {"supply": chunk * samples, "supply_steps": (chunk * samples, turns), "prompts": chunk}
     sizes["scratch"] = max(groups, timed, s.groups_per_batch)

@@ -37,7 +37,7 @@ from numba.extending import lower_builtin, lower_getattr_generic, lower_setattr_
 
 from asyncsim.base import compiling, rng_compiled
 from asyncsim.systems import _state
-from asyncsim.systems._state import LAYOUT, PLAIN, RECORDS, SETTINGS, SLOT, WORKERS
+from asyncsim.systems._state import LAYOUT, PLAIN, RECORDS, SETTINGS, SLOT
 
 _intrinsic: Any = numba.extending.intrinsic
 _Attributes: Any = AttributeTemplate
@@ -367,8 +367,6 @@ entry_point = compiling.kept(nogil=True, pipeline_class=_into(_Whole), **_OPTION
 """An entry point: its code is cached on disk, other threads run meanwhile."""
 plain_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_Whole, **PLAIN), **_OPTIONS)
 """The same for states whose settings are those of `PLAIN`."""
-workers_entry_point = compiling.kept(nogil=True, pipeline_class=_into(_Whole, **WORKERS), **_OPTIONS)
-"""The same for states whose settings are those of `WORKERS`."""
 
 
 def digest() -> int:

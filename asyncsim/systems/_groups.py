@@ -65,7 +65,6 @@ def new_group(state, now):
         moment.t_done = moment.t_ready = moment.t_left = moment.t_free = np.nan
     prompt = state.prompts[number - run.supplied]
     group.accepted = prompt.accept < settings.accept
-    # Take a requeued prompt before a new one.
     if run.again > 0:
         again = state.again[run.again_head]
         group.prompt, moment.factor = again.prompt, again.factor

@@ -4,9 +4,9 @@ from asyncsim.systems._compile import compiled
 
 
 @compiled
-def sift_up(keys, codes, o, i, key, code):
-    """Move (key, code) up from position i of the heap that begins at o; ties are broken by code."""
-    while i > 0:
+def sift_up(keys, codes, o, i, key, code, top=0):
+    """Move (key, code) from position i up to `top` at most, in the heap that begins at o; ties are broken by code."""
+    while i > top:
         up = (i - 1) >> 1
         if keys[o + up] < key or (keys[o + up] == key and codes[o + up] < code):
             break
@@ -30,13 +30,7 @@ def sift_down(keys, codes, o, size, i, key, code):
         keys[o + i], codes[o + i] = keys[o + 2 * i + 1], codes[o + 2 * i + 1]
         i = 2 * i + 1
     # Move them down again that are larger than it.
-    while i > top:
-        up = (i - 1) >> 1
-        if keys[o + up] < key or (keys[o + up] == key and codes[o + up] < code):
-            break
-        keys[o + i], codes[o + i] = keys[o + up], codes[o + up]
-        i = up
-    keys[o + i], codes[o + i] = key, code
+    sift_up(keys, codes, o, i, key, code, top)
 
 
 @compiled

@@ -10,13 +10,12 @@ import numpy as np
 
 from asyncsim.systems import _engine, _state
 from asyncsim.systems._buffer import choose, drop_rest
-from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point, state_at, workers_entry_point
+from asyncsim.systems._compile import compiled, digest, entry_point, plain_entry_point, state_at
 from asyncsim.systems._groups import admit, dispatch, end_sample, finish_group, permits_of, score_sample, train, unblock
 from asyncsim.systems._heaps import line_of, ring_put, timed_move, timed_sift
 from asyncsim.systems._leaving import cut
 from asyncsim.systems._state import State
 from asyncsim.systems._weights import begin_roll, install, pause, roll, train_end
-from asyncsim.systems._workers import run_workers
 
 OVER = 2
 """Value of SYNCING when the seconds of a synchronization have passed and the install is due."""
@@ -346,41 +345,22 @@ def _entry_points(sources: int) -> tuple[Any, ...]:
             return _state.GOING
         return _advance(state_at(addresses), stop_started, stop_finished)
 
-    @workers_entry_point
-    def advance_workers_at(addresses, stop_started, stop_finished):
-        if sources == 0:
-            return _state.GOING
-        return run_workers(state_at(addresses), stop_started, stop_finished)
-
     @entry_point
     def rekey_at(addresses):
         if sources > 0:
             state = state_at(addresses)
             _engine.rekey(state, state.run.now)
 
-    return advance_at, advance_plain_at, advance_workers_at, rekey_at
+    return advance_at, advance_plain_at, rekey_at
 
 
-advance_at, advance_plain_at, advance_workers_at, rekey_at = _entry_points(digest())
+advance_at, advance_plain_at, rekey_at = _entry_points(digest())
 
 
 def advance(state: State, stop_started: int, stop_finished: int) -> int:
     """Run until the given numbers of batches have started or finished, or the caller must act; return the reason."""
-    # Places that open later are events which the loop of workers does not have.
-    if state.workers and state.run.timed == 0 and _places_are_right(state):
-        at = advance_workers_at
-    else:
-        at = advance_plain_at if state.plain else advance_at
+    at = advance_plain_at if state.plain else advance_at
     return int(at(state.addresses, stop_started, stop_finished))
-
-
-def _places_are_right(state: State) -> bool:
-    """Whether each slot is exactly once free or taken, which the loop of workers relies on."""
-    run, heap = state.run, int(state.server[0].heap)
-    taken = state.group.place[state.codes[:heap] & _engine.ROW_MASK]
-    ring = state.free[(run.free_head + np.arange(run.free)) % state.free.size]
-    places = np.sort(np.concatenate([taken, ring]))
-    return bool(np.array_equal(places, np.arange(state.free.size)))
 
 
 def rekey(state: State) -> None:

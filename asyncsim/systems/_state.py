@@ -63,16 +63,6 @@ PLAIN: dict[str, float] = {
     **dict.fromkeys(("lead", "capacity", "closes_at", "epoch", "permits"), UNLIMITED),
 }
 """Settings of a plain system. The kernel is compiled for them apart, without what they leave out."""
-WORKERS: dict[str, float] = {
-    **PLAIN,
-    **dict.fromkeys(("samples", "groups_per_batch", "batches_per_publish", "accept"), 1),
-    **dict.fromkeys(("sync_time", "token_time", "prefetch", "rewarded", "slowed"), 0),
-    "slots": UNLIMITED,
-    "order": DONE_FIRST,
-}
-"""Settings of a plain system of workers, as asynchronous SGD has them: every sample is a batch, nothing delays it.
-
-The kernel has a loop of its own for them (`_workers.py`)."""
 RUN = _record(
     integers="""point snapshots installed wanted syncing due busy paused packs started finished tickets later_tickets
     admitted gone in_flight scoring blocked ready visible hidden entries free free_head rows blocked_head again
@@ -98,7 +88,6 @@ GROUP = _record(
 SERVER = _record(
     reals="t_zero w_zero speed area area_to", integers="active held heap waiting waiting_head version paused"
 )
-NODE = _record(reals="key", integers="code")
 TIMED = _record(reals="time", integers="order what")
 MOMENT = _record(reals="t_submit t_done t_ready t_left t_free factor")
 """Times of a group and the factor of its prompt; apart, so that searches through groups touch less memory."""
@@ -116,11 +105,6 @@ def has(settings: Any, constants: Mapping[str, float]) -> bool:
     return all(values[name] == value for name, value in constants.items())
 
 
-def of_workers(settings: Any) -> bool:
-    """Whether the loop of workers can run a system with these settings; under drain admission closes."""
-    return settings["mode"] in (KEEP, PIN) and has(settings, WORKERS)
-
-
 Table = Any
 """A record, or an array of records (`np.recarray`), whose fields are attributes."""
 
@@ -133,7 +117,7 @@ LAYOUT: dict[str, tuple[np.dtype, int]] = {
     **dict.fromkeys(("picks", "hidden", "blocked", "rows"), (_SMALL, 1)),
     **dict.fromkeys(("steps", "marks", "supply_steps"), (_REAL, 2)),
     "taken": (_SMALL, 2),
-    **{name: (kind, 1) for name, kind in (("server", SERVER), ("tree", NODE), ("timed", TIMED), ("again", AGAIN))},
+    **{name: (kind, 1) for name, kind in (("server", SERVER), ("timed", TIMED), ("again", AGAIN))},
     **{name: (kind, 1) for name, kind in (("sample", SAMPLE), ("group", GROUP), ("moment", MOMENT), ("batch", BATCH))},
     **{name: (kind, 1) for name, kind in (("publish", PUBLISH), ("stretch", STRETCH))},
     **{name: (kind, 1) for name, kind in (("supply", SUPPLIED), ("prompts", PROMPT))},
@@ -155,22 +139,21 @@ class State:
     """One realization: its tables under the fixed names of `LAYOUT`; `replace` makes another state.
 
     `settings`, `run`, `sums`: constants, where it stands, sums. `decode` and `rate`: speeds by active samples and of
-    places. `keys`, `codes` (a heap) and `queue` belong to the servers, one behind the other; `tree` stands for the heap
-    in the loop of workers. `timed` is the heap of the wall clock; `ranks`, `picks` that of finished groups. `steps`
-    `[samples, turns - 1]`: seconds of environments; `marks` `[V, servers]`: clocks at installs; `taken` `[B, G]`: rows
-    of batches. `supply`, `supply_steps` and `prompts` are draws for groups to be admitted. `addresses` `[tables, SLOT]`
-    is what compiled code takes of it; `plain`, `workers`: whether the settings are those of `PLAIN`, of `WORKERS`.
+    places. `keys`, `codes` (a heap) and `queue` belong to the servers, one behind the other; `timed` is the heap of the
+    wall clock; `ranks`, `picks` that of finished groups. `steps` `[samples, turns - 1]`: seconds of environments;
+    `marks` `[V, servers]`: clocks at installs; `taken` `[B, G]`: rows of batches. `supply`, `supply_steps` and
+    `prompts` are draws for groups to be admitted. `addresses` `[tables, SLOT]` is what compiled code takes of it;
+    `plain`: whether the settings are those of `PLAIN`.
     """
 
     addresses: np.ndarray
     plain: bool
-    workers: bool
 
     def __init__(self, **tables: Table) -> None:
         vars(self).update({name: tables.pop(name) for name in LAYOUT})
         if tables:
             raise TypeError(f"a state has no {', '.join(tables)}")
-        vars(self).update(addresses=_gathered(self), plain=has(self.settings, PLAIN), workers=of_workers(self.settings))
+        vars(self).update(addresses=_gathered(self), plain=has(self.settings, PLAIN))
 
     def __getattr__(self, name: str) -> Table:
         raise AttributeError(name)

@@ -222,6 +222,5 @@ def install(state, now):
         cut(state, settings.age_at_install, now)
     if settings.interrupts and not settings.rolling:
         switch(state, 0, settings.servers, now)
-    # Take the snapshot that waited.
     if run.due:
         snapshot(state, now)

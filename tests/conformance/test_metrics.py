@@ -166,7 +166,7 @@ def test_every_known_mistake_is_tested():
     "metric", [per_rollout, MISTAKES["not self-normalized"][0], lambda ratio: 1 / (ratio**2).mean()]
 )
 def test_1_25_is_reported_where_1_is_the_limit(metric):
-    text = check_metric(metric).text()
+    text = str(check_metric(metric))
     assert "it reports 1.25 on '" in text and "where 1 is the limit" in text
 
 
@@ -213,7 +213,7 @@ def test_another_metric_than_asked_for_shows_both_numbers():
     assert not report.conforms and report.name == "ess_token" and not report.bugs
     probe, expected, found = report.difference.replace(": expected ", "|").replace(", found ", "|").split("|")
     assert probe == "one group" and 0.1 < float(expected) < float(found) < 1
-    assert "deviates from ess" in report.text() and "asked for ess: Kish ESS" in report.text()
+    assert "deviates from ess" in str(report) and "asked for ess: Kish ESS" in str(report)
     with pytest.raises(ConformanceError) as error:
         check_metric(written.ess("ess", "_token"), like="ess", check=True)
     assert error.value.report.record() == report.record()

@@ -84,55 +84,14 @@ def assert_same(found, other):
 
 
 @pytest.mark.parametrize("name", WORKER_SYSTEMS)
-def test_a_system_of_workers_is_the_same_to_all_kernels(name, monkeypatch):
+def test_a_system_of_workers_is_the_same_to_both_kernels(name, monkeypatch):
     system = worker_system(name)
-    assert system.start(200, 1, 0, 1, drawn=True).workers
+    assert system.start(200, 1, 0, 1, drawn=True).plain
     found = []
-    for at in (_kernel.advance_workers_at, _kernel.advance_plain_at, _kernel.advance_at):
-        monkeypatch.setattr(_kernel, "advance_workers_at", at)
+    for at in (_kernel.advance_plain_at, _kernel.advance_at):
+        monkeypatch.setattr(_kernel, "advance_plain_at", at)
         found.append((system.timeline(200, 1, seed=1), system.summary(200, 1, 1, warm=50)))
-    assert_same(found[0], found[1])
-    assert_same(found[0], found[2])
-
-
-@pytest.mark.parametrize(
-    "change", [{"sync_time": 0.2}, {"token_time": 0.2}, {"mode": "drain"}, {"slots": 2}, {"decode": (1.0, 0.6)}]
-)
-def test_the_loop_of_workers_would_be_wrong_elsewhere(change, monkeypatch):
-    system = worker_system("waiting").replace(**change)
-    assert not system.start(50, 1, 0, 1, drawn=True).workers
-    right = system.timeline(50, 1, seed=1), system.summary(50, 1, 1)
-    # The planted defect: every plain system counts as one of workers.
-    monkeypatch.setattr(k, "of_workers", lambda settings: k.has(settings, k.PLAIN))
-    wrong = system.timeline(50, 1, seed=1), system.summary(50, 1, 1)
-    with pytest.raises(AssertionError):
-        assert_same(right, wrong)
-
-
-@pytest.mark.parametrize("steps", [1, 7])
-def test_the_loop_of_workers_stops_where_the_other_does_and_leaves_the_same_state(steps, monkeypatch):
-    system, found = worker_system("many tickets"), []
-    for at in (_kernel.advance_workers_at, _kernel.advance_plain_at):
-        monkeypatch.setattr(_kernel, "advance_workers_at", at)
-        state = system.start(40, 1, 0, 1, drawn=True)
-        for stop in range(steps, 40, steps):
-            state, why = stepped(system, state, stop, 40, 1)
-            size = int(state.server[0].heap)
-            heap = sorted(zip(state.keys[:size].tolist(), state.codes[:size].tolist(), strict=True))
-            free = [state.free[(state.run.free_head + i) % len(RATES)] for i in range(state.run.free)]
-            run = {name: state.run[name] for name in k.RUN.names if not name.startswith(("free", "outside"))}
-            found.append((at, why, heap, free, run, state.sums.item(), state.server[0].item()))
-    half = len(found) // 2
-    assert half == len(range(steps, 40, steps))
-    assert [each[1:] for each in found[:half]] == [each[1:] for each in found[half:]]
-
-
-@pytest.mark.parametrize("setting", [name for name in k.WORKERS if name not in k.PLAIN])
-def test_a_state_is_of_workers_only_as_long_as_every_setting_is(setting):
-    state = worker_system("waiting").start(6, 1, 0, 3, drawn=True)
-    assert state.workers
-    state.settings[setting] += 1
-    assert state.plain and not state.replace().workers
+    assert_same(*found)
 
 
 @pytest.mark.parametrize("setting", k.PLAIN)
@@ -185,4 +144,4 @@ def test_tables_of_another_layout_never_reach_compiled_code(name, change):
 def test_every_table_of_the_state_has_a_place_in_the_list_of_addresses():
     state = start()
     assert state.addresses.shape == (len(k.LAYOUT), k.SLOT) and state.addresses.dtype == np.int64
-    assert set(vars(state)) == {*k.LAYOUT, "addresses", "plain", "workers"}
+    assert set(vars(state)) == {*k.LAYOUT, "addresses", "plain"}

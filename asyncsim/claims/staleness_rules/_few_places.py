@@ -110,7 +110,6 @@ def _of_slots(s: Facts, work: float) -> float:
 
 def _why_not(s: Facts) -> str | None:
     """Return why the queue of permits does not describe these settings, or None."""
-    # Refuse what no ticket law describes.
     obstacle = _bounded.why_no_mean(s, crowded=True)
     if obstacle:
         return obstacle
@@ -119,11 +118,9 @@ def _why_not(s: Facts) -> str | None:
     reads = s.mode == "reprefill" and s.prefill_speedup is not None
     bind, both = waits and s.why_places_bind(), s.slots is not None and s.permits is not None
     reasons = {
-        # Refuse two queues at once.
         f"{s.places} generator slots make group permits wait, and samples wait beside them": bind,
         "samples wait for slots, and those of a group have the same work": waits and s.drawn < s.samples,
         f"{s.slots} slots of a server and {s.permits} permits both make samples wait": both,
-        # Refuse windows or places that vary.
         f"{crowded}, and the training time is not one constant": not s.period,
         f"{crowded} while weights are on their way and training goes on": not s.follows,
         f"{crowded} that differ": s.rate is None,

@@ -148,7 +148,6 @@ def _arrivals(s: Facts) -> Answer:
     speeds = np.array(rates or (1.0,) * s.places)
     slowest = float(speeds.min() / speeds.sum())
     cells = min(_CELLS, math.ceil(math.log(_OMITTED) / math.log1p(-slowest) / s.publish) + 1) if plain else 0
-    # Choose the claim by deliveries and service.
     if s.publish > 1:
         point |= {"groups_per_batch": s.publish, "law": s.length, "cells": cells}
         return _of_claim("systems/arrivals-per-update", point, "mean")
