@@ -167,8 +167,8 @@ def compare(o: Options) -> int:
     """Say which of several arms is better, and how surely.
 
     And by how much, each arm at its own best learning rate. An arm is a method or the words that are its own, as
-    "tight: method=grpo method.low=0.1", here with a name. Others are compared with the first. Words of all arms stand
-    behind --set, or are options of `run`, such as --task gym or --staleness 16.
+    "tight: method=grpo method.low=0.1", here with a name. Others are compared with the first. Settings of all arms are
+    options of `run`, such as --task gym or --staleness 16, or follow --set.
     """
     streams.load()
     from asyncsim import comparing

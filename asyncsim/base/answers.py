@@ -465,7 +465,8 @@ def mean_of(row: Mapping[str, Any] | None) -> str:
         return "no value"
     half = (row["high"] - row["low"]) / 2.0
     half = 0.0 if half <= 1e-12 * abs(row["mean"]) else half
-    return notation.measurement(row["mean"], half, 0.0).replace(" ± ", " +-")
+    text = notation.measurement(row["mean"], half, 0.0).replace(" ± ", " +-")
+    return f"{text} +-0" if half == 0.0 else text
 
 
 def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as sim
-from asyncsim.base import records, showing
+from asyncsim.base import notation, records, showing
 from tests.core import runs
 from tests.test_reporting import Page, verdict
 
@@ -83,7 +83,8 @@ def test_a_notebook_shows_where_metrics_ended(trace):
     text = shown(trace)
     assert "task token_bandit" in text and "all replicates" in text and "ess" in text
     found = trace.final("ess")
-    assert f"{found.value:.6g}" in text
+    low, high = trace.interval("ess", found)
+    assert " ".join(notation.bounded(found.value, low, high)) in text and f"{found.value:.2f}" in text
     assert "setting 0" not in text
     two = sim.run(spec(update=sim.chain(sim.updates.sgd((0.1,) * 4 + (0.2,) * 4)), system=sim.schedules.fixed(0)))
     assert "sgd.lr=0.1" in shown(two) and "sgd.lr=0.2" in shown(two)

@@ -38,7 +38,7 @@ def whole(tmp_path_factory):
 def test_what_only_rounding_leaves_is_zero():
     """A page would print it, and another processor other digits of it."""
     row = {"mean": 1200.0, "low": 1200.0 - 2e-13, "high": 1200.0 + 2e-13, "replicates": 8}
-    assert answers.mean_of(row) == "1200 +-0" and answers.mean_of({**row, "high": 1200.2}) == "1200 +-0.1"
+    assert answers.mean_of(row) == "1200 +-0" and answers.mean_of({**row, "high": 1200.2}) == "1200.00 +-0.10"
     assert answers.mean_of({**row, "high": np.nan}) == answers.mean_of({**row, "high": np.inf}) == "1200"
     for name in ("generator", "trainer"):
         idle = [units.COSTS[f"{name}_idle"]({f"{name}_utilization": busy}) for busy in (1 + 2e-15, 1 - 2e-15, 0.25)]

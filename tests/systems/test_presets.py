@@ -216,7 +216,7 @@ def test_a_preset_takes_no_setting_of_the_model_unasked():
     for name in ("difficulty", "hope", "order"):
         with pytest.raises(
             TypeError,
-            match=rf"^tba argument = '{name}': must be one that it takes; it takes groups_per_batch, .*, model$",
+            match=rf"^tba argument = '{name}': must be one that it takes; it takes groups_per_batch, .*, model\n",
         ):
             built("tba", (4,), **{name: 1.0})
     with pytest.raises(TypeError, match=r"'sync_intervall': must be .*; did you mean sync_interval"):
