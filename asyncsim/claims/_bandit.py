@@ -179,8 +179,7 @@ def of_states(doc: str, unit: str, *example: tuple[float, ...]) -> Table:
 
 
 class Sequences(Declared):
-    """Base of points with sequence policies: logits `[S, A]` in parameters of type `Parsed`, and the rule that selects
-    the row."""
+    """Base class of points with sequence policies, whose logits `[S, A]` are stored in parameters of type `Parsed`."""
 
     actions = Integer(2, typical=(2, 3), example=3, doc="number of actions")
     horizon = Integer(1, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")

@@ -28,7 +28,7 @@ Quantities = dict[str, float]
 
 
 class Claim(Declared):
-    """Base of every claim; an instance is a point that was read, or the trial, which is given points to measure.
+    """Base class of claims; an instance is one parsed point, or the trial that is given points to measure.
 
     `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. A wrong formula or a term gives
     what it changes, all other quantities are those of `predict`.
@@ -83,7 +83,7 @@ class Claim(Declared):
 
 
 def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
-    """What a claim says, each formula a function of a point that is not read yet: so it refuses one by name.
+    """The record of a claim, whose formulas parse the point when called and so can refuse it by name.
 
     Where a formula of a user's `own` claim raises, it is refused too.
     """

@@ -40,7 +40,7 @@ SMOOTH = st.sampled_from([lognormal(1.0, 0.8), gamma(1.0, 0.5), lognormal(0.3, 2
 
 
 def sources(*kinds: str) -> st.SearchStrategy[Source]:
-    """What makes schedules: `source.schedule(batches, samples, tokens, realizations, seed)`; also for `sim.Spec`.
+    """Strategy for sources: `source.schedule(batches, samples, tokens, realizations, seed)`; also for `sim.Spec`.
 
     An imposed distribution of staleness up to 9 versions, or a system of up to eight generator slots. Its events often
     fall on the same instant. One to three groups are in a batch (a system: four), one to three batches in a publish.
