@@ -25,7 +25,7 @@ _HOMES = {
     "running.evaluating": "evaluate",
     "comparing": "compare power",
     "diagnosing": "predict Signal diagnose Diagnosis judge_runs",
-    "sweeping": "sweep boundary advise",
+    "sweeping": "sweep stored boundary advise",
     "forecasting": "calibrate forecast",
     "exporting.exports": "export_loss export_link",
     "app.verifying": "verify",

@@ -54,6 +54,7 @@ from asyncsim.sampling import oracle as oracle
 from asyncsim.step import ratios as ratios
 from asyncsim.sweeping import advise as advise
 from asyncsim.sweeping import boundary as boundary
+from asyncsim.sweeping import stored as stored
 from asyncsim.sweeping import sweep as sweep
 from asyncsim.updates._link import chain as chain
 from asyncsim.validation import judge as judge

@@ -95,6 +95,8 @@ def list_names(o: Options) -> int:
     if kind is None:
         about = commands.kinds()
         page = _lines(about)
+    elif kind == "claims" and (family := [r for r in commands.names(kind) if r["name"].startswith(f"{o.name}/")]):
+        about, page = family, _lines(family)
     elif o.name is not None:
         checks.one_of("kind", kind, KINDS, remedy)
         about = commands.described(kind, o.name)
@@ -251,12 +253,11 @@ def results_ls(o: Options) -> int:
 )
 def results_show(o: Options) -> int:
     """The table of one sweep, as far as it is done."""
-    from asyncsim.sweeping import plans
+    from asyncsim.sweeping import sweeps
 
     path = bool(o.name) and ("/" in o.name or Path(o.name).is_dir())
     checks.require(not path, "name", o.name, "the beginning of a sweep's id", f"write --store {o.name}")
-    store = opened(o.store, make=False)
-    return sweeping.show(plans.answered(store, plans.chosen(store, o.name), 0, 0.0), o.files)
+    return sweeping.show(sweeps.stored(o.store, o.name), o.files)
 
 
 @command(

@@ -319,7 +319,8 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             plain = not checks.GROUPED.fullmatch(value)
             checks.require(plain, option, value, "a number without _", "write digits alone")
         arms = " ".join(f"{name}={value}" for value in values)
-        remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else "give one of them"
+        joined = f"write {option} {','.join(values)}" if all("=" in value for value in values) else "give one of them"
+        remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined
         once = len(values) < 2 or row.kind in (bool, list[str])
         checks.require(once, option, ", ".join(values), "given once", remedy)
 

@@ -41,6 +41,9 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip() or 'KEY'}=VALUE"
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
+        several = re.split(r"[,;\s]+(?=[a-z][\w.-]*=)", pair) if re.fullmatch(r"[\w.-]+=[^\"'{(\[]*", pair) else [pair]
+        each = " ".join(f"{option} {part}" for part in several)
+        checks.require(len(several) == 1, option, pair, "one setting", f"write {each}")
         key = key.strip().replace("-", "_")
         checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
         values[key] = value(text.strip())
@@ -139,8 +142,12 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
     option, known = plugins.PARTS[kind], plugins.summaries(f"asyncsim.{kind}")
     own, text = re.sub(r"[:=(]", "\n", name.rstrip(")"), count=1).partition("\n")[::2]
     names, remedy = name.replace("-", "_").split(","), ""
-    if option in LISTS and len(names) > 1 and {*names} <= {*known}:
+    if len(names) > 1 and {*names} <= {*known}:
         remedy = "write " + " ".join(f"--{option} {each}" for each in names)
+        compared = " ".join(f"{option}={each}" for each in names)
+        remedy = (
+            remedy if option in LISTS else f"give one: asyncsim compare {compared}, or a sweep's --grid {option}={name}"
+        )
     elif own != name.rstrip(")") and (snake := own.replace("-", "_")) in known:
         takes = inspect.signature(plugins.load(f"asyncsim.{kind}", own, option)).parameters
         where = f"{snake}." if option in LISTS else prefix
@@ -155,10 +162,12 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
 
     takes = knobs_of(preset)
     model = "set model." if prefix else "model "
+    places = vars(plugins.load("asyncsim.systems", preset, "system")).get("places") if takes else None
     for where, names in ((f"set {prefix}", takes), (model, _settings.CHANGEABLE), ("", ["samples"])):
         if near := checks.near(key, names, 1, 0.8):
             what = "samples that each server decodes at once; " * (near == ["slots"])
-            return f"{what}write --{where}{near[0]}=VALUE"
+            shared = f" for machines that share slots; slots are --set {prefix}{places}" if places in takes else ""
+            return f"{what}write --{where}{near[0]}=VALUE{shared * (near == ['servers'])}"
     return ""
 
 
@@ -464,8 +473,12 @@ def _words(text: str) -> tuple[str, list[str]]:
 
 def _of_method(word: str) -> str:
     """A word of an arm; a method's name, or a file's, is the method."""
-    own = word.replace("-", "_") in plugins.summaries("asyncsim.methods") or re.fullmatch(r"[\w./]+:\w+", word)
-    return f"method={word}" if own else word
+    known = plugins.summaries("asyncsim.methods")
+    if word.replace("-", "_") in known or re.fullmatch(r"[\w./]+:\w+", word):
+        return f"method={word}"
+    close = checks.near(word, known, 1, 0.8)
+    checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {' or '.join(close)}")
+    return word
 
 
 def _split(field: str, text: str) -> list[str]:

@@ -99,6 +99,7 @@ def bound(
     if twice is not None:
         first = checks.shown(arguments[place.index(twice)])
         remedy = f"leave it out, or name what stands in its place, {first}: one of {', '.join(known)}"
+        remedy = ELSEWHERE.get(f"{name} ()", remedy)
         raise checks.CallError(field, twice, "given once", remedy)
     takes = ELSEWHERE.get(f"{name} ()", takes)
     raise checks.CallError(f"{name} arguments", arguments[-1], f"named behind the first {most}", takes)

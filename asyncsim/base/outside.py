@@ -10,6 +10,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -134,4 +135,9 @@ def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:
         return load()
     except (Exception, SystemExit) as error:
         bound = f"a module that can be imported ({type(error).__name__}: {error})"
-        raise checks.InputError(field, name, bound, FORM) from error
+        # Frames of the user's own files, the last of which raised.
+        ours = (str(Path(__file__).parents[1]), "<frozen")
+        own = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(ours)]
+        own = [each for each in own if "importlib" not in each.filename]
+        remedy = f"mend line {own[-1].lineno} of {own[-1].filename}" if own else FORM
+        raise checks.InputError(field, name, bound, remedy) from error

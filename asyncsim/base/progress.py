@@ -51,7 +51,7 @@ class Progress:
             self.bar.update(self.bar.task_ids[0], description=f"{self.what} ({words})")
         elif self.spoken and time.monotonic() - self.last >= SECONDS:
             self.last = time.monotonic()
-            print(f"asyncsim: {words}, {self.last - self.start:.0f} s in all", file=sys.stderr, flush=True)
+            print(f"asyncsim: {words}, {self.last - self.start:.0f} s so far", file=sys.stderr, flush=True)
 
     def add(self, steps: int = 1) -> None:
         """Add completed steps."""

@@ -176,7 +176,10 @@ class Trace(calls.Told):
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Values of a metric by name, `[U/every, R]`."""
-        checks.one_of("metric", name, self.metrics, "record it with Spec(diagnostics=[...])")
+        remedy = (
+            "record it with Spec(diagnostics=[...])" if isinstance(name, str) else "name one at a time, trace['ess']"
+        )
+        checks.one_of("metric", name, self.metrics, remedy)
         return self.metrics[name]
 
     def estimate(self, values: np.ndarray) -> records.Estimate:

@@ -101,7 +101,9 @@ def known(id: str) -> str:
     if key not in claims():
         word = str(id).rpartition(".py/")[2]
         own = outside.defined(word)[:5] or ["my.py:MyClaim"] * (word.endswith(".py") or word[:1].isupper())
-        hint = checks.hint(key, claims(), "see `asyncsim list claims`", 0.4)
+        family = [name for name in claims() if name.startswith(f"{key.partition('/')[0]}/")]
+        hint = f"of this family: {', '.join(family)}." if len(family) > 1 else "see `asyncsim list claims`"
+        hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = f"write --at {id}" if "=" in str(id) else hint
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)

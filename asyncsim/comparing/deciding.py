@@ -107,7 +107,9 @@ def compare(
     checks.real("error", error, "state the error rate you accept", 0.0, 1.0, open_low=True)
     checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
     kinds = tune is None or isinstance(tune, (str, Mapping))
-    checks.require(kinds, "tune", tune, "a name, a mapping to a grid, or None", "write tune='adam.lr'")
+    checks.require(
+        kinds, "tune", tune, "a name, a mapping to a grid, or None", "write tune='adam.lr', or None for no tuning"
+    )
     checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.one_of("statistic", statistic, intervals.STATISTICS, "say what of the numbers is compared")

@@ -64,10 +64,10 @@ class Hooks:
                 call = partial(function, controller) if callable(target) else function
                 self._methods[name] = (call, *_arity(function, leading=callable(target)))
         meant = {call: method for method, call in uncalled(controller, names).items()}
-        for name in NEEDED:
-            method = meant.get(name, "your_method")
-            remedy = f"give names={{{name!r}: {method!r}}}, on the command line --names {name}={method}"
-            checks.require(name in self._methods, "controller", kind, f"an object with a method {name}", remedy)
+        lacks = {name: meant.get(name, "your_method") for name in NEEDED if name not in self._methods}
+        typed = " ".join(f"--names {name}={method}" for name, method in lacks.items())
+        remedy = f"give names={lacks}, on the command line {typed}"
+        checks.require(not lacks, "controller", kind, f"an object with a method {', '.join(lacks)}", remedy)
         self.fails = "failed" in self._methods
         if not self.fails and "rejected" in self._methods:
             self._methods["failed"] = self._methods["rejected"]

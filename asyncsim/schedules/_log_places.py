@@ -45,7 +45,9 @@ def found(path: Path, pattern: str) -> list[Place]:
         for each in kept:
             _require_kind(each)
         return _ordered([Place(p, p.as_posix()) for p in kept])
-    remedy = "give the log that the run wrote" + "; of a claim: sim.claims.claim(id).predict(point)" * (not path.suffix)
+    last = str(path).partition("=")[2]
+    remedy = f"write --set {path}, or {last} alone if it is a log" if last else "give the log that the run wrote"
+    remedy += "; of a claim: sim.claims.claim(id).predict(point)" * (not path.suffix and not last)
     checks.require(path.is_file(), "path", str(path), "an existing file or folder", remedy)
     _require_kind(path)
     return [Place(path, path.as_posix())]

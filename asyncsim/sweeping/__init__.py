@@ -2,6 +2,6 @@
 
 from asyncsim.sweeping.advising import advise
 from asyncsim.sweeping.boundaries import boundary
-from asyncsim.sweeping.sweeps import sweep
+from asyncsim.sweeping.sweeps import stored, sweep
 
-__all__ = ["advise", "boundary", "sweep"]
+__all__ = ["advise", "boundary", "stored", "sweep"]

@@ -51,8 +51,8 @@ TRAINERS = {
 
 FIELDS: dict[str, tuple[Any, str]] = {
     "trainer": (..., f"one of {', '.join(TRAINERS)}"),
-    "machines": (1, "generator machines, today's first"),
-    "slots_per_machine": (..., "responses that a machine writes at once"),
+    "machines": (1, "generator machines; several are a list, today's first, [8, 12]"),
+    "slots_per_machine": (..., "responses that a machine decodes at once"),
     "tokens_per_second": (..., "of one response; or a table {responses at once on a machine: tokens per second}"),
     "response_lengths": (..., "in tokens: a file, FILE:COLUMN, or a distribution such as lognormal:2000:0.8"),
     "prompts_per_batch": (..., "prompts that a training step takes"),
@@ -63,7 +63,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "staleness_limit": (None, "limits to try, in the trainer's own unit"),
     "partial_rollouts": (None, "whether responses go on under new weights, today's first"),
     "prompts_at_once": (None, "prompts in generation at once (as many as there are slots unless given)"),
-    "model": ({}, "other settings of the event model, such as {reward: exponential:2}"),
+    "model": ({}, "settings of the event model (not the language model), such as {reward: exponential:2}"),
     "measured": ({}, "what `asyncsim calibrate` read from a log, for `asyncsim forecast`"),
     "drift": ({}, "how log ratios grow with staleness, for `asyncsim forecast`"),
 }

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import os
 import socket
 import sys
 import time
@@ -107,6 +108,18 @@ def sweep(
     question = Question(grids.grid_of(subject, grid, samples), reading, count, seed, updates, samples)
     lines = plans.lines(question.grid, claim, at or {}) if claim else ()
     return replace(answer(question, Work(store, workers, backend, address, progress, other_code)), lines=lines)
+
+
+@calls.named
+def stored(store: str | os.PathLike[str], sweep: str | None = None) -> Sweep:
+    """Return a sweep from the store where it was made, by `asyncsim sweep` or in Python, without running anything.
+
+    Arguments: `store`, the folder or address; `sweep`, the first characters of its id (default: the only one). Units
+    that are not there yet count as lost. Returns a `Sweep`. Raises `InputError` if there is no or more than one such
+    sweep.
+    """
+    place = opened(os.fspath(store), make=False)
+    return plans.answered(place, plans.chosen(place, sweep), 0, 0.0)
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def preset(
         told = f"Arguments: {words}. Returns a system. Raises `InputError`. Source: {reference}."
         text, mark, example = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>> ")
         build.__doc__ = f"{text}\n\n{textwrap.fill(told, 116, break_on_hyphens=False)}{mark}{example}"
-        vars(build).update(__signature__=signature, knobs=knobs)
+        vars(build).update(__signature__=signature, knobs=knobs, places=places)
         return build
 
     return make

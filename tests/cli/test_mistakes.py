@@ -642,7 +642,7 @@ WRITTEN = {
     "a column of a table": (
         lambda: TRACE.table("ess"),
         "trace.table arguments = 'ess'",
-        r"as table\(\)\['staleness'\]",
+        r"write trace\['ess'\] for the values of one metric",
     ),
     "a rate beside the parts": (lambda: SPEC.replace(lr=1), "'lr'", r"write update=sim.chain\("),
     "steps in all": (lambda: SPEC.replace(total_timesteps=9), "'total_timesteps'", "an update trains one batch"),

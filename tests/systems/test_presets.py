@@ -221,7 +221,7 @@ def test_a_preset_takes_no_setting_of_the_model_unasked():
             built("tba", (4,), **{name: 1.0})
     with pytest.raises(TypeError, match=r"'sync_intervall': must be .*; did you mean sync_interval"):
         built("tba", (4,), sync_intervall=2)
-    with pytest.raises(TypeError, match=r"^tba argument = 'length': must be given; write tba\(length=...\)"):
+    with pytest.raises(TypeError, match=r"^tba argument = 'length': must be given; write tba\(length=sim\.lognormal"):
         presets.tba(4, load=1.0)
 
 
