@@ -52,6 +52,26 @@ SHORT = {
 
 # Of the command line: words, the field and value of the message, its remedy.
 TYPED = {
+    "methods as an option": (
+        f"{TWO} --methods grpo,gspo",
+        "option = '--methods'",
+        "as an arm: asyncsim compare grpo gspo",
+    ),
+    "a method by another name": ("compare grpo ppo --smallest 1", "arm = 'ppo'", "write ppo_clip"),
+    "settings behind commas": ("run --set a=1,b=2", "--set = 'a=1,b=2'", "write --set a=1 --set b=2"),
+    "points behind a comma": ("verify ess/limit --at a=1,b=2", "--at = 'a=1,b=2'", "write --at a=1 --at b=2"),
+    "methods of a run": ("run --method grpo,cispo", "method = 'grpo,cispo'", "compare method=grpo method=cispo"),
+    "columns apart": ("diagnose a.csv --columns a=b --columns c=d", "'a=b, c=d'", "write --columns a=b,c=d"),
+    "a claim of no such name": ("verify ess/decay", "'ess/decay'", "of this family: ess/clamp-floor, "),
+    "an arm of a judgment": ("judge A=a.csv B=b.csv", "path = 'A=a.csv'", "or a.csv alone if it is a log"),
+    "a limit of staleness of a forecast": (
+        "forecast a.yaml --staleness 4",
+        "'--staleness'",
+        "--set staleness_limit=VALUE",
+    ),
+    "an optimizer": ("run --update adam", "option = '--update'", "write --link adam --set adam.lr=VALUE"),
+    "a percentile": ("timeline areal --percentiles 99", "'--percentiles'", "the 99th percentile is printed"),
+    "a system of telemetry": ("diagnose a.csv --system areal", "'--system'", "names the distribution to compare with"),
     "the rate without its link": ("run --set rate=0.1", "--set = 'rate'", "write --set sgd.lr=VALUE"),
     "of another link": ("run --link adam --set learning-rate=1", "--set = 'learning_rate'", "--set adam.lr=VALUE"),
     "letters swapped": ("run --method gpro", "method = 'gpro'", "one of 55 names, grpo, "),
@@ -810,6 +830,25 @@ def test_names_that_are_like_none_are_answered_by_meanings(capsys, monkeypatch, 
         _ = TRACE.parameter_count
     error = refused("it takes a, b, metric", sim.judge_runs, confidence_level=0.9)
     assert "\n  error: " in error.__notes__[0] and "\n  metric: " in error.__notes__[0]
+
+
+def test_a_file_that_fails_is_named_with_its_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.py").write_text("import math\n\n\ndef f():\n    return math.nothing\n\n\nvalue = f()\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "--method", "bad.py:f"])
+    said = capsys.readouterr().err
+    assert "AttributeError: module 'math' has no attribute 'nothing'" in said and "mend line 5 of bad.py" in said
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "--method", "no_such_module:f"])
+    assert "write module:name or path/to/file.py:name" in capsys.readouterr().err
+
+
+def test_claims_are_listed_by_family(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["list", "claims", "ess"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 7 and all(line.startswith("ess/") for line in lines)
 
 
 def test_words_without_their_part_are_arguments_of_the_one_part_that_takes_them(capsys):

@@ -94,6 +94,17 @@ def test_what_the_store_has_is_not_done_again(whole, monkeypatch):
     assert "0 made, 8 were there" in str(again)
 
 
+def test_a_stored_sweep_is_read_without_its_spec(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(units, "measured", lambda content: pytest.fail("done again"))
+    found = sim.stored(whole[1])
+    assert found.summary == whole[0].summary and found.id == whole[0].id and found.made == 0
+    assert sim.stored(whole[1], found.id[:4]).table().equals(found.table())
+    with pytest.raises(InputError, match=f"sweep = 'zz': must be the beginning of one id .*{found.id}"):
+        sim.stored(whole[1], "zz")
+    with pytest.raises(InputError, match="store = "):
+        sim.stored(tmp_path / "nowhere")
+
+
 def test_more_replicates_and_other_values_add_to_what_is_there(tmp_path):
     def counted(**changes):
         grid = {"staleness": [0, 4], "lr": [0.1]} | changes.pop("grid", {})
