@@ -23,6 +23,7 @@ _WORDS = {name: frozenset(words) for name, words in _NAMES.items()}
 _LOG_PROB, _FILLERS, _ADVANTAGES, _MASKS = (_WORDS[name] for name in ("log", "fillers", "advantages", "mask"))
 _POLICIES = {name: _WORDS[name] for name in ("log_prob", "behavior_log_prob", "proximal_log_prob", "old")}
 _MASKED = _FILLERS | _WORDS["beside mask"]
+MASKED = "add an argument mask, and return the mean over real tokens, (loss * mask).sum() / mask.sum()"
 _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
 
 
@@ -90,6 +91,8 @@ def bind(
 
     `more`: other arguments that the loss may have, matched by exact name.
     """
+    made = not isinstance(fn, type) or not hasattr(fn, "forward")
+    checks.require(made, "loss", fn, "a module, not its class", f"make one: {getattr(fn, '__name__', fn)}()")
     target = getattr(fn, "forward", fn)
     try:
         parameters = list(inspect.signature(target).parameters.values())
@@ -117,7 +120,8 @@ def bind(
         bound = f"a name that says which tensor it is ({', '.join((*DOCUMENTED, *more))})"
         raise checks.InputError("loss", f"argument {unknown[0]!r}", bound, _WRAP)
     bound = f"a function with an argument for {' and '.join(missing)}"
-    raise checks.InputError("loss", f"arguments {', '.join(p.name for p in named)}", bound, _WRAP)
+    remedy = MASKED if missing == ["mask"] else _WRAP
+    raise checks.InputError("loss", f"arguments {', '.join(p.name for p in named)}", bound, remedy)
 
 
 def _settled(named: Sequence[inspect.Parameter]) -> dict[str, str | None]:

@@ -126,7 +126,13 @@ class Subject:
             raise checks.InputError("loss", f"{type(error).__name__}: {error}", "a loss that runs", remedy) from error
         scalar = torch.is_tensor(value) and value.numel() == 1
         form = tuple(value.shape) if torch.is_tensor(value) else type(value).__name__
-        checks.require(scalar, "loss", form, "a tensor with one number", "return the loss alone, or use an adapter")
+        checks.require(
+            scalar,
+            "loss",
+            form,
+            "a tensor with one number",
+            "return its mean over real tokens, (loss * mask).sum() / mask.sum(), or use an adapter",
+        )
         return value.reshape(())
 
     def admit(self, probes: Sequence[Probe]) -> None:

@@ -129,7 +129,7 @@ def _refuse_other(fn: Loss) -> None:
             with suppress(checks.InputError):
                 subject(fn)
                 kinds.append(kind)
-        if not kinds:
+        if not kinds or error.remedy == arguments.MASKED:
             return  # refused by name where it is asked
         check = f"--kind {kinds[0]} (in Python check_{kinds[0]}, in pytest asyncsim_{kinds[0]})"
         remedy = f"its arguments fit {check}; for a loss {error.remedy}"

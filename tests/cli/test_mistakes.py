@@ -69,6 +69,12 @@ TYPED = {
         "'--staleness'",
         "--set staleness_limit=VALUE",
     ),
+    "a loss of each token": ("conformance own.py:each", "loss = (8, 6)", "(loss * mask).sum() / mask.sum(), or use an"),
+    "a loss without a mask": (
+        "conformance own.py:plain",
+        "argument for mask",
+        "add an argument mask, and return the mean",
+    ),
     "an optimizer": ("run --update adam", "option = '--update'", "write --link adam --set adam.lr=VALUE"),
     "a percentile": ("timeline areal --percentiles 99", "'--percentiles'", "the 99th percentile is printed"),
     "a system of telemetry": ("diagnose a.csv --system areal", "'--system'", "names the distribution to compare with"),
@@ -694,6 +700,8 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
         "def gae(rewards, values, dones, gamma=0.99, lam=0.95):\n    return rewards\n"
         "def ess(log_prob, old_log_prob, mask):\n    return 1.0\n"
         "def ppo(log_prob, old_log_prob, advantages, mask):\n    return -(log_prob * advantages * mask).sum()\n"
+        "def each(log_prob, old_log_prob, advantages, mask):\n    return -log_prob * advantages\n"
+        "def plain(log_prob, old_log_prob, advantages):\n    return -log_prob * advantages\n"
         "def ascent(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
     )
     (tmp_path / "st").mkdir()

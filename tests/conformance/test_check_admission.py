@@ -137,8 +137,9 @@ def test_a_method_outside_of_the_protocol_is_said_before_anything_is_blamed():
     assert "behaves like: no known mistake (unknown)" in str(report)
 
 
-def test_the_nearest_method_is_named_where_a_needed_one_is_missing():
-    with pytest.raises(InputError, match=r"names=\{'capacity': 'get_capacity'\}"):
+def test_the_nearest_methods_are_named_together_where_needed_ones_are_missing():
+    all_three = r"names=\{'capacity': 'get_capacity', 'submitted': 'on_rollout_submitted', 'accepted': 'on_rollout_acc"
+    with pytest.raises(InputError, match=all_three):
         check_admission(lambda: planted.Manager(planted.Provider(), 9, 4, 1), 4, 1)
 
 
