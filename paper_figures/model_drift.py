@@ -88,7 +88,7 @@ def draw(rows: Any) -> Figure:
         right.set(ylim=(0, 1.02), ylabel="share of the largest 5 % of tokens")
         holds = float(pd.concat(measured).low.min()) > EQUAL
         words = "Few tokens carry most of an update"
-        left.set_title("How far one update moves tokens")
+        left.set_title("Size of one update")
         right.set_title(_script.finding(holds, words, "Share of the tokens that change most"))
     return figure
 
