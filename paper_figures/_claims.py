@@ -105,12 +105,13 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
 
 
 def counts() -> str:
-    """How many claims of each source came out how, as Markdown."""
+    """How many claims of each source came out how, and of sentences that exact results decide, as Markdown."""
     rows = [f"| source | {' | '.join(VERDICTS)} |", "|---|" + "---|" * len(VERDICTS)]
-    for source in dict.fromkeys(each.source for each in CLAIMS):
-        own = [each for each in CLAIMS if each.source == source]
-        found = [sum(each.verdict == verdict for each in own) for verdict in VERDICTS]
-        rows.append(f"| [{source}](#{own[0].figure}) | {' | '.join(str(count or '') for count in found)} |")
+    own = {each.source: [c for c in CLAIMS if c.source == each.source] for each in CLAIMS}
+    listed = [(f"[{source}](#{known[0].figure})", known) for source, known in own.items()]
+    for link, known in (*listed, ("[exact results](claims.md#what-exact-results-decide)", list(exact()))):
+        found = [sum(each.verdict == verdict for each in known) for verdict in VERDICTS]
+        rows.append(f"| {link} | {' | '.join(str(count or '') for count in found)} |")
     return "\n".join(rows) + "\n"
 
 

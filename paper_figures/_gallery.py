@@ -2,9 +2,9 @@
 
 `entries/_PAGE.md` holds what stands between the entries of `PAGE.md`, `entries/_index.md` those of README.md. A line
 `<!-- NAME.md -->` is replaced by that entry, its headings one level deeper and its links from here; `#NAME` leads to it
-from any page. `<!-- claims -->` and other names of tables are replaced by these. `{key}` in an entry is a number of its
-own figure, `{figure:key}` anywhere one of another figure. What an entry has to say stands before its fold
-(`<details>`), how it was done behind it.
+from any page. `<!-- claims -->` and other names of tables are replaced by these, and `<!-- answer PAPER -->` by the
+index's item on that paper. `{key}` in an entry is a number of its own figure, `{figure:key}` anywhere one of another
+figure. What an entry has to say stands before its fold (`<details>`), how it was done behind it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ Words as `docs._prose.words` counts them: of headings, prose and tables, not of 
 have a limit for each line instead."""
 TABLE = re.compile(r"^\| (?:source \| claim|paper \| item) \|.*?(?=\n\n|\n?\Z)", re.M | re.S)
 MARK = re.compile(r"^<!-- ([^.]+?) -->$", re.M)
+ANSWER = re.compile(r"^\* \[([^]]+)\]\([^)]*\)(.*?)(?=^\* |^$|\Z)", re.M | re.S)
+"""An item of the index: a paper, and what came out."""
 PLACE = re.compile(r"\]\(#(\w+)\)")
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
@@ -69,11 +71,12 @@ def pages(folder: Path, numbers: Numbers, tables: Mapping[str, str] | None = Non
     """Pages by file, filled in, and in one line each what has no number, is not quoted or is long."""
     made, wrong, used = {}, [], set()
     frames = skeletons(folder)
+    tables = {**(tables or {}), **answers(frames.get(INDEX, ""))}
     homes = {figure: page for page, text in frames.items() for figure in ENTRY.findall(text)}
     for page, frame in frames.items():
         texts = [NOTICE]
         for figure, piece in pieces(folder, frame):
-            text = MARK.sub(lambda found: (tables or {}).get(found[1], found[0]), piece)
+            text = MARK.sub(lambda found: tables.get(found[1], found[0]), piece)
             where = _entry(figure) if figure else _skeleton(page)
 
             def number(found: re.Match[str], figure: str = figure, where: str = where) -> str:
@@ -93,6 +96,11 @@ def pages(folder: Path, numbers: Numbers, tables: Mapping[str, str] | None = Non
     idle = [(figure, key) for figure, own in numbers.items() for key in own if (figure, key) not in used]
     wrong += [f"{figure}.py: nothing quotes {key} of numbers(); quote or drop it" for figure, key in idle]
     return made, [*wrong, *(line for name, text in made.items() for line in unread(name, text))]
+
+
+def answers(index: str) -> dict[str, str]:
+    """The index's item on each paper, by the mark that the paper's own page has for it."""
+    return {f"answer {paper}": re.sub(r"\n +", "\n", paper + text).strip() for paper, text in ANSWER.findall(index)}
 
 
 def unread(name: str, text: str) -> list[str]:

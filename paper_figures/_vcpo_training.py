@@ -48,13 +48,11 @@ def numbers(rows: Any) -> dict[str, str]:
         "short": f"{int(main.horizon.min())}",
         "long": f"{int(main.horizon.max())}",
         "sync": value(end("graded", "adam", 0, "truncated", "final")),
-        "clipped": f"{100 * ends[ends.quantity == 'clipped'].value.max():.2f}",
     }
     for arm in ARMS:
         for name, staleness, late in (("shown", SHOWN, False), ("largest", largest, False), ("late", largest, True)):
             found[f"{arm}_{name}"] = value(end("graded", "adam", staleness, arm, "final", late))
-            if name != "largest":
-                found[f"{arm}_{name}_collapsed"] = share(end("graded", "adam", staleness, arm, "collapsed", late))
+            found[f"{arm}_{name}_collapsed"] = share(end("graded", "adam", staleness, arm, "collapsed", late))
     return found | _anatomy(seen(rows))
 
 

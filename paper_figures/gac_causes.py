@@ -31,6 +31,8 @@ KINDS: dict[str, tuple[Any, str, float]] = {
     "random": (_style.COLORS["random"], "X", -0.2),
 }
 """Color, mark and height of each kind of staleness."""
+TICK: dict[str, Any] = {"color": _style.INK, "marker": "|", "markersize": 11.0, "linestyle": "none", "zorder": 4}
+"""A prediction."""
 LABELS = {
     "synchronous": (-0.14, -5.0, "synchronous"),
     "stale": (0.56, -5.28, f"staleness {made.LATE}"),
@@ -44,7 +46,7 @@ def kind_of(row: Any) -> str:
 
 
 def draw(rows: Any) -> Figure:
-    """A line a condition, with and without staleness; predictions are dashes."""
+    """A line a condition, with and without staleness; predictions are vertical ticks."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.7)
         ax = figure.subplots()
@@ -57,10 +59,11 @@ def draw(rows: Any) -> Figure:
             ax.errorbar(row.value, height, xerr=reach, **look)
             known = causes(row.condition, int(row.staleness))
             if known is not None:
-                ax.plot([known] * 2, [height - 0.22, height + 0.22], zorder=4, **_style.PREDICTED)
+                ax.plot(known, height, **TICK)
         for kind, (x, y, name) in LABELS.items():
             ax.text(x, y, name, color=KINDS[kind][0], fontsize=7, ha="right" if x < 0 else "left", va="center")
-        ax.text(-0.97, 0.0, "dashes: predicted", fontsize=7, va="center")
+        ax.plot(-0.96, 0.0, **TICK)
+        ax.text(-0.93, 0.0, "predicted", fontsize=7, va="center")
         for line in range(len(CAUSES) - 1):
             ax.axhline(-line - 0.5, color=_style.COLORS["effect"], linewidth=0.6, zorder=0)
         ax.axvline(0.0, color=_style.COLORS["muted"], linewidth=0.6, zorder=0)

@@ -15,6 +15,7 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = ("m2po_steps",)
 LEFT, RIGHT = ("cispo", "areal", "gppo", "m2po"), ("topr", "gspo", "clip", "m2po")
+BOLD = f"{steps.BOLD:g}× the best synchronous rate"
 RIVALS = ("none", *LEFT[:-1], *RIGHT[:2])
 PENALIZED = tuple(name for name in steps.TASKS if m2po_steps.TASKS[name].kl_coef > 0)
 """Tasks on which no policy is ever done learning."""
@@ -41,7 +42,7 @@ def draw(rows: Any) -> Figure:
                 steps.traces(ax, rows, shown, "return", times * steps.usual(rows))
                 steps.ended(ax, rows, times * steps.usual(rows))
             row[0].set_ylabel("return of the trained policy")
-        for row, rate in zip(axes, ("best synchronous rate", f"{steps.BOLD:g} times that"), strict=True):
+        for row, rate in zip(axes, ("best synchronous rate", BOLD), strict=True):
             for ax in row:
                 ax.set_title(rate)
         for ax, shown in zip(axes[0], (LEFT, RIGHT), strict=True):
@@ -50,7 +51,7 @@ def draw(rows: Any) -> Figure:
         for ax in axes[1]:
             ax.set_xlabel("updates")
         drop = min(fallen(rows, arm) for arm in ("cispo", "areal"))
-        words = "At one bold rate, with a penalty, CISPO and AReaL's PPO collapse; M2PO does not"
+        words = f"At {BOLD}, with a penalty, CISPO and AReaL's PPO collapse; M2PO does not"
         title = _script.finding(
             drop > 0.25 and fallen(rows, "m2po") < 0.1, words, "Trust regions on old data, one rate for all"
         )

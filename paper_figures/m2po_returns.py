@@ -86,4 +86,7 @@ def numbers(rows: Any) -> dict[str, str]:
 
 def said(row: Any) -> str:
     """A difference with its word."""
-    return "not compared" if row is None else f"{row.word} ({row.value:+.2f})".replace("-", "−")
+    if row is None:
+        return "not compared"
+    shown = f"{row.value:+.2f}" if abs(row.value) >= 0.005 else "0.00"
+    return f"{row.word} ({shown})".replace("-", "−")

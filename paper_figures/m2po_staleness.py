@@ -93,6 +93,6 @@ def numbers(rows: Any) -> dict[str, str]:
         if len(own):
             found |= {f"{task}_low": f"{own.value.iloc[0]:.2f}", f"{task}_high": f"{own.value.iloc[-1]:.2f}"}
             near = own[(own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)].value
-            found[f"{task}_near"] = f"{near.min():.2f} to {near.max():.2f}"
+            found[f"{task}_near"] = " to ".join(dict.fromkeys(f"{value:.2f}" for value in (near.min(), near.max())))
             found |= {"tau_low": f"{own.tau.iloc[0]:g}", "tau_high": f"{own.tau.iloc[-1]:.3g}"}
     return steps.complete(found, [f"{task}_{key}" for task in SHOWN for key in ("low", "near", "high")])

@@ -57,16 +57,19 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.7)
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
-        names, measured, told = [], [], []
+        names: list[str] = []
+        measured, told = [], []
         for model, color in model_law.COLOR.items():
             points = [(row, value) for name, row, value in judged(rows) if name == model]
             if points:
                 shade, mark = _style.COLORS[color], model_law.MARK[model]
                 own = _models.means(one(rows), "rate", quantity="token", model=model)
-                left.plot(own.rate, [value for _, value in points], **{**_style.PREDICTED, "color": shade})
+                left.plot(own.rate, [value for _, value in points], **_style.PREDICTED)
                 label = _models.MODELS[model]
                 _models.points(left, own.rate, own, shade, linestyle="none", marker=mark, label=label)
                 largest = _models.means(one(rows), "rate", quantity="share", model=model)
+                places = np.arange(len(names), len(names) + len(largest))
+                _models.points(right, places, largest, shade, linestyle="none", marker=mark)
                 measured.append(largest)
                 told += list(_models.means(one(rows), "rate", quantity="told", model=model).value)
                 names += [f"{label}\n{rate:.0e}".replace("e-0", "e−") for rate in largest.rate]
@@ -75,13 +78,18 @@ def draw(rows: Any) -> Figure:
         left.set_xticks(rates, [f"{rate:.0e}".replace("e-0", "e−") for rate in rates])
         left.minorticks_off()
         left.legend()
-        _models.bars(right, told, pd.concat(measured), names)
+        for place, value in enumerate(told):
+            right.plot([place - 0.3, place + 0.3], [value, value], **_style.PREDICTED)
+        right.set_xticks(range(len(names)), names)
+        right.set_xlim(-0.6, len(names) - 0.4)
         right.axhline(EQUAL, **_style.REFERENCE)
+        right.text(-0.5, EQUAL - 0.05, "equal normal tokens", color=_style.COLORS["muted"], fontsize=7, va="center")
         right.tick_params(axis="x", labelsize=7.0, rotation=0)
         right.set(ylim=(0, 1.02), ylabel="share of the largest 5 % of tokens")
         holds = float(pd.concat(measured).low.min()) > EQUAL
         words = "Few tokens carry most of an update"
-        left.set_title(_script.finding(holds, words, "How far one update moves tokens"))
+        left.set_title("Size of one update")
+        right.set_title(_script.finding(holds, words, "Share of the tokens that change most"))
     return figure
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.base import laws
 from asyncsim.plotting import _style
-from experiments import pipeline_rl
+from experiments import pipeline_rl, roll_flash
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
@@ -67,8 +67,9 @@ def draw_stairs(ax: Axes, rows: Any) -> None:
     fresher = (means.iloc[:, 0].round() == pipeline_rl.HEAD).all() and (
         means.iloc[:, -1] < means.iloc[:, 0] - 1.0
     ).all()
-    words = f"the first tokens are {pipeline_rl.HEAD} publishes old, later ones fresher"
-    ax.set_title(_script.finding(fresher, words, "staleness of tokens"))
+    words = f"{pipeline_rl.PUBLISHES} publishes per sample"
+    found = f"{words}: first tokens {pipeline_rl.HEAD} old, later ones fresher"
+    ax.set_title(_script.finding(fresher, found, words))
 
 
 def draw_lag(ax: Axes, rows: Any, part: str, value: Any) -> None:
@@ -105,10 +106,10 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
-        right.set(ylabel="effective samples (ESS) per sample", title="effective samples on graded sequences")
-        right.set_ylim(0.0, 1.03)
-        look.say(right, speed(rows, 0)[0], 0.83, "PipelineRL", PIPELINE["color"], ha="center")
-        look.say(right, 11.5, 0.96, "conventional", CONVENTIONAL["color"], ha="center")
+        right.set(ylabel="effective samples (ESS) per sample", title=f"graded sequences on {roll_flash.POOL} slots")
+        right.set_ylim(min(ess(rows, steps)[0] for steps in conventional(rows, "ess")) - 0.05, 1.01)
+        look.say(right, speed(rows, 0)[0] - 0.6, 0.915, "PipelineRL", PIPELINE["color"], ha="right")
+        look.say(right, 11.5, 0.9, "conventional", CONVENTIONAL["color"], ha="center")
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
         words = "PipelineRL trains on tokens of mixed staleness, and keeps as many effective samples"
         title = _script.finding(same, words, "PipelineRL beside conventional training: staleness and ESS")

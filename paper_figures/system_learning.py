@@ -15,7 +15,7 @@ from paper_figures import _script
 
 EXPERIMENTS = ("system_frontier",)
 ETAS = (0, 1, 4, 16)
-"""Allowances of areal; 0 is the synchronous system."""
+"""Staleness limits of areal; 0 is the synchronous system."""
 TITLES = {
     "long tails": ("Long tails", ": some staleness\nis fastest at its best rate"),
     "slow trainer": ("Slow trainer", ": synchronous\nis fastest at its best rate"),
@@ -55,7 +55,7 @@ def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
         x = x * 1.06 ** (place - 1.5)
         ax.plot(x, mean, color=shade, linewidth=0.9)
         look = {**_style.MEASURED, "marker": "o" if eta else "*", "color": shade}
-        ax.errorbar(x, mean, yerr=half, label=f"allowance {eta}" if eta else "synchronous", **look)
+        ax.errorbar(x, mean, yerr=half, label=f"staleness limit {eta}" if eta else "synchronous", **look)
     ax.set(xscale="log", yscale="log", xlabel="learning rate", title=title(rows, regime))
     ax.set(xticks=system_frontier.STEPS, xticklabels=[f"{step:g}" for step in system_frontier.STEPS])
     ax.set(ylim=(0.07, 8), yticks=[0.1, 1], yticklabels=["0.1", "1"], xlim=(0.2, 20))

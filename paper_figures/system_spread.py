@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim import claims
+from asyncsim.base import notation
 from asyncsim.plotting import _style
 from experiments import system_frontier
 from paper_figures import _script
@@ -96,5 +97,5 @@ def numbers(rows: Any) -> dict[str, str]:
     for system in RACERS:
         for train_time, name in zip(TRAINING, ("quick", "slow"), strict=True):
             ratio, half = _script.interval(speeds(rows, system, train_time).loc[SPREAD])
-            found[f"{system.replace(' ', '_')}_{name}"] = f"{ratio:.3g} ± {half:.2g}"
+            found[f"{system.replace(' ', '_')}_{name}"] = notation.measurement(ratio, half, 0.0)
     return found

@@ -67,7 +67,7 @@ def draw_ends(ax: Axes, ends: Any, quantity: str) -> None:
         own = ends[(ends.arm == arm) & (ends.quantity == quantity)].sort_values("staleness")
         for late in (False, True):
             part = own[(own.horizon > short) == late]
-            x = np.array([levels.index(level) for level in part.staleness]) + side * (4 if late else 1)
+            x = np.array([levels.index(level) for level in part.staleness]) + side * (2.5 if late else 1)
             look.points(ax, x, part, **ARMS[arm], **(look.HOLLOW if late else look.CONNECTED))
     ax.set(xlim=(-0.4, len(levels) - 0.4), xlabel="staleness (updates)")
     look.ticks(ax.xaxis, range(len(levels)), levels)
@@ -102,6 +102,6 @@ def draw(rows: Any) -> Figure:
         )
         look.say(final, -0.3, 0.3, "truncated IS", look.COLOR["stale"])
         look.say(final, -0.3, 0.18, "VCPO", look.COLOR["controlled"])
-        words = f"filled: {int(ends.horizon.min())} updates\nhollow: {int(ends.horizon.max())}"
+        words = f"filled: {int(ends.horizon.min())} updates\nhollow: {int(ends.horizon.max())}, at staleness {largest}"
         look.say(lost, -0.3, 0.85, words)
     return figure

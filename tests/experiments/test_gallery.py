@@ -99,6 +99,19 @@ def test_a_page_is_short_and_its_sentences_hold_few_numbers(numbers, name, limit
     assert line.startswith(f"{name}: 4 numbers: It is")
 
 
+def test_a_paper_has_its_answer_in_the_index_and_on_top_of_its_own_page():
+    """The item of the index is the one source; a page without a mark for it has none."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in FIGURES.glob("*.md")}
+    answers = _gallery.answers(texts["README.md"])
+    assert len(answers) == 8
+    for mark, text in answers.items():
+        (page,) = (name for name, written in texts.items() if text in written)
+        before = texts[page].partition(text)[0]
+        assert page == "systems.md" or before.endswith(f"\n# {mark.removeprefix('answer ')}\n\n"), page
+    index = "* [A](a.md#b) claims\n  much {c:d}.\n* [B C](b.md) claims more.\n\n* none\n"
+    assert _gallery.answers(index) == {"answer A": "A claims\nmuch {c:d}.", "answer B C": "B C claims more."}
+
+
 @pytest.mark.rows
 @pytest.mark.committed
 def test_the_committed_gallery_is_what_the_rows_give(numbers):
