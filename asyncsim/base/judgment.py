@@ -81,7 +81,7 @@ class Judgment(calls.Told):
         low, high = self.interval
         known = math.isfinite(self.half)
         reach = f" [{low:+.3g}, {high:+.3g}]" if known else ", and the spread between seeds is not known"
-        return f"{said}: B less A is {self.difference:+.3g}{reach}."
+        return f"{said}: B minus A is {self.difference:+.3g}{reach}."
 
     def text(self, width: int = 100) -> str:
         """Format the judgment for a terminal: inputs, both arms, verdict, noise of one pair, and seeds needed."""

@@ -139,7 +139,7 @@ def draw_judgment(judgment: Judgment) -> Figure:
             left.fill_between(arm.places, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
     left.axvspan(judgment.start, judgment.stop, color=_style.COLORS["effect"], zorder=0)
     bands = "; bands: 95 % between seeds" * (max(len(arm.curves) for arm in judgment.arms) > 1)
-    left.set(xlabel=judgment.axis, ylabel=judgment.metric, title=f"shaded: the stretch compared{bands}")
+    left.set(xlabel=judgment.axis, ylabel=judgment.metric, title=f"shaded: steps compared{bands}")
     # Bands of two or three seeds are wide, and would hide the curves.
     lows, tops = zip(*((arm.curves.min(), arm.curves.max()) for arm in judgment.arms), strict=True)
     beyond = 0.1 * (max(tops) - min(lows))
@@ -159,5 +159,5 @@ def draw_judgment(judgment: Judgment) -> Figure:
     for place in (k for k in places if not math.isfinite(half[k])):
         right.axvline(place, color=_style.INK, linewidth=1.0)  # a bar without ends
     right.set_xticks(places, labels)
-    right.set(xlim=(-0.6, len(rows) - 0.4), ylabel="B less A", title=f"B against A: {judgment.word}")
+    right.set(xlim=(-0.6, len(rows) - 0.4), ylabel="B minus A", title=f"B against A: {judgment.word}")
     return figure
