@@ -41,7 +41,9 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip() or 'KEY'}=VALUE"
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
-        several = re.split(r"[,;\s]+(?=[a-z][\w.-]*=)", pair) if re.fullmatch(r"[\w.-]+=[^\"'{(\[]*", pair) else [pair]
+        # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
+        joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)
+        several = re.split(r"[,;\s]+(?=[a-z][\w.-]*=)", pair) if joined else [pair]
         each = " ".join(f"{option} {part}" for part in several)
         checks.require(len(several) == 1, option, pair, "one setting", f"write {each}")
         key = key.strip().replace("-", "_")

@@ -301,7 +301,9 @@ def _draw_along(answer: Answer) -> Figure:
         left.set(
             ylabel=answer.unit, title=f"each arm at its best {tuned}, 95 % intervals" if tuned else "95 % intervals"
         )
-        right.set(ylabel=f"difference from {short(base)}", title="shaded: too small to matter; intervals valid at every look")
+        right.set(
+            ylabel=f"difference from {short(base)}", title="shaded: too small to matter; intervals valid at every look"
+        )
     figure.suptitle(textwrap.fill(answer.reading, 100), x=0.01, ha="left")
     return figure
 
