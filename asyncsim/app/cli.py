@@ -40,12 +40,12 @@ app = typer.Typer(
     "5 stdout closed or full, 141 its reader went away, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="A laboratory for asynchronous policy-gradient learning. "
+    help="Simulate how stale rollouts get in asynchronous RL, and what staleness costs. "
     "Example: asyncsim run --task softmax-bandit --method grpo --staleness 16 --plot out.png",
 )
 
 
-results = typer.Typer(no_args_is_help=True, help="What a store of sweeps holds: ls, show, verify, gc.")
+results = typer.Typer(no_args_is_help=True, help="Inspect stored sweeps: ls, show, verify, gc.")
 app.add_typer(results, name="results")
 
 
@@ -80,7 +80,7 @@ def everything(
     name=argument(str, None, "One of them: its arguments and what it is.", "of_kind"),
 )
 def list_names(o: Options) -> int:
-    """What there is of a kind, or all about one of them.
+    """List methods, tasks, systems and other parts, or describe one of them.
 
     `--json` alone prints JSON.
     """
@@ -157,7 +157,7 @@ def run(o: Options) -> int:
     horizon=Row(float, None, "Where arms are compared (default: the shortest's end)."),
     trainer_slots=Row(float, 0.0, "Slots that the trainer counts as, in slot-hours."),
     statistic=Row(str, "mean", "mean, median, iqm or improvement."),
-    error=Row(float, 0.05, "Probability of a wrong word."),
+    error=Row(float, 0.05, "Probability of a wrong verdict."),
     tune=Row(str, "lr", "Knob in which each arm is tuned first, or none."),
     also=Row(list[str], None, 'Another task: "task.actions=8 task.horizon=32". Repeat.', "WORDS"),
     along=Row(list[str], None, "A setting of all arms that varies: staleness=4,16,64.", "NAME=V1,V2"),
@@ -564,7 +564,7 @@ def export(o: Options) -> int:
     html=writes("Write a page: HTML, or Markdown for a path in .md."),
 )
 def diagnose(o: Options) -> int:
-    """Read a run's telemetry beside its predictions.
+    """Compare the telemetry of a run with what theory predicts.
 
     Staleness, mismatch, drift, ESS, cosine, boundary, known bugs.
     """
@@ -589,13 +589,13 @@ def diagnose(o: Options) -> int:
     columns=Row(str, None, "What columns are: reward=my/score."),
     over=Row(str, "steps", "steps, seconds, or a column that never falls."),
     last=Row(float, 0.2, "Share of the common range that is read; 1: all."),
-    at=Row(float, None, "End of the stretch (default: of the shortest run)."),
-    error=Row(float, 0.05, "Probability of a wrong word."),
+    at=Row(float, None, "End of the steps compared (default: the shortest run)."),
+    error=Row(float, 0.05, "Probability of a wrong verdict."),
     within=Row(float, None, "Differences that do not matter, for the word equal."),
     run=Row(list[str], None, "Runs in W&B files, as 'grpo*'. Twice: of A, of B.", "PATTERN"),
     seed_spread=Row(float, None, "Known standard deviation between seeds."),
     pilot=Row(list[str], None, "Log of a pilot run, to estimate this spread. Repeat.", "LOG"),
-    plot="Draw curves, stretch and difference to this path.",
+    plot="Draw curves and their difference to this path.",
 )
 def judge(o: Options) -> int:
     """Say whether a setting is better, from finished runs.

@@ -70,11 +70,11 @@ DESCRIBES = {
     "epochs": Row(int, None, "Passes over a batch (default: the system's, or 1)."),
     "minibatches": Row(int, None, "Parts of a batch (default: the system's, or 1)."),
     "cut": Row(str, None, "Where to cut: groups (default), parts, samples, tokens."),
-    "advantages_from": Row(str, "batch", "Where advantages are made: batch or minibatch."),
+    "advantages_from": Row(str, "batch", "Compute advantages per batch or per minibatch."),
     "replicates": Row(int, None, "Independent seeds, R (default: 64, language models 1)."),
     "sampling": Row(str, "monte_carlo", "monte_carlo, counts or enumerate."),
     "diagnostics": Row(str, "default", "default, none, or names separated by commas."),
-    "every": Row(int, 1, "Record each so many updates."),
+    "every": Row(int, 1, "Record every N-th update."),
     "dtype": Row(str, None, "float64 or float32 (default: the policy's)."),
     "device": Row(str, "cpu", "cpu or cuda (networks only)."),
 }

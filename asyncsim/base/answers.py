@@ -122,7 +122,7 @@ class Pair:
             f"pairing divides the variance by {self.pairing:.2g}" if self.pairing > PAIRED else "pairing gains nothing"
         )
         if not math.isfinite(self.pairing):
-            saved = "the same numbers in every replicate"
+            saved = "the same numbers in every replicate, so the two are the same on this task"
         return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
 
     def __str__(self) -> str:
@@ -284,7 +284,9 @@ class Answer(calls.Told):
                 word = on.word_of(pair)
                 lines += [f"  {pair.sentence(word, f' within {self.smallest:g}' if word == 'equal' else where)}"]
                 lines += [f"    {line}" for line in (pair.why, *pair.notes) if line]
-            lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try a harder task" if on.blind else "") if line]
+            same = not any(math.isfinite(pair.pairing) for pair in on.pairs)
+            other = "try another kind of task, such as token_bandit" if same else "try a harder task"
+            lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; {other}" if on.blind else "") if line]
             lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
         return "\n".join(lines)
 
