@@ -192,11 +192,15 @@ def test_the_figure_draws_training_and_optimum_on_dashed_predictions(rows):
     assert all(any(line.is_dashed() for line in ax.lines) and ax.get_xlabel() for ax in (training, steady))
 
 
-def test_causes_are_drawn_with_their_intervals_on_dashed_predictions(rows):
+def test_causes_are_drawn_with_their_intervals_on_ticks_of_predictions(rows):
     (ax,) = gac_causes.draw(rows).axes
     own = rows[rows.part == "causes"]
     np.testing.assert_allclose(drawn(ax, "x"), np.sort(own.value), rtol=1e-12)
-    assert sum(line.is_dashed() for line in ax.lines) == len(own) - 1 and all(box.has_xerr for box in ax.containers)
+    # One condition has no prediction; the key has a tick of its own.
+    ticks = [line.get_xdata()[0] for line in ax.lines if line.get_markersize() == gac_causes.TICK["markersize"]]
+    assert len(ticks) == len(own) and all(box.has_xerr for box in ax.containers)
+    known = [gac_causes.causes(row.condition, int(row.staleness)) for row in own.itertuples()]
+    assert sorted(ticks)[1:] == sorted(x for x in known if x is not None)
 
 
 def test_readings_are_drawn_and_what_passes_is_what_was_not_refused(rows):
