@@ -80,7 +80,7 @@ def everything(
     name=argument(str, None, "One of them: its arguments and what it is.", "of_kind"),
 )
 def list_names(o: Options) -> int:
-    """List methods, tasks, systems and other parts, or describe one of them.
+    """List what asyncsim has, or describe one part of it.
 
     `--json` alone prints JSON.
     """
@@ -564,7 +564,7 @@ def export(o: Options) -> int:
     html=writes("Write a page: HTML, or Markdown for a path in .md."),
 )
 def diagnose(o: Options) -> int:
-    """Compare the telemetry of a run with what theory predicts.
+    """Compare the telemetry of a run with the theory.
 
     Staleness, mismatch, drift, ESS, cosine, boundary, known bugs.
     """

@@ -252,7 +252,7 @@ def test_each_setting_of_a_grid_has_the_answer_of_a_comparison_of_its_own(tmp_pa
     means = [[[n, float(m)] for n, m in zip((1, 4), table["mean"][k::2], strict=True)] for k in (0, 1)]
     assert drawn == means and left.get_xlabel() == "staleness"
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["grpo", "is"]
-    assert right.get_legend() is None and right.get_ylabel() == "arm less grpo"
+    assert right.get_legend() is None and right.get_ylabel() == "difference from grpo"
     # The differences and both ends of their intervals are those of the rows, however lopsided.
     (bars,) = right.containers
     rows = table.iloc[1::2]
