@@ -855,7 +855,7 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path, monkeypatch, capsys)
 def test_methods_that_coincide_on_a_task_send_to_another(capsys):
     """Of one token, ratios of sequences and of tokens are the same; no harder task of that kind tells them apart."""
     with pytest.raises(SystemExit):
-        main("compare grpo gspo --smallest 0.05 --updates 20 --tune none".split())
+        main(["compare", "grpo", "gspo", "--smallest", "0.05", "--updates", "20", "--tune", "none"])
     said = capsys.readouterr().out
     assert "so the two are the same on this task" in said and "try a harder task" not in said
 
