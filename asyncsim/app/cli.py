@@ -92,10 +92,13 @@ def list_names(o: Options) -> int:
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
     remedy = f"write {write}" if write else "choose what to list"
+    # Names of all claims are read only for what may be a family of them.
+    claims = commands.names("claims") if kind == "claims" and o.name and "/" not in o.name else []
+    family = [row for row in claims if row["name"].startswith(f"{o.name}/")]
     if kind is None:
         about = commands.kinds()
         page = _lines(about)
-    elif kind == "claims" and (family := [r for r in commands.names(kind) if r["name"].startswith(f"{o.name}/")]):
+    elif family:
         about, page = family, _lines(family)
     elif o.name is not None:
         checks.one_of("kind", kind, KINDS, remedy)

@@ -263,12 +263,12 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
 
 
 def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
-    """The arguments, where options of `run` are words of `compare` and `sweep`, and --PART.KEY is --set PART.KEY.
+    """Rewrite options of `run` as settings of `compare` and `sweep`, and --PART.KEY as --set PART.KEY.
 
-    So --task gym --staleness 0,4 of a sweep is --set task=gym --grid staleness=0,4.
+    In a sweep, --task gym --staleness 0,4 becomes --set task=gym --grid staleness=0,4.
     """
     rows = _rows_of(arguments, command)
-    if "set" not in rows or not {"smallest", "grid", "method"} & {*rows} or "draws" in rows:
+    if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)
     several = "grid" if "grid" in rows else "along"
     words, lists = list[str](), dict[str, list[str]]()
@@ -301,7 +301,7 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
 
 
 def _rows_of(arguments: Sequence[str], command: Any) -> Mapping[str, Row]:
-    """The options of the command that the arguments name."""
+    """Return the declared options of the command that the arguments call."""
     words = list(arguments)
     while words and words[0] in getattr(command, "commands", ()):
         command = command.commands[words.pop(0)]
@@ -310,11 +310,10 @@ def _rows_of(arguments: Sequence[str], command: Any) -> Mapping[str, Row]:
 
 def refuse(arguments: Sequence[str], command: Any) -> None:
     """Refuse what a parser takes silently: an option of one value that is given twice, and 1_0 for ten."""
-    words = list(arguments)
     for name, row in _rows_of(arguments, command).items():
         option = f"--{name.replace('_', '-')}"
-        places = [place for place, word in enumerate(words) if word.partition("=")[0] == option]
-        values = [str(_value_of(option, words[place:])) for place in places]
+        places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
+        values = [str(_value_of(option, arguments[place:])) for place in places]
         for value in values if row.kind in (int, float) else ():
             plain = not checks.GROUPED.fullmatch(value)
             checks.require(plain, option, value, "a number without _", "write digits alone")

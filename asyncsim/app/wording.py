@@ -111,23 +111,17 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = of_preset(name, key, prefix) or remedy if kind == "systems" else remedy
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
-        try:
-            checks.one_of(f"{name} argument", key, list(signature.parameters), remedy)
-        except checks.InputError as error:
-            known = calls.meanings(make, signature.parameters) if error.remedy == unknown else {}
-            raise error.explaining(key, known) from None
+        known = calls.meanings(make, signature.parameters) if remedy == unknown else None
+        checks.one_of(f"{name} argument", key, list(signature.parameters), remedy, known)
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     needed = (name for name, p in signature.parameters.items() if p.default is p.empty and p.kind not in several)
     missing = [name for name in needed if name not in arguments]
     if missing:
-        # A system has one of two clocks.
-        clock = "load" in signature.parameters and not {"load", "train_time"} & {*arguments}
-        asked = [*missing, *["load"] * clock]
-        known = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
-        values = (calls.example(each, signature.parameters[each]) for each in asked)
-        pairs = (f"--set {prefix}{each}={known.get(value, value)}" for each, value in zip(asked, values, strict=True))
+        typed = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
+        values = calls.examples(missing, signature.parameters, arguments)
+        pairs = (f"--set {prefix}{each}={typed.get(value, value)}" for each, value in values.items())
         lacking = checks.InputError(f"{name} argument", ", ".join(missing), "given", f"add {' '.join(pairs)}")
-        raise lacking.explaining("", calls.meanings(make, asked))
+        raise lacking.explaining("", calls.meanings(make, values))
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     try:
         # A former knob goes to the preset as it is: that refuses it and names the present one.
@@ -145,11 +139,10 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
     own, text = re.sub(r"[:=(]", "\n", name.rstrip(")"), count=1).partition("\n")[::2]
     names, remedy = name.replace("-", "_").split(","), ""
     if len(names) > 1 and {*names} <= {*known}:
-        remedy = "write " + " ".join(f"--{option} {each}" for each in names)
         compared = " ".join(f"{option}={each}" for each in names)
-        remedy = (
-            remedy if option in LISTS else f"give one: asyncsim compare {compared}, or a sweep's --grid {option}={name}"
-        )
+        remedy = f"give one: asyncsim compare {compared}, or a sweep's --grid {option}={name}"
+        if option in LISTS:
+            remedy = "write " + " ".join(f"--{option} {each}" for each in names)
     elif own != name.rstrip(")") and (snake := own.replace("-", "_")) in known:
         takes = inspect.signature(plugins.load(f"asyncsim.{kind}", own, option)).parameters
         where = f"{snake}." if option in LISTS else prefix
@@ -270,7 +263,7 @@ def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str,
 
 
 def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
-    """Arguments of the parts of this run that a word without a part stands for, as sgd.lr or method.low."""
+    """Return the arguments, such as sgd.lr or method.low, of this run's parts that a name without a part may mean."""
     named = {name: [words[name]] if isinstance(words.get(name), str) else words.get(name) or [] for name in _KINDS}
     network = words.get("task") == "gym" or words.get("policy")
     named["link"] = named["link"] or list((_NETWORKS if network else _TABLES)[0])
@@ -284,13 +277,13 @@ def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
 
 
 def owner(key: str, words: Mapping[str, Any]) -> str | None:
-    """The argument of that very name, as sgd.lr, where one part of this run alone takes it."""
+    """Return the argument of exactly this name, such as sgd.lr, if a single part of this run takes it; else None."""
     found = [each for each in takers(key, words, 2.0) if each.endswith(f".{key}")]
     return found[0] if len(found) == 1 else None
 
 
 def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
-    """What to write for a word without a part: an option, a part to be added, or an argument of a part of this run."""
+    """Return the remedy for a name without a part: an option, a part to add, or an argument of a part of this run."""
     # A name of a link, penalty or factor is no argument that is spelled alike.
     kind = next(iter(plugins.kinds_of(key)), None)
     added = kind in (_KINDS["link"], *_ADDED.values())
@@ -474,12 +467,12 @@ def _words(text: str) -> tuple[str, list[str]]:
 
 
 def _of_method(word: str) -> str:
-    """A word of an arm; a method's name, or a file's, is the method."""
+    """Return a word of an arm as KEY=VALUE: the name of a method, or of a loss in a file, becomes method=NAME."""
     known = plugins.summaries("asyncsim.methods")
     if word.replace("-", "_") in known or re.fullmatch(r"[\w./]+:\w+", word):
         return f"method={word}"
     close = checks.near(word, known, 1, 0.8)
-    checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {' or '.join(close)}")
+    checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {''.join(close)}")
     return word
 
 

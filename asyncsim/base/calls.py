@@ -40,7 +40,7 @@ _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 
 
 def meanings(function: Any, names: Iterable[str]) -> dict[str, str]:
-    """What a docstring says of arguments or attributes, each up to its first stop; "" where it says nothing.
+    """Extract from a docstring the meaning of each argument or attribute, up to the first stop; "" if there is none.
 
     >>> def f(x, y): "`x`, width in metres; `y`: the height."
     >>> meanings(f, ["x", "y", "z"])
@@ -55,11 +55,15 @@ def meanings(function: Any, names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def example(name: str, parameter: inspect.Parameter) -> str:
-    """A value that an argument may have, as it is written in Python; ... where none is known."""
-    kind = re.search("int|float", str(parameter.annotation))
-    usual = {"int": "8", "float": "1.0"}[kind[0]] if kind else "..."
-    return ELSEWHERE.get(f"example {name}", usual)
+def examples(lacks: Iterable[str], parameters: Mapping[str, inspect.Parameter], given: Iterable[str]) -> dict[str, str]:
+    """Return example values, as written in Python, for missing arguments and a missing clock; "..." if unknown."""
+    values = {}
+    # A system takes either load or train_time.
+    for name in [*lacks, *["load"] * ("load" in parameters and not {"load", "train_time"} & {*given})]:
+        kind = re.search("int|float", str(parameters[name].annotation))
+        usual = {"int": "8", "float": "1.0"}[kind[0]] if kind else "..."
+        values[name] = ELSEWHERE.get(f"example {name}", usual)
+    return values
 
 
 def bound(
@@ -90,11 +94,10 @@ def bound(
         raise checks.CallError(field, spread, "given by position", f"write {name}(a, b), without {spread}=")
     most = len(place) - (len(signature.parameters) - len(known))
     if lacks:
-        # A system has one of two clocks.
-        asked = [*lacks, *["load"] * ("load" in known and not given & {"load", "train_time"})]
-        written = ", ".join(f"{each}={example(each, known[each])}" for each in asked)
+        values = examples(lacks, known, given)
+        written = ", ".join(f"{each}={value}" for each, value in values.items())
         remedy = ELSEWHERE.get(f"{name} ()") or f"write {name}({written}), with your own values"
-        raise checks.CallError(field, ", ".join(lacks), "given", remedy).explaining("", meanings(function, asked))
+        raise checks.CallError(field, ", ".join(lacks), "given", remedy).explaining("", meanings(function, values))
     twice = next((n for n in place[: len(arguments)] if n in settings), None)
     if twice is not None:
         first = checks.shown(arguments[place.index(twice)])

@@ -43,7 +43,7 @@ class InputError(ValueError):
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
 
     def explaining(self, word: str, meanings: Mapping[str, str], most: int = 16) -> Self:
-        """The same error with a note: names that the word may stand for, a line each, with what they mean."""
+        """Add a note with the names that `word` may have meant and their meanings, at most `most`; return the error."""
         lines = explained(word, meanings, most)
         if lines:
             self.add_note(lines)
@@ -245,9 +245,10 @@ def hint(word: str, names: Iterable[str], otherwise: str = "", cutoff: float = 0
 
 
 def explained(word: str, meanings: Mapping[str, str], most: int) -> str:
-    """A line for each name that may be meant by an unknown word, with its meaning, those of like meaning first.
+    """Format known names with their meanings, one per line, sorted by the words that they share with `word`.
 
-    Words are compared by their first five letters. Of more than `most` names those that share no word are left out.
+    Words are compared by their first five letters. If there are more than `most` names, only those that share a word
+    with `word` are listed.
 
     >>> print(explained("max_lag", {"seed": "of all draws", "staleness": "the lag in versions"}, most=2))
       staleness: the lag in versions
@@ -267,8 +268,15 @@ def explained(word: str, meanings: Mapping[str, str], most: int) -> str:
     return "\n".join(f"  {name}: {meanings[name]}" for name in close)
 
 
-def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
-    """`value` if it is among the allowed ones; of many, the message names those that are spelled alike."""
+def one_of(
+    field: str,
+    value: Any,
+    allowed: Iterable[Any],
+    remedy: str,
+    meanings: Mapping[str, str] | None = None,
+    most: int = 16,
+) -> Any:
+    """Return `value` if it is allowed; the error names similar allowed values, and at most `most` of the `meanings`."""
     allowed = list(allowed)
     # An array compares with every name, element by element.
     if getattr(value, "ndim", 0) > 0 or value not in allowed:
@@ -276,7 +284,8 @@ def one_of(field: str, value: Any, allowed: Iterable[Any], remedy: str) -> Any:
         some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.5) or names[:6])}, ..."
         close = near(str(value), names, 1, 0.75)
         remedy = f"did you mean {close[0]}? {remedy}" if close and "did you mean" not in remedy else remedy
-        require(False, field, value, "one of " + (", ".join(names) if len(names) <= MANY else some), remedy)
+        bound = "one of " + (", ".join(names) if len(names) <= MANY else some)
+        raise InputError(field, value, bound, remedy).explaining(str(value), meanings or {}, most)
     return value
 
 

@@ -136,8 +136,7 @@ def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:
     except (Exception, SystemExit) as error:
         bound = f"a module that can be imported ({type(error).__name__}: {error})"
         # Frames of the user's own files, the last of which raised.
-        ours = (str(Path(__file__).parents[1]), "<frozen")
-        own = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(ours)]
-        own = [each for each in own if "importlib" not in each.filename]
+        frames, ours = traceback.extract_tb(error.__traceback__), (str(Path(__file__).parents[1]), "<frozen")
+        own = [each for each in frames if not each.filename.startswith(ours) and "importlib" not in each.filename]
         remedy = f"mend line {own[-1].lineno} of {own[-1].filename}" if own else FORM
         raise checks.InputError(field, name, bound, remedy) from error

@@ -126,10 +126,7 @@ def load(package: str, name: str, kind: str) -> Any:
         place, _, own = name.rpartition(".")
         remedy = f"write {own if own in known else f'{place}:{own} for one of your own'}" if place else ""
         remedy = remedy or _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
-        try:
-            checks.one_of(kind, name, listed(package), remedy)
-        except checks.InputError as error:
-            raise error.explaining(snake, listed(package) if remedy.startswith("see ") else {}, 8) from None
+        checks.one_of(kind, name, listed(package), remedy, listed(package) if remedy.startswith("see ") else None, 8)
     home = _read_index(package)[snake][0]
     module = importlib.import_module(f"{package}.{home}")
     return vars(sys.modules[package]).get(snake, vars(module)[snake])
@@ -254,7 +251,8 @@ class Namespace(ModuleType):
             it = f"{hint} It" if hint else "it"
             text = f"{package} has no {name!r}; {it} has {', '.join(listed(package))}"
             error = AttributeError(text, name=None, obj=None)  # else Python adds its own "Did you mean"
-            error.add_note("" if hint else checks.explained(name, listed(package), 8))
+            if not hint and (note := checks.explained(name, listed(package), 8)):
+                error.add_note(note)
             raise error
         return load(package, name, package.rpartition(".")[2])
 

@@ -102,7 +102,7 @@ def known(id: str) -> str:
         word = str(id).rpartition(".py/")[2]
         own = outside.defined(word)[:5] or ["my.py:MyClaim"] * (word.endswith(".py") or word[:1].isupper())
         family = [name for name in claims() if name.startswith(f"{key.partition('/')[0]}/")]
-        hint = f"of this family: {', '.join(family)}." if len(family) > 1 else "see `asyncsim list claims`"
+        hint = f"of this family: {', '.join(family)}." if len(family) > 1 else "see `asyncsim list claims`."
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = f"write --at {id}" if "=" in str(id) else hint

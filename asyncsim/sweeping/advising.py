@@ -194,11 +194,9 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Check a description, and fill in defaults; fields that can be varied become lists."""
     meanings = {name: words for name, (_, words) in FIELDS.items()}
-    try:
-        for name in rows:
-            checks.one_of("field of the system", name, FIELDS, "see docs/which-limit.md for what each field means")
-    except checks.InputError as error:
-        raise error.explaining(error.value, meanings, 20) from None
+    for name in rows:
+        remedy = "see docs/which-limit.md for what each field means"
+        checks.one_of("field of the system", name, FIELDS, remedy, meanings, 20)
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
         lacking = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")

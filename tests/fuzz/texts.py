@@ -205,7 +205,7 @@ def command(given: str) -> None:
         try:
             cli.main(given.split(BETWEEN))
         except SystemExit as end:
-            # Below the line stand known names with their meanings.
+            # The lines below it list known names with their meanings.
             lines = [line for line in said.getvalue().splitlines() if line.strip() and not line.startswith("  ")]
             assert end.code in (0, 2) and (end.code == 0 or len(lines) == 1), said.getvalue()
 
