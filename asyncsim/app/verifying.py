@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim import claims, validation
-from asyncsim.base import calls, checks, records
+from asyncsim.base import calls, checks, outside, records
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
 from asyncsim.claims import _claim, _registry
@@ -116,9 +116,9 @@ def verify_one(
     asked = at is not None
     points = (_point_at(claim, trial, at),) if at is not None else trial.at(size)
     # A mistake in what a user wrote contradicts nothing, and catches no defect.
-    own = _registry.own(claim.id)
+    own = claim.id if _registry.own(claim.id) else ""
     start, effect = time.perf_counter(), SPARE[size] * factor * trial.effect
-    measured = [_measured(trial, point, effect, seed, untouched, asked or own) for point in points]
+    measured = [_measured(trial, point, effect, seed, untouched, asked, own) for point in points]
     for estimates in measured:
         fits = isinstance(estimates, Unmeasured) or (
             isinstance(estimates, dict) and all(isinstance(each, Estimate) for each in estimates.values())
@@ -142,7 +142,7 @@ def verify_one(
             right = [claim.predict(point)]
             # Most mistakes are so large that a ninth of the samples shows them.
             for times in (COARSE, 1.0):
-                seen = _measured(trial, point, times * trial.effect, seed, plant, own)
+                seen = _measured(trial, point, times * trial.effect, seed, plant, own=own)
                 found = joined((point,), [seen], right, times)
                 if found.verdict == "violated":
                     break
@@ -166,13 +166,16 @@ def verify_one(
     return dataclasses.replace(verdict, seconds=time.perf_counter() - start)
 
 
-def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant, asked: bool = False) -> Measured:
+def _measured(
+    trial: Trial, point: Point, effect: float, seed: int, plant: Plant, asked: bool = False, own: str = ""
+) -> Measured:
     """Estimates of a trial, or why there are none.
 
     A component that fails where the trial has measured before contradicts the claim. At a point that the user `asked`
-    for, a point that trial or code refuses is outside, and nothing else contradicts. Machines may fail anywhere.
+    for, a point that trial or code refuses is outside, and nothing else contradicts. Machines may fail anywhere. A
+    user's claim, with the id `own`, that cannot be measured at its points raises an `InputError` with the line to fix.
     """
-    beyond = trial.reach(point) if asked else None
+    beyond = trial.reach(point) if asked or own else None
     if beyond is not None:
         return Unmeasured(f"the trial needs {beyond}")
     # Oracles set no limit, and a second thread costs them time.
@@ -185,13 +188,16 @@ def _measured(trial: Trial, point: Point, effect: float, seed: int, plant: Plant
         with limit:
             return trial.measure(point, effect, seed, plant)
     except Exception as error:
-        if asked and isinstance(error, checks.InputError):
+        if (asked or own) and isinstance(error, checks.InputError) and (asked or plant is not untouched):
             return Unmeasured(f"refused: {error}")
+        machine = isinstance(error, (checks.RunError, MemoryError, OSError)) and plant is untouched
+        if own and plant is untouched and not machine:
+            bound, remedy = "a measurement that runs", "see docs/conjecture.md"
+            raise outside.blamed(error, f"{own}.measure", point, bound, remedy) from error
         package, frames = str(Path(claims.__file__).parents[1]), traceback.extract_tb(error.__traceback__)
         frame = ([f for f in frames if package not in f.filename and "site-packages" not in f.filename] or frames)[-1]
         text = f"{BROKEN} {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
-        machine = isinstance(error, (checks.RunError, MemoryError, OSError)) and plant is untouched
-        return Unmeasured(" ".join(text.split()), "inconclusive" if asked or machine else "violated")
+        return Unmeasured(" ".join(text.split()), "inconclusive" if asked or own or machine else "violated")
 
 
 def _seen(estimates: dict[str, Estimate], predicted: Mapping[str, float]) -> Measured:

@@ -134,9 +134,14 @@ def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except (Exception, SystemExit) as error:
-        bound = f"a module that can be imported ({type(error).__name__}: {error})"
-        # Frames of the user's own files, the last of which raised.
-        frames, ours = traceback.extract_tb(error.__traceback__), (str(Path(__file__).parents[1]), "<frozen")
-        own = [each for each in frames if not each.filename.startswith(ours) and "importlib" not in each.filename]
-        remedy = f"mend line {own[-1].lineno} of {own[-1].filename}" if own else FORM
-        raise checks.InputError(field, name, bound, remedy) from error
+        raise blamed(error, field, name, "a module that can be imported", FORM) from error
+
+
+def blamed(error: BaseException, field: str, value: Any, bound: str, remedy: str) -> checks.InputError:
+    """An `InputError` that names the line of a user's file that raised, with `remedy` where no such line is known."""
+    packages = (str(Path(__file__).parents[1]), "<frozen")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(packages)]
+    own = [f for f in frames if "importlib" not in f.filename and "site-packages" not in f.filename]
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    remedy = f"fix line {own[-1].lineno} of {own[-1].filename}" if own else remedy
+    return checks.InputError(field, value, f"{bound} ({text})", remedy)

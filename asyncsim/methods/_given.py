@@ -213,7 +213,7 @@ def _rewards(rewards: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Te
     remedy = "sum the rewards of a sequence's tokens"
     rewards = _sized("rewards", rewards, lambda axes: axes == shape[:-1], bound, remedy)
     bad = rewards[~torch.isfinite(rewards)]
-    remedy = "mend the reward, or map failures to a number"
+    remedy = "fix the reward, or map failures to a number"
     checks.require(bad.numel() == 0, "rewards", bad[0].item() if bad.numel() else 0, "finite", remedy)
     return rewards.to(like.dtype).reshape(like.shape[:3])
 
@@ -226,6 +226,6 @@ def _advantages(advantages: Tensor, shape: tuple[int, ...], like: Tensor) -> Ten
     tail = 1 if tuple(advantages.shape) != shape or shape[-1] == 1 else shape[-1]
     lifted = values.reshape(*like.shape[:3], tail)
     counted = like > 0 if tail > 1 else (like > 0).any(-1, keepdim=True)
-    remedy = "mend the rewards, or mask what is no token"
+    remedy = "fix the rewards, or mask what is no token"
     _refuse("advantages", lifted, counted & ~torch.isfinite(lifted), len(shape), remedy)
     return lifted if tail == 1 else torch.where(like > 0, lifted, torch.zeros_like(lifted))

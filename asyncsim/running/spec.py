@@ -432,5 +432,5 @@ def initial_rows(initial: Any, replicates: int, parameters: int) -> np.ndarray |
     rows = np.atleast_2d(checks.numbers("initial", initial, "numbers", remedy))
     fits = rows.shape in ((1, parameters), (replicates, parameters))
     checks.require(fits, "initial", np.shape(initial), f"[P] or [R, P] with P = {parameters}, R = {replicates}", remedy)
-    checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "mend the initial parameters")
+    checks.require(bool(np.isfinite(rows).all()), "initial", "not finite", "finite", "fix the initial parameters")
     return rows

@@ -145,7 +145,7 @@ class Sampler:
         # Whole numbers would make whole masses, 0 for several samples.
         fits = isinstance(reward, Tensor) and reward.is_floating_point() and reward.shape == mask.shape[:3]
         bound = f"a tensor of floats {list(mask.shape[:3])}: replicates, groups, samples"
-        checks.require(fits, "reward", reward, bound, "mend what `earn` of the task returns")
+        checks.require(fits, "reward", reward, bound, "fix what `earn` of the task returns")
         return reward
 
     def batch(
@@ -164,7 +164,7 @@ class Sampler:
         if not math.isfinite(reward.sum().item()):
             r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
             where = f"reward[replicate {self.replicates[r]}, group {g}, sample {n}]"
-            remedy = "mend the task's reward, or map failures to a number"
+            remedy = "fix the task's reward, or map failures to a number"
             raise checks.InputError(where, reward[r, g, n].item(), "finite", remedy)
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)

@@ -269,7 +269,7 @@ def _generated(
 
     def agree(name: str, stamps: np.ndarray, found: np.ndarray) -> None:
         odd, bound = has_list & (stamps >= 0) & (stamps != found), "the first or last of the versions of the sample"
-        beside, remedy = "{} beside versions with {}", "log one of the two, or mend the other"
+        beside, remedy = "{} beside versions with {}", "log one of the two, or fix the other"
         refuse(odd, name, lambda row: beside.format(stamps[row], found[row]), bound, remedy)
 
     agree("start_version", first, steps.oldest())

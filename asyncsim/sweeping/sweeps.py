@@ -250,7 +250,7 @@ def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[
             except Died as died:
                 ended = {"failed": str(died), "final": False}
             if "stop" in ended:
-                remedy = "mend that and start the sweep again: finished units count"
+                remedy = "fix that and start the sweep again: finished units count"
                 raise checks.InputError("store", where, ended["stop"], remedy)
             if "failed" in ended and not ended["final"] and unit.tried < ATTEMPTS:
                 again.append(unit)

@@ -70,9 +70,9 @@ def tail(
 def summary(system: Settings, state: State) -> dict[str, Any]:
     """Statistics of one realization after the warm-up.
 
-    `staleness`: mean, std, max and pmf of the head staleness of trained groups in versions; `token_staleness`, mean
-    over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of the
-    mean until the group's generation is over and after that; `dropped_fraction` of the groups that were dropped or
+    `staleness`: mean, std, p99, max and pmf of the head staleness of trained groups in versions; `token_staleness`,
+    mean over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of
+    the mean until the group's generation is over and after that; `dropped_fraction` of the groups that were dropped or
     trained, `rejected_fraction` of all that left; `wasted_token_fraction` in [0, 1], work thrown away over work thrown
     away or trained for the first time. Work counts when it is thrown away or trained after the warm-up, whenever it was
     written. `mean_length_generated` is of admitted samples, since finished ones would leave out what is cut in flight;
@@ -95,6 +95,7 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
         "staleness": {
             "mean": float(mean),
             "std": float(np.sqrt(max(0.0, sums.squares / groups - mean**2))),
+            "p99": int(np.searchsorted(np.cumsum(cells), 0.99 * cells.sum())),
             "max": len(cells) - 1,
             "pmf": (cells / cells.sum()).tolist(),
         },

@@ -80,7 +80,7 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
         remedy = f"{' '.join(str(error).split())} One of your own is {own}"
         raise checks.InputError("id", id, "a registered environment", remedy) from None
     except (TypeError, ValueError, LookupError, AssertionError, AttributeError) as error:
-        remedy = f"mend them ({type(error).__name__}: {' '.join(str(error).split())})"
+        remedy = f"fix them ({type(error).__name__}: {' '.join(str(error).split())})"
         raise checks.InputError("settings", settings, f"arguments that {id} takes", remedy) from error
 
 
@@ -363,7 +363,7 @@ class Loop:
         except (TypeError, ValueError):
             pass
         range_text = f"{D} numbers" if first is None else f"an integer in [{first}, {first + D - 1}]"
-        bound, remedy = f"{range_text}, as its observation space says", "mend the environment or its observation space"
+        bound, remedy = f"{range_text}, as its observation space says", "fix the environment or its observation space"
         raise checks.InputError(f"observation of {self.id}", value, bound, remedy)
 
     def _commands(self, action: np.ndarray) -> Any:

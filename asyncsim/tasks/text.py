@@ -287,7 +287,7 @@ def _lines(path: Path) -> _Columns:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                remedy = f"mend the line ({error})"
+                remedy = f"fix the line ({error})"
                 raise checks.InputError(f"line {number} of {path}", line.strip()[:60], "JSON", remedy) from None
             checks.require(isinstance(row, dict), f"line {number} of {path}", row, "a JSON object", "write {...}")
             names = list(rows[0]) if rows else list(row)

@@ -302,7 +302,7 @@ def _dataset(name: str, size: int, seed: int, settings: Mapping[str, Any] | None
     try:
         return reasoning_gym.create_dataset(name, size=size, seed=spread, **(settings or {}))
     except (TypeError, ValueError, AssertionError) as error:
-        remedy = f"mend the settings ({' '.join(str(error).split())})"
+        remedy = f"fix the settings ({' '.join(str(error).split())})"
         raise checks.InputError(f"settings of {name}", settings, "what the dataset takes", remedy) from error
 
 

@@ -846,7 +846,7 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path, monkeypatch, capsys)
     with pytest.raises(SystemExit, match="2"):
         main(["run", "--method", "bad.py:f"])
     said = capsys.readouterr().err
-    assert "AttributeError: module 'math' has no attribute 'nothing'" in said and "mend line 5 of bad.py" in said
+    assert "AttributeError: module 'math' has no attribute 'nothing'" in said and "fix line 5 of bad.py" in said
     with pytest.raises(SystemExit, match="2"):
         main(["run", "--method", "no_such_module:f"])
     assert "write module:name or path/to/file.py:name" in capsys.readouterr().err
@@ -1144,6 +1144,12 @@ class Broken(Right):
     "The mean is four."
     def measure(self, point, effect, seed, plant):
         return {"mean": inverse()}
+
+class Unknown(Right):
+    "The mean is four."
+    def measure(self, point, effect, seed, plant):
+        import asyncsim
+        return {"mean": asyncsim.systems.areal(eta=4)}
 """
 # What is wrong with a claim, and what its message says.
 REFUSED = {
@@ -1192,7 +1198,8 @@ def test_a_measurement_that_breaks_off_names_the_users_own_line(tmp_path, monkey
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine.py").write_text(CLAIMS)
     (tmp_path / "broken.py").write_text(BROKEN)
-    assert "(broken.py:6)" in str(sim.verify("broken.py:Broken").points[0])
+    assert refused("LinAlgError: 1-dimensional", sim.verify, "broken.py:Broken").remedy.startswith("fix line 6 of ")
+    assert refused("areal argument", sim.verify, "broken.py:Unknown").remedy.startswith("fix line 17 of ")
 
 
 def test_a_checkpoint_is_no_trace_and_a_sweep_takes_the_replicates_of_its_spec(tmp_path):

@@ -622,7 +622,7 @@ def test_a_task_travels_without_its_environments(id):
         ({"id": "FrozenLake-v1", "settings": {"map_name": "5x5"}}, "settings = .*arguments that FrozenLake-v1 takes"),
         ({"id": "FrozenLake-v1", "settings": {"desc": 3}}, "settings = .*arguments that FrozenLake-v1 takes"),
         *(
-            ({"id": CHOOSY, "settings": {"how": how}}, rf"settings = .*'{how}'.*mend them \({how}: '?two")
+            ({"id": CHOOSY, "settings": {"how": how}}, rf"settings = .*'{how}'.*fix them \({how}: '?two")
             for how in ("ValueError", "KeyError", "AssertionError")
         ),
         ({"settings": {"max_episode_steps": 20}}, "settings = .*20.*: must be .*; write steps"),
