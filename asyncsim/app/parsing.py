@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import os
 import re
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -106,7 +107,7 @@ def _typed(message: str, known: Container[str]) -> str:
         return f"--{name.replace('_', '-')} {value}" if name in known else found[0]
 
     head, mark, remedy = message.rpartition("; ")
-    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.-]+'|\d+)(?![\w=])", option, remedy)
+    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=-]+'|\d+)(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:
@@ -255,6 +256,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"write --{option} {value}"
     elif re.search(r"\.(csv|jsonl|parquet)$", before) and re.search(r"\.(csv|jsonl|parquet)$", value):
         see = f"give one log; two settings are compared by asyncsim judge {before} {value}"
+    elif context and context.command.name == "export":
+        see = f"write asyncsim export METHOD --for {before or 'TRAINER'}"
     elif option == "set" and context.command.name == "timeline":
         see = "write --set NAME=VALUE for each"
     elif option == "grid" and "," in value:
@@ -262,12 +265,21 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     return checks.InputError("arguments", value, "a command and no more than it takes", see)
 
 
+_FILES = ("--config", "--file", "--spec", "--input", "--path", "--csv", "--yaml", "--log")
+"""Options of other tools for the file that is an argument here."""
+
+
 def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     """Rewrite options of `run` as settings of `compare` and `sweep`, and --PART.KEY as --set PART.KEY.
 
-    In a sweep, --task gym --staleness 0,4 becomes --set task=gym --grid staleness=0,4.
+    In a sweep, --task gym --staleness 0,4 becomes --set task=gym --grid staleness=0,4. --model rate=30 becomes --set
+    model.rate=30, and --config FILE the argument FILE.
     """
     rows = _rows_of(arguments, command)
+    # A file behind an option that the command lacks is its argument: advise --config system.yaml.
+    files = [at for at, (word, path) in enumerate(itertools.pairwise(arguments)) if word in _FILES and os.path.isfile(path)]
+    if any(row.positional for row in rows.values()) and not {word[2:] for word in _FILES} & {*rows}:
+        arguments = [word for at, word in enumerate(arguments) if at not in files]
     if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)
     several = "grid" if "grid" in rows else "along"
@@ -280,7 +292,7 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
         name, equals, value = word.removeprefix("--").partition("=")
         name = name.replace("-", "_")
         row = DESCRIBES.get(name)
-        ours = word.startswith("--") and name not in rows and (row or name == "lr" or "." in name)
+        ours = word.startswith("--") and name not in rows and (row or name in ("lr", "model") or "." in name)
         if not ours:
             words.append(word)
             continue
@@ -296,7 +308,8 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
             words.append(f"{name}={value}")
         else:
             grid = several in rows and "," in value and value[:1] not in "[{("
-            words += [f"--{several}" if grid else "--set", f"{name}={value}"]
+            setting = f"model.{value}" if name == "model" else f"{name}={value}"
+            words += [f"--{several}" if grid else "--set", setting]
     return [*words, *(text for name, each in lists.items() for text in ("--set", f"{name}={','.join(each)}"))]
 
 

@@ -158,7 +158,10 @@ def verify_one(
         # A user's claim is believed no more than the defects that its measurement has caught.
         if own and verdict.verdict in (records.LOOSE, "held") and (passed or agreeing or not verdict.defects):
             what = f"planted and not caught: {passed}" if passed else "no defect was planted"
-            reason = f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake"
+            reason = (
+                f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake; write "
+                "defects = {...} in the class, see docs/conjecture.md"
+            )
             if agreeing and verdict.defects and not passed:
                 reason = f"the measurement does not contradict what the claim calls wrong: {agreeing}"
             reason += f"; {verdict.reason}" * (verdict.verdict == records.LOOSE)
@@ -220,7 +223,10 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
     checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")
     for key in at:
         parameters = getattr(claim.point, "parameters", point)
-        checks.one_of(f"{claim.id} parameter", key, {**parameters, **point}, "name a parameter of the claim's points")
+        takes = {**parameters, **point} or ["no parameter"]
+        remedy = f"declare it in the class, {key} = sim.claims.Integer(0, 64, doc='versions')"
+        remedy = "name a parameter of the claim's points" if parameters or point else remedy
+        checks.one_of(f"{claim.id} parameter", key, takes, remedy)
     point = {key: value for key, value in {**point, **at}.items() if value is not None}
     try:
         reason = claim.domain(point)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FORM = "write for example task.arms=5"
 _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""
+FEW = 3
+"""Maximum number of presets that have a setting which names its owner."""
 LISTS = ("link", *_ADDED)
 _OWN = "write --policy module --set policy.make={} --set policy.observation=D --set policy.actions=A"
 """How a network of one's own is named as a policy."""
@@ -108,7 +110,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):
             remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
-        remedy = of_preset(name, key, prefix) or remedy if kind == "systems" else remedy
+        if kind == "systems":
+            remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         known = calls.meanings(make, signature.parameters) if remedy == unknown else None
@@ -164,6 +167,14 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
             shared = f" for machines that share slots; slots are --set {prefix}{places}" if places in takes else ""
             return f"{what}write --{where}{near[0]}=VALUE{shared * (near == ['servers'])}"
     return ""
+
+
+def of_others(preset: str, key: str) -> str:
+    """What to write where several arms share a setting that only other presets have; "" if no preset has it."""
+    owners = [each for each in plugins.summaries("asyncsim.systems") if key in knobs_of(each)]
+    owner = owners[0] if 0 < len(owners) <= FEW else ""
+    arm = f"\"system={owner} system.{key}=VALUE\""
+    return f"it is a setting of {owner}: give each arm of a comparison its own, as {arm}" * bool(owner)
 
 
 def knobs_of(preset: str) -> Mapping[str, inspect.Parameter]:

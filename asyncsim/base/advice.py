@@ -4,7 +4,7 @@ import itertools
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import Tail, critical
 from asyncsim.base.records import plain
 from asyncsim.base.uncertainty import between
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEVEL = 0.05
 """Error rate of every interval."""
@@ -40,7 +43,7 @@ def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(calls.Told):
     """One simulated setting: limit, machines, slots and knobs, and its `numbers`, values per realization `[M]`.
 
     `limit` is in the trainer's own unit, `seconds` per update, `tokens` trained per second. `generator_idle` is the
@@ -66,16 +69,22 @@ class Setting:
 
     def interval(self, name: str) -> tuple[float, float, float]:
         """Mean of a number, or the 99th percentile of staleness, with its interval."""
-        return self.p99[:3] if name == "p99" else mean_interval({**self.numbers, "slot_hours": self.slot_hours}[name])
+        hours = {"slot_hours": self.slot_hours, "machine_hours": self.machine_hours}
+        return self.p99[:3] if name == "p99" else mean_interval({**self.numbers, **hours}[name])
 
     @property
     def slot_hours(self) -> np.ndarray:
         """Slot-hours per 1,000 updates, `[M]`: slots x seconds per update x 1,000 / 3,600."""
         return np.asarray(self.numbers["seconds"] * self.slots / 3.6)
 
+    @property
+    def machine_hours(self) -> np.ndarray:
+        """Hours of generation machines (GPUs, where a machine is one) per 1,000 updates, `[M]`."""
+        return np.asarray(self.numbers["seconds"] * self.machines / 3.6)
+
     def row(self) -> dict[str, Any]:
         """The setting as a JSON object: means with their intervals."""
-        each = (*self.numbers, "slot_hours")
+        each = (*self.numbers, "slot_hours", "machine_hours")
         own = {name: dict(zip(("mean", "low", "high"), self.interval(name), strict=True)) for name in each}
         own["p99"] = self.p99._asdict()
         names = ("limit", "machines", "slots", "partial", "knobs", "defaults")
@@ -98,6 +107,12 @@ class Advice(calls.Told):
     settings: tuple[Setting, ...]
     realizations: int
     updates: int
+
+    def table(self) -> "pd.DataFrame":
+        """One row per setting: limit, machines, slots, and each number as NAME_mean, NAME_low and NAME_high."""
+        import pandas as pd
+
+        return pd.json_normalize([each.row() for each in self.settings], sep="_").drop(columns="defaults")
 
     def curve(self, machines: int | None = None, partial: bool | None = None) -> list[Setting]:
         """Settings with one number of machines, with or without partial rollouts, by limit; default: today's."""
@@ -217,7 +232,8 @@ class Advice(calls.Told):
 _KEY = (
     "*: the knee of each kind of rollouts and number of machines; wait, idle: seconds an update in which the "
     "trainer does not train, and in which a slot writes nothing on average, the sync inside; stale, p99: mean and 99th "
-    "percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 updates; +- and [] are "
+    "percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 updates (divided by the slots of a machine: "
+    "machine-hours); +- and [] are "
     "95 % intervals over realizations."
 )
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."

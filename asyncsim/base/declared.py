@@ -198,7 +198,9 @@ class Declared:
         # A misspelled optional key would otherwise be a silent default.
         unknown = sorted(set(point) - set(self.parameters))
         known = known if self.parameters else "empty, as no parameter is declared"
-        checks.require(not unknown, "point", sorted(point), known, f"drop {', '.join(map(str, unknown))}")
+        named = ", ".join(map(str, unknown))
+        remedy = f"drop {named}, or declare it in the class, {named} = sim.claims.Integer(0, 64, doc='versions')"
+        checks.require(not unknown, "point", sorted(point), known, remedy if len(unknown) == 1 else f"drop {named}")
         for name, parameter in self.parameters.items():
             value = point.get(name)
             vars(self)[name] = None if value is None else parameter.read(value)

@@ -29,6 +29,12 @@ _OWN: dict[str, type[_claim.Claim]] = {}
 """Claims of users and of other packages by id."""
 
 
+_POINTS = (
+    "write points = ({'cap': 4},) and the parameter cap = sim.claims.Integer(1, 64, doc='versions') in the class; a claim "
+    "without parameters has points = ({},)"
+)
+
+
 def own(id: str) -> bool:
     """Whether a claim is defined outside of this package."""
     return id in _OWN
@@ -47,7 +53,8 @@ def _take(subject: Any, id: str) -> str:
     """Register a claim from outside after checks that need no measurement; an instance is its own point."""
     home: Any = subject if isinstance(subject, type) else type(subject)
     bound, remedy = "a class of sim.claims.Claim", "inherit sim.claims.Claim"
-    remedy = f"write asyncsim conformance {id}, which checks functions" if inspect.isfunction(subject) else remedy
+    if inspect.isfunction(subject):
+        remedy = f"write a class with points, predict and measure, see docs/conjecture.md; a loss: asyncsim conformance {id}"
     checks.require(issubclass(home, _claim.Claim), "claim", id, bound, remedy)
     trial = home.__new__(home)
     asked = {"predict": (trial.predict, "self"), "measure": (trial.measure, "self, point, effect, seed, plant")}
@@ -74,7 +81,7 @@ def _take(subject: Any, id: str) -> str:
         words = {"points": (dict(vars(subject)),), "more": (), "__doc__": home.__doc__, "__module__": home.__module__}
         home = type(home.__name__, (home,), words)
     listed = isinstance(home.points, (tuple, list)) and len(home.points) > 0
-    checks.require(listed, f"{id}.points", home.points, "a tuple of points", "write points = ({'staleness': 4},)")
+    checks.require(listed, f"{id}.points", home.points, "a tuple of points", _POINTS)
     said = _claim.stated(home, id, own=True)
     for point in (*home.points, *home.more):
         predicted = said.predict(point)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from asyncsim.base import checks, knobs, notation, plugins
+from asyncsim.base import calls, checks, knobs, notation, plugins
 from asyncsim.base.answers import UNCOUNTED
 from asyncsim.base.records import Schedule, plain
 from asyncsim.base.trace import Trace
@@ -181,7 +181,7 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
             hint = checks.hint(reading.metric, listed, "see `asyncsim list metrics`")
             hint = EARNED if reading.metric in ("reward", "rewards", "return", "score") else hint
-            hint = "write over='seconds'" if reading.metric in ("seconds", "time") else hint
+            hint = calls.ELSEWHERE.get(f"metric {reading.metric}", hint)
             bound = f"a diagnostic, or a number that a link or method of {name} reports"
             checks.require(reading.metric in trace.metrics, "metric", reading.metric, bound, hint)
             if reading.target is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -191,7 +192,12 @@ def calibrate(
     moments = np.mean([one.moments for one in found], axis=0).reshape(-1, each, 2).mean(1)[read.first :]
     drift, notes = _drifts(read, moments, found, known["prompts_per_batch"])
     if "staleness_mean" not in read.series and drift:
-        notes.append("The log has no staleness: that of the simulation stands in. Log staleness_mean of each step.")
+        others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
+        near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
+        notes.append(
+            "The log has no staleness, so that of the simulation is used. Log staleness_mean of each step, or name its "
+            f"column: --columns staleness_mean={near}."
+        )
     if not drift:
         notes.append(TABLE["no_drift"])
     fields |= _rates(measured, known, {*taken, "response_lengths"})
