@@ -56,7 +56,7 @@ def __getattr__(name: str) -> _Any:
         if near and parts.get(near[0]) == "diagnostics":
             hint = f"write sim.Spec(..., diagnostics=[{near[0]!r}]), then sim.run(spec)[{near[0]!r}]"
         hint = calls.ELSEWHERE.get(f"sim {name}", hint)
-        raise AttributeError(f"asyncsim has no {name!r}; {hint}", name=None, obj=None)
+        raise calls.unknown_name(f"asyncsim has no {name!r}; {hint}")
     module = _importlib.import_module(NAMES[name])
     return module if NAMES[name].endswith(f".{name}") else getattr(module, name)
 

@@ -250,7 +250,8 @@ def run(spec: Spec, o: Options) -> int:
 
 def _say_flat(spec: Spec, trace: Trace) -> None:
     """Print a hint if the default learning rate gained next to nothing of the possible return."""
-    if len(trace.metrics.get(notation.TRAINED, ())) >= 10:
+    moved = bool(np.any(trace.metrics.get("gradient_norm", 1.0)))
+    if moved and len(trace.metrics.get(notation.TRAINED, ())) >= 10:
         first, last = trace[notation.TRAINED][0].mean(), trace.final(notation.TRAINED).value
         missing = spec.fitted_task.optimum - first
         if missing > 0.0 and last - first < HARDLY * missing:

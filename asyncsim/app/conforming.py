@@ -91,6 +91,8 @@ def _loss(
         checks.require(not parts[part], option, parts[part], "left out for a loss", "it is no controller")
     like, adapter = o.like, o.adapter
     remedy = "name the method; settings of an adapter are adapter.KEY=VALUE"
+    if inspect.isclass(subject):
+        remedy = f"{subject.__name__} is a class: write loss = {subject.__name__}(...) in your file, and name that"
     checks.require(like is not None or not arguments, "--set", ", ".join(arguments), "used with --like", remedy)
     if subject is None:
         checks.require(adapter is None, "--adapter", adapter, "left out for an installed package", "it has its own")
@@ -101,7 +103,7 @@ def _loss(
         fn = subject
     else:
         known = adapters.INSTALLED if subject is None else adapters.ADAPTERS
-        checks.one_of("--adapter", name, known, "choose the style of the function")
+        checks.one_of("--adapter", name, known, "leave --adapter out: arguments are matched by their names, advantages are [B, T]")
         fn = _adapt(known[name], name, subject, parts["adapter"])
     anchor = "either" if method is not None and "anchor" not in arguments else None
     report = check_loss(

@@ -278,7 +278,7 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     rows = _rows_of(arguments, command)
     # A file behind an option that the command lacks is its argument: advise --config system.yaml.
     files = [at for at, (word, path) in enumerate(itertools.pairwise(arguments)) if word in _FILES and os.path.isfile(path)]
-    if any(row.positional for row in rows.values()) and not {word[2:] for word in _FILES} & {*rows}:
+    if any(row.positional for row in rows.values()) and not {w[2:] for w in _FILES} & {n for n, r in rows.items() if not r.positional}:
         arguments = [word for at, word in enumerate(arguments) if at not in files]
     if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)
@@ -307,7 +307,10 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
         elif name in arms:
             words.append(f"{name}={value}")
         else:
-            grid = several in rows and "," in value and value[:1] not in "[{("
+            # Several numbers behind one option are several values: --staleness 0 4 16.
+            while rest and several in rows and checks.is_number(wording.value(rest[0])):
+                value += f",{rest.pop(0)}"
+            grid = several in rows and bool(re.search(r",|^[^:]+:[^:]+:\d+$", value)) and value[:1] not in "[{("
             setting = f"model.{value}" if name == "model" else f"{name}={value}"
             words += [f"--{several}" if grid else "--set", setting]
     return [*words, *(text for name, each in lists.items() for text in ("--set", f"{name}={','.join(each)}"))]
@@ -330,6 +333,9 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
         for value in values if row.kind in (int, float) else ():
             plain = not checks.GROUPED.fullmatch(value)
             checks.require(plain, option, value, "a number without _", "write digits alone")
+        if row.written:
+            folder = next((value for value in values if value.endswith("/")), "")
+            checks.require(not folder, option, folder, "a file, not a folder", f"write {option} {folder}FILE")
         arms = " ".join(f"{name}={value}" for value in values)
         joined = f"write {option} {','.join(values)}" if all("=" in value for value in values) else "give one of them"
         remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined

@@ -42,6 +42,7 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip() or 'KEY'}=VALUE"
+        remedy = "several values are joined by commas, as --staleness 0,4,16" if checks.is_number(value(pair)) else remedy
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
         joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)
@@ -110,6 +111,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):
             remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
+        remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
         if kind == "systems":
             remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
         if not signature.parameters:
@@ -250,6 +252,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     bound, remedy = "behind a link that has the learning rate", "write --link sgd --link lr-schedule"
     checks.require(links != ["lr_schedule"], "link", "lr_schedule", bound, remedy)
     own = {"sgd": {"lr": 0.1}, **usual}
+    if "decay" in by_part.get("lr_schedule", {}):
+        own["lr_schedule"] = {"updates": sizes.get("updates")}
     update = [
         build("updates", name, own.get(name, {}) | by_part.get(_called(name), {}), f"{_called(name)}.")
         for name in links

@@ -2,10 +2,12 @@
 
 import copy
 import dataclasses
+import dis
 import functools
 import inspect
 import os
 import re
+import sys
 import textwrap
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -136,6 +138,14 @@ def _fixed(self: Any, name: str, value: Any) -> None:
     if made and not (hasattr(self, "replace") and hasattr(self, name)):
         write = f"make another one: sim.{made.name}(..., {name}={value!r})"
     raise dataclasses.FrozenInstanceError(f"{kind}.{name} cannot be changed; {write}")
+
+
+def unknown_name(text: str) -> Exception:
+    """The error of a module's `__getattr__`: for `from module import NAME` an ImportError, as Python drops the other."""
+    frame = sys._getframe(2)
+    code = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else -1
+    # Without names, else Python adds its own "Did you mean".
+    return ImportError(text) if code == dis.opmap["IMPORT_FROM"] else AttributeError(text, name=None, obj=None)
 
 
 class Lacking(AttributeError):

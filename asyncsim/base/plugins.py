@@ -250,7 +250,7 @@ class Namespace(ModuleType):
             hint = _hint(package, name)
             it = f"{hint} It" if hint else "it"
             text = f"{package} has no {name!r}; {it} has {', '.join(listed(package))}"
-            error = AttributeError(text, name=None, obj=None)  # else Python adds its own "Did you mean"
+            error = calls.unknown_name(text)
             if not hint and (note := checks.explained(name, listed(package), 8)):
                 error.add_note(note)
             raise error

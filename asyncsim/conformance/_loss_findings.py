@@ -295,6 +295,23 @@ def _order(case: Case) -> str | None:
     return "the same sequences in reverse order have other gradients" if moved else None
 
 
+@bug("advantages broadcast across sequences", "advantages are [B, T]: leave unsqueeze out, or use it where dim() == 1")
+def _broadcast(case: Case) -> str | None:
+    """Detect `advantages.unsqueeze(1)` on `[B, T]`: every sequence meets the advantages of all, but not for `[B]`."""
+    if case.exact:
+        return None
+    probe = case.probe("far")
+    other = probe.but(probe.name, advantages=torch.cat([probe.advantages[:-1], probe.advantages[-1:] + 1.0]))
+
+    def moved(first: Tensor, then: Tensor) -> bool:
+        return float((first - then)[:-1].abs().max()) > 1e-9 * float(first.abs().max())
+
+    rows = [case.subject.quietly(each.but(each.name, advantages=each.advantages[:, 0])) for each in (probe, other)]
+    if not moved(case.ask(probe), case.ask(other)) or None in rows or moved(*(row.cotangent for row in rows if row)):
+        return None
+    return "the gradient of one sequence depends on the advantages of another, unless advantages are [B]"
+
+
 @bug("threshold depends on the split", "decide over the whole step, before it is split into micro-batches")
 def _split(case: Case) -> Finding | None:
     """Find tokens that are cut, or weighed by different factors, when half of a batch is evaluated alone."""

@@ -85,7 +85,9 @@ class Subject:
         remedy = "give a function (log_prob, behavior_log_prob, proximal_log_prob, advantages, mask) -> scalar"
         checks.require(callable(self.fn), "loss", self.fn, "a function of five tensors [B, T]", remedy)
         bound = "a function or an instance, not a class"
-        checks.require(not inspect.isclass(self.fn), "loss", getattr(self.fn, "__name__", ""), bound, "make one of it")
+        own = getattr(self.fn, "__name__", "")
+        remedy = f"make one: loss = {own}(...) in your file, and name loss"
+        checks.require(not inspect.isclass(self.fn), "loss", own, bound, remedy)
         self.binding = bind(self.fn)
         roles = {"mask", *(self.binding.words.values() or DOCUMENTED)}
         self.given = [name for name, role in zip(TENSORS, DOCUMENTED, strict=True) if role in roles]
@@ -121,8 +123,12 @@ class Subject:
         except checks.InputError:
             raise
         except Exception as error:
-            names = ", ".join(self.binding.words) or ", ".join(DOCUMENTED)
+            names, text = ", ".join(self.binding.words) or ", ".join(DOCUMENTED), str(error)
             remedy = f"it is called with ({names}), each [B, T]"
+            if "numpy" in text:
+                remedy = "write it in torch (torch.exp, torch.minimum), not numpy, so that gradients exist"
+            elif isinstance(error, AttributeError) and "NoneType" in text:
+                remedy = 'give its settings, as --set \'adapter.config={"clip_ratio_c": 3}\' (Python: adapters.verl(fn, config={...}))'
             raise checks.InputError("loss", f"{type(error).__name__}: {error}", "a loss that runs", remedy) from error
         scalar = torch.is_tensor(value) and value.numel() == 1
         form = tuple(value.shape) if torch.is_tensor(value) else type(value).__name__

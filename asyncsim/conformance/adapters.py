@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -170,6 +171,8 @@ def _adapted(name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: flo
         remedy += f"; those of the loss {', '.join(others)}" if others else "; the loss has none"
         for key in settings:
             checks.require(key in others, f"adapter {name}", key, "a setting of the adapter or of the loss", remedy)
+    # A configuration is read by attribute, as verl does.
+    settings = {key: SimpleNamespace(**each) if isinstance(each, dict) else each for key, each in settings.items()}
     sources = dict(style.tensors) | {key: of for key, of in style.optional.items() if key in parameters}
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:

@@ -52,6 +52,28 @@ SHORT = {
 
 # Of the command line: words, the field and value of the message, its remedy.
 TYPED = {
+    "a value of another arm's system": (
+        "compare system=areal system=roll_single_turn --smallest 1 --set system.max_head_offpolicyness=4 "
+        "--set system.consumer_batch_size=8 --set system.length=4 --set system.load=1.5",
+        "argument = 'max_head_offpolicyness'",
+        '"system=areal system.max_head_offpolicyness=VALUE"',
+    ),
+    "hours of GPUs": ("advise s.yaml --gpu-hours", "'--gpu-hours'", "slots_per_machine are machine-hours"),
+    "idle time as a metric": (f"{TWO} --metric idle", "metric = 'idle'", "asyncsim advise FILE"),
+    "collapses as a metric": (f"{TWO} --metric diverged", "metric = 'diverged'", "write --over collapse"),
+    "a trainer and a method": ("export trl grpo --for trl", "arguments = 'grpo'", "export METHOD --for trl"),
+    "numbers behind an arm": ("compare 4 16 --smallest 1", "arm 4 = '4'", "joined by commas, as --staleness 0,4,16"),
+    "a class of a loss": ("conformance own.py:Mine --set cap=2", "--set = 'cap'", "write loss = Mine(...) in your file"),
+    "a loss of numpy": ("conformance own.py:arrays", "a loss that runs", "write it in torch"),
+    "a loss without its settings": ("conformance own.py:set --adapter verl", "NoneType", "--set 'adapter.config={"),
+    "an installed loss as a style": ("conformance own.py:ppo --adapter trl", "--adapter = 'trl'", "leave --adapter out"),
+    "a style of a run": ("run --method own.py:ppo --adapter verl", "'--adapter'", "sim.conformance.adapters.verl(loss)"),
+    "a schedule of a link": ("run --set adam.schedule=cosine --link adam", "'schedule'", "add --link lr-schedule"),
+    "a schedule in front": ("run --link lr-schedule --link adam --set adam.lr=1", "links = ", "--link adam --link lr"),
+    "an axis of a sweep": ("sweep --grid lr=1,2 --x lr", "option = '--x'", "leave it out: --plot"),
+    "a folder as a table": ("sweep --grid lr=1,2 --csv res/", "--csv = 'res/'", "write --csv res/FILE"),
+    "a column that nothing reads": ("diagnose a.csv --columns norm=reward", "columns = 'norm'", "leave reward out if"),
+    "a task as an environment": ("run --task gym --set task.id=bandit", "id = 'bandit'", "is a task of asyncsim"),
     "methods as an option": (
         f"{TWO} --methods grpo,gspo",
         "option = '--methods'",
@@ -702,6 +724,8 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
         "def ppo(log_prob, old_log_prob, advantages, mask):\n    return -(log_prob * advantages * mask).sum()\n"
         "def each(log_prob, old_log_prob, advantages, mask):\n    return -log_prob * advantages\n"
         "def plain(log_prob, old_log_prob, advantages):\n    return -log_prob * advantages\n"
+        "def arrays(log_prob, old_log_prob, advantages, mask):\n    return log_prob.numpy().sum()\n"
+        "def set(old_log_prob, log_prob, advantages, response_mask, config=None):\n    return config.cap * log_prob\n"
         "def ascent(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
     )
     (tmp_path / "st").mkdir()

@@ -93,6 +93,7 @@ WRONG = {
         trainers.banded(0.6, 1.6, inverse=True),
         sim.methods.icepop(low=0.6, high=1.6),
     ),
+    "broadcast": ("advantages broadcast across sequences", trainers.unsqueezed, None),
     "sum": ("aggregator off by the number of sequences", trainers.summed, None),
     "divided twice": ("aggregator off by the number of sequences", trainers.divided_twice, None),
     "threshold": ("threshold depends on the split", trainers.local_threshold, None),

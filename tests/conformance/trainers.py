@@ -197,6 +197,12 @@ def corrected_twice_clipped(log_prob, behavior, snapshot, advantages, mask):
     return -mean_of(weight.clamp(max=5.0) * weight.clamp(max=2.0) * advantages * log_prob, mask, "token_mean")
 
 
+def unsqueezed(log_prob, behavior, snapshot, advantages, mask):
+    """TRL's own line, for advantages `[B]`, on advantages `[B, T]`."""
+    ratio = log_ratio(log_prob, behavior, mask).exp()
+    return -((surrogate(ratio, advantages.unsqueeze(1), 0.2, 0.2) * mask).sum() / mask.sum())
+
+
 def summed(log_prob, behavior, snapshot, advantages, mask):
     ratio = log_ratio(log_prob, behavior, mask).exp()
     values = torch.where(mask > 0, surrogate(ratio, advantages, 0.2, 0.2), 0.0)
