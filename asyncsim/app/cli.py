@@ -35,13 +35,16 @@ from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
 app = typer.Typer(
+    cls=parsing.Sections,
     no_args_is_help=True,
-    epilog="Exit status: 0 all well, 1 violated, 2 bad input, 3 undecided, 4 an output is lost, "
-    "5 stdout closed or full, 141 its reader went away, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.",
+    epilog="\b\nExit status: 0 success, 1 violated or failed, 2 bad input, 3 undecided,\n"
+    "4 an output file was not written. docs/runs.md has the others.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Simulate how stale rollouts get in asynchronous RL, and what staleness costs. "
-    "Example: asyncsim run --task softmax-bandit --method grpo --staleness 16 --plot out.png",
+    # Help is as wide as the terminal, up to lines that are easy to read.
+    context_settings={"max_content_width": 110},
+    help="Simulate how stale rollouts get in asynchronous RL, and what staleness costs.\n\n"
+    "\b\nExample:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
 
 
