@@ -52,12 +52,20 @@ results = typer.Typer(no_args_is_help=True, help="Inspect stored sweeps: ls, sho
 app.add_typer(results, name="results")
 
 
-def _lines(rows: Sequence[dict[str, str]]) -> str:
+def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     width = max(len(row["name"]) for row in rows) + 2
-    # Lines of a pipe stay whole, unless COLUMNS says otherwise.
-    columns, indent = commands.console(1000).width, " " * width
-    lines = (f"{row['name']:{width}}{row['summary']}" for row in rows)
-    return "\n".join(textwrap.fill(each, max(columns, 2 * width), subsequent_indent=indent) for each in lines)
+    # Lines of a pipe stay whole and without headings, unless COLUMNS says otherwise.
+    columns = commands.console(0).width or sys.maxsize
+    lines = [f"{row['name']:{width}}{row['summary']}" for row in rows]
+    if len(rows) <= commands.MANY or columns == sys.maxsize:
+        indent = " " * width
+        return "\n".join(textwrap.fill(each, max(columns, 2 * width), subsequent_indent=indent) for each in lines)
+    families: dict[str, list[str]] = {}
+    for row, line in zip(rows, lines, strict=True):
+        summary = textwrap.shorten(row["summary"], max(columns - width - 2, width), placeholder=" ...")
+        families.setdefault(commands.family(kind, row["name"]), []).append(f"  {line[:width]}{summary}")
+    page = "\n\n".join("\n".join([textwrap.fill(name, columns), *each]) for name, each in families.items())
+    return f"{page}\n\nasyncsim list {kind} NAME describes one"
 
 
 def _version(wanted: bool) -> None:
@@ -111,7 +119,7 @@ def list_names(o: Options) -> int:
         checks.one_of("kind", kind, KINDS, remedy)
         rows = commands.names(kind)
         about = rows if o.json is None else [row | commands.facts(kind, row["name"]) for row in rows]
-        page = _lines(rows)
+        page = _lines(rows, kind)
     if o.json == STDOUT:
         page = json.dumps(records.plain(about), indent=2)
     else:
@@ -317,7 +325,7 @@ def results_gc(o: Options) -> int:
     size=Row(str, "quick", "quick, full or long."),
     defects=Row(bool, False, "Plant defects too: each must flip its claim's verdict."),
     seed=Row(int, None, "Seed (default: 0, or a fresh one with --size long)."),
-    report=writes("HTML with figures, or Markdown for a path in .md."),
+    report=writes("Write a page: HTML, or Markdown for a path in .md."),
     evidence=writes("Runs of --size long (default: build/evidence.json)."),
     workers="Processes (default: one per core for many claims).",
     verbose="Print each claim also where they are many.",
@@ -325,12 +333,11 @@ def results_gc(o: Options) -> int:
 def verify(o: Options) -> int:
     """Measure claims of the theory beside their predictions.
 
-    Verdicts have stated error rates. Size full has half the effect and more points; long is full at fresh seeds, which
-    add up in --evidence. The report is build/report.html, or build/report-part.html where not all claims are checked.
+    Verdicts have stated error rates. Size full has half the effect and more points. Size long is full at fresh seeds,
+    which add up in --evidence.
     """
     from asyncsim.app import verdicts
 
-    commands.outputs(report=o.report or verdicts.REPORT)
     parameters = wording.settings(o.at, "--at")
     point = {key: wording.understood(value, None) for key, value in parameters.items()} if o.at else None
     checks.require(point is None or len(o.claims) == 1, "--at", o.at, "used with one claim", "name the claim")
@@ -352,10 +359,14 @@ def verify(o: Options) -> int:
 def timeline(o: Options) -> int:
     """Simulate a system: its staleness, losses and costs.
 
-    How stale its data is beside the prediction, what is lost and what it costs. The event model has settings for which
-    a preset has no knob: rate=30 (tokens per second of a sample), slots=64 (samples that a server decodes at once),
-    reward=exponential:2, reward=@delays.csv:reward_ms*0.001. With --sweep: staleness, speed and idle shares at every
-    value, and the knee.
+    Settings of the event model: rate=30 (tokens per second of a sample), slots=64 (samples that a server decodes at
+    once), reward=exponential:2 or reward=@delays.csv:reward_ms*0.001 (seconds until a reward).
+
+    \b
+    Example:
+      asyncsim timeline areal --set max_head_offpolicyness=4 \\
+        --set consumer_batch_size=8 --set max_concurrent_rollouts=40 \\
+        --set length=lognormal:1:0.8 --set load=1.5
     """
     knobs, changes = wording.settings(o.set), wording.settings(o.model, "--model")
     if o.sweep:

@@ -34,6 +34,8 @@ TIMES = ("length", "rates", "train_time", "load")
 """Settings in the header of a run or a system by default, in addition to the knobs that were set."""
 SETTINGS = 10
 """Maximum number of settings whose final values are printed."""
+MANY = 20
+"""Length above which a list on a terminal has a line for each name, below headings."""
 HARDLY = 0.02
 """Fraction of the missing return below which training has gained next to nothing."""
 
@@ -60,6 +62,18 @@ def names(kind: str) -> list[dict[str, str]]:
         rows.append({"name": name, "summary": docstring.splitlines()[0]})
     others = outside.registered("asyncsim.claims")
     return [*rows, *({"name": n, "summary": f"of another package, {value}."} for n, value in others.items())]
+
+
+def family(kind: str, name: str) -> str:
+    """The heading of a name in a long list: the first word of an id, or what the file of a part has in common."""
+    kind = next(iter(plugins.kinds_of(name)), kind) if kind == "exports" else kind
+    home = plugins.home_of(f"asyncsim.{kind}", name) if kind in plugins.PARTS else None
+    if home is None:
+        return re.split("[/_]", name)[0]
+    if home.startswith("_"):
+        return "Made from other parts"
+    text = (Path(__file__).parents[1] / kind / f"{home}.py").read_text(encoding="utf-8")
+    return re.split("[:;.]", ast.get_docstring(ast.parse(text)) or "")[0]
 
 
 def _exports() -> dict[str, tuple[str, str]]:
@@ -346,11 +360,11 @@ def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = (
     print_wrapped(lines if verbose else [*lines, "-v prints all settings"], "  ")
 
 
-def print_wrapped(lines: Iterable[str], indent: str) -> None:
-    """Print lines wrapped to the width of the terminal; words are not broken, so that they can be copied."""
+def print_wrapped(lines: Iterable[str], indent: str, wide: int = WIDE) -> None:
+    """Print lines wrapped to the width of the terminal, else `wide`; words stay whole, so that they can be copied."""
     whole: Any = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
-    width = console().width
-    for line in lines:
+    width = console(wide).width
+    for line in "\n".join(lines).split("\n"):
         print("\n".join(textwrap.wrap(line, width, replace_whitespace=False, **whole)))
 
 

@@ -1,4 +1,4 @@
-"""Trainers of a family: those of the PyTorch team, ROLL, slime with miles, verl with VCPO's setting of it."""
+"""Trainers with a page of their own: those of the PyTorch team, ROLL, slime with miles, verl with VCPO's setting of it."""
 
 import inspect
 import math

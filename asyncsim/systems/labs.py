@@ -1,4 +1,4 @@
-"""Trainers in the order of their names, but for those of a family with a page of its own."""
+"""Trainers with one or two presets: in the order of names."""
 
 import math
 from typing import Any
