@@ -1,17 +1,6 @@
 """The command line: from list, run and compare to advise, calibrate, forecast, judge, export, log and diagnose.
 
-Each has --help, --json PATH and an exit status that a script can use:
-
-    0    all well
-    1    a claim is violated (or a planted defect not caught), a loss or controller deviates, a unit of a sweep failed,
-         a finding on telemetry differs, a device differs from the CPU
-    2    bad input: a line names field, value, bound and remedy, and others may say what known names mean
-    3    nothing is violated, but a claim or a comparison is undecided, or the point of a claim is outside
-    4    an output could not be written; the others are
-    5    all well, but stdout was closed or full
-    141  all well, but who read stdout went away, such as head; nothing is said
-    130  stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP; what was reached until then is written
-
+Each has --help, --json PATH and an exit status that a script can use (docs/runs.md).
 Files are written before anything is printed about the result, so that a closed pipe loses none of them.
 """
 
@@ -53,19 +42,17 @@ app.add_typer(results, name="results")
 
 
 def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
-    width = max(len(row["name"]) for row in rows) + 2
+    width, columns = max(len(row["name"]) for row in rows) + 2, streams.width()
     # Lines of a pipe stay whole and without headings, unless COLUMNS says otherwise.
-    columns = commands.console(0).width or sys.maxsize
-    lines = [f"{row['name']:{width}}{row['summary']}" for row in rows]
-    if len(rows) <= commands.MANY or columns == sys.maxsize:
-        indent = " " * width
-        return "\n".join(textwrap.fill(each, max(columns, 2 * width), subsequent_indent=indent) for each in lines)
+    brief, wide = len(rows) > commands.MANY and columns < sys.maxsize, max(columns, 2 * width)
     families: dict[str, list[str]] = {}
-    for row, line in zip(rows, lines, strict=True):
-        summary = textwrap.shorten(row["summary"], max(columns - width - 2, width), placeholder=" ...")
-        families.setdefault(commands.family(kind, row["name"]), []).append(f"  {line[:width]}{summary}")
-    page = "\n\n".join("\n".join([textwrap.fill(name, columns), *each]) for name, each in families.items())
-    return f"{page}\n\nasyncsim list {kind} NAME describes one"
+    for row in rows:
+        line = f"{'  ' * brief}{row['name']:{width}}{row['summary']}"
+        cut = f"{line[: wide - 4].rpartition(' ')[0].rstrip()} ..." if len(line) > wide else line
+        line = cut if brief else textwrap.fill(line, wide, subsequent_indent=" " * width)
+        families.setdefault(commands.family(kind, row["name"]) if brief else "", []).append(line)
+    page = "\n\n".join("\n".join([name, *each]).lstrip("\n") for name, each in families.items())
+    return page + f"\n\nasyncsim list {kind} NAME describes one" * brief
 
 
 def _version(wanted: bool) -> None:
@@ -385,7 +372,7 @@ def timeline(o: Options) -> int:
             timelines.write(record, o.files)
     commands.print_header(timelines.header(system, o.samples, o.seed), o.verbose, changes)
     print()
-    commands.print_wrapped(timelines.lines(result, o.verbose), "    ")
+    streams.show(timelines.lines(result, o.verbose), piped=commands.WIDE)
     o.files.say("timeline: {}", "save")
     o.files.say("plot: {}", "plot")
     o.files.say("trace: {} (open it at ui.perfetto.dev)", "trace")
@@ -559,7 +546,7 @@ def export(o: Options) -> int:
     o.files.json({"name": made.name, "text": made.text, "deviation": made.deviation})
     if o.out is None:
         print(made.text, end="")
-    o.files.say(f"{made.name} in {{}}: gradient of the original to {made.deviation:.0e}", "out")
+    o.files.say(f"{made.name}: {{}} (maximum deviation from the method's gradient: {made.deviation:.0e})", "out")
     return o.files.status(0)
 
 
@@ -592,7 +579,7 @@ def diagnose(o: Options) -> int:
     found = ask(o.path, **{name: vars(o)[name] for name in names})
     o.files.json(found.json())
     o.files.write("html", lambda path: diagnosing.write(found, path))
-    print(found.text(min(commands.console().width, 100), o.verbose))
+    print(found.text(min(streams.width(), 100), o.verbose))
     return o.files.status(int(found.counts["differs"] > 0))
 
 
@@ -627,7 +614,7 @@ def judge(o: Options) -> int:
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]
     found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
-    text = found.text(min(commands.console().width, 100))
+    text = found.text(min(streams.width(), 100))
     return o.files.answer(found, 3 if found.word == "cannot tell" else 0, text)
 
 

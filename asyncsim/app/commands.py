@@ -6,10 +6,7 @@ import ast
 import inspect
 import json
 import math
-import os
 import re
-import sys
-import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +18,6 @@ from asyncsim.app.options import KINDS, Options
 from asyncsim.base import checks, files, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from asyncsim.base.trace import Trace
     from asyncsim.running.spec import Spec
 
@@ -335,13 +330,6 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 
 
-def console(wide: int = WIDE) -> Console:
-    """Console for tables: as wide as the terminal or COLUMNS, else `wide`."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else wide)
-
-
 def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = ()) -> None:
     """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
     if not verbose:
@@ -357,15 +345,7 @@ def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = (
     for name, part in header.items():
         if isinstance(part, dict) and part:
             lines.append(f"{name}: " + "  ".join(f"{k}={_word(v)}" for k, v in part.items() if v is not None))
-    print_wrapped(lines if verbose else [*lines, "-v prints all settings"], "  ")
-
-
-def print_wrapped(lines: Iterable[str], indent: str, wide: int = WIDE) -> None:
-    """Print lines wrapped to the width of the terminal, else `wide`; words stay whole, so that they can be copied."""
-    whole: Any = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
-    width = console(wide).width
-    for line in "\n".join(lines).split("\n"):
-        print("\n".join(textwrap.wrap(line, width, replace_whitespace=False, **whole)))
+    streams.show(lines if verbose else [*lines, "-v prints all settings"], 2, WIDE)
 
 
 def _word(value: Any) -> str:

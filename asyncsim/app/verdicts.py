@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rich.console import Console
+
 from asyncsim import claims
 from asyncsim.app import commands, judgments, reporting, streams, verifying
 from asyncsim.app.evidence import Ledger
@@ -86,15 +88,15 @@ def verify(
             "report", lambda path: reporting.write_page(whole, path, "", references, predictions), report
         )
     kept = [] if ledger is None else [*judgments.begun(ledger.begun), f"evidence: {ledger.path} (seed {seed})"]
-    console = commands.console()
+    console = Console(width=streams.width(commands.WIDE))
     if len(verdicts) > judgments.MANY and not verbose:
         console.print(judgments.overview(verdicts))
     else:
         for line in judgments.table(verdicts, console.width, bets):
             console.print(line, highlight=False, soft_wrap=True)
-    commands.print_wrapped([*judgments.advice(whole), ""], "    ", 1000)
+    streams.show([*judgments.advice(whole), ""])
     kept += [f"report: {report}"] * written
-    commands.print_wrapped([*judgments.bets(whole), *kept, *judgments.lines(whole, verbose)], "    ", 1000)
+    streams.show([*judgments.bets(whole), *kept, *judgments.lines(whole, verbose)])
     if stopped is not None:
         number = stopping.number_of(stopped)
         extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"

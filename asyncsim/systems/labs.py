@@ -1,4 +1,4 @@
-"""Trainers with one or two presets: in the order of names."""
+"""Trainers of other teams: in the order of their names."""
 
 import math
 from typing import Any

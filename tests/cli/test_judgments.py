@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from asyncsim.app import commands, judgments, reporting, verdicts, verifying
+from asyncsim.app import judgments, reporting, verdicts, verifying
 from asyncsim.base import records
 from tests.cli.test_cli import call, told
 from tests.test_reporting import Page, verdict
@@ -76,7 +77,7 @@ def test_many_claims_are_one_row_per_family_with_the_exceptions_first(capsys: py
     names = [f"family/{k}" for k in range(20)] + ["zeta/a", "zeta/b"]
     many = [dataclasses.replace(verdict(), id=name) for name in names]
     many[-1] = dataclasses.replace(of("violated")[0], id="zeta/b")
-    commands.console().print(judgments.overview(many))
+    Console().print(judgments.overview(many))
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
     assert rows == [["zeta", "2", "1", "b", "violated"], ["family", "20", "20"]]
     brief, full = (judgments.lines(whole(many), verbose) for verbose in (False, True))
