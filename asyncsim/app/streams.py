@@ -108,7 +108,7 @@ def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize) -> None:
     """Print lines wrapped to the width; words stay whole, so that they can be copied."""
     columns = width(piped)
     for line in "\n".join(lines).split("\n"):
-        hung = " " * (len(line) - len(line.lstrip()) + hang)
+        hung = " " * max(len(line) - len(line.lstrip()) + 2, hang)
         whole = textwrap.TextWrapper(columns, "", hung, break_long_words=False, break_on_hyphens=False)
         print(whole.fill(line) if len(line) > columns else line)
 
