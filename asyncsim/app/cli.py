@@ -51,7 +51,7 @@ def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
         cut = f"{line[: wide - 4].rpartition(' ')[0].rstrip()} ..." if len(line) > wide else line
         line = cut if brief else textwrap.fill(line, wide, subsequent_indent=" " * width)
         families.setdefault(commands.family(kind, row["name"]) if brief else "", []).append(line)
-    page = "\n\n".join("\n".join([name, *each]).lstrip("\n") for name, each in families.items())
+    page = "\n\n".join("\n".join([textwrap.fill(name, wide), *each]).lstrip("\n") for name, each in families.items())
     return page + f"\n\nasyncsim list {kind} NAME describes one" * brief
 
 
