@@ -77,8 +77,7 @@ everything:
 	touch $(STAMP) $(DEV) $(LLM) $(DOCS) $(BROWSER) $(CLUSTER)
 
 demo: $(STAMP)  ## measure every claim beside its prediction; writes build/report.html
-	mkdir -p build
-	$(BIN)/asyncsim verify
+	$(BIN)/asyncsim verify --report build/report.html
 
 test: $(DEV)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -244,7 +244,10 @@ QUESTIONS = [
         "Is the negative branch of the clip unbounded, and does a gate help?",
         "TRL #6945 and #7120",
         [f"asyncsim conformance docs/questions/losses.py:{name} --hazards" for name in ("clipped", "bent")],
-        ("conforms", "deviates", "is ", "no dual", "measured:", "  2 arms, 2 tokens", "exact moments"),
+        (
+            *("conforms", "deviates", "is ", "note: no dual", "  for A < 0 the weight"),
+            *("measured:", "  2 arms, 2 tokens", "exact moments"),
+        ),
         negative,
         claims=("estimator/ppo-gate",),
     ),

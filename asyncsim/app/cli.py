@@ -1,17 +1,6 @@
 """The command line: from list, run and compare to advise, calibrate, forecast, judge, export, log and diagnose.
 
-Each has --help, --json PATH and an exit status that a script can use:
-
-    0    all well
-    1    a claim is violated (or a planted defect not caught), a loss or controller deviates, a unit of a sweep failed,
-         a finding on telemetry differs, a device differs from the CPU
-    2    bad input: a line names field, value, bound and remedy, and others may say what known names mean
-    3    nothing is violated, but a claim or a comparison is undecided, or the point of a claim is outside
-    4    an output could not be written; the others are
-    5    all well, but stdout was closed or full
-    141  all well, but who read stdout went away, such as head; nothing is said
-    130  stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP; what was reached until then is written
-
+Each has --help, --json PATH and an exit status that a script can use (docs/runs.md).
 Files are written before anything is printed about the result, so that a closed pipe loses none of them.
 """
 
@@ -35,13 +24,16 @@ from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
 app = typer.Typer(
+    cls=parsing.Sections,
     no_args_is_help=True,
-    epilog="Exit status: 0 all well, 1 violated, 2 bad input, 3 undecided, 4 an output is lost, "
-    "5 stdout closed or full, 141 its reader went away, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.",
+    epilog="\b\nExit status: 0 success, 1 violated or failed, 2 bad input, 3 undecided,\n"
+    "4 an output file was not written. docs/runs.md has the others.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Simulate how stale rollouts get in asynchronous RL, and what staleness costs. "
-    "Example: asyncsim run --task softmax-bandit --method grpo --staleness 16 --plot out.png",
+    # Help is as wide as the terminal, up to lines that are easy to read.
+    context_settings={"max_content_width": 110},
+    help="Simulate how stale rollouts get in asynchronous RL, and what staleness costs.\n\n"
+    "\b\nExample:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
 
 
@@ -49,12 +41,18 @@ results = typer.Typer(no_args_is_help=True, help="Inspect stored sweeps: ls, sho
 app.add_typer(results, name="results")
 
 
-def _lines(rows: Sequence[dict[str, str]]) -> str:
-    width = max(len(row["name"]) for row in rows) + 2
-    # Lines of a pipe stay whole, unless COLUMNS says otherwise.
-    columns, indent = commands.console(1000).width, " " * width
-    lines = (f"{row['name']:{width}}{row['summary']}" for row in rows)
-    return "\n".join(textwrap.fill(each, max(columns, 2 * width), subsequent_indent=indent) for each in lines)
+def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
+    width, columns = max(len(row["name"]) for row in rows) + 2, streams.width()
+    # Lines of a pipe stay whole and without headings, unless COLUMNS says otherwise.
+    brief, wide = len(rows) > commands.MANY and columns < sys.maxsize, max(columns, 2 * width)
+    families: dict[str, list[str]] = {}
+    for row in rows:
+        line = f"{'  ' * brief}{row['name']:{width}}{row['summary']}"
+        cut = f"{line[: wide - 4].rpartition(' ')[0].rstrip()} ..." if len(line) > wide else line
+        line = cut if brief else textwrap.fill(line, wide, subsequent_indent=" " * width)
+        families.setdefault(commands.family(kind, row["name"]) if brief else "", []).append(line)
+    page = "\n\n".join("\n".join([textwrap.fill(name, wide), *each]).lstrip("\n") for name, each in families.items())
+    return page + f"\n\nasyncsim list {kind} NAME describes one" * brief
 
 
 def _version(wanted: bool) -> None:
@@ -108,7 +106,7 @@ def list_names(o: Options) -> int:
         checks.one_of("kind", kind, KINDS, remedy)
         rows = commands.names(kind)
         about = rows if o.json is None else [row | commands.facts(kind, row["name"]) for row in rows]
-        page = _lines(rows)
+        page = _lines(rows, kind)
     if o.json == STDOUT:
         page = json.dumps(records.plain(about), indent=2)
     else:
@@ -314,7 +312,7 @@ def results_gc(o: Options) -> int:
     size=Row(str, "quick", "quick, full or long."),
     defects=Row(bool, False, "Plant defects too: each must flip its claim's verdict."),
     seed=Row(int, None, "Seed (default: 0, or a fresh one with --size long)."),
-    report=writes("HTML with figures, or Markdown for a path in .md."),
+    report=writes("Write a page: HTML, or Markdown for a path in .md."),
     evidence=writes("Runs of --size long (default: build/evidence.json)."),
     workers="Processes (default: one per core for many claims).",
     verbose="Print each claim also where they are many.",
@@ -322,12 +320,11 @@ def results_gc(o: Options) -> int:
 def verify(o: Options) -> int:
     """Measure claims of the theory beside their predictions.
 
-    Verdicts have stated error rates. Size full has half the effect and more points; long is full at fresh seeds, which
-    add up in --evidence. The report is build/report.html, or build/report-part.html where not all claims are checked.
+    Verdicts have stated error rates. Size full has half the effect and more points. Size long is full at fresh seeds,
+    which add up in --evidence.
     """
     from asyncsim.app import verdicts
 
-    commands.outputs(report=o.report or verdicts.REPORT)
     parameters = wording.settings(o.at, "--at")
     point = {key: wording.understood(value, None) for key, value in parameters.items()} if o.at else None
     checks.require(point is None or len(o.claims) == 1, "--at", o.at, "used with one claim", "name the claim")
@@ -349,10 +346,14 @@ def verify(o: Options) -> int:
 def timeline(o: Options) -> int:
     """Simulate a system: its staleness, losses and costs.
 
-    How stale its data is beside the prediction, what is lost and what it costs. The event model has settings for which
-    a preset has no knob: rate=30 (tokens per second of a sample), slots=64 (samples that a server decodes at once),
-    reward=exponential:2, reward=@delays.csv:reward_ms*0.001. With --sweep: staleness, speed and idle shares at every
-    value, and the knee.
+    Settings of the event model: rate=30 (tokens per second of a sample), slots=64 (samples that a server decodes at
+    once), reward=exponential:2 or reward=@delays.csv:reward_ms*0.001 (seconds until a reward).
+
+    \b
+    Example:
+      asyncsim timeline areal --set max_head_offpolicyness=4 \\
+        --set consumer_batch_size=8 --set max_concurrent_rollouts=40 \\
+        --set length=lognormal:1:0.8 --set load=1.5
     """
     knobs, changes = wording.settings(o.set), wording.settings(o.model, "--model")
     if o.sweep:
@@ -371,7 +372,7 @@ def timeline(o: Options) -> int:
             timelines.write(record, o.files)
     commands.print_header(timelines.header(system, o.samples, o.seed), o.verbose, changes)
     print()
-    commands.print_wrapped(timelines.lines(result, o.verbose), "    ")
+    streams.show(timelines.lines(result, o.verbose), piped=commands.WIDE)
     o.files.say("timeline: {}", "save")
     o.files.say("plot: {}", "plot")
     o.files.say("trace: {} (open it at ui.perfetto.dev)", "trace")
@@ -545,7 +546,7 @@ def export(o: Options) -> int:
     o.files.json({"name": made.name, "text": made.text, "deviation": made.deviation})
     if o.out is None:
         print(made.text, end="")
-    o.files.say(f"{made.name} in {{}}: gradient of the original to {made.deviation:.0e}", "out")
+    o.files.say(f"{made.name}: {{}} (maximum deviation from the method's gradient: {made.deviation:.0e})", "out")
     return o.files.status(0)
 
 
@@ -578,7 +579,7 @@ def diagnose(o: Options) -> int:
     found = ask(o.path, **{name: vars(o)[name] for name in names})
     o.files.json(found.json())
     o.files.write("html", lambda path: diagnosing.write(found, path))
-    print(found.text(min(commands.console().width, 100), o.verbose))
+    print(found.text(min(streams.width(), 100), o.verbose))
     return o.files.status(int(found.counts["differs"] > 0))
 
 
@@ -613,7 +614,7 @@ def judge(o: Options) -> int:
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]
     found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
-    text = found.text(min(commands.console().width, 100))
+    text = found.text(min(streams.width(), 100))
     return o.files.answer(found, 3 if found.word == "cannot tell" else 0, text)
 
 

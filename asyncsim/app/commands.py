@@ -6,10 +6,7 @@ import ast
 import inspect
 import json
 import math
-import os
 import re
-import sys
-import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +18,6 @@ from asyncsim.app.options import KINDS, Options
 from asyncsim.base import checks, files, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from asyncsim.base.trace import Trace
     from asyncsim.running.spec import Spec
 
@@ -34,6 +29,8 @@ TIMES = ("length", "rates", "train_time", "load")
 """Settings in the header of a run or a system by default, in addition to the knobs that were set."""
 SETTINGS = 10
 """Maximum number of settings whose final values are printed."""
+MANY = 20
+"""Length above which a list on a terminal has a line for each name, below headings."""
 HARDLY = 0.02
 """Fraction of the missing return below which training has gained next to nothing."""
 
@@ -60,6 +57,18 @@ def names(kind: str) -> list[dict[str, str]]:
         rows.append({"name": name, "summary": docstring.splitlines()[0]})
     others = outside.registered("asyncsim.claims")
     return [*rows, *({"name": n, "summary": f"of another package, {value}."} for n, value in others.items())]
+
+
+def family(kind: str, name: str) -> str:
+    """The heading of a name in a long list: the first word of an id, or what the file of a part has in common."""
+    kind = next(iter(plugins.kinds_of(name)), kind) if kind == "exports" else kind
+    home = plugins.home_of(f"asyncsim.{kind}", name) if kind in plugins.PARTS else None
+    if home is None:
+        return re.split("[/_]", name)[0]
+    if home.startswith("_"):
+        return "Made from other parts"
+    text = (Path(__file__).parents[1] / kind / f"{home}.py").read_text(encoding="utf-8")
+    return re.split("[:;.]", ast.get_docstring(ast.parse(text)) or "")[0]
 
 
 def _exports() -> dict[str, tuple[str, str]]:
@@ -322,13 +331,6 @@ def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 
 
-def console(wide: int = WIDE) -> Console:
-    """Console for tables: as wide as the terminal or COLUMNS, else `wide`."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else wide)
-
-
 def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = ()) -> None:
     """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
     if not verbose:
@@ -344,15 +346,7 @@ def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = (
     for name, part in header.items():
         if isinstance(part, dict) and part:
             lines.append(f"{name}: " + "  ".join(f"{k}={_word(v)}" for k, v in part.items() if v is not None))
-    print_wrapped(lines if verbose else [*lines, "-v prints all settings"], "  ")
-
-
-def print_wrapped(lines: Iterable[str], indent: str) -> None:
-    """Print lines wrapped to the width of the terminal; words are not broken, so that they can be copied."""
-    whole: Any = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
-    width = console().width
-    for line in lines:
-        print("\n".join(textwrap.wrap(line, width, replace_whitespace=False, **whole)))
+    streams.show(lines if verbose else [*lines, "-v prints all settings"], 2, WIDE)
 
 
 def _word(value: Any) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from asyncsim.app import commands, wording
+from asyncsim.app import streams, wording
 from asyncsim.app.options import Options
 from asyncsim.base import checks, outside, plugins
-
-if TYPE_CHECKING:
-    from asyncsim.conformance import LossReport
+from asyncsim.base.notation import plural
 
 PACKAGES = ("trl", "torchrl")
 """Installed packages whose losses can be checked."""
@@ -109,7 +107,12 @@ def _loss(
     report = check_loss(
         fn, method, anchor=anchor, advantages_per=o.advantages_per, strict=o.strict, allow=tuple(o.allow), seed=o.seed
     )
-    _print(report, o.hazards)
+    findings = [finding for finding in report.findings if o.hazards or finding.kind != "hazard"]
+    lines, folded = report.heading(), len(report.findings) - len(findings)
+    lines += [f"{plural(folded, 'hazard')} not printed: add --hazards to see them"] * bool(folded)
+    for finding in findings:
+        lines += [f"{finding.kind}: {finding.name}", f"  {finding.evidence}", f"  remedy: {finding.remedy}"]
+    streams.show([*lines, *report.ending()])
     return report.record(), 0 if report.conforms else 1
 
 
@@ -149,28 +152,3 @@ def _admission(
     report = check_admission(lambda: factory(**parts["controller"]), names=parts["names"] or None, **arguments)
     print(report)
     return report.record(), 0 if report.passed else 1
-
-
-def _print(report: LossReport, hazards: bool) -> None:
-    """Print the verdict, a table of findings, then the measurements; without `hazards` only the number of hazards."""
-    from rich.table import Table
-    from rich.text import Text
-
-    console = commands.console()
-    for line in report.heading():
-        console.print(Text(line))
-    findings = [finding for finding in report.findings if hazards or finding.kind != "hazard"]
-    folded = len(report.findings) - len(findings)
-    if folded:
-        console.print(Text(f"{folded} hazard{'s' if folded > 1 else ''} not printed: add --hazards to see them"))
-    if findings:
-        table = Table(box=None, pad_edge=False)
-        for column in ("finding", "kind", "evidence", "remedy"):
-            table.add_column(column)
-        colors = {"bug": "red", "hazard": "yellow", "note": ""}
-        for finding in findings:
-            cells = (finding.name, finding.kind, finding.evidence, finding.remedy)
-            table.add_row(*(Text(cell, style=colors[finding.kind] if i < 2 else "") for i, cell in enumerate(cells)))
-        console.print(table)
-    for line in report.ending():
-        console.print(Text(line))

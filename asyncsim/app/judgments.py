@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 from asyncsim import claims, validation
 from asyncsim.app import evidence
 from asyncsim.base import records
-from asyncsim.base.notation import measurement
+from asyncsim.base.notation import measurement, number
 from asyncsim.base.records import LOOSE, UNTESTED, Comparison, Verdict
 from asyncsim.claims import _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS
@@ -204,36 +205,26 @@ def missed(verdicts: Sequence[Verdict]) -> list[str]:
     return [f"{v.id}: {d['name']}" for v in decided for d in v.defects if d["verdict"] != "violated"]
 
 
-def table(verdicts: Sequence[Verdict], defects: bool, bets: Mapping[str, evidence.Evidence] | None = None) -> Any:
-    """Table of the comparison with the smallest margin of each claim, and its wealth in the `bets` over many runs."""
-    from rich.table import Table
+def table(verdicts: Sequence[Verdict], width: int, bets: Mapping[str, evidence.Evidence] | None = None) -> list[str]:
+    """Lines of markup with the comparison of the smallest margin of each claim, exceptions first.
 
-    grid = Table(box=None, pad_edge=False)
-    for name in ("claim", "quantity", "prediction", "measured [interval]", "verdict", "seconds"):
-        # Ids are copied, and stay whole.
-        justify: Any = "right" if name in ("prediction", "seconds") else "left"
-        grid.add_column(name, justify=justify, overflow="fold", no_wrap=name == "claim")
-    if bets:
-        grid.add_column("e", justify="right")
-    defects = defects or any(v.defects for v in verdicts)
-    if defects:
-        grid.add_column("planted defects")
-    for v in verdicts:
-        color = {"held": "green", "violated": "red"}.get(v.verdict, "yellow")
-        row = [
-            v.id,
-            v.quantity,
-            "—" if math.isnan(v.predicted) else f"{v.predicted:.6g}",
-            "—" if math.isnan(v.measured) else f"{v.measured:.6g} [{v.low:.6g}, {v.high:.6g}]",
-            f"[{color}]{v.verdict}[/]",
-            f"{v.seconds:.1f}",
-        ]
-        if bets:
-            row.append(f"{bets[v.id].e:.3g}" if v.id in bets else "—")
-        if defects:
-            row.append("; ".join(f"{d['name']}: {d['verdict']}" for d in v.defects))
-        grid.add_row(*(cell.replace("[", r"\[") if i in (1, 3) else cell for i, cell in enumerate(row)))
-    return grid
+    `bets` over many runs add a claim's wealth. Where a row would exceed `width`, its numbers have their own line.
+    """
+    from rich.markup import escape
+
+    rows = [["claim", "verdict", "quantity", "predicted", "measured"]]
+    for v in sorted(verdicts, key=lambda each: each.verdict in SUCCESSES):
+        rows.append([v.id, v.verdict, v.quantity, number(v.predicted), measured(v)])
+        rows[-1] += ["—" if v.id not in bets else f"{bets[v.id].e:.3g}"] if bets else []
+    rows[0] += ["e"] * bool(bets)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    gap = "  " if sum(widths) + 2 * len(widths) <= width else "\n    "
+    lines = []
+    for row in rows:
+        id, word, *numbers = (escape(f"{cell:{wide}}") for cell, wide in zip(row, widths, strict=True))
+        color = {"held": "green", "verdict": "default", "violated": "red"}.get(word.strip(), "yellow")
+        lines.append(f"{id}  [{color}]{word}[/]{gap}{'  '.join(numbers)}".rstrip())
+    return lines
 
 
 def overview(verdicts: Sequence[Verdict]) -> Any:
@@ -249,35 +240,37 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
     return grid
 
 
-def lines(page: Page, defects: bool, brief: bool = False) -> list[str]:
-    """Summary lines: number of claims per verdict, their cost, and error rates of each and of all together."""
+def lines(page: Page, verbose: bool = False) -> list[str]:
+    """Summary lines: reasons, error rates of all claims together, then the number of claims per verdict and seconds."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
     rates = f"false fail <= {FALSE_FAIL:g} each, false pass <= {FALSE_PASS:g}"
     beyond = page.summary["counts"]["outside"]
     others = f", {loose} hold without being tight" * bool(loose) + f", {beyond} outside" * bool(beyond)
     others += f", {untested} hold without a test against defects" * bool(untested)
-    line = f"{held} of {len(verdicts)} claims held{others} ({rates})"
-    if defects or any(v.defects for v in verdicts):
-        caught = sum(d["verdict"] == "violated" for v in verdicts for d in v.defects)
-        line += f"; {caught} of {sum(len(v.defects) for v in verdicts)} planted defects turned their claim to violated"
-    if brief:
-        took = f"measured in {page.summary['seconds']:.0f} s over all claims; -v prints each claim"
-        return ["", line, together(page), took]
-    loosest = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED)]
-    both = [f"measured in {cost(page.summary)}", together(page)]
-    return [line, *loosest, *both * (len(verdicts) > 1)]
+    brief = len(verdicts) > MANY and not verbose
+    reasons = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED) and not brief]
+    planted = page.summary["defects"]
+    turned = f"{planted['caught']} of {planted['planted']} planted defects turned their claim to violated"
+    return [
+        *reasons,
+        *[f"measured in {cost(page.summary)}"] * verbose,
+        *[turned] * bool(planted["planted"]),
+        *[together(page)] * (len(verdicts) > 1),
+        *["-v prints each claim"] * brief,
+        f"{held} of {len(verdicts)} claims held{others} ({rates}) in {page.summary['seconds']:.1f} s",
+    ]
 
 
 def together(page: Page) -> str:
     """Probability of any false alarm, by the claims' own rates and after Holm's correction."""
     count = len(page.verdicts)
     chance = rate(page.summary["false_fail_of_all"])
-    line = f"chance of any false alarm over all {count} claims: at most {chance}"
+    line = f"P(any false fail among {count} claims) <= {chance}"
     violated = page.summary["counts"]["violated"]
     standing = f": {sum(map(page.stands, page.verdicts))} of {violated} violated stay so" if violated else ""
     least = rate(min(TOGETHER, page.summary["false_fail_of_all"]))
-    return f"{line} by their own rates, {least} after Holm's correction{standing}"
+    return f"{line}, after Holm's correction <= {least}{standing}"
 
 
 def bets(page: Page) -> list[str]:
@@ -323,10 +316,11 @@ def advice(page: Page) -> list[str]:
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict == "inconclusive" and not math.isnan(v.p)]
     if broken:
-        sentences += [line.replace("`", "") for line in steps(broken[0], page)]
+        # A command to copy has its own line.
+        sentences += [re.sub(": `([^`]*)`$", r":\n  \1", line).replace("`", "") for line in steps(broken[0], page)]
     for v in unsure[:1]:
         own = f"Take more replicates in measure of {v.id}. --size full halves effect, which helps where measure uses it"
-        what = own if _registry.own(v.id) else f"Measure again: {_again(v, page)}"
+        what = own if _registry.own(v.id) else f"Measure again:\n  {_again(v, page)}"
         sentences.append(f"inconclusive does not contradict the claim: the measurement was too coarse. {what}")
     if page.summary["counts"]["outside"]:
         sentences.append("outside says nothing about the claim: its trial cannot judge that point. Move it as advised.")

@@ -13,6 +13,14 @@ ALSO = {"metrics": "diagnostics", "links": "updates", "presets": "systems", "bas
 ALSO |= dict.fromkeys(("losses", "algorithms", "estimators"), "methods") | {"optimizers": "updates"}
 ALSO |= dict.fromkeys(("envs", "environments", "benchmarks"), "tasks") | {"trainers": "systems", "stacks": "systems"}
 """Other names of these kinds."""
+SECTIONS = {
+    "Look up names": "list",
+    "Simulate a system": "timeline advise",
+    "Train and compare": "run compare sweep results",
+    "Read your own run": "log calibrate forecast diagnose judge",
+    "Check claims and code": "verify conformance export device",
+}
+"""Commands in the order of the help, by purpose."""
 STORE = "asyncsim-results"
 """Default store of the command line."""
 STDOUT = Path("-")

@@ -14,13 +14,24 @@ import typer
 import typer.core
 
 from asyncsim.app import commands, streams, wording
-from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, SIZES, STDOUT, Options, Row
+from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, SECTIONS, SIZES, STDOUT, Options, Row
 from asyncsim.base import calls, checks, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
 LISTED = 24
 """Options of a command that are all named where an unknown one is like none of them."""
+
+
+class Sections(typer.core.TyperGroup):
+    """A group of commands whose help lists them by purpose."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, a section for each purpose."""
+        for section, names in SECTIONS.items():
+            with formatter.section(section):
+                texts = {name: self.commands[name].get_short_help_str(formatter.width) for name in names.split()}
+                formatter.write_dl([(f"{name:11}", text) for name, text in texts.items()])
 
 
 class Grouped(typer.core.TyperCommand):

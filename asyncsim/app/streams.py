@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,20 @@ def complain(of: object, written: Callable[[str], str] = str) -> None:
     print("asyncsim:", "\n  ".join(lines), file=sys.stderr, flush=True)
 
 
+def width(piped: int = sys.maxsize) -> int:
+    """The columns of the terminal or of COLUMNS, else `piped`: lines of a pipe stay whole by default."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else piped
+
+
+def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize) -> None:
+    """Print lines wrapped to the width; words stay whole, so that they can be copied."""
+    columns = width(piped)
+    for line in "\n".join(lines).split("\n"):
+        hung = " " * max(len(line) - len(line.lstrip()) + 2, hang)
+        whole = textwrap.TextWrapper(columns, "", hung, break_long_words=False, break_on_hyphens=False)
+        print(whole.fill(line) if len(line) > columns else line)
+
+
 def load() -> None:
     """On a terminal, load the libraries for training, with a message, since this takes a second or two."""
     if sys.stderr is None or not sys.stderr.isatty() or "torch" in sys.modules:
@@ -181,12 +195,7 @@ class Files:
         """Write the JSON object and the figure of an answer, print it, and return the exit status."""
         self.json(value.row())
         self.draw(value)
-        # Lines of a pipe stay whole, unless COLUMNS says otherwise.
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else sys.maxsize
-        for line in (text or str(value)).split("\n"):
-            hung = " " * (len(line) - len(line.lstrip()) + 4)
-            whole = textwrap.TextWrapper(width, "", hung, break_long_words=False, break_on_hyphens=False)
-            print(whole.fill(line) if len(line) > width else line)
+        show([text or str(value)])
         self.say("plot: {}", "plot")
         return self.status(status)
 

@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rich.console import Console
+
 from asyncsim import claims
 from asyncsim.app import commands, judgments, reporting, streams, verifying
 from asyncsim.app.evidence import Ledger
@@ -17,8 +19,6 @@ from asyncsim.claims import _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES
 
 EVIDENCE = Path("build/evidence.json")
-REPORT, PART = Path("build/report.html"), Path("build/report-part.html")
-"""Default reports of all claims and of fewer claims; the second does not overwrite the first."""
 LONG = "long"
 """Size with fresh seeds for every run, whose evidence accumulates; each run measures as the full size does."""
 
@@ -74,7 +74,6 @@ def verify(
     verdicts, stopped = _measured(order, request._replace(seed=seed), ledger, outputs)
     # Workers end in any order.
     verdicts.sort(key=lambda verdict: ids.index(verdict.id))
-    report = report or (REPORT if len(verdicts) == len(every) else PART)
     found = {} if ledger is None else ledger.processes(len(every))
     bets = {v.id: found[v.id] for v in verdicts if v.id in found}
     about = {"size": request.size, "false_fail": FALSE_FAIL, "false_pass": FALSE_PASS}
@@ -89,17 +88,15 @@ def verify(
             "report", lambda path: reporting.write_page(whole, path, "", references, predictions), report
         )
     kept = [] if ledger is None else [*judgments.begun(ledger.begun), f"evidence: {ledger.path} (seed {seed})"]
-    console, advice = commands.console(), judgments.advice(whole)
-    brief = len(verdicts) > judgments.MANY and not verbose
-    console.print(judgments.overview(verdicts) if brief else judgments.table(verdicts, request.defects, bets))
-    lines = [
-        *judgments.lines(whole, request.defects, brief),
-        *judgments.bets(whole),
-        *kept,
-        *[f"report: {report}"] * written,
-    ]
-    for line in [*lines, *["", *advice] * bool(advice)]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console = Console(width=streams.width(commands.WIDE))
+    if len(verdicts) > judgments.MANY and not verbose:
+        console.print(judgments.overview(verdicts))
+    else:
+        for line in judgments.table(verdicts, console.width, bets):
+            console.print(line, highlight=False, soft_wrap=True)
+    streams.show([*judgments.advice(whole), ""])
+    kept += [f"report: {report}"] * written
+    streams.show([*judgments.bets(whole), *kept, *judgments.lines(whole, verbose)])
     if stopped is not None:
         number = stopping.number_of(stopped)
         extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"

@@ -124,9 +124,13 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     if missing:
         typed = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
         values = calls.examples(missing, signature.parameters, arguments)
-        pairs = (f"--set {prefix}{each}={typed.get(value, value)}" for each, value in values.items())
-        lacking = checks.InputError(f"{name} argument", ", ".join(missing), "given", f"add {' '.join(pairs)}")
-        raise lacking.explaining("", calls.meanings(make, values))
+        pairs = {f"--set {prefix}{each}={typed.get(value, value)}": each for each, value in values.items()}
+        width, about = max(map(len, pairs)), calls.meanings(make, values)
+        first, more = missing[0], ", ..." * (len(missing) > 1)
+        remedy = f"add {'these' if len(pairs) > 1 else next(iter(pairs))}"
+        lacking = checks.InputError(f"{name} argument", f"{first}{more}", "given", remedy)
+        lacking.add_note("\n".join(f"{pair:{width}}  {about[each]}".rstrip() for pair, each in pairs.items()))
+        raise lacking
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     try:
         # A former knob goes to the preset as it is: that refuses it and names the present one.

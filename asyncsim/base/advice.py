@@ -196,7 +196,7 @@ class Advice(calls.Told):
         knee, knees = self.knee, self.knees()
         for each in (s for s in self.settings if s.limit == knee.limit or s in (*self.curve(), *knees)):
             mean, low, high = mean_interval(each.numbers["seconds"])
-            reach = f" +-{max(mean - low, high - mean):.1g}" if high > low else ""
+            reach = f" +-{float(f'{max(mean - low, high - mean):.1g}'):g}" if high > low else ""
             row = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
             row += ["on" if each.partial else "off", f"{mean:.4g}{reach}", f"{each.mean('tokens'):.4g}"]
             stands = (each.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))

@@ -328,7 +328,8 @@ class LossReport(Judged):
         lines += [f"no moments: {self.omitted}"] if self.omitted else []
         rest = [each for each in self.unchecked if each not in self.uncompared]
         lines += [f"unchecked: {'; '.join(rest)}"] if rest else []
-        return lines + ([f"methods not compared: {'; '.join(self.uncompared)}"] if self.uncompared else [])
+        names = ", ".join(each.partition(":")[0] for each in self.uncompared)
+        return lines + ([f"methods not compared: {names}"] if names else [])
 
 
 @dataclass(frozen=True)

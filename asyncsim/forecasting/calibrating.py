@@ -150,8 +150,9 @@ def calibrate(
     read = _read(several, columns, run, stack)
     fields = _fields(preset, read, given)
     lacking = {name: words for name, words in TABLE["lacking"].items() if fields.get(name) is None}
-    remedy = "; ".join(f"--set {name}=VALUE: {words}" for name, words in lacking.items())
-    checks.require({*lacking} <= {"machines"}, "log", ", ".join(lacking), "known", remedy)
+    if {*lacking} - {"machines"}:
+        gaps = checks.InputError("log", ", ".join(lacking), "known", "add these, or log them")
+        raise gaps.explaining("", {f"--set {name}=VALUE": words for name, words in lacking.items()})
     fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"
     checks.require(not isinstance(limit, (list, tuple)), "staleness_limit", limit, "one number", remedy)

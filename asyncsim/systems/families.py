@@ -1,4 +1,4 @@
-"""Trainers of a family: those of the PyTorch team, ROLL, slime with miles, verl with VCPO's setting of it."""
+"""Trainers of the PyTorch team, ROLL, slime, miles, verl and VCPO: several presets each."""
 
 import inspect
 import math

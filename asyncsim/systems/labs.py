@@ -1,4 +1,4 @@
-"""Trainers in the order of their names, but for those of a family with a page of its own."""
+"""Trainers of other teams: in the order of their names."""
 
 import math
 from typing import Any

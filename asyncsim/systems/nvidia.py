@@ -1,4 +1,4 @@
-"""NVIDIA: the gate of NeMo-RL's first releases, the buffers that came after it, and Megatron-RL."""
+"""Trainers of NVIDIA: the gate of NeMo-RL's first releases, the buffers that came after it, and Megatron-RL."""
 
 from typing import Any
 

@@ -17,6 +17,7 @@ import typer
 
 from asyncsim.app import cli, wording
 from asyncsim.app.cli import KINDS, main
+from asyncsim.app.options import SECTIONS
 
 SMALL = ["--updates", "6", "--replicates", "4"]
 
@@ -47,7 +48,7 @@ def test_the_example_of_help_works(tmp_path: Path) -> None:
     text = call("--help").output
     example = " ".join(text.split("Example:")[1].split("Options")[0].split())
     words = example.split()[1 : example.split().index("out.png") + 1]
-    assert words[:5] == ["run", "--task", "softmax-bandit", "--method", "grpo"]
+    assert words[:3] == ["run", "--method", "grpo"]
     words[words.index("out.png")] = str(tmp_path / "out.png")
     result = call(*words, *SMALL)
     assert result.exit_code == 0, result.output
@@ -58,6 +59,20 @@ def test_the_example_of_help_works(tmp_path: Path) -> None:
 def test_list_names_everything_with_a_summary(kind: str, tmp_path: Path) -> None:
     text, rows = told(tmp_path, "list", kind)
     assert rows and all(row["name"] in text and len(row["summary"]) > 10 for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["methods", "systems", "exports"])
+def test_a_long_list_on_a_terminal_has_headings_and_a_line_for_each_name(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flat = call("list", kind).output.splitlines()
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call("list", kind).output.splitlines()
+    assert max(map(len, lines)) <= 80 and lines[-1] == f"asyncsim list {kind} NAME describes one"
+    assert sorted(line.split()[0] for line in lines if line.startswith("  ")) == sorted(
+        line.split()[0] for line in flat
+    )
+    assert 3 < len([line for line in lines[:-1] if line[:1].strip()]) < len(flat) / 3
 
 
 def test_list_prints_json_where_no_path_is_given() -> None:
@@ -259,6 +274,19 @@ def test_help_of_an_option_and_of_a_command_is_short() -> None:
     commands = [*group.commands.values(), *group.commands["results"].commands.values()]
     texts = [each.help.partition("\n")[0] for each in commands] + [p.help or "" for c in commands for p in c.params]
     assert len(texts) > 150 and [text for text in texts if len(text) > 55] == []
+
+
+def test_the_help_has_each_command_once_and_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = [name for names in SECTIONS.values() for name in names.split()]
+    assert sorted(named) == sorted(typer.main.get_command(cli.app).commands)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert 80 < max(map(len, call("run", "--help").output.splitlines())) <= 100
+
+
+def test_the_example_of_a_timeline_is_worth_a_look(tmp_path: Path) -> None:
+    example = call("timeline", "--help").output.split("Example:")[1].split("Arguments")[0].replace("\\\n", " ")
+    _, found = told(tmp_path, " ".join(example.split()[1:]))
+    assert found["staleness"]["std"] > 2.0 and found["predicted"]["mean"] == 4.0
 
 
 def test_no_command_shows_the_help() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from asyncsim.app import commands, judgments, reporting, verdicts, verifying
+from asyncsim.app import judgments, reporting, verdicts, verifying
 from asyncsim.base import records
 from tests.cli.test_cli import call, told
 from tests.test_reporting import Page, verdict
@@ -53,9 +54,9 @@ def test_a_defect_that_turns_nothing_is_status_one(outcome: str, status: int) ->
 
 
 def test_the_line_of_counts_holds_loose_bounds_apart() -> None:
-    held, *_ = judgments.lines(whole(of("held", "held", LOOSE)), False)
+    *_, held = judgments.lines(whole(of("held", "held", LOOSE)))
     assert held.startswith("2 of 3 claims held, 1 hold without being tight (false fail <= 0.001 each")
-    assert "without being tight" not in judgments.lines(whole(of("held")), False)[0]
+    assert "without being tight" not in judgments.lines(whole(of("held")))[-1]
 
 
 @pytest.mark.parametrize("word", ["ess", "ess/*"])
@@ -76,10 +77,10 @@ def test_many_claims_are_one_row_per_family_with_the_exceptions_first(capsys: py
     names = [f"family/{k}" for k in range(20)] + ["zeta/a", "zeta/b"]
     many = [dataclasses.replace(verdict(), id=name) for name in names]
     many[-1] = dataclasses.replace(of("violated")[0], id="zeta/b")
-    commands.console().print(judgments.overview(many))
+    Console().print(judgments.overview(many))
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
     assert rows == [["zeta", "2", "1", "b", "violated"], ["family", "20", "20"]]
-    brief, full = (judgments.lines(whole(many), False, brief) for brief in (True, False))
+    brief, full = (judgments.lines(whole(many), verbose) for verbose in (False, True))
     assert not any("slowest" in line for line in brief) and any("slowest" in line for line in full)
 
 
@@ -87,7 +88,7 @@ def test_the_chance_of_any_false_alarm_is_said_in_the_terminal_and_in_json(tmp_p
     text, found = told(tmp_path, "verify ess/clamp-floor ess/limit --report", tmp_path / "r.html")
     chance = found["summary"]["false_fail_of_all"]
     assert 0 < chance == pytest.approx(sum(row["false_fail"] for row in found["claims"]))
-    line = f"chance of any false alarm over all 2 claims: at most {reporting.rate(chance)}"
+    line = f"P(any false fail among 2 claims) <= {reporting.rate(chance)}"
     assert line in text and found["summary"]["counts"]["held"] == 2
 
 
@@ -186,10 +187,8 @@ def test_the_new_word_is_drawn_reported_and_printed(tmp_path: Path, monkeypatch:
     path = reporting.write_page(judgments.Page([made, loose], {"seed": 0}), tmp_path / "r.html")
     page = Page(path.read_text(encoding="utf-8"))
     assert f"1 {LOOSE}" in page.text and "1 held" in page.text and "has a term that could be lower" in page.text
-    console = commands.console()
-    with console.capture() as printed:
-        console.print(judgments.table([made, loose], False))
-    assert LOOSE in printed.get()
+    wide, narrow = (judgments.table([made, loose], width) for width in (150, 40))
+    assert LOOSE in wide[2] and [line.replace("\n  ", "") for line in narrow] == wide
     plain = Page(
         reporting.write_page(judgments.Page([made], {"seed": 0}), tmp_path / "p.html").read_text(encoding="utf-8")
     )

@@ -1,6 +1,5 @@
 """The trained policy's return: exact where a formula has it, else from fresh samples that change nothing else."""
 
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -228,10 +227,8 @@ def test_a_dry_run_refuses_a_misspelt_metric(tmp_path, monkeypatch):
         assert done.exit_code == status and ("did you mean" in done.output) == (names == "batch_returns")
 
 
-def test_a_report_of_some_claims_leaves_that_of_all_alone(tmp_path, monkeypatch):
+def test_a_report_is_written_only_on_request(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "build").mkdir()
-    (tmp_path / verdicts.REPORT).write_text("all claims")
-    assert verdicts.verify(verdicts.Request(["estimator/full-is"]), None)[1] == 0
-    assert (tmp_path / verdicts.REPORT).read_text() == "all claims"
-    assert re.search("estimator/full-is", (tmp_path / verdicts.PART).read_text())
+    assert verdicts.verify(verdicts.Request(["estimator/full-is"]), None)[1] == 0 and not list(tmp_path.iterdir())
+    assert verdicts.verify(verdicts.Request(["estimator/full-is"]), tmp_path / "r.html")[1] == 0
+    assert "estimator/full-is" in (tmp_path / "r.html").read_text()
