@@ -288,8 +288,12 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     """
     rows = _rows_of(arguments, command)
     # A file behind an option that the command lacks is its argument: advise --config system.yaml.
-    files = [at for at, (word, path) in enumerate(itertools.pairwise(arguments)) if word in _FILES and os.path.isfile(path)]
-    if any(row.positional for row in rows.values()) and not {w[2:] for w in _FILES} & {n for n, r in rows.items() if not r.positional}:
+    files = [
+        at for at, (word, path) in enumerate(itertools.pairwise(arguments)) if word in _FILES and os.path.isfile(path)
+    ]
+    if any(row.positional for row in rows.values()) and not {w[2:] for w in _FILES} & {
+        n for n, r in rows.items() if not r.positional
+    }:
         arguments = [word for at, word in enumerate(arguments) if at not in files]
     if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)

@@ -159,8 +159,8 @@ def verify_one(
         if own and verdict.verdict in (records.LOOSE, "held") and (passed or agreeing or not verdict.defects):
             what = f"planted and not caught: {passed}" if passed else "no defect was planted"
             reason = (
-                f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake; write "
-                "defects = {...} in the class, see docs/conjecture.md"
+                f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake; "
+                "write defects = {...} in the class, see docs/conjecture.md"
             )
             if agreeing and verdict.defects and not passed:
                 reason = f"the measurement does not contradict what the claim calls wrong: {agreeing}"

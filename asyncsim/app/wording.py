@@ -42,7 +42,9 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip() or 'KEY'}=VALUE"
-        remedy = "several values are joined by commas, as --staleness 0,4,16" if checks.is_number(value(pair)) else remedy
+        remedy = (
+            "several values are joined by commas, as --staleness 0,4,16" if checks.is_number(value(pair)) else remedy
+        )
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
         joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)
@@ -179,7 +181,7 @@ def of_others(preset: str, key: str) -> str:
     """What to write where several arms share a setting that only other presets have; "" if no preset has it."""
     owners = [each for each in plugins.summaries("asyncsim.systems") if key in knobs_of(each)]
     owner = owners[0] if 0 < len(owners) <= FEW else ""
-    arm = f"\"system={owner} system.{key}=VALUE\""
+    arm = f'"system={owner} system.{key}=VALUE"'
     return f"it is a setting of {owner}: give each arm of a comparison its own, as {arm}" * bool(owner)
 
 

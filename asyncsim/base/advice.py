@@ -232,9 +232,8 @@ class Advice(calls.Told):
 _KEY = (
     "*: the knee of each kind of rollouts and number of machines; wait, idle: seconds an update in which the "
     "trainer does not train, and in which a slot writes nothing on average, the sync inside; stale, p99: mean and 99th "
-    "percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 updates (divided by the slots of a machine: "
-    "machine-hours); +- and [] are "
-    "95 % intervals over realizations."
+    "percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 updates "
+    "(divided by the slots of a machine: machine-hours); +- and [] are 95 % intervals over realizations."
 )
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
 

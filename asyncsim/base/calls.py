@@ -141,7 +141,7 @@ def _fixed(self: Any, name: str, value: Any) -> None:
 
 
 def unknown_name(text: str) -> Exception:
-    """The error of a module's `__getattr__`: for `from module import NAME` an ImportError, as Python drops the other."""
+    """The error of a module's `__getattr__`: an ImportError for `from module import NAME`, which drops the other."""
     frame = sys._getframe(2)
     code = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else -1
     # Without names, else Python adds its own "Did you mean".

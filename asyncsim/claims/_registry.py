@@ -30,8 +30,8 @@ _OWN: dict[str, type[_claim.Claim]] = {}
 
 
 _POINTS = (
-    "write points = ({'cap': 4},) and the parameter cap = sim.claims.Integer(1, 64, doc='versions') in the class; a claim "
-    "without parameters has points = ({},)"
+    "write points = ({'cap': 4},) and the parameter cap = sim.claims.Integer(1, 64, doc='versions') in the class; a "
+    "claim without parameters has points = ({},)"
 )
 
 
@@ -54,7 +54,9 @@ def _take(subject: Any, id: str) -> str:
     home: Any = subject if isinstance(subject, type) else type(subject)
     bound, remedy = "a class of sim.claims.Claim", "inherit sim.claims.Claim"
     if inspect.isfunction(subject):
-        remedy = f"write a class with points, predict and measure, see docs/conjecture.md; a loss: asyncsim conformance {id}"
+        remedy = (
+            f"write a class with points, predict and measure, see docs/conjecture.md; a loss: asyncsim conformance {id}"
+        )
     checks.require(issubclass(home, _claim.Claim), "claim", id, bound, remedy)
     trial = home.__new__(home)
     asked = {"predict": (trial.predict, "self"), "measure": (trial.measure, "self, point, effect, seed, plant")}

@@ -128,7 +128,7 @@ class Subject:
             if "numpy" in text:
                 remedy = "write it in torch (torch.exp, torch.minimum), not numpy, so that gradients exist"
             elif isinstance(error, AttributeError) and "NoneType" in text:
-                remedy = 'give its settings, as --set \'adapter.config={"clip_ratio_c": 3}\' (Python: adapters.verl(fn, config={...}))'
+                remedy = "give it, as --set 'adapter.config={\"clip_ratio_c\": 3}' (Python: verl(fn, config={...}))"
             raise checks.InputError("loss", f"{type(error).__name__}: {error}", "a loss that runs", remedy) from error
         scalar = torch.is_tensor(value) and value.numel() == 1
         form = tuple(value.shape) if torch.is_tensor(value) else type(value).__name__

@@ -77,9 +77,15 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
     except gymnasium.error.Error as error:
         own = f"module:{id}, the module that registers it in front"
         own = f"registered: call gymnasium.register('{id.rpartition(':')[2]}-v0', CLASS) there" if ":" in id else own
-        near = checks.near(id, plugins.summaries("asyncsim.tasks"), 1, 0.5) if not re.search(":|Did you mean", id + str(error)) else []
-        remedy = f"{near[0]} is a task of asyncsim, not of gymnasium: write --task {near[0]}" if near else (
-            f"{' '.join(str(error).split())} One of your own is {own}"
+        near = (
+            checks.near(id, plugins.summaries("asyncsim.tasks"), 1, 0.5)
+            if not re.search(":|Did you mean", id + str(error))
+            else []
+        )
+        remedy = (
+            f"{near[0]} is a task of asyncsim, not of gymnasium: write --task {near[0]}"
+            if near
+            else (f"{' '.join(str(error).split())} One of your own is {own}")
         )
         raise checks.InputError("id", id, "a registered environment", remedy) from None
     except (TypeError, ValueError, LookupError, AssertionError, AttributeError) as error:

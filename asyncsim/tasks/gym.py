@@ -234,7 +234,11 @@ def gym(
     if trajectory == "episode" and steps is not None:
         limit = steps
     horizon = steps if trajectory == "segment" else limit
-    remedy = "say how many steps a segment has" if trajectory == "segment" else f"{id} has no time limit of its own: write steps=100, or max_episode_steps=100 in gymnasium.register"
+    remedy = (
+        "say how many steps a segment has"
+        if trajectory == "segment"
+        else f"{id} has no time limit of its own: write steps=100, or max_episode_steps=100 in gymnasium.register"
+    )
     checks.require(horizon is not None, "steps", steps, "an integer >= 1", remedy)
     spaces = surface(environment)
     spec, module = environment.spec, id.rpartition(":")[0]
