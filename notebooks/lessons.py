@@ -492,15 +492,15 @@ def drawn_gradients(task: Any, method: Any, pi: np.ndarray, mu: np.ndarray, coun
     return np.einsum("nt,nta->na", cotangent, np.eye(len(mu))[actions[:, 0, 0]] - pi)
 
 
-def returns_at(arm: Any, rates: Any, replicates: int, seed: int) -> np.ndarray:
-    """Mean return over the updates of a run at each learning rate of Adam, `[rate, replicate]`.
+def returns_at(arm: Any, rates: Any, replicates: int, seed: int, knob: str = "adam.lr") -> np.ndarray:
+    """Mean return over the updates of a run at each learning rate, `[rate, replicate]`.
 
     One run has them all: rates are its replicates. Arms with the same seed share draws. Arguments: `arm`, a `Spec`
-    whose chain has `adam` and whose diagnostics have "trained_return". Raises `InputError`.
+    whose diagnostics have "trained_return"; `knob`, the learning rate of its chain. Raises `InputError`.
     """
     values = checks.finite_array("rates", rates, (None,), "give positive learning rates")
     checks.integer("replicates", replicates, 1, "run each rate at least once")
-    tried = set_knob(arm, "adam.lr", tuple(np.repeat(values, replicates).tolist()), len(values) * replicates)
+    tried = set_knob(arm, knob, tuple(np.repeat(values, replicates).tolist()), len(values) * replicates)
     trace = sim.run(spread(tried), seed=seed, progress=False)
     return np.asarray(trace["trained_return"]).mean(0).reshape(len(values), replicates)
 
