@@ -549,8 +549,8 @@ def normal_winners(one: Any, other: Any, sizes: Iterable[int]) -> list[float]:
     d is the difference of the two means, s the standard deviation of the difference of two independent runs. Without
     both a table is right by chance, one half. Source: textbook.
 
-    >>> normal_winners([1.0, 3.0], [0.0, 2.0], [1, 2]) == [float(ndtr(0.5**0.5)), float(ndtr(1.0))]
-    True
+    >>> [round(share, 3) for share in normal_winners([1.0, 3.0], [0.0, 2.0], [1, 2])]
+    [0.76, 0.841]
     """
     better, worse = _ordered(one, other)
     apart, deviation = better.mean() - worse.mean(), float(np.hypot(better.std(), worse.std()))

@@ -83,8 +83,7 @@ EDITS: dict[str, dict[str, Mapping[str, str]]] = {
         "many at once": {"staleness": "12", "learning_rate": "1.0", "workers": "2", "replicates, seed": "1, 7"},
     },
     "4_your_hypothesis": {
-        "fresh data": {"staleness": "0"},
-        "less stale data": {"staleness": "3"},
+        "one update late": {"staleness": "1"},
         "a smaller task": {"actions, tokens": "4, 6"},
         "a longer run": {"updates": "60"},
         "a low cap": {"cap": "1.0"},
