@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -526,8 +526,10 @@ def right_winners(one: Any, other: Any, sizes: Iterable[int], seed: int) -> list
     """How often the better of two arms has the higher mean of so many runs: a share of 1,000 tables for each size.
 
     The better arm has the higher mean of all its runs. Equal means win half of a table each. The error of a share
-    counts two more tables of each outcome, so that it is not 0 where every table is right. Arguments: `one` and `other`,
-    returns `[run]`, from which tables draw runs independently; `sizes`, runs of each arm in a table. Raises `InputError`.
+    counts two more tables of each outcome, so that it is not 0 where every table is right.
+
+    Arguments: `one` and `other`, returns `[run]`, from which tables draw runs independently; `sizes`, runs of each arm
+    in a table. Raises `InputError`.
 
     >>> [float(share) for share in right_winners([1.0, 1.0], [0.0, 0.0], [1, 4], seed=0)]
     [1.0, 1.0]
