@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtr
 
 import asyncsim as sim
 from asyncsim.base import checks, notation, uncertainty
@@ -33,6 +33,8 @@ HEAD_START = 4
 """Updates that the policy of `policies` learns before it writes its batch."""
 SIZES = ("sequence", "token", "position", "within", "clamped")
 """Effective sample sizes: of responses, of all tokens, of each position, inside a response, of clamped responses."""
+RESAMPLES = 1000
+"""Resamples of the runs at hand, and tables that are drawn from them."""
 _LONGEST = 2048
 """Tokens of a response whose count vectors are listed."""
 
@@ -490,35 +492,76 @@ def drawn_gradients(task: Any, method: Any, pi: np.ndarray, mu: np.ndarray, coun
     return np.einsum("nt,nta->na", cotangent, np.eye(len(mu))[actions[:, 0, 0]] - pi)
 
 
-def returns_at(arm: Any, rates: Any, replicates: int, seed: int) -> np.ndarray:
-    """Mean return over the updates of a run at each learning rate of Adam, `[rate, replicate]`.
+def returns_at(arm: Any, rates: Any, replicates: int, seed: int, knob: str = "adam.lr") -> np.ndarray:
+    """Mean return over the updates of a run at each learning rate, `[rate, replicate]`.
 
     One run has them all: rates are its replicates. Arms with the same seed share draws. Arguments: `arm`, a `Spec`
-    whose chain has `adam` and whose diagnostics have "trained_return". Raises `InputError`.
+    whose diagnostics have "trained_return"; `knob`, the learning rate of its chain. Raises `InputError`.
     """
     values = checks.finite_array("rates", rates, (None,), "give positive learning rates")
     checks.integer("replicates", replicates, 1, "run each rate at least once")
-    tried = set_knob(arm, "adam.lr", tuple(np.repeat(values, replicates).tolist()), len(values) * replicates)
+    tried = set_knob(arm, knob, tuple(np.repeat(values, replicates).tolist()), len(values) * replicates)
     trace = sim.run(spread(tried), seed=seed, progress=False)
     return np.asarray(trace["trained_return"]).mean(0).reshape(len(values), replicates)
 
 
-def picks(returns: Mapping[str, np.ndarray], best: str, sizes: Any, paired: bool, seed: int) -> list[float]:
-    """How often the arm `best` has the largest mean of so many replicates: a share of 1,000 resamples for each size.
+def best_rates(rates: Any, returns: np.ndarray, seed: int) -> np.ndarray:
+    """Learning rate of the highest mean return in each of 1,000 resamples of the replicates, `[resample]`.
 
-    Arguments: `returns` `[replicate]` of each arm; `paired`, whether all arms take the same replicates. Raises
-    `InputError`.
+    Arguments: `rates` `[rate]`; `returns` `[rate, replicate]`, resampled at each rate. Raises `InputError`.
 
-    >>> picks({"a": np.ones(8), "b": np.zeros(8)}, "a", [1, 4], paired=True, seed=0)
+    >>> set(best_rates([0.1, 1.0], np.array([[0.0, 0.1], [0.5, 0.6]]), seed=0).tolist())
+    {1.0}
+    """
+    values = checks.finite_array("rates", rates, (None,), "give positive learning rates")
+    rows = checks.finite_array("returns", returns, (len(values), None), "give a row for each rate")
+    checks.integer("seed", seed, 0, "give a non-negative integer seed")
+    random = np.random.default_rng(seed)
+    means = [random.choice(row, size=(RESAMPLES, len(row))).mean(1) for row in rows]
+    best: np.ndarray = values[np.argmax(means, axis=0)]
+    return best
+
+
+def right_winners(one: Any, other: Any, sizes: Iterable[int], seed: int) -> list[Estimate]:
+    """How often the better of two arms has the higher mean of so many runs: a share of 1,000 tables for each size.
+
+    The better arm has the higher mean of all its runs. Equal means win half of a table each. The error of a share
+    counts two more tables of each outcome, so that it is not 0 where every table is right.
+
+    Arguments: `one` and `other`, returns `[run]`, from which tables draw runs independently; `sizes`, runs of each arm
+    in a table. Raises `InputError`.
+
+    >>> [float(share) for share in right_winners([1.0, 1.0], [0.0, 0.0], [1, 4], seed=0)]
     [1.0, 1.0]
     """
-    checks.one_of("best", best, tuple(returns), "name an arm")
+    better, worse = _ordered(one, other)
     checks.integer("seed", seed, 0, "give a non-negative integer seed")
-    table, random = np.stack(list(returns.values())), np.random.default_rng(seed)
-    arms, count = table.shape
-    shares = []
+    random, shares = np.random.default_rng(seed), []
     for size in sizes:
-        drawn = random.integers(count, size=(1000, 1 if paired else arms, size))
-        means = np.take_along_axis(table[None], np.broadcast_to(drawn, (1000, arms, size)), axis=2).mean(2)
-        shares.append(float((means.argmax(1) == list(returns).index(best)).mean()))
+        apart = np.subtract(*(random.choice(runs, size=(RESAMPLES, size)).mean(1) for runs in (better, worse)))
+        right = float(np.heaviside(apart, 0.5).sum())
+        likely = (right + 2.0) / (RESAMPLES + 4.0)
+        shares.append(Estimate(right / RESAMPLES, (likely * (1.0 - likely) / RESAMPLES) ** 0.5, samples=RESAMPLES))
     return shares
+
+
+def normal_winners(one: Any, other: Any, sizes: Iterable[int]) -> list[float]:
+    """The shares of `right_winners` if returns are normal: Phi(d sqrt(n) / s), for each n of `sizes`.
+
+    d is the difference of the two means, s the standard deviation of the difference of two independent runs. Without
+    both a table is right by chance, one half. Source: textbook.
+
+    >>> [round(share, 3) for share in normal_winners([1.0, 3.0], [0.0, 2.0], [1, 2])]
+    [0.76, 0.841]
+    """
+    better, worse = _ordered(one, other)
+    apart, deviation = better.mean() - worse.mean(), float(np.hypot(better.std(), worse.std()))
+    if deviation == 0.0:
+        return [1.0 if apart > 0.0 else 0.5 for _ in sizes]
+    return [float(ndtr(apart * size**0.5 / deviation)) for size in sizes]
+
+
+def _ordered(one: Any, other: Any) -> list[np.ndarray]:
+    """Returns of two arms, those of the better arm first."""
+    both = [checks.finite_array("returns", runs, (None,), "give one number a run") for runs in (one, other)]
+    return sorted(both, key=np.mean, reverse=True)

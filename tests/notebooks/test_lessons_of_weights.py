@@ -79,15 +79,29 @@ def test_returns_at_rates_are_those_of_runs_at_each() -> None:
     assert found.shape == (2, 3) and np.allclose(found[0], alone) and not np.allclose(found[1], alone)
 
 
-def test_the_better_arm_is_picked_as_often_as_it_wins() -> None:
-    """Two normal arms one deviation apart: 0.760 of pairs of one run each, 4 standard errors of 1,000 tables."""
+def test_the_right_winner_is_picked_as_often_as_normal_runs_predict() -> None:
+    """Normal arms one and a quarter deviations apart: within 4 standard errors of 1,000 tables, and ties count half."""
     random = np.random.default_rng(6)
-    arms = {"a": random.normal(1.0, 1.0, 20_000), "b": random.normal(0.0, 1.0, 20_000)}
-    share = lessons.picks(arms, "a", [1, 25], paired=False, seed=7)
-    assert abs(share[0] - 0.760) < 0.054 and share[1] > 0.99
-    common = {"a": arms["b"] + 0.01, "b": arms["b"]}
-    assert lessons.picks(common, "a", [1], paired=True, seed=7) == [1.0]
-    assert lessons.picks(common, "a", [1], paired=False, seed=7)[0] < 0.6
+    one, other = random.normal(0.0, 1.0, 20_000), random.normal(1.0, 1.0, 20_000)
+    for gap in (1.0, 0.25):
+        other = one + gap if gap < 1.0 else other
+        shares = lessons.right_winners(one, other, [1, 4, 16], seed=7)
+        predicted = lessons.normal_winners(one, other, [1, 4, 16])
+        assert all(abs(share.value - p) < 4 * share.error for share, p in zip(shares, predicted, strict=True))
+        # A defect it must catch: twice as many runs.
+        assert abs(shares[1].value - lessons.normal_winners(one, other, [16])[0]) > 4 * shares[1].error
+    equal = np.ones(5)
+    assert lessons.normal_winners(equal, equal, [1, 9]) == [0.5, 0.5]
+    assert [share.value for share in lessons.right_winners(equal, equal, [1, 9], seed=0)] == [0.5, 0.5]
+    assert lessons.right_winners(equal, equal - 1.0, [1], seed=0)[0].error > 0.0
+
+
+def test_the_best_rate_varies_as_much_as_the_runs() -> None:
+    """Two rates apart by the standard error of their difference: the better one is best in 0.84 of the resamples."""
+    runs = np.tile([-1.0, 1.0], 32)
+    found = lessons.best_rates([0.1, 1.0], np.stack([runs, runs + 2**0.5 / 8.0]), seed=3)
+    assert abs((found == 1.0).mean() - 0.841) < 4 * (0.841 * 0.159 / 1000) ** 0.5
+    assert set(lessons.best_rates([0.1, 1.0], np.stack([runs, runs + 9.0]), seed=3)) == {1.0}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +116,8 @@ def test_the_better_arm_is_picked_as_often_as_it_wins() -> None:
         lambda: lessons.score_weights(sim.methods.reinforce(), [[0.0]], [1.0, 2.0]),
         lambda: lessons.score_weights(sim.methods.reinforce(), [[0.0]], [1.0], lengths=[1, 1]),
         lambda: lessons.drawn_gradients(sim.tasks.token_bandit(3, 2), sim.methods.full_is(**ALONE), PI, MU, 0, 0),
-        lambda: lessons.picks({"a": np.ones(3)}, "b", [1], True, 0),
+        lambda: lessons.best_rates([0.1], np.ones((2, 3)), 0),
+        lambda: lessons.right_winners([], [1.0], [1], 0),
     ],
 )
 def test_bad_input_is_named(call: Any) -> None:

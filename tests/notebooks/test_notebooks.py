@@ -18,10 +18,6 @@ from notebooks import _book
 NAMES = _book.names()
 
 
-ENTERED = [name for name in NAMES if name != "4_your_hypothesis"]
-"""Notebooks with cells for predictions; the fourth only asks for them."""
-
-
 def test_there_are_eight():
     assert NAMES == [
         "1_staleness",
@@ -60,7 +56,7 @@ def test_sentences_of_the_overview_are_short():
     assert _prose.faults((_book.HERE / "README.md").read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("name", ENTERED)
+@pytest.mark.parametrize("name", NAMES)
 def test_it_can_be_read_in_twenty_minutes(name):
     """100 words a minute in front of the exercises, half a minute a cell."""
     book = _book.text_of(name)
@@ -68,7 +64,7 @@ def test_it_can_be_read_in_twenty_minutes(name):
     assert _prose.words(text) / 100 + 0.5 * len(_book.code(book)) <= 20
 
 
-@pytest.mark.parametrize("name", ENTERED)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_prediction_has_a_cell_to_enter_it(name):
     cells = [cell.source for cell in _book.text_of(name).cells]
     asked = [k for k, source in enumerate(cells) if "**Predict.**" in source]
@@ -76,6 +72,14 @@ def test_each_prediction_has_a_cell_to_enter_it(name):
     called = re.compile(r"lessons\.side_by_side\(\s*my_prediction")
     assert sum(bool(called.search(source)) for source in cells) == len(asked)
     assert sum("lessons.sliders(" in source for source in cells) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_exercise_has_a_hint_and_a_check(name):
+    exercises = prose(name).partition("\n## Exercises\n")[2]
+    asked = exercises.split("<summary>Solution</summary>")[:-1]
+    assert len(asked) == len(_book.solutions(_book.text_of(name)))
+    assert all("*Hint.*" in text and "*Check.*" in text for text in asked)
 
 
 def test_sliders_are_not_committed():
