@@ -33,6 +33,6 @@ def draw() -> None:
     held = json.loads((_page.HERE / "your-run" / "held-out.json").read_text(encoding="utf-8"))
     shown = partial(_decisions.draw_forecast, held=held)
     for words in commands().values():
-        with contextlib.chdir(ROOT), contextlib.redirect_stdout(io.StringIO()):
-            with mock.patch.object(_decisions, "draw_forecast", shown):
-                _page.run("asyncsim", words)
+        draws = mock.patch.object(_decisions, "draw_forecast", shown)
+        with contextlib.chdir(ROOT), contextlib.redirect_stdout(io.StringIO()), draws:
+            _page.run("asyncsim", words)
