@@ -14,6 +14,7 @@ from asyncsim.base import laws
 from asyncsim.base.checks import InputError
 from asyncsim.diagnosing import aliases
 from asyncsim.forecasting import calibrating, drifts, forecasting
+from asyncsim.plotting import _decisions
 from asyncsim.sweeping import advising
 from tests.forecasting import published, simulated
 from tests.forecasting.coverage import CHANGES, PRESETS, counted
@@ -304,6 +305,15 @@ def test_a_number_that_varies_is_an_axis_with_a_line_for_each_number_of_machines
         found = sim.forecast(made, **more)
         assert lines_of(found)["forecast, 95 % band"] == [0, 1, 2]
         assert [each.get_text() for each in sim.plot(found).axes[0].get_xticklabels()] == list(found.settings)
+
+
+def test_runs_held_out_stand_beside_their_forecasts(made):
+    found = sim.forecast(made, staleness_limit=4)
+    held = {"seconds per update": (30.0, 20.0), "staleness": (1.0, 3.0), "head staleness": (1.0, 4.0)}
+    figure = _decisions.draw_forecast(found, held | {"token ESS": (0.9, 0.5)})
+    drawn = [[line.get_xydata().tolist() for line in ax.lines if line.get_marker() == "D"] for ax in figure.axes]
+    assert drawn == [[[[0.22, now], [1.22, there]]] for now, there in ((30.0, 20.0), (1.0, 4.0), (0.9, 0.5))]
+    assert not [line for ax in sim.plot(found).axes for line in ax.lines if line.get_marker() == "D"]
 
 
 def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
