@@ -44,27 +44,31 @@ def draw_advice(advice: Advice) -> Figure:
     least = min((each for each in limits if each > 0.0), default=1.0)  # below it the axis is linear
     curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
     knee, knees, (low, high) = advice.knee, advice.knees()[:MOST], advice.between
+    several = len(limits) > 1
+    ring, shade = RING | {"visible": several}, {"color": _style.COLORS["effect"], "visible": several, "zorder": 0}
     for ax, name in zip(axes, ("seconds", "slot_hours"), strict=False):
         for color, (machines, partial), own in zip(COLORS, curves, knees, strict=False):
             words = "today: " * (own is knees[0]) + plural(machines, "machine")
             words += f", partial rollouts {'on' if partial else 'off'}" * (len({p for _, p in curves}) > 1)
             _line(ax, advice.curve(machines, partial), name, _style.COLORS[color], words)
-            ax.plot(own.limit, own.interval(name)[0], "o", **RING)
+            ax.plot(own.limit, own.interval(name)[0], "o", **ring)
     for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
         _line(axes[-1], advice.curve(), name, _style.COLORS["measured"], label, marker=mark)
-    axes[-1].plot(knee.limit, knee.mean("staleness"), "o", **RING)
+    axes[-1].plot(knee.limit, knee.mean("staleness"), "o", **ring)
     for ax in axes:
-        ax.axvspan(low - 0.2 * max(low, least), high + 0.2 * max(high, least), color=_style.COLORS["effect"], zorder=0)
+        ax.axvspan(low - 0.2 * max(low, least), high + 0.2 * max(high, least), **shade)
         ax.set_xscale("symlog", linthresh=least, linscale=0.3)
         ax.set_xticks(limits, [f"{each:g}" for each in limits])
         ax.minorticks_off()
         ax.set(ylim=(0.0, None), xlabel=advice.knob)
+    axes[-1].set_ylim(top=1.5 * axes[-1].get_ylim()[1])  # room for the key
+    axes[-1].legend(loc="upper left", title="today", title_fontsize=8.0, alignment="left")
     entries = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
-    entries[f"to set: smallest limit within {100.0 * advice.share:g} % of the fastest"] = axes[0].lines[-1]
-    entries["95 % interval of the limit to set today"] = Patch(color=_style.COLORS["effect"])
+    if several:
+        entries[f"to set: smallest limit within {100.0 * advice.share:g} % of the fastest"] = axes[0].lines[-1]
+        entries["95 % interval of the limit to set today"] = Patch(**shade)
     entries["95 % interval of a point"] = _style.bar()
     figure.legend(entries.values(), entries, loc="outside lower left", ncols=3, frameon=False)
-    axes[-1].legend(loc="upper left", title="today", title_fontsize=8.0, alignment="left")
     at = f"at {knee.limit:g}"
     axes[0].set(ylabel="seconds per update", title=rf"$\bf{{a}}$   {knee.mean('seconds'):.3g} s per update {at}")
     axes[1].set(
@@ -74,7 +78,7 @@ def draw_advice(advice: Advice) -> Figure:
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
     axes[2].set(ylabel="staleness of tokens (versions)", title=rf"$\bf{{c}}$   mean {stale} {at}")
     said = f"set {advice.knob} to {knee.limit:g} (95 % interval {low:g} to {high:g})"
-    said = said if len(limits) > 1 else f"{advice.knob} {knee.limit:g} is the only limit tried"
+    said = said if several else f"{advice.knob} {knee.limit:g} is the only limit tried"
     figure.suptitle(f"{advice.trainer}: {said}", ha="left", x=0.02)
     return figure
 
