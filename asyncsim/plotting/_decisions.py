@@ -45,7 +45,8 @@ def draw_advice(advice: Advice) -> Figure:
     curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
     knee, knees, (low, high) = advice.knee, advice.knees()[:MOST], advice.between
     several = len(limits) > 1
-    ring, shade = RING | {"visible": several}, {"color": _style.COLORS["effect"], "visible": several, "zorder": 0}
+    ring: dict[str, Any] = RING | {"visible": several}
+    shade: dict[str, Any] = {"color": _style.COLORS["effect"], "visible": several, "zorder": 0}
     for ax, name in zip(axes, ("seconds", "slot_hours"), strict=False):
         for color, (machines, partial), own in zip(COLORS, curves, knees, strict=False):
             words = "today: " * (own is knees[0]) + plural(machines, "machine")
