@@ -8,7 +8,7 @@ from functools import partial
 from typing import BinaryIO
 
 from asyncsim.base import files
-from docs import _explorer, _page
+from docs import _explorer, _page, _shown
 from docs._questions import HEAD, QUESTIONS
 
 HERE = _page.HERE
@@ -34,6 +34,8 @@ def main(words: list[str] | None = None) -> int:
         print("\n".join(wrong) or "questions.md, explorer.html: up to date")
         return 1 if wrong else 0
     write(results)
+    if not options.stored:
+        _shown.draw()
     return 0
 
 

@@ -68,18 +68,14 @@ class Question(NamedTuple):
 
 
 def said(command: str) -> Said:
-    """Run a command; raises `RuntimeError` where it refuses. A finding or an undecided verdict is an answer."""
+    """Run a command; raises `RuntimeError` where it refuses."""
     text = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(HERE.parent):
         path = Path(folder) / "result.json"
         words = [*shlex.split(command), "--json", str(path)]
         words += ["--store", f"{folder}/store"] if words[1] == "sweep" else []
         with contextlib.redirect_stdout(text):
-            try:
-                run(words[0], words[1:])
-            except SystemExit as end:
-                if end.code not in (None, 0, 1, 3):
-                    raise RuntimeError(f"{command} ended with {end.code}") from None
+            run(words[0], words[1:])
         lines = [line for line in text.getvalue().splitlines() if folder not in line and not TIMED.match(line)]
         result = json.loads(path.read_text(encoding="utf-8"))
         return Said([SEARCHED.sub("N", line.rstrip()) for line in lines], pruned(result), source(command))
@@ -93,14 +89,15 @@ def source(command: str) -> str:
 
 
 def run(program: str, words: list[str]) -> None:
-    """Run `asyncsim WORDS`, which always ends by exiting, or `python FILE WORDS` in this process."""
-    if program == "asyncsim":
-        from asyncsim.app.cli import main
+    """Run `asyncsim WORDS` or `python FILE WORDS` in this process. A finding or an undecided verdict is an answer."""
+    from asyncsim.app.cli import main
 
-        main(words)
     before, sys.argv = sys.argv, words
     try:
-        runpy.run_path(words[0], run_name="__main__")
+        main(words) if program == "asyncsim" else runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0, 1, 3):
+            raise RuntimeError(f"{program} {shlex.join(words)} ended with {end.code}") from None
     finally:
         sys.argv = before
 

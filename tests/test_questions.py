@@ -14,7 +14,7 @@ import pytest
 
 import docs.__main__ as command
 from asyncsim import claims
-from docs import _claimed, _engines, _page, _pictures, _prose, _site
+from docs import _claimed, _engines, _page, _pictures, _prose, _shown, _site
 from docs._questions import HEAD, QUESTIONS
 
 pytestmark = pytest.mark.committed
@@ -159,6 +159,11 @@ def test_no_number_of_an_answer_is_typed(question):
 
 def test_a_typed_number_is_seen():
     assert typed('def f(x):\n    """2 things."""\n    return f"{x:.2f} of 8 versions"') == [" of 8 versions"]
+
+
+def test_pictures_of_other_pages_are_drawn_by_their_commands():
+    pictures = {_page.HERE / "judge" / "judge.png", *(_page.HERE / "pictures").glob("*.png")}
+    assert _shown.commands().keys() == pictures
 
 
 def test_pictures_are_small_and_named_by_the_page():

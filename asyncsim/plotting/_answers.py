@@ -348,7 +348,13 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
     ax.set_xlabel("replicates")
     ax.set_ylabel(f"difference in {answer.unit}" + ("\n(lower is better)" if answer.better == "lower" else ""))
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
-    ax.legend(loc="best")
+    if len(on.pairs) == 1 and math.isfinite(
+        pair.last.difference
+    ):  # beside its point: a key would look like another one
+        said, place = f"{short(pair.arm)}: {pair.word}", (x[-1], pair.last.difference)
+        ax.annotate(said, place, (8.0, 0.0), textcoords="offset points", va="center", color=color(1))
+    else:
+        ax.legend(loc="best")
 
 
 def short(text: str, most: int = 26) -> str:

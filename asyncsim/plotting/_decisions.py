@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.patches import Patch
 
 from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import critical
@@ -13,6 +14,8 @@ from asyncsim.plotting import _style
 from asyncsim.plotting._metrics import SERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -27,50 +30,57 @@ SETTINGS = ("predicted", "contrast", "held", "tuned", "partial")
 MOST = len(COLORS)
 RING = {"markersize": 11, "fillstyle": "none", "color": _style.INK}
 PANELS = (
-    ("seconds per update", "seconds per update", "s"),
+    ("seconds per update", "seconds per update", "seconds"),
     ("staleness", "mean staleness of tokens", "versions"),
-    ("token ESS", "token ESS", "share of N"),
+    ("token ESS", "token ESS", "ESS / N"),
 )
 
 
 def draw_advice(advice: Advice) -> Figure:
-    """Draw seconds per update (left) and staleness of trained tokens (right) against the limit, and mark the knee."""
+    """Draw seconds per update, slot-hours and staleness of trained tokens against the limit; mark what to set."""
     figure = _style.picture(_style.WIDTH, 3.0)
-    left, right = figure.subplots(1, 2)
+    axes = figure.subplots(1, 3)
     limits = sorted({each.limit for each in advice.settings})
     least = min((each for each in limits if each > 0.0), default=1.0)  # below it the axis is linear
     curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
-    for name, (machines, partial) in zip(COLORS, curves, strict=False):
-        rows = advice.curve(machines, partial)
-        words = [f"{plural(machines, 'machine')} ({plural(rows[0].slots, 'slot')})"]
-        words += [f"partial rollouts {'on' if partial else 'off'}"] * (len({p for _, p in curves}) > 1)
-        _line(left, rows, "seconds", _style.COLORS[name], ", ".join(words))
+    knee, knees, (low, high) = advice.knee, advice.knees()[:MOST], advice.between
+    several = len(limits) > 1
+    ring: dict[str, Any] = RING | {"visible": several}
+    shade: dict[str, Any] = {"color": _style.COLORS["effect"], "visible": several, "zorder": 0}
+    for ax, name in zip(axes, ("seconds", "slot_hours"), strict=False):
+        for color, (machines, partial), own in zip(COLORS, curves, knees, strict=False):
+            words = "today: " * (own is knees[0]) + plural(machines, "machine")
+            words += f", partial rollouts {'on' if partial else 'off'}" * (len({p for _, p in curves}) > 1)
+            _line(ax, advice.curve(machines, partial), name, _style.COLORS[color], words)
+            ax.plot(own.limit, own.interval(name)[0], "o", **ring)
     for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
-        _line(right, advice.curve(), name, _style.COLORS["measured"], label, marker=mark)
-    knee, knees = advice.knee, advice.knees()[:MOST]
-    left.plot([k.limit for k in knees], [k.mean("seconds") for k in knees], "o", **RING)
-    right.plot([knee.limit], [knee.mean("staleness")], "o", **RING)
-    for ax in (left, right):
-        ax.axvspan(*advice.between, color=_style.COLORS["effect"], linewidth=6.0, zorder=0)
-        ax.set_xscale("symlog", linthresh=least)
+        _line(axes[-1], advice.curve(), name, _style.COLORS["measured"], label, marker=mark)
+    axes[-1].plot(knee.limit, knee.mean("staleness"), "o", **ring)
+    for ax in axes:
+        ax.axvspan(low - 0.2 * max(low, least), high + 0.2 * max(high, least), **shade)
+        ax.set_xscale("symlog", linthresh=least, linscale=0.3)
         ax.set_xticks(limits, [f"{each:g}" for each in limits])
         ax.minorticks_off()
-        ax.set_ylim(0.0)
-        ax.set_xlabel(f"{advice.knob}\n(circles: knees; shaded: 95 % interval of today's)")
-    whose = f"today: {left.get_legend_handles_labels()[1][0]}"
-    right.legend(loc="upper left", title=whose.replace(", ", ",\n"), title_fontsize=8.0, alignment="left")
-    # Above the curves, which fall.
-    left.set_ylim(top=left.get_ylim()[1] * (1.1 + 0.12 * len(curves)))
-    left.legend(loc="upper right")
-    left.set(ylabel="seconds per update", title=rf"$\bf{{a}}$   {knee.mean('seconds'):.4g} s per update at the knee")
+        ax.set(ylim=(0.0, None), xlabel=advice.knob)
+    axes[-1].set_ylim(top=1.5 * axes[-1].get_ylim()[1])  # room for the key
+    axes[-1].legend(loc="upper left", title="today", title_fontsize=8.0, alignment="left")
+    entries = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
+    if several:
+        entries[f"to set: smallest limit within {100.0 * advice.share:g} % of the fastest"] = axes[0].lines[-1]
+        entries["95 % interval of the limit to set today"] = Patch(**shade)
+    entries["95 % interval of a point"] = _style.bar()
+    figure.legend(entries.values(), entries, loc="outside lower left", ncols=3, frameon=False)
+    at = f"at {knee.limit:g}"
+    axes[0].set(ylabel="seconds per update", title=rf"$\bf{{a}}$   {knee.mean('seconds'):.3g} s per update {at}")
+    axes[1].set(
+        ylabel="slot-hours per 1,000 updates", title=rf"$\bf{{b}}$   {knee.slot_hours.mean():,.0f} slot-hours {at}"
+    )
+    axes[1].yaxis.set_major_formatter("{x:,.0f}")
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
-    right.set(ylabel="staleness of tokens (versions)", title=rf"$\bf{{b}}$   mean {stale} at the knee")
-    trainer, slots = (knee.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
-    figure.suptitle(
-        f"{advice.trainer}: {advice.knob} = {knee.limit:g} is the smallest within {advice.share:.0%} of the fewest "
-        f"seconds;\nthere the trainer waits {trainer:.3g} s per update, a slot idles {slots:.3g} s", ha="left", x=0.02,
-    )  # fmt: skip
-    _style.key(figure)
+    axes[2].set(ylabel="staleness of tokens (versions)", title=rf"$\bf{{c}}$   mean {stale} {at}")
+    said = f"set {advice.knob} to {knee.limit:g} (95 % interval {low:g} to {high:g})"
+    said = said if several else f"{advice.knob} {knee.limit:g} is the only limit tried"
+    figure.suptitle(f"{advice.trainer}: {said}", ha="left", x=0.02)
     return figure
 
 
@@ -82,8 +92,11 @@ def _line(ax: Axes, rows: list[Setting], name: str, color: str, label: str, **mo
     ax.errorbar([each.limit for each in rows], mean, yerr=reach, color=color, label=label, **marks)
 
 
-def draw_forecast(found: Forecast) -> Figure:
-    """Draw seconds, staleness and ESS by setting or varied number: points from the log, with 95 % bands."""
+def draw_forecast(found: Forecast, held: Mapping[str, Sequence[float]] | None = None) -> Figure:
+    """Draw seconds, staleness and ESS by setting or varied number: forecast bands, the log, runs `held` out if any.
+
+    `held` has the mean of each quantity in a run at each setting, which no forecast has read.
+    """
     figure, count = _style.picture(_style.WIDTH, 2.9), len(found.settings)
     one = [0.0] * count
     name, *more = [each for each in found.at if each != "machines"] or ["machines"]
@@ -99,18 +112,22 @@ def draw_forecast(found: Forecast) -> Figure:
             rows = [(at[k], line.forecasts[k]) for k in sorted(drawn, key=at.__getitem__)]
             words = "forecast, 95 % band" + f", {plural(many, 'machine')}" * (len({*machines}) > 1)
             _mark(ax, rows, color, "_-" if number else "_", words)
+        beside = 0.04 * (max(at) - min(at)) if number else 0.22
         if line.measured is not None:
-            beside = at[0] - 0.04 * (max(at) - min(at)) if number else -0.22
-            _mark(ax, [(beside, line.measured)], "measured", "o", "the log, 95 % interval")
+            _mark(ax, [(at[0] - beside, line.measured)], "measured", "o", "the log, 95 % interval")
+        if held is not None:
+            runs = [(x + beside, type(line.forecasts[0])(v, v, v)) for x, v in zip(at, held[line.name], strict=True)]
+            _mark(ax, runs, "contrast", "D", "held-out run at that setting")
         if not number:
             long = max(map(len, found.settings)) * count > 60  # letters that fit below a panel
             ax.set_xticks(at, found.settings, rotation=30 * long, ha="right" if long else "center")
             ax.set_xlim(-0.6, count - 0.5)
         ax.set(xlabel=name if number else "", ylabel=unit, title=title)
-        ax.set_ylim(None if quantity == "token ESS" else 0.0)
+        ax.set_ylim(0.0, 1.0 if quantity == "token ESS" else None)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     seconds, ess = (found.line(PANELS[k][0]).forecasts[-1] for k in (0, -1))
-    said = f"{found.about.partition(' ')[0]}, {found.settings[-1]}: {seconds} s per update, ESS / N of {ess}"
+    trainer = found.about.partition(" ")[0]
+    said = f"{trainer}, forecast for {found.settings[-1]}: {seconds} s per update, ESS / N of {ess}"
     if found.misses:
         said = f"The forecast of today's setting misses the log: {', '.join(found.misses)}. Check what was given."
     figure.suptitle(said, ha="left", x=0.02)

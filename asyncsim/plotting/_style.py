@@ -117,6 +117,11 @@ def staleness(share: float) -> tuple[float, float, float, float]:
     return colormaps["YlOrRd"](0.25 + 0.65 * share)
 
 
+def bar() -> Line2D:
+    """An error bar for a legend."""
+    return Line2D([], [], color=COLORS["muted"], marker="|", markersize=9, linestyle="none")
+
+
 def key(figure: Figure) -> None:
     """Explain dashes and bars once below the panels: dashes are predictions unless labelled otherwise."""
     lines = [line for ax in figure.axes for line in ax.lines if line.get_linestyle() == "--"]
@@ -126,8 +131,7 @@ def key(figure: Figure) -> None:
         said["predicted" if word.startswith("_") else word] = Line2D([], [], **PREDICTED)
     bars = [each for ax in figure.axes for each in ax.containers if isinstance(each, ErrorbarContainer)]
     if bars:
-        bar = Line2D([], [], color=COLORS["muted"], marker="|", markersize=9, linestyle="none")
-        said["95 % interval, where wider than its mark"] = bar
+        said["95 % interval, where wider than its mark"] = bar()
     if said:
         look = {"handlelength": 2.2, "fontsize": 7.0, "frameon": False, "labelcolor": COLORS["muted"]}
         figure.legend(said.values(), said.keys(), loc="outside lower right", ncols=len(said), **look)

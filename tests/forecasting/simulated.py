@@ -1,5 +1,6 @@
 """Logs of made-up runs whose truth is known: the event model, and log ratios whose variance grows as it is told."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -135,5 +136,12 @@ def exported():
     return chart({theirs: verl()[0][ours] for ours, theirs in VERL.items()}, ["grpo-7b"])
 
 
+def held_out():
+    """Means over 100 steps of two runs that the page's forecast has not read: at today's setting and at the other."""
+    runs = [verl(160, 77, **change)[1] for change in ({}, {"machines": 24, "staleness_limit": 4})]
+    return {name: [float(f"{run[name][60:].mean():.4g}") for run in runs] for name in runs[0]}
+
+
 if __name__ == "__main__":
     (PAGE / "verl-wandb.csv").write_text(exported())
+    (PAGE / "held-out.json").write_text(json.dumps(held_out()) + "\n")

@@ -1,6 +1,7 @@
 """Calibration and forecast: exact inverses, intervals of correlated steps, bands that hold, and what is refused."""
 
 import itertools
+import json
 import re
 import shlex
 from pathlib import Path
@@ -13,6 +14,7 @@ from asyncsim.base import laws
 from asyncsim.base.checks import InputError
 from asyncsim.diagnosing import aliases
 from asyncsim.forecasting import calibrating, drifts, forecasting
+from asyncsim.plotting import _decisions
 from asyncsim.sweeping import advising
 from tests.forecasting import published, simulated
 from tests.forecasting.coverage import CHANGES, PRESETS, counted
@@ -305,6 +307,15 @@ def test_a_number_that_varies_is_an_axis_with_a_line_for_each_number_of_machines
         assert [each.get_text() for each in sim.plot(found).axes[0].get_xticklabels()] == list(found.settings)
 
 
+def test_runs_held_out_stand_beside_their_forecasts(made):
+    found = sim.forecast(made, staleness_limit=4)
+    held = {"seconds per update": (30.0, 20.0), "staleness": (1.0, 3.0), "head staleness": (1.0, 4.0)}
+    figure = _decisions.draw_forecast(found, held | {"token ESS": (0.9, 0.5)})
+    drawn = [[line.get_xydata().tolist() for line in ax.lines if line.get_marker() == "D"] for ax in figure.axes]
+    assert drawn == [[[[0.22, now], [1.22, there]]] for now, there in ((30.0, 20.0), (1.0, 4.0), (0.9, 0.5))]
+    assert not [line for ax in sim.plot(found).axes for line in ax.lines if line.get_marker() == "D"]
+
+
 def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
     rows = simulated.sample_rows(SYSTEM, 40).splitlines()
     cells = [row.split(",") for row in rows]
@@ -387,11 +398,12 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
         assert done.output.splitlines()[:-1] == lines[end + 1 : -1]
     for name in ("system.yaml", "system.lengths.txt"):
         assert (tmp_path / name).read_text() == (ROOT / "docs/your-run" / name).read_text()
-    assert (ROOT / "docs/pictures/your-run.png").exists()
-    # What the page says that the made-up system does there.
-    truth = {n: x[60:].mean() for n, x in simulated.verl(160, 77, machines=24, staleness_limit=4)[1].items()}
+    # What the page says that the made-up system does there; its picture shows both runs.
+    held = simulated.held_out()
+    assert json.loads((ROOT / "docs/your-run/held-out.json").read_text(encoding="utf-8")) == held
+    truth = {name: there for name, (_, there) in held.items()}
     said = (f"{truth['seconds per update']:.1f} s", f"ESS of {truth['token ESS']:.2f}", f"k3 of {truth['k3']:.3f}")
-    assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.3f}"))
+    assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.2f}"))
 
 
 def test_the_guide_states_the_coverage_of_its_tables():

@@ -105,13 +105,15 @@ def test_every_knee_at_the_end_of_the_limits_is_named_and_drawn():
     both = " ".join(str(advise(system | {"staleness_limit": [1]}, updates=40, realizations=2)).split())
     assert "largest limit tried (today, 8 machines)" in both
     figure = sim.plot(advice)
-    left, right = figure.axes
-    (rings,) = (line.get_xydata().tolist() for line in left.lines if line.get_fillstyle() == "none")
-    assert rings == [[few.limit, few.mean("seconds")], [many.limit, many.mean("seconds")]]
-    assert right.get_legend().get_title().get_text() == "today: 1 machine (2 slots)"
-    idle = [few.mean(f"{side}_idle_seconds") for side in ("trainer", "generator")]
-    said = "the trainer waits {:.3g} s per update, a slot idles {:.3g} s".format(*idle)
-    assert said in figure.get_suptitle()
+    for ax, name in zip(figure.axes, ("seconds", "slot_hours"), strict=False):
+        rings = [line.get_xydata().tolist() for line in ax.lines if line.get_fillstyle() == "none"]
+        assert rings == [[[each.limit, each.interval(name)[0]]] for each in (few, many)]
+    entries = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert entries[:2] == ["today: 1 machine", "8 machines"]
+    low, high = advice.between
+    assert figure.get_suptitle() == f"areal: set {advice.knob} to {few.limit:g} (95 % interval {low:g} to {high:g})"
+    hours = f"{few.slot_hours.mean():,.0f} slot-hours at {few.limit:g}"
+    assert [ax.get_title(loc="left").endswith(hours) for ax in figure.axes] == [False, True, False]
 
 
 @given(st.integers(1, 5), st.integers(1, 6))
