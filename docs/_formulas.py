@@ -16,11 +16,19 @@ from asyncsim.app.reporting import LETTERS, formula
 MARK = "\u2063"
 """An invisible sign in front of code that is a formula."""
 FUNCTIONS = (*NAMED.split(), "clip")
-KNOWN = {*LETTERS.split(), *FUNCTIONS, "sqrt", "grad", "ceil", "floor", "tr", "Var", "Cov", "corr", "KL", "TV"}
-SIGN = re.compile(r"[-+*/=<>~]|<=|>=|!=|->|\|\|")
+KNOWN = {*LETTERS.split(), *FUNCTIONS, "sqrt", "grad", "ceil", "floor", "prod", "tr", "Var", "Cov", "corr", "KL", "TV"}
+SIGN = re.compile(r"[-+*/=<>~]|<=|>=|!=|->|\|\||\.\.?")
+MEAN = re.compile(r"-?\b(?:E|P|Var|Cov)(?:_\w+|_\{\w+\})?[(\[]")
+"""A mean, probability or variance, which may be one of words."""
+LABELS = {"algorithm", "algorithms", "appendix", "equation", "figure", "section", "table", "tables", "theorem"}
+"""Words behind which a letter with a number is no formula."""
+NAME = re.compile(r"(?<![\w.\[\\/\"])([A-Za-z]\w+(?:_\w\w+)+)(?![\w(\\/])")
+"""A name of code in prose."""
+INTERVAL = re.compile(r"\[[^][()]*, [^][()]*\)|\([^][()]*, [^][()]*\]")
 SYMBOLS = re.compile(r"[-A-Za-z\d.+*/=<>~^_|()\[\]{},!'²³√∑Σ·πτχ]+")
 ENDS = ".,;:"
-STOPS = {"the", "of", "is", "an", "and", "or", "one", "each", "where", "for", "at", "in", "if", "as", "to", "by"}
+STOPS = {"the", "of", "is", "an", "and", "or", "one", "each", "where", "for", "at", "in", "if", "as", "to", "by", "that", "unless",
+         "given", "was", "from", "so", "standard"}  # fmt: skip
 CODE = re.compile(r"(<pre.*?</pre>)|<code>([^<]*)</code>", re.S)
 LATEX = re.compile(r'<(?:span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</(?:span|div)>', re.S)
 """What stands between dollar signs in notebooks."""
@@ -65,7 +73,8 @@ def marked(text: str) -> str:
     'a mean (`\u2063tau >= 1`) of three and/or 5 cases'
     """
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if k % 2 else _prose(part) for k, part in enumerate(parts))
+    made = "".join(part if k % 2 else _prose(part) for k, part in enumerate(parts))
+    return "".join(p if k % 2 else NAME.sub(r"`\1`", p) for k, p in enumerate(re.split(r"(`[^`]*`)", made)))
 
 
 def _prose(text: str) -> str:
@@ -78,57 +87,92 @@ def _prose(text: str) -> str:
     return "".join(made)
 
 
+def balanced(text: str) -> bool:
+    """Whether all brackets close what they open, intervals aside.
+
+    >>> balanced("E_mu[min(cap, r)]"), balanced("P(score"), balanced("in [0, 1)")
+    (True, False, True)
+    """
+    rest, text = "", INTERVAL.sub("", text)
+    while rest != text:
+        rest, text = text, re.sub(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}", "", text)
+    return not re.search(r"[][(){}]", rest)
+
+
 def _run(tokens: list[str], start: int) -> int:
     """Where the formula ends that begins at a token; `start` where none does."""
-    end, real, depth = start, False, 0
+    end, depth = start, 0
+    powered = re.match(r"\([^()]*\)\^", "".join(tokens[start : start + 20]))
     for k in range(start, len(tokens), 2):
-        core = tokens[k].strip(ENDS)
+        core = tokens[k].strip(ENDS) or tokens[k]
         before = tokens[k - 2] if k > start else ""
         after = tokens[k + 2] if k + 2 < len(tokens) and tokens[k][-1:] not in ENDS else ""
         sign, symbol = bool(SIGN.fullmatch(core) and before and after), _symbol(core)
         inside = depth > 0 or any(SIGN.fullmatch(each) for each in (before, after))
         # A number, an article that may be a letter, a function, and a word beside a sign or within brackets.
         next_ = _symbol(after.strip(ENDS))
-        weak = re.fullmatch(r"[(\[]*(?:[aAI]|[\d./(]+)[)\]]*", core) and (inside or before[-1:] in ")]" or next_)
+        weak = re.fullmatch(r"[(\[]*(?:[aAI]|[./(]*\d[\d./(]*)[)\]]*", core) and (inside or before[-1:] in ")]" or next_)
         called = core.strip("([") in FUNCTIONS and (inside or next_ or before)
         word = re.fullmatch(r"[(\[]*[A-Za-z]{2,}[)\]]*", core) and core.strip("()[]").lower() not in STOPS
-        if not core or not (sign or symbol or weak or called or (word and inside)):
+        shaped = SYMBOLS.fullmatch(core) and not core.isalpha()
+        enclosed = shaped and (depth > 0 or (inside and "(" in core))
+        worded = (powered or MEAN.search("".join(tokens[start:k]))) and (depth > 0 or k == start)
+        part = sign or symbol or weak or called or enclosed or worded or (word and inside)
+        if not core or not part or _label(tokens, k):
             break
-        real |= sign or symbol
         depth += sum(map(core.count, "([{")) - sum(map(core.count, ")]}"))
         end = k + 1
-        if tokens[k][-1] in ENDS and (depth <= 0 or tokens[k][-1] != ","):
+        if not sign and tokens[k][-1] in ENDS and (depth <= 0 or tokens[k][-1] not in ",;"):
             break
-    while end > start and (SIGN.fullmatch(tokens[end - 1]) or tokens[end - 1] in FUNCTIONS):
+    while end > start and not (_ends(tokens[end - 1]) and balanced(_bare("".join(tokens[start:end]))[1])):
         end -= 2
-    return end if real else start
+    real = any(SIGN.fullmatch(each.strip(ENDS)) or _symbol(each.strip(ENDS)) for each in tokens[start:max(end, 0):2])
+    return end if end > start and real else start
+
+
+def _ends(token: str) -> bool:
+    """Whether a formula may end with a token."""
+    return not SIGN.fullmatch(token) and token not in FUNCTIONS
+
+
+def _label(tokens: list[str], k: int) -> bool:
+    """Whether a token is the number of a section, table or algorithm."""
+    return k > 1 and tokens[k - 2].lower() in LABELS
 
 
 def _symbol(core: str) -> bool:
     """Whether a token is mathematics on its own: a letter, a Greek letter, or symbols with a power or bracket."""
     bases = {*re.findall(r"[A-Za-z]{2,}", re.sub(r"(?<=[\w\])}])[\^_]\{?[A-Za-z]+", "", core))}
-    shaped = SYMBOLS.fullmatch(core) and re.search(r"[A-Za-z]", core) and core.strip("()[]") not in ("a", "A", "I")
+    shaped = SYMBOLS.fullmatch(core) and re.search(r"[A-Za-z]|\d\^", core) and core.strip("()[]") not in ("a", "A", "I")
     known = bases <= KNOWN or (
-        ("^" in core or "/(" in core or re.match(r"[\w^]+\(|[a-z]+_[a-z\d]\W*$", core))
-        and not re.search("_[a-z]{2}", core)
+        ("^" in core or re.search(r"/(?:sqrt)?\(", core) or MEAN.match(core) or re.match(r"[\w^]+\(|[a-z]+_[a-z\d]\W*$", core))
+        and not re.search(rf"_(?!(?:{LETTERS.replace(' ', '|')})(?![a-z]))[a-z]{{2}}", core)
     )
     return (
         bool(shaped and known)
-        and core.strip("()[]") not in FUNCTIONS
+        and core.strip("()[]") not in (*FUNCTIONS, "ceil", "floor")
         and not re.fullmatch(r"[A-Z]/[A-Z]|[A-Z]\d[A-Z]\w*", core)
     )
 
 
 def _wrapped(text: str) -> str:
     """A formula as code, without brackets that it does not close or open, and without the sign that ends a sentence."""
+    head, body, tail = _bare(text)
+    return f"{head}`{MARK}{body}`{tail}" if body else text
+
+
+def _bare(text: str) -> tuple[str, str, str]:
+    """What stands before a formula, the formula, and what stands behind it."""
     body = text.rstrip(ENDS)
     head, tail = "", text[len(body) :]
     for opening, closing in ("()", "[]"):
-        while body.startswith(opening) and (body.count(opening) > body.count(closing) or body.endswith(closing)):
+        while body.startswith(opening) and (
+            body.count(opening) > body.count(closing) or (body.endswith(closing) and balanced(body[1:-1]))
+        ):
             both = body.count(opening) == body.count(closing)
             head, body = head + opening, body[1:]
             if both and body.endswith(closing):
                 body, tail = body[:-1], closing + tail
         while body.endswith(closing) and body.count(closing) > body.count(opening):
             body, tail = body[:-1], closing + tail
-    return f"{head}`{MARK}{body}`{tail}" if body else text
+    return head, body, tail

@@ -42,6 +42,8 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
+NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
+"""An example that says nothing but the name of its part."""
 PYTHON = (
     "run", "compare", "power", "sweep", "boundary", "predict", "diagnose", "verify", "judge", "plot", "points", "chain",
     "advise", "calibrate", "forecast", "judge_runs", "export_loss", "export_link", "Spec",
@@ -186,36 +188,42 @@ def command_page() -> str:
 
 def docstring(text: str) -> str:
     """A docstring as Markdown: examples become code, formulas are marked, arguments and parameters are lists."""
+    text, *writer = re.split(r"^(?=import \w+$)", text, maxsplit=1, flags=re.M)
     blocks = []
     for paragraph in re.split(r"\n[ \t]*\n", text):
-        words, example, code = (
-            re.split(r"^(>>>)", paragraph, maxsplit=1, flags=re.M) if ">>>" in paragraph else (paragraph, "", "")
-        )
+        words, *example = re.split(r"^(?=>>>)", paragraph, maxsplit=1, flags=re.M)
         # Lines of a paragraph that stand apart are formulas of their own.
         for apart in re.split(r"^((?: {4,}.*\n?)+)", words, flags=re.M):
             blocks += [_listed(apart)] * bool(apart.strip())
-        blocks += [f"```pycon\n{example}{code}\n```"] * bool(code)
-    return "\n\n".join(blocks)
+        blocks += [f"```pycon\n{code}\n```" for code in example if not NAMED.fullmatch(code.strip())]
+    return "\n\n".join([*blocks, *(f"```python\n{code}\n```" for code in writer)])
 
 
 def _listed(words: str) -> str:
     """Prose as it is; the arguments of a part, the parameters of a claim and lines in columns as lists."""
     if words.startswith("    "):
         lines = re.split(r"\n| {3,}", words.strip())
-        return "\n\n".join(_text(_formulas.marked(line.strip())) for line in lines if line.strip())
+        return "\n\n".join(_text(_apart(line.strip())) for line in lines if line.strip())
     if words.startswith("Parameters of a point:"):
         named = [line.partition(":") for line in words.splitlines()[1:]]
         return "\n".join(
-            ["Parameters of a point:\n", *(f"- `{name}`: {_text(about.strip())}" for name, _, about in named)]
+            ["Parameters of a point:\n", *(f"- `{name}`: {_text(_formulas.marked(about.strip()))}" for name, _, about in named)]
         )
-    if re.search(r"^\s*(?:[-|]|```)", words, re.M):
-        return "\n".join(map(_text, words.splitlines()))
+    if re.search(r"(?:\A|:\n)\s*(?:[-*|] |```)", words):
+        return "\n".join(re.sub(r"^\\\*", "-", _text(_formulas.marked(line))) for line in words.splitlines())
+    if re.search(r"\n  \w+ {2,}", words):
+        return f"```text\n{words}\n```"
     told = " ".join(words.split())
     listed = re.match(r"Arguments: (.*?)(?:\. (?=Returns|Raises|Assumes|Source|`\w+` and|The |A )(.*))?$", told)
     if not listed or "; `" not in listed[1]:
         return _text(_formulas.marked(told))
     items = [f"- {_text(_formulas.marked(item))}" for item in re.split(r"; (?=`)", listed[1])]
     return "\n".join(["Arguments:\n", *items, "", _text(_formulas.marked(listed[2] or ""))])
+
+
+def _apart(line: str) -> str:
+    """A line that stands apart: the shape of a call is code, all else may have formulas."""
+    return f"`{line}`" if re.match(r"\w{2,}\(.*\) -> |asyncsim ", line) else _formulas.marked(line)
 
 
 def _text(line: str) -> str:
