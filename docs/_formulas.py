@@ -18,7 +18,7 @@ MARK = "\u2063"
 FUNCTIONS = (*NAMED.split(), "clip")
 KNOWN = {*LETTERS.split(), *FUNCTIONS, "sqrt", "grad", "ceil", "floor", "prod", "tr", "Var", "Cov", "corr", "KL", "TV"}
 SIGN = re.compile(r"[-+*/=<>~]|<=|>=|!=|->|\|\||\.\.?")
-MEAN = re.compile(r"-?\b(?:E|P|Var|Cov)(?:_\w+|_\{\w+\})?[(\[]")
+MEAN = re.compile(r"-?\b(?:E|P|Var|Cov)(?:_\w+|_\{\w+\})?(?:\(| ?\[)")
 """A mean, probability or variance, which may be one of words."""
 LABELS = {"algorithm", "algorithms", "appendix", "equation", "figure", "section", "table", "tables", "theorem"}
 """Words behind which a letter with a number is no formula."""
@@ -30,6 +30,9 @@ ENDS = ".,;:"
 STOPS = {"the", "of", "is", "an", "and", "or", "one", "each", "where", "for", "at", "in", "if", "as", "to", "by", "that", "unless",
          "given", "was", "from", "so", "standard"}  # fmt: skip
 CODE = re.compile(r"(<pre.*?</pre>)|<code>([^<]*)</code>", re.S)
+LEFT = re.compile(r"""[^\s>]*(?:(?<!")\b[A-Za-z]_\w|[\])}]_|\^|\b(?:E|P|Var|sqrt)\[|sqrt\()[^\s<]*""")
+"""Letters with an index or power, and brackets of a formula, in prose."""
+SET = re.compile(r"<math.*?</math>(?:<wbr>\s*<math.*?</math>)*", re.S)
 LATEX = re.compile(r'<(?:span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</(?:span|div)>', re.S)
 """What stands between dollar signs in notebooks."""
 
@@ -38,6 +41,18 @@ def typeset(page: str) -> str:
     """The HTML of a page with MathML where code is a formula, and for formulas in LaTeX."""
     page = LATEX.sub(lambda found: convert(html.unescape(found[2]), "block" if found[1] == "[" else "inline"), page)
     return CODE.sub(lambda found: found[1] or _math(found[0], html.unescape(found[2])), page)
+
+
+def faults(page: str) -> list[str]:
+    """Formulas of a page that were not set: letters with an index or power, and brackets that a formula leaves open.
+
+    >>> faults("<p>a mean E_mu[w], cap]_+ and 2^20; <code>a_b</code></p><p><math><mi>P</mi><mo>(</mo></math>.</p>")
+    ['E_mu[w],', 'cap]_+', '2^20;', 'P(']
+    """
+    page = re.sub(r"<(pre|h\d|svg|script|a)\b.*?</\1>|<code>.*?</code>", " ", page, flags=re.S)
+    left = LEFT.findall(re.sub(r"<[^>]+>", " ", SET.sub(" ", page)))
+    made = (html.unescape(re.sub(r"<[^>]+>", "", each[0])) for each in SET.finditer(page))
+    return [*left, *(each for each in made if not balanced(each))]
 
 
 def _math(code: str, text: str) -> str:
@@ -106,7 +121,7 @@ def _run(tokens: list[str], start: int) -> int:
     for k in range(start, len(tokens), 2):
         core = tokens[k].strip(ENDS) or tokens[k]
         before = tokens[k - 2] if k > start else ""
-        after = tokens[k + 2] if k + 2 < len(tokens) and tokens[k][-1:] not in ENDS else ""
+        after = tokens[k + 2] if k + 2 < len(tokens) and (tokens[k][-1:] not in ENDS or SIGN.fullmatch(tokens[k])) else ""
         sign, symbol = bool(SIGN.fullmatch(core) and before and after), _symbol(core)
         inside = depth > 0 or any(SIGN.fullmatch(each) for each in (before, after))
         # A number, an article that may be a letter, a function, and a word beside a sign or within brackets.
@@ -151,7 +166,7 @@ def _symbol(core: str) -> bool:
     return (
         bool(shaped and known)
         and core.strip("()[]") not in (*FUNCTIONS, "ceil", "floor")
-        and not re.fullmatch(r"[A-Z]/[A-Z]|[A-Z]\d[A-Z]\w*", core)
+        and not re.fullmatch(r"[A-Z]/[A-Z]|[A-Z]\d[A-Z]\w*", core.strip("()[]"))
     )
 
 

@@ -7,8 +7,10 @@ text.
 
 from __future__ import annotations
 
+import ast
 import html
 import inspect
+import logging
 import posixpath
 import re
 from collections.abc import Iterator
@@ -16,8 +18,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from markdown.extensions.toc import slugify
+
 from docs import _formulas
 
+LOG = logging.getLogger("mkdocs.hooks")
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     "README.md": "index.md",
@@ -42,6 +47,17 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
+ARXIV = re.compile(r"\b\d\d(?:0[1-9]|1[0-2])\.\d{5}\b")
+UNLINKED = re.compile(rf"(<(a|code|pre|math|h\d|script)\b.*?</\2>|<[^>]+>)|(?:arXiv[: ])?({ARXIV.pattern})", re.S)
+"""A paper by its number, outside of links and code."""
+OPENING = {
+    "tasks": "A task says", "policies": "Policies are", "systems": "A system says", "schedules": "A schedule says",
+    "methods": "A method is", "advantages": "An advantage says", "factors": "A factor is", "penalties": "Penalties are",
+    "updates": "Updates are", "rewards": "A setting of rewards says", "diagnostics": "A diagnostic is",
+    "claims": "Claims are", "papers": "These are", "adapters": "Adapters are", "like": "This page lists",
+    "exports": "These are", "logs": "These are",
+}  # fmt: skip
+"""How the first sentence of a page of parts begins."""
 NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
 """An example that says nothing but the name of its part."""
 PYTHON = (
@@ -138,8 +154,48 @@ def reference() -> Iterator[tuple[str, str]]:
     yield "reference/python.md", python_page()
     summaries = {row["name"]: row["summary"] for row in commands.kinds()}
     for kind in commands.KINDS:
-        parts = [part_section(commands.described(kind, row["name"])) for row in commands.names(kind)]
-        yield f"reference/{kind}.md", f"# {kind.capitalize()}\n\n{_text(summaries[kind])}\n\n" + "\n".join(parts)
+        groups = dict[str, list[dict[str, Any]]]()
+        for row in commands.names(kind):
+            part = commands.described(kind, row["name"]) | {"summary": row["summary"]}
+            groups.setdefault(group_of(kind, part["name"]), []).append(part)
+        head = f"# {kind.capitalize()}\n\n{OPENING[kind]} {_text(summaries[kind])} `asyncsim list {kind}` prints this list."
+        sections = [part_section(part) for parts in groups.values() for part in parts]
+        yield f"reference/{kind}.md", "\n\n".join([head, table(kind, groups), "\n".join(sections)])
+
+
+def group_of(kind: str, name: str) -> str:
+    """What the file or folder that has a part says of itself, up to its first comma or colon; else nothing."""
+    from asyncsim import claims
+    from asyncsim.base import plugins
+
+    if kind == "claims":
+        path = claims.claims()[name].parent / "__init__.py"
+    elif kind not in plugins.PARTS:
+        return f"arXiv {name.partition('/')[0]}" if "/" in name else ""
+    else:
+        home = plugins.home_of(f"asyncsim.{kind}", name)
+        path = ROOT / "asyncsim" / kind / f"{home}.py"
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.is_file() else ""
+    return re.split(r"[,:;.](?: |$)", doc or "Helpers")[0]
+
+
+def table(kind: str, groups: dict[str, list[dict[str, Any]]]) -> str:
+    """All parts of a kind in one table: groups, names that lead to their sections, a line each and the papers."""
+    from asyncsim.app import commands
+
+    ratio = "level" in commands.facts(kind, groups[next(iter(groups))][0]["name"])
+    lines = [["Name", "What it is", *["Ratio"] * ratio, "Source"]]
+    lines += [["---"] * len(lines[0])]
+    for group, parts in groups.items():
+        lines += [[f"**{group}**", *[""] * (len(lines[0]) - 1)]] * bool(group and len(groups) > 1)
+        for part in parts:
+            level = [str(commands.facts(kind, part["name"]).get("level") or "")] * ratio
+            papers = dict.fromkeys(ARXIV.findall(part["doc"].rpartition("Source:")[2]))
+            name = f"[{_text(part['name'])}](#{slugify(part['name'], '-')})"
+            lines.append([name, _text(_formulas.marked(part["summary"])), *level, ", ".join(papers)])
+    if not any(line[-1] for line in lines[2:]):
+        lines = [line[:-1] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def part_section(part: dict[str, Any]) -> str:
@@ -238,8 +294,11 @@ FRAMES = ("https://unpkg.com/iframe-worker/shim", "site.js")
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """The page with its formulas as MathML."""
-    return _formulas.typeset(html)
+    """The page with its formulas as MathML and links to papers; a warning, which stops the build, where one is not whole."""
+    html = _formulas.typeset(html)
+    for wrong in _formulas.faults(html) if page.file.src_uri.startswith("reference/") else ():
+        LOG.warning("%s: no whole formula: %s", page.file.src_uri, wrong)
+    return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
