@@ -58,6 +58,11 @@ OPENING = {
     "exports": "These are", "logs": "These are",
 }  # fmt: skip
 """How the first sentence of a page of parts begins."""
+PICTURE = re.compile(r'(?<!>)(<img [^>]*src="([^"]+)"[^>]*>)(?!</a>)')
+INSTALL = "install"
+BUTTONS = f"[Install](#{INSTALL}){{ .md-button .md-button--primary }} [Tutorial](docs/tutorial.md){{ .md-button }} "
+BUTTONS += "[Explorer](docs/explorer.html){ .md-button }"
+"""Ways in, behind the first picture of the home page."""
 NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
 """An example that says nothing but the name of its part."""
 PYTHON = (
@@ -122,9 +127,27 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     text = re.sub(r"\A---\n.*?\n---\n", "", markdown, flags=re.S)
     # Notebooks as text: a cell is a block with a language behind braces.
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
+    if source == "README.md":
+        text = re.sub(r"^## (?:Start|Install)$", f"## Install {{ #{INSTALL} }}", text, count=1, flags=re.M)
+        text = re.sub(r"^(!\[.*\n)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
+    text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
     parts = FENCED.split(text)
-    turned = (part if k % 2 else LINK.sub(lambda m: _turned(m, source, where), part) for k, part in enumerate(parts))
+    turned = [part if k % 2 else LINK.sub(lambda m: _turned(m, source, where), part) for k, part in enumerate(parts)]
+    if page.file.src_uri.startswith("reference/"):
+        turned[::2] = ["".join(map(_plain, re.split(r"(\n\n|^#.*$|\n(?=[-*] )|\|)", part, flags=re.M))) for part in turned[::2]]
     return "".join(turned)
+
+
+def _plain(words: str) -> str:
+    """A paragraph, item or cell with its formulas marked, links aside."""
+    return words if words.startswith("#") or "](" in words else _formulas.marked(words)
+
+
+def _session(found: re.Match[str]) -> str:
+    """Commands and what they print as blocks of their own: a command may wrap, and its output keeps its columns."""
+    runs = re.split(r"^((?:\$ .*\n(?:(?<=\\\n).*\n)*)+)", found[1], flags=re.M)
+    blocks = ((run, ("text", "console")[k % 2]) for k, run in enumerate(runs) if run.strip())
+    return "\n\n".join(f"```{language}\n{run.strip(chr(10))}\n```" for run, language in blocks)
 
 
 def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
@@ -298,6 +321,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
     html = _formulas.typeset(html)
     for wrong in _formulas.faults(html) if page.file.src_uri.startswith("reference/") else ():
         LOG.warning("%s: no whole formula: %s", page.file.src_uri, wrong)
+    html = PICTURE.sub(r'<a class="picture" href="\2">\1</a>', html)
     return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
 
 
