@@ -129,7 +129,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
     if source == "README.md":
         text = re.sub(r"^## (?:Start|Install)$", f"## Install {{ #{INSTALL} }}", text, count=1, flags=re.M)
-        text = re.sub(r"^(!\[.*\n)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
+        text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
     parts = FENCED.split(text)
     turned = [part if k % 2 else LINK.sub(lambda m: _turned(m, source, where), part) for k, part in enumerate(parts)]
@@ -210,7 +210,7 @@ def table(kind: str, groups: dict[str, list[dict[str, Any]]]) -> str:
     lines = [["Name", "What it is", *["Ratio"] * ratio, "Source"]]
     lines += [["---"] * len(lines[0])]
     for group, parts in groups.items():
-        lines += [[f"**{group}**", *[""] * (len(lines[0]) - 1)]] * bool(group and len(groups) > 1)
+        lines += [["", f"**{group}**", *[""] * (len(lines[0]) - 2)]] * bool(group and len(groups) > 1)
         for part in parts:
             level = [str(commands.facts(kind, part["name"]).get("level") or "")] * ratio
             papers = dict.fromkeys(ARXIV.findall(part["doc"].rpartition("Source:")[2]))
@@ -291,7 +291,8 @@ def _listed(words: str) -> str:
     if re.search(r"(?:\A|:\n)\s*(?:[-*|] |```)", words):
         return "\n".join(re.sub(r"^\\\*", "-", _text(_formulas.marked(line))) for line in words.splitlines())
     if re.search(r"\n  \w+ {2,}", words):
-        return f"```text\n{words}\n```"
+        head, _, columns = words.partition("\n")
+        return f"{_text(head)}\n\n```text\n{columns}\n```"
     told = " ".join(words.split())
     listed = re.match(r"Arguments: (.*?)(?:\. (?=Returns|Raises|Assumes|Source|`\w+` and|The |A )(.*))?$", told)
     if not listed or "; `" not in listed[1]:
