@@ -121,12 +121,16 @@ def _run(tokens: list[str], start: int) -> int:
     for k in range(start, len(tokens), 2):
         core = tokens[k].strip(ENDS) or tokens[k]
         before = tokens[k - 2] if k > start else ""
-        after = tokens[k + 2] if k + 2 < len(tokens) and (tokens[k][-1:] not in ENDS or SIGN.fullmatch(tokens[k])) else ""
+        after = (
+            tokens[k + 2] if k + 2 < len(tokens) and (tokens[k][-1:] not in ENDS or SIGN.fullmatch(tokens[k])) else ""
+        )
         sign, symbol = bool(SIGN.fullmatch(core) and before and after), _symbol(core)
         inside = depth > 0 or any(SIGN.fullmatch(each) for each in (before, after))
         # A number, an article that may be a letter, a function, and a word beside a sign or within brackets.
         next_ = _symbol(after.strip(ENDS))
-        weak = re.fullmatch(r"[(\[]*(?:[aAI]|[./(]*\d[\d./(]*)[)\]]*", core) and (inside or before[-1:] in ")]" or next_)
+        weak = re.fullmatch(r"[(\[]*(?:[aAI]|[./(]*\d[\d./(]*)[)\]]*", core) and (
+            inside or before[-1:] in ")]" or next_
+        )
         called = core.strip("([") in FUNCTIONS and (inside or next_ or before)
         word = re.fullmatch(r"[(\[]*[A-Za-z]{2,}[)\]]*", core) and core.strip("()[]").lower() not in STOPS
         shaped = SYMBOLS.fullmatch(core) and not core.isalpha()
@@ -141,7 +145,9 @@ def _run(tokens: list[str], start: int) -> int:
             break
     while end > start and not (_ends(tokens[end - 1]) and balanced(_bare("".join(tokens[start:end]))[1])):
         end -= 2
-    real = any(SIGN.fullmatch(each.strip(ENDS)) or _symbol(each.strip(ENDS)) for each in tokens[start:max(end, 0):2])
+    real = any(
+        SIGN.fullmatch(each.strip(ENDS)) or _symbol(each.strip(ENDS)) for each in tokens[start : max(end, 0) : 2]
+    )
     return end if end > start and real else start
 
 
@@ -160,7 +166,12 @@ def _symbol(core: str) -> bool:
     bases = {*re.findall(r"[A-Za-z]{2,}", re.sub(r"(?<=[\w\])}])[\^_]\{?[A-Za-z]+", "", core))}
     shaped = SYMBOLS.fullmatch(core) and re.search(r"[A-Za-z]|\d\^", core) and core.strip("()[]") not in ("a", "A", "I")
     known = bases <= KNOWN or (
-        ("^" in core or re.search(r"/(?:sqrt)?\(", core) or MEAN.match(core) or re.match(r"[\w^]+\(|[a-z]+_[a-z\d]\W*$", core))
+        (
+            "^" in core
+            or re.search(r"/(?:sqrt)?\(", core)
+            or MEAN.match(core)
+            or re.match(r"[\w^]+\(|[a-z]+_[a-z\d]\W*$", core)
+        )
         and not re.search(rf"_(?!(?:{LETTERS.replace(' ', '|')})(?![a-z]))[a-z]{{2}}", core)
     )
     return (

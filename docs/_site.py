@@ -58,7 +58,8 @@ OPENING = {
     "exports": "These are", "logs": "These are",
 }  # fmt: skip
 """How the first sentence of a page of parts begins."""
-PICTURE = re.compile(r'(?<!>)(<img [^>]*src="([^"]+)"[^>]*>)(?!</a>)')
+PICTURE = re.compile(r'(<a\b.*?</a>)|(<img [^>]*src="([^"]+)"[^>]*>)', re.S)
+"""A picture, and a link that may hold one."""
 INSTALL = "install"
 BUTTONS = f"[Install](#{INSTALL}){{ .md-button .md-button--primary }} [Tutorial](docs/tutorial.md){{ .md-button }} "
 BUTTONS += "[Explorer](docs/explorer.html){ .md-button }"
@@ -134,7 +135,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     parts = FENCED.split(text)
     turned = [part if k % 2 else LINK.sub(lambda m: _turned(m, source, where), part) for k, part in enumerate(parts)]
     if page.file.src_uri.startswith("reference/"):
-        turned[::2] = ["".join(map(_plain, re.split(r"(\n\n|^#.*$|\n(?=[-*] )|\|)", part, flags=re.M))) for part in turned[::2]]
+        turned[::2] = [
+            "".join(map(_plain, re.split(r"(\n\n|^#.*$|\n(?=[-*] )|\|)", part, flags=re.M))) for part in turned[::2]
+        ]
     return "".join(turned)
 
 
@@ -286,7 +289,10 @@ def _listed(words: str) -> str:
     if words.startswith("Parameters of a point:"):
         named = [line.partition(":") for line in words.splitlines()[1:]]
         return "\n".join(
-            ["Parameters of a point:\n", *(f"- `{name}`: {_text(_formulas.marked(about.strip()))}" for name, _, about in named)]
+            [
+                "Parameters of a point:\n",
+                *(f"- `{name}`: {_text(_formulas.marked(about.strip()))}" for name, _, about in named),
+            ]
         )
     if re.search(r"(?:\A|:\n)\s*(?:[-*|] |```)", words):
         return "\n".join(re.sub(r"^\\\*", "-", _text(_formulas.marked(line))) for line in words.splitlines())
@@ -322,7 +328,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
     html = _formulas.typeset(html)
     for wrong in _formulas.faults(html) if page.file.src_uri.startswith("reference/") else ():
         LOG.warning("%s: no whole formula: %s", page.file.src_uri, wrong)
-    html = PICTURE.sub(r'<a class="picture" href="\2">\1</a>', html)
+    html = PICTURE.sub(lambda m: m[1] or f'<a class="picture" href="{m[3]}">{m[2]}</a>', html)
     return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
 
 
