@@ -27,8 +27,8 @@ NAME = re.compile(r"(?<![\w.\[\\/\"])([A-Za-z]\w+(?:_\w\w+)+)(?![\w(\\/])")
 INTERVAL = re.compile(r"\[[^][()]*, [^][()]*\)|\([^][()]*, [^][()]*\]")
 SYMBOLS = re.compile(r"[-A-Za-z\d.+*/=<>~^_|()\[\]{},!'²³√∑Σ·πτχ]+")
 ENDS = ".,;:"
-STOPS = {"the", "of", "is", "an", "and", "or", "one", "each", "where", "for", "at", "in", "if", "as", "to", "by", "that", "unless",
-         "given", "was", "from", "so", "standard"}  # fmt: skip
+PROSE = "the of is an and or one each where for at in if as to by that unless given was from so standard"
+STOPS = {*PROSE.split()}
 CODE = re.compile(r"(<pre.*?</pre>)|<code>([^<]*)</code>", re.S)
 LEFT = re.compile(r"""[^\s>]*(?:(?<!")\b[A-Za-z]_\w|[\])}]_|\^|\b(?:E|P|Var|sqrt)\[|sqrt\()[^\s<]*""")
 """Letters with an index or power, and brackets of a formula, in prose."""
@@ -121,59 +121,43 @@ def _run(tokens: list[str], start: int) -> int:
     for k in range(start, len(tokens), 2):
         core = tokens[k].strip(ENDS) or tokens[k]
         before = tokens[k - 2] if k > start else ""
-        after = (
-            tokens[k + 2] if k + 2 < len(tokens) and (tokens[k][-1:] not in ENDS or SIGN.fullmatch(tokens[k])) else ""
-        )
+        apart = tokens[k][-1:] in ENDS and not SIGN.fullmatch(tokens[k])
+        after = tokens[k + 2] if k + 2 < len(tokens) and not apart else ""
         sign, symbol = bool(SIGN.fullmatch(core) and before and after), _symbol(core)
         inside = depth > 0 or any(SIGN.fullmatch(each) for each in (before, after))
         # A number, an article that may be a letter, a function, and a word beside a sign or within brackets.
         next_ = _symbol(after.strip(ENDS))
-        weak = re.fullmatch(r"[(\[]*(?:[aAI]|[./(]*\d[\d./(]*)[)\]]*", core) and (
-            inside or before[-1:] in ")]" or next_
-        )
+        beside = inside or before[-1:] in ")]" or next_
+        weak = beside and re.fullmatch(r"[(\[]*(?:[aAI]|[./(]*\d[\d./(]*)[)\]]*", core)
         called = core.strip("([") in FUNCTIONS and (inside or next_ or before)
         word = re.fullmatch(r"[(\[]*[A-Za-z]{2,}[)\]]*", core) and core.strip("()[]").lower() not in STOPS
         shaped = SYMBOLS.fullmatch(core) and not core.isalpha()
         enclosed = shaped and (depth > 0 or (inside and "(" in core))
         worded = (powered or MEAN.search("".join(tokens[start:k]))) and (depth > 0 or k == start)
         part = sign or symbol or weak or called or enclosed or worded or (word and inside)
-        if not core or not part or _label(tokens, k):
+        if not core or not part or (k > 1 and tokens[k - 2].lower() in LABELS):
             break
         depth += sum(map(core.count, "([{")) - sum(map(core.count, ")]}"))
         end = k + 1
         if not sign and tokens[k][-1] in ENDS and (depth <= 0 or tokens[k][-1] not in ",;"):
             break
-    while end > start and not (_ends(tokens[end - 1]) and balanced(_bare("".join(tokens[start:end]))[1])):
+    while end > start and (
+        SIGN.fullmatch(tokens[end - 1])
+        or tokens[end - 1] in FUNCTIONS
+        or not balanced(_bare("".join(tokens[start:end]))[1])
+    ):
         end -= 2
-    real = any(
-        SIGN.fullmatch(each.strip(ENDS)) or _symbol(each.strip(ENDS)) for each in tokens[start : max(end, 0) : 2]
-    )
-    return end if end > start and real else start
-
-
-def _ends(token: str) -> bool:
-    """Whether a formula may end with a token."""
-    return not SIGN.fullmatch(token) and token not in FUNCTIONS
-
-
-def _label(tokens: list[str], k: int) -> bool:
-    """Whether a token is the number of a section, table or algorithm."""
-    return k > 1 and tokens[k - 2].lower() in LABELS
+    cores = [each.strip(ENDS) for each in tokens[start : max(end, start) : 2]]
+    return end if any(SIGN.fullmatch(core) or _symbol(core) for core in cores) else start
 
 
 def _symbol(core: str) -> bool:
     """Whether a token is mathematics on its own: a letter, a Greek letter, or symbols with a power or bracket."""
     bases = {*re.findall(r"[A-Za-z]{2,}", re.sub(r"(?<=[\w\])}])[\^_]\{?[A-Za-z]+", "", core))}
     shaped = SYMBOLS.fullmatch(core) and re.search(r"[A-Za-z]|\d\^", core) and core.strip("()[]") not in ("a", "A", "I")
-    known = bases <= KNOWN or (
-        (
-            "^" in core
-            or re.search(r"/(?:sqrt)?\(", core)
-            or MEAN.match(core)
-            or re.match(r"[\w^]+\(|[a-z]+_[a-z\d]\W*$", core)
-        )
-        and not re.search(rf"_(?!(?:{LETTERS.replace(' ', '|')})(?![a-z]))[a-z]{{2}}", core)
-    )
+    called = MEAN.match(core) or re.match(r"[\w^]+\(|[a-z]+_[a-z\d]\W*$|.*(?:\^|/(?:sqrt)?\()", core)
+    named = re.search(rf"_(?!(?:{LETTERS.replace(' ', '|')})(?![a-z]))[a-z]{{2}}", core)
+    known = bases <= KNOWN or (called and not named)
     return (
         bool(shaped and known)
         and core.strip("()[]") not in (*FUNCTIONS, "ceil", "floor")

@@ -18,5 +18,6 @@ say seconds or slot-hours. Each arm uses its own best learning rate, except with
 Differences in return below {_learning.SMALLEST:g} are too small to matter. `N runs` stands for
 a number that differs between machines.
 
-`python -m docs` generates this page. A test compares text and pictures with stored results, and reruns some commands."""
+`python -m docs` generates this page. A test compares text and pictures with stored results, and reruns some
+commands."""
 QUESTIONS = [*_seconds.QUESTIONS, *_staleness.QUESTIONS, *_learning.QUESTIONS]

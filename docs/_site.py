@@ -22,7 +22,6 @@ from markdown.extensions.toc import slugify
 
 from docs import _formulas
 
-LOG = logging.getLogger("mkdocs.hooks")
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     "README.md": "index.md",
@@ -50,18 +49,13 @@ FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 ARXIV = re.compile(r"\b\d\d(?:0[1-9]|1[0-2])\.\d{5}\b")
 UNLINKED = re.compile(rf"(<(a|code|pre|math|h\d|script)\b.*?</\2>|<[^>]+>)|(?:arXiv[: ])?({ARXIV.pattern})", re.S)
 """A paper by its number, outside of links and code."""
-OPENING = {
-    "tasks": "A task says", "policies": "Policies are", "systems": "A system says", "schedules": "A schedule says",
-    "methods": "A method is", "advantages": "An advantage says", "factors": "A factor is", "penalties": "Penalties are",
-    "updates": "Updates are", "rewards": "A setting of rewards says", "diagnostics": "A diagnostic is",
-    "claims": "Claims are", "papers": "These are", "adapters": "Adapters are", "like": "This page lists",
-    "exports": "These are", "logs": "These are",
-}  # fmt: skip
+OPENING = {"tasks": "A task says", "systems": "A system says", "schedules": "A schedule says", "methods": "A method is"}
+OPENING |= {"advantages": "An advantage says", "factors": "A factor is", "rewards": "A setting of rewards says"}
+OPENING |= {"diagnostics": "A diagnostic is", "like": "This page lists"}
 """How the first sentence of a page of parts begins."""
 PICTURE = re.compile(r'(<a\b.*?</a>)|(<img [^>]*src="([^"]+)"[^>]*>)', re.S)
 """A picture, and a link that may hold one."""
-INSTALL = "install"
-BUTTONS = f"[Install](#{INSTALL}){{ .md-button .md-button--primary }} [Tutorial](docs/tutorial.md){{ .md-button }} "
+BUTTONS = "[Install](#install){ .md-button .md-button--primary } [Tutorial](docs/tutorial.md){ .md-button } "
 BUTTONS += "[Explorer](docs/explorer.html){ .md-button }"
 """Ways in, behind the first picture of the home page."""
 NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
@@ -129,16 +123,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     # Notebooks as text: a cell is a block with a language behind braces.
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
     if source == "README.md":
-        text = re.sub(r"^## (?:Start|Install)$", f"## Install {{ #{INSTALL} }}", text, count=1, flags=re.M)
+        text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
     parts = FENCED.split(text)
-    turned = [part if k % 2 else LINK.sub(lambda m: _turned(m, source, where), part) for k, part in enumerate(parts)]
+    parts[::2] = [LINK.sub(lambda m: _turned(m, source, where), part) for part in parts[::2]]
     if page.file.src_uri.startswith("reference/"):
-        turned[::2] = [
-            "".join(map(_plain, re.split(r"(\n\n|^#.*$|\n(?=[-*] )|\|)", part, flags=re.M))) for part in turned[::2]
-        ]
-    return "".join(turned)
+        split = re.compile(r"(\n\n|^#.*$|\n(?=[-*] )|\|)", re.M)
+        parts[::2] = ["".join(map(_plain, split.split(part))) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _plain(words: str) -> str:
@@ -184,9 +177,12 @@ def reference() -> Iterator[tuple[str, str]]:
         for row in commands.names(kind):
             part = commands.described(kind, row["name"]) | {"summary": row["summary"]}
             groups.setdefault(group_of(kind, part["name"]), []).append(part)
-        head = f"# {kind.capitalize()}\n\n{OPENING[kind]} {_text(summaries[kind])} `asyncsim list {kind}` prints this list."
+        head = f"# {kind.capitalize()}\n\n{OPENING.get(kind, 'These are')} {_text(summaries[kind])}"
         sections = [part_section(part) for parts in groups.values() for part in parts]
-        yield f"reference/{kind}.md", "\n\n".join([head, table(kind, groups), "\n".join(sections)])
+        yield (
+            f"reference/{kind}.md",
+            "\n\n".join([f"{head} `asyncsim list {kind}` prints this list.", table(kind, groups), "\n".join(sections)]),
+        )
 
 
 def group_of(kind: str, name: str) -> str:
@@ -194,13 +190,13 @@ def group_of(kind: str, name: str) -> str:
     from asyncsim import claims
     from asyncsim.base import plugins
 
-    if kind == "claims":
-        path = claims.claims()[name].parent / "__init__.py"
-    elif kind not in plugins.PARTS:
+    if kind not in ("claims", *plugins.PARTS):
         return f"arXiv {name.partition('/')[0]}" if "/" in name else ""
-    else:
-        home = plugins.home_of(f"asyncsim.{kind}", name)
-        path = ROOT / "asyncsim" / kind / f"{home}.py"
+    path = (
+        ROOT / "asyncsim" / kind / f"{plugins.home_of(f'asyncsim.{kind}', name)}.py"
+        if kind != "claims"
+        else (claims.claims()[name].parent / "__init__.py")
+    )
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.is_file() else ""
     return re.split(r"[,:;.](?: |$)", doc or "Helpers")[0]
 
@@ -289,10 +285,7 @@ def _listed(words: str) -> str:
     if words.startswith("Parameters of a point:"):
         named = [line.partition(":") for line in words.splitlines()[1:]]
         return "\n".join(
-            [
-                "Parameters of a point:\n",
-                *(f"- `{name}`: {_text(_formulas.marked(about.strip()))}" for name, _, about in named),
-            ]
+            [words.splitlines()[0] + "\n", *(f"- `{n}`: {_text(_formulas.marked(a.strip()))}" for n, _, a in named)]
         )
     if re.search(r"(?:\A|:\n)\s*(?:[-*|] |```)", words):
         return "\n".join(re.sub(r"^\\\*", "-", _text(_formulas.marked(line))) for line in words.splitlines())
@@ -324,10 +317,10 @@ FRAMES = ("https://unpkg.com/iframe-worker/shim", "site.js")
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """The page with its formulas as MathML and links to papers; a warning, which stops the build, where one is not whole."""
+    """The page with its formulas as MathML and links; a warning, which stops the build, where one is not whole."""
     html = _formulas.typeset(html)
     for wrong in _formulas.faults(html) if page.file.src_uri.startswith("reference/") else ():
-        LOG.warning("%s: no whole formula: %s", page.file.src_uri, wrong)
+        logging.getLogger("mkdocs.hooks").warning("%s: no whole formula: %s", page.file.src_uri, wrong)
     html = PICTURE.sub(lambda m: m[1] or f'<a class="picture" href="{m[3]}">{m[2]}</a>', html)
     return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
 

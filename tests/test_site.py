@@ -134,8 +134,7 @@ def test_a_picture_opens_at_its_full_size_and_has_a_frame_in_the_dark(browser):
     page, _ = opened(browser, SITE / "index.html", width=390)
     picture = page.locator("a.picture").first
     assert picture.get_attribute("href") == picture.locator("img").get_attribute("src")
-    page.emulate_media(color_scheme="dark")
-    page.reload()
+    page.evaluate("document.body.dataset.mdColorScheme = 'slate'")
     assert picture.locator("img").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(255, 255, 255)"
     page.close()
 
