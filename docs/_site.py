@@ -18,8 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from markdown.extensions.toc import slugify
-
 from docs import _formulas
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -213,7 +211,7 @@ def table(kind: str, groups: dict[str, list[dict[str, Any]]]) -> str:
         for part in parts:
             level = [str(commands.facts(kind, part["name"]).get("level") or "")] * ratio
             papers = dict.fromkeys(ARXIV.findall(part["doc"].rpartition("Source:")[2]))
-            name = f"[{_text(part['name'])}](#{slugify(part['name'], '-')})"
+            name = f"[{_text(part['name'])}](#{re.sub('[^a-z0-9_-]', '', part['name'].lower())})"
             lines.append([name, _text(_formulas.marked(part["summary"])), *level, ", ".join(papers)])
     if not any(line[-1] for line in lines[2:]):
         lines = [line[:-1] for line in lines]
