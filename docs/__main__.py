@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from asyncsim.base import files
 from docs import _explorer, _page, _shown
-from docs._questions import HEAD, QUESTIONS
+from docs._questions import FOOT, HEAD, QUESTIONS
 
 HERE = _page.HERE
 
@@ -48,7 +48,7 @@ def faults(results: dict[str, _page.Said]) -> list[str]:
         f"files changed since: {command}" for command in results if results[command].source != _page.source(command)
     ]
     wrong += [f"not asked: {command}" for command in known if command not in results]
-    if not path.exists() or path.read_text(encoding="utf-8") != _page.page(HEAD, QUESTIONS, results):
+    if not path.exists() or path.read_text(encoding="utf-8") != _page.page(HEAD, QUESTIONS, results, FOOT):
         wrong.append("questions.md: not up to date; run `python -m docs`")
     if (_explorer.HERE / "explorer.html").read_text(encoding="utf-8") != _explorer.page():
         wrong.append("explorer.html: not up to date; run `python -m docs --stored`")
@@ -67,7 +67,7 @@ def write(results: dict[str, _page.Said]) -> None:
             files.write_atomically(
                 HERE / _page.FOLDER / _page.name(question), partial(_put, _page.drawn(question, results))
             )
-    files.write_atomically(HERE / "questions.md", partial(_put, _page.page(HEAD, QUESTIONS, results).encode()))
+    files.write_atomically(HERE / "questions.md", partial(_put, _page.page(HEAD, QUESTIONS, results, FOOT).encode()))
     files.write_atomically(_explorer.HERE / "explorer.html", partial(_put, _explorer.page().encode()))
     print(HERE / "questions.md", _explorer.HERE / "explorer.html")
 

@@ -122,6 +122,6 @@ def rests_on(claims: Sequence[str]) -> str:
 def sections() -> str:
     """All threads that a claim answers."""
     blocks = [
-        f"### {each.asked}\n\nAsked in {each.threads}.\n\n{each.answer}\n\n{rests_on(each.claims)}" for each in CLAIMED
+        f"### {each.asked}\n\n{each.answer}\n\n{rests_on(each.claims)}\n\nAsked in {each.threads}." for each in CLAIMED
     ]
     return "\n\n".join([HEAD, *blocks])

@@ -16,12 +16,23 @@ from asyncsim.app.reporting import LETTERS, formula
 MARK = "\u2063"
 """An invisible sign in front of code that is a formula."""
 FUNCTIONS = (*NAMED.split(), "clip")
-KNOWN = {*LETTERS.split(), *FUNCTIONS, "sqrt", "grad", "ceil", "floor", "tr", "Var", "Cov", "corr", "KL", "TV"}
-SIGN = re.compile(r"[-+*/=<>~]|<=|>=|!=|->|\|\|")
+KNOWN = {*LETTERS.split(), *FUNCTIONS, "sqrt", "grad", "ceil", "floor", "prod", "tr", "Var", "Cov", "corr", "KL", "TV"}
+SIGN = re.compile(r"[-+*/=<>~]|<=|>=|!=|->|\|\||\.\.?")
+MEAN = re.compile(r"-?\b(?:E|P|Var|Cov)(?:_\w+|_\{\w+\})?(?:\(| ?\[)")
+"""A mean, probability or variance, which may be one of words."""
+LABELS = {"algorithm", "algorithms", "appendix", "equation", "figure", "section", "table", "tables", "theorem"}
+"""Words behind which a letter with a number is no formula."""
+NAME = re.compile(r"(?<![\w.\[\\/\"])([A-Za-z]\w+(?:_\w\w+)+)(?![\w(\\/])")
+"""A name of code in prose."""
+INTERVAL = re.compile(r"\[[^][()]*, [^][()]*\)|\([^][()]*, [^][()]*\]")
 SYMBOLS = re.compile(r"[-A-Za-z\d.+*/=<>~^_|()\[\]{},!'²³√∑Σ·πτχ]+")
 ENDS = ".,;:"
-STOPS = {"the", "of", "is", "an", "and", "or", "one", "each", "where", "for", "at", "in", "if", "as", "to", "by"}
+PROSE = "the of is an and or one each where for at in if as to by that unless given was from so standard"
+STOPS = {*PROSE.split()}
 CODE = re.compile(r"(<pre.*?</pre>)|<code>([^<]*)</code>", re.S)
+LEFT = re.compile(r"""[^\s>]*(?:(?<!")\b[A-Za-z]_\w|[\])}]_|\^|\b(?:E|P|Var|sqrt)\[|sqrt\()[^\s<]*""")
+"""Letters with an index or power, and brackets of a formula, in prose."""
+SET = re.compile(r"<math.*?</math>(?:<wbr>\s*<math.*?</math>)*", re.S)
 LATEX = re.compile(r'<(?:span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</(?:span|div)>', re.S)
 """What stands between dollar signs in notebooks."""
 
@@ -30,6 +41,18 @@ def typeset(page: str) -> str:
     """The HTML of a page with MathML where code is a formula, and for formulas in LaTeX."""
     page = LATEX.sub(lambda found: convert(html.unescape(found[2]), "block" if found[1] == "[" else "inline"), page)
     return CODE.sub(lambda found: found[1] or _math(found[0], html.unescape(found[2])), page)
+
+
+def faults(page: str) -> list[str]:
+    """Formulas of a page that were not set: letters with an index or power, and brackets that a formula leaves open.
+
+    >>> faults("<p>a mean E_mu[w], cap]_+ and 2^20; <code>a_b</code></p><p><math><mi>P</mi><mo>(</mo></math>.</p>")
+    ['E_mu[w],', 'cap]_+', '2^20;', 'P(']
+    """
+    page = re.sub(r"<(pre|h\d|svg|script|a)\b.*?</\1>|<code>.*?</code>", " ", page, flags=re.S)
+    left = LEFT.findall(re.sub(r"<[^>]+>", " ", SET.sub(" ", page)))
+    made = (html.unescape(re.sub(r"<[^>]+>", "", each[0])) for each in SET.finditer(page))
+    return [*left, *(each for each in made if not balanced(each))]
 
 
 def _math(code: str, text: str) -> str:
@@ -65,7 +88,8 @@ def marked(text: str) -> str:
     'a mean (`\u2063tau >= 1`) of three and/or 5 cases'
     """
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if k % 2 else _prose(part) for k, part in enumerate(parts))
+    made = "".join(part if k % 2 else _prose(part) for k, part in enumerate(parts))
+    return "".join(p if k % 2 else NAME.sub(r"`\1`", p) for k, p in enumerate(re.split(r"(`[^`]*`)", made)))
 
 
 def _prose(text: str) -> str:
@@ -78,57 +102,87 @@ def _prose(text: str) -> str:
     return "".join(made)
 
 
+def balanced(text: str) -> bool:
+    """Whether all brackets close what they open, intervals aside.
+
+    >>> balanced("E_mu[min(cap, r)]"), balanced("P(score"), balanced("in [0, 1)")
+    (True, False, True)
+    """
+    rest, text = "", INTERVAL.sub("", text)
+    while rest != text:
+        rest, text = text, re.sub(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}", "", text)
+    return not re.search(r"[][(){}]", rest)
+
+
 def _run(tokens: list[str], start: int) -> int:
     """Where the formula ends that begins at a token; `start` where none does."""
-    end, real, depth = start, False, 0
+    end, depth = start, 0
+    powered = re.match(r"\([^()]*\)\^", "".join(tokens[start : start + 20]))
     for k in range(start, len(tokens), 2):
-        core = tokens[k].strip(ENDS)
+        core = tokens[k].strip(ENDS) or tokens[k]
         before = tokens[k - 2] if k > start else ""
-        after = tokens[k + 2] if k + 2 < len(tokens) and tokens[k][-1:] not in ENDS else ""
+        apart = tokens[k][-1:] in ENDS and not SIGN.fullmatch(tokens[k])
+        after = tokens[k + 2] if k + 2 < len(tokens) and not apart else ""
         sign, symbol = bool(SIGN.fullmatch(core) and before and after), _symbol(core)
         inside = depth > 0 or any(SIGN.fullmatch(each) for each in (before, after))
         # A number, an article that may be a letter, a function, and a word beside a sign or within brackets.
         next_ = _symbol(after.strip(ENDS))
-        weak = re.fullmatch(r"[(\[]*(?:[aAI]|[\d./(]+)[)\]]*", core) and (inside or before[-1:] in ")]" or next_)
+        beside = inside or before[-1:] in ")]" or next_
+        weak = beside and re.fullmatch(r"[(\[]*(?:[aAI]|[./(]*\d[\d./(]*)[)\]]*", core)
         called = core.strip("([") in FUNCTIONS and (inside or next_ or before)
         word = re.fullmatch(r"[(\[]*[A-Za-z]{2,}[)\]]*", core) and core.strip("()[]").lower() not in STOPS
-        if not core or not (sign or symbol or weak or called or (word and inside)):
+        shaped = SYMBOLS.fullmatch(core) and not core.isalpha()
+        enclosed = shaped and (depth > 0 or (inside and "(" in core))
+        worded = (powered or MEAN.search("".join(tokens[start:k]))) and (depth > 0 or k == start)
+        part = sign or symbol or weak or called or enclosed or worded or (word and inside)
+        if not core or not part or (k > 1 and tokens[k - 2].lower() in LABELS):
             break
-        real |= sign or symbol
         depth += sum(map(core.count, "([{")) - sum(map(core.count, ")]}"))
         end = k + 1
-        if tokens[k][-1] in ENDS and (depth <= 0 or tokens[k][-1] != ","):
+        if not sign and tokens[k][-1] in ENDS and (depth <= 0 or tokens[k][-1] not in ",;"):
             break
-    while end > start and (SIGN.fullmatch(tokens[end - 1]) or tokens[end - 1] in FUNCTIONS):
+    while end > start and (
+        SIGN.fullmatch(tokens[end - 1])
+        or tokens[end - 1] in FUNCTIONS
+        or not balanced(_bare("".join(tokens[start:end]))[1])
+    ):
         end -= 2
-    return end if real else start
+    cores = [each.strip(ENDS) for each in tokens[start : max(end, start) : 2]]
+    return end if any(SIGN.fullmatch(core) or _symbol(core) for core in cores) else start
 
 
 def _symbol(core: str) -> bool:
     """Whether a token is mathematics on its own: a letter, a Greek letter, or symbols with a power or bracket."""
     bases = {*re.findall(r"[A-Za-z]{2,}", re.sub(r"(?<=[\w\])}])[\^_]\{?[A-Za-z]+", "", core))}
-    shaped = SYMBOLS.fullmatch(core) and re.search(r"[A-Za-z]", core) and core.strip("()[]") not in ("a", "A", "I")
-    known = bases <= KNOWN or (
-        ("^" in core or "/(" in core or re.match(r"[\w^]+\(|[a-z]+_[a-z\d]\W*$", core))
-        and not re.search("_[a-z]{2}", core)
-    )
+    shaped = SYMBOLS.fullmatch(core) and re.search(r"[A-Za-z]|\d\^", core) and core.strip("()[]") not in ("a", "A", "I")
+    called = MEAN.match(core) or re.match(r"[\w^]+\(|[a-z]+_[a-z\d]\W*$|.*(?:\^|/(?:sqrt)?\()", core)
+    named = re.search(rf"_(?!(?:{LETTERS.replace(' ', '|')})(?![a-z]))[a-z]{{2}}", core)
+    known = bases <= KNOWN or (called and not named)
     return (
         bool(shaped and known)
-        and core.strip("()[]") not in FUNCTIONS
-        and not re.fullmatch(r"[A-Z]/[A-Z]|[A-Z]\d[A-Z]\w*", core)
+        and core.strip("()[]") not in (*FUNCTIONS, "ceil", "floor")
+        and not re.fullmatch(r"[A-Z]/[A-Z]|[A-Z]\d[A-Z]\w*", core.strip("()[]"))
     )
 
 
 def _wrapped(text: str) -> str:
     """A formula as code, without brackets that it does not close or open, and without the sign that ends a sentence."""
+    head, body, tail = _bare(text)
+    return f"{head}`{MARK}{body}`{tail}" if body else text
+
+
+def _bare(text: str) -> tuple[str, str, str]:
+    """What stands before a formula, the formula, and what stands behind it."""
     body = text.rstrip(ENDS)
     head, tail = "", text[len(body) :]
     for opening, closing in ("()", "[]"):
-        while body.startswith(opening) and (body.count(opening) > body.count(closing) or body.endswith(closing)):
+        while body.startswith(opening) and (
+            body.count(opening) > body.count(closing) or (body.endswith(closing) and balanced(body[1:-1]))
+        ):
             both = body.count(opening) == body.count(closing)
             head, body = head + opening, body[1:]
             if both and body.endswith(closing):
                 body, tail = body[:-1], closing + tail
         while body.endswith(closing) and body.count(closing) > body.count(opening):
             body, tail = body[:-1], closing + tail
-    return f"{head}`{MARK}{body}`{tail}" if body else text
+    return head, body, tail

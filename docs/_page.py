@@ -31,6 +31,8 @@ UNSTORED = ("manifest", "seconds", "store", "id", "grid", "scores", "errors", "u
 """Keys of results that say where and how long, or that no answer reads."""
 TIMED = re.compile(r"^\d+ units: ")
 """Lines with seconds that a command took."""
+ANSWER = re.compile(r"(?:(?:No|Yes)\. )?.*?[.?](?= [A-Z`]|$)")
+"""The sentence of an answer that is shown first."""
 CLOSE, ROUNDING = 1e-9, 1e-12
 """Largest relative and absolute difference between a number of a result and the stored one: last digits of matrix
 products, exponentials and sums are those of one processor."""
@@ -181,14 +183,16 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
     seen = (question.draw.__doc__ or "").partition("\n")[0] if question.draw else ""
     picture = [f"![{seen}]({FOLDER}/{name(question)})", question.caption] if question.draw else []
     rests = [_claimed.rests_on(question.claims)] * bool(question.claims)
-    parts = [f"## {question.asked}", f"Asked in {question.threads}.", f"**{answer}**", *rests, *picture, *blocks]
-    return "\n\n".join(parts)
+    first = ANSWER.match(answer)[0]  # type: ignore[index]
+    asked = f"Asked in {question.threads}."
+    parts = [f"## {question.asked}", f"**{first}**", answer[len(first) :].strip(), *picture, *blocks, *rests, asked]
+    return "\n\n".join(filter(None, parts))
 
 
-def page(head: str, questions: Sequence[Question], results: Mapping[str, Said]) -> str:
+def page(head: str, questions: Sequence[Question], results: Mapping[str, Said], foot: str) -> str:
     """The whole page."""
     asked = [section(question, results) for question in questions]
-    return "\n\n".join([head, *asked, _claimed.sections()]) + "\n"
+    return "\n\n".join([head, *asked, _claimed.sections(), foot]) + "\n"
 
 
 def origin(question: Question, results: Mapping[str, Said]) -> str:

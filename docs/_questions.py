@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from docs import _learning, _seconds, _staleness
 
-HEAD = f"""# Questions from trainers' threads
+HEAD = """# Questions from trainers' threads
 
-`python -m docs` generates this page. A test compares text and pictures with stored results, and reruns some
-commands. The first answers are in seconds and slot-hours, for the system shown. Other lengths and
+Each answer begins with one sentence in bold. Its numbers, the command that gives them and its output follow.
+Brackets are 95 % intervals; [the end of the page](#about-these-numbers) says what else the numbers assume."""
+FOOT = f"""## About these numbers
+
+The first answers are in seconds and slot-hours, for the system shown. Other lengths and
 loads give other numbers, so insert your own. If a command sets no speed, a sample decodes one token per second.
-Brackets are 95 % intervals. A verdict of `compare` is wrong with probability at most 5 % on each task, if unseen
+A verdict of `compare` is wrong with probability at most 5 % on each task, if unseen
 events are as stated. Verdicts are about the return of the trained policy, averaged over updates unless they
 say seconds or slot-hours. Each arm uses its own best learning rate, except with `--tune none`.
 Differences in return below {_learning.SMALLEST:g} are too small to matter. `N runs` stands for
-a number that differs between machines."""
+a number that differs between machines.
+
+`python -m docs` generates this page. A test compares text and pictures with stored results, and reruns some
+commands."""
 QUESTIONS = [*_seconds.QUESTIONS, *_staleness.QUESTIONS, *_learning.QUESTIONS]

@@ -7,8 +7,10 @@ text.
 
 from __future__ import annotations
 
+import ast
 import html
 import inspect
+import logging
 import posixpath
 import re
 from collections.abc import Iterator
@@ -42,6 +44,20 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
+ARXIV = re.compile(r"\b\d\d(?:0[1-9]|1[0-2])\.\d{5}\b")
+UNLINKED = re.compile(rf"(<(a|code|pre|math|h\d|script)\b.*?</\2>|<[^>]+>)|(?:arXiv[: ])?({ARXIV.pattern})", re.S)
+"""A paper by its number, outside of links and code."""
+OPENING = {"tasks": "A task says", "systems": "A system says", "schedules": "A schedule says", "methods": "A method is"}
+OPENING |= {"advantages": "An advantage says", "factors": "A factor is", "rewards": "A setting of rewards says"}
+OPENING |= {"diagnostics": "A diagnostic is", "like": "This page lists"}
+"""How the first sentence of a page of parts begins."""
+PICTURE = re.compile(r'(<a\b.*?</a>)|(<img [^>]*src="([^"]+)"[^>]*>)', re.S)
+"""A picture, and a link that may hold one."""
+BUTTONS = "[Install](#install){ .md-button .md-button--primary } [Tutorial](docs/tutorial.md){ .md-button } "
+BUTTONS += "[Explorer](docs/explorer.html){ .md-button }"
+"""Ways in, behind the first picture of the home page."""
+NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
+"""An example that says nothing but the name of its part."""
 PYTHON = (
     "run", "compare", "power", "sweep", "boundary", "predict", "diagnose", "verify", "judge", "plot", "points", "chain",
     "advise", "calibrate", "forecast", "judge_runs", "export_loss", "export_link", "Spec",
@@ -104,9 +120,28 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     text = re.sub(r"\A---\n.*?\n---\n", "", markdown, flags=re.S)
     # Notebooks as text: a cell is a block with a language behind braces.
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
+    if source == "README.md":
+        text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
+        text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
+    text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
     parts = FENCED.split(text)
-    turned = (part if k % 2 else LINK.sub(lambda m: _turned(m, source, where), part) for k, part in enumerate(parts))
-    return "".join(turned)
+    parts[::2] = [LINK.sub(lambda m: _turned(m, source, where), part) for part in parts[::2]]
+    if page.file.src_uri.startswith("reference/"):
+        split = re.compile(r"(\n\n|^#.*$|\n(?=[-*] )|\|)", re.M)
+        parts[::2] = ["".join(map(_plain, split.split(part))) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _plain(words: str) -> str:
+    """A paragraph, item or cell with its formulas marked, links aside."""
+    return words if words.startswith("#") or "](" in words else _formulas.marked(words)
+
+
+def _session(found: re.Match[str]) -> str:
+    """Commands and what they print as blocks of their own: a command may wrap, and its output keeps its columns."""
+    runs = re.split(r"^((?:\$ .*\n(?:(?<=\\\n).*\n)*)+)", found[1], flags=re.M)
+    blocks = ((run, ("text", "console")[k % 2]) for k, run in enumerate(runs) if run.strip())
+    return "\n\n".join(f"```{language}\n{run.strip(chr(10))}\n```" for run, language in blocks)
 
 
 def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
@@ -136,8 +171,51 @@ def reference() -> Iterator[tuple[str, str]]:
     yield "reference/python.md", python_page()
     summaries = {row["name"]: row["summary"] for row in commands.kinds()}
     for kind in commands.KINDS:
-        parts = [part_section(commands.described(kind, row["name"])) for row in commands.names(kind)]
-        yield f"reference/{kind}.md", f"# {kind.capitalize()}\n\n{_text(summaries[kind])}\n\n" + "\n".join(parts)
+        groups = dict[str, list[dict[str, Any]]]()
+        for row in commands.names(kind):
+            part = commands.described(kind, row["name"]) | {"summary": row["summary"]}
+            groups.setdefault(group_of(kind, part["name"]), []).append(part)
+        head = f"# {kind.capitalize()}\n\n{OPENING.get(kind, 'These are')} {_text(summaries[kind])}"
+        sections = [part_section(part) for parts in groups.values() for part in parts]
+        yield (
+            f"reference/{kind}.md",
+            "\n\n".join([f"{head} `asyncsim list {kind}` prints this list.", table(kind, groups), "\n".join(sections)]),
+        )
+
+
+def group_of(kind: str, name: str) -> str:
+    """What the file or folder that has a part says of itself, up to its first comma or colon; else nothing."""
+    from asyncsim import claims
+    from asyncsim.base import plugins
+
+    if kind not in ("claims", *plugins.PARTS):
+        return f"arXiv {name.partition('/')[0]}" if "/" in name else ""
+    path = (
+        ROOT / "asyncsim" / kind / f"{plugins.home_of(f'asyncsim.{kind}', name)}.py"
+        if kind != "claims"
+        else (claims.claims()[name].parent / "__init__.py")
+    )
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.is_file() else ""
+    return re.split(r"[,:;.](?: |$)", doc or "Helpers")[0]
+
+
+def table(kind: str, groups: dict[str, list[dict[str, Any]]]) -> str:
+    """All parts of a kind in one table: groups, names that lead to their sections, a line each and the papers."""
+    from asyncsim.app import commands
+
+    ratio = "level" in commands.facts(kind, groups[next(iter(groups))][0]["name"])
+    lines = [["Name", "What it is", *["Ratio"] * ratio, "Source"]]
+    lines += [["---"] * len(lines[0])]
+    for group, parts in groups.items():
+        lines += [["", f"**{group}**", *[""] * (len(lines[0]) - 2)]] * bool(group and len(groups) > 1)
+        for part in parts:
+            level = [str(commands.facts(kind, part["name"]).get("level") or "")] * ratio
+            papers = dict.fromkeys(ARXIV.findall(part["doc"].rpartition("Source:")[2]))
+            name = f"[{_text(part['name'])}](#{re.sub('[^a-z0-9_-]', '', part['name'].lower())})"
+            lines.append([name, _text(_formulas.marked(part["summary"])), *level, ", ".join(papers)])
+    if not any(line[-1] for line in lines[2:]):
+        lines = [line[:-1] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def part_section(part: dict[str, Any]) -> str:
@@ -186,36 +264,43 @@ def command_page() -> str:
 
 def docstring(text: str) -> str:
     """A docstring as Markdown: examples become code, formulas are marked, arguments and parameters are lists."""
+    text, *writer = re.split(r"^(?=import \w+$)", text, maxsplit=1, flags=re.M)
     blocks = []
     for paragraph in re.split(r"\n[ \t]*\n", text):
-        words, example, code = (
-            re.split(r"^(>>>)", paragraph, maxsplit=1, flags=re.M) if ">>>" in paragraph else (paragraph, "", "")
-        )
+        words, *example = re.split(r"^(?=>>>)", paragraph, maxsplit=1, flags=re.M)
         # Lines of a paragraph that stand apart are formulas of their own.
         for apart in re.split(r"^((?: {4,}.*\n?)+)", words, flags=re.M):
             blocks += [_listed(apart)] * bool(apart.strip())
-        blocks += [f"```pycon\n{example}{code}\n```"] * bool(code)
-    return "\n\n".join(blocks)
+        blocks += [f"```pycon\n{code}\n```" for code in example if not NAMED.fullmatch(code.strip())]
+    return "\n\n".join([*blocks, *(f"```python\n{code}\n```" for code in writer)])
 
 
 def _listed(words: str) -> str:
     """Prose as it is; the arguments of a part, the parameters of a claim and lines in columns as lists."""
     if words.startswith("    "):
         lines = re.split(r"\n| {3,}", words.strip())
-        return "\n\n".join(_text(_formulas.marked(line.strip())) for line in lines if line.strip())
+        return "\n\n".join(_text(_apart(line.strip())) for line in lines if line.strip())
     if words.startswith("Parameters of a point:"):
         named = [line.partition(":") for line in words.splitlines()[1:]]
         return "\n".join(
-            ["Parameters of a point:\n", *(f"- `{name}`: {_text(about.strip())}" for name, _, about in named)]
+            [words.splitlines()[0] + "\n", *(f"- `{n}`: {_text(_formulas.marked(a.strip()))}" for n, _, a in named)]
         )
-    if re.search(r"^\s*(?:[-|]|```)", words, re.M):
-        return "\n".join(map(_text, words.splitlines()))
+    if re.search(r"(?:\A|:\n)\s*(?:[-*|] |```)", words):
+        return "\n".join(re.sub(r"^\\\*", "-", _text(_formulas.marked(line))) for line in words.splitlines())
+    if re.search(r"\n  \w+ {2,}", words):
+        head, _, columns = words.partition("\n")
+        return f"{_text(head)}\n\n```text\n{columns}\n```"
     told = " ".join(words.split())
     listed = re.match(r"Arguments: (.*?)(?:\. (?=Returns|Raises|Assumes|Source|`\w+` and|The |A )(.*))?$", told)
     if not listed or "; `" not in listed[1]:
         return _text(_formulas.marked(told))
     items = [f"- {_text(_formulas.marked(item))}" for item in re.split(r"; (?=`)", listed[1])]
     return "\n".join(["Arguments:\n", *items, "", _text(_formulas.marked(listed[2] or ""))])
+
+
+def _apart(line: str) -> str:
+    """A line that stands apart: the shape of a call is code, all else may have formulas."""
+    return f"`{line}`" if re.match(r"\w{2,}\(.*\) -> |asyncsim ", line) else _formulas.marked(line)
 
 
 def _text(line: str) -> str:
@@ -230,8 +315,12 @@ FRAMES = ("https://unpkg.com/iframe-worker/shim", "site.js")
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """The page with its formulas as MathML."""
-    return _formulas.typeset(html)
+    """The page with its formulas as MathML and links; a warning, which stops the build, where one is not whole."""
+    html = _formulas.typeset(html)
+    for wrong in _formulas.faults(html) if page.file.src_uri.startswith("reference/") else ():
+        logging.getLogger("mkdocs.hooks").warning("%s: no whole formula: %s", page.file.src_uri, wrong)
+    html = PICTURE.sub(lambda m: m[1] or f'<a class="picture" href="{m[3]}">{m[2]}</a>', html)
+    return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

@@ -15,7 +15,7 @@ import pytest
 import docs.__main__ as command
 from asyncsim import claims
 from docs import _claimed, _engines, _page, _pictures, _prose, _shown, _site
-from docs._questions import HEAD, QUESTIONS
+from docs._questions import FOOT, HEAD, QUESTIONS
 
 pytestmark = pytest.mark.committed
 
@@ -118,10 +118,15 @@ def test_a_script_or_description_that_changed_is_found(copy, start):
 
 
 def answers():
-    """The answers of the page."""
-    found = re.findall(r"^\*\*(.+)\*\*$", PAGE, flags=re.MULTILINE)
+    """The answers of the page: a sentence in bold, and the paragraph behind it, if any."""
+    found = re.findall(r"^\*\*(.+)\*\*\n\n(?:([^!`#].*)\n)?", PAGE, flags=re.MULTILINE)
     assert len(found) == len(QUESTIONS)
-    return found
+    return [f"{first} {rest}".strip() for first, rest in found]
+
+
+def test_an_answer_begins_with_one_sentence_in_bold():
+    firsts = re.findall(r"^\*\*(.+)\*\*$", PAGE, flags=re.MULTILINE)
+    assert max(len(each.split()) for each in firsts) <= 27  # a sentence, behind "Yes." or "No."
 
 
 def sentences():
@@ -267,5 +272,5 @@ def test_a_command_that_fails_is_no_answer():
         _page.said("asyncsim timeline nothing")
 
 
-def test_the_head_is_the_beginning():
-    assert PAGE.startswith(HEAD)
+def test_the_head_is_the_beginning_and_provenance_the_end():
+    assert PAGE.startswith(HEAD) and PAGE.endswith(FOOT + "\n")

@@ -21,6 +21,8 @@ PAGES = [
     "questions",
     "reference/methods",
     "reference/claims",
+    "reference/logs",
+    "glossary",
 ]
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="playwright is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -95,6 +97,57 @@ def test_formulas_are_set_and_arguments_are_lists(browser):
     # Few formulas are left as plain letters: of those with a root one in four at most.
     left = page.locator("article p", has_text="sqrt(").count()
     assert left < page.locator("msqrt").count() / 4 and found == []
+    page.close()
+
+
+@pytest.mark.parametrize("path", sorted((SITE / "reference").glob("*.html")), ids=lambda path: path.stem)
+def test_formulas_of_the_reference_are_whole(path):
+    from docs import _formulas
+
+    _, _, page = path.read_text(encoding="utf-8").partition("<article")
+    assert _formulas.faults(page.partition("</article>")[0]) == []
+    planted = f"{page}<p>[1 - cap/r]_+, v_t and E_mu[x</p><p><math><mi>s</mi><mo>)</mo></math></p>"
+    assert {"cap/r]_+,", "v_t", "E_mu[x", "s)"} <= {*_formulas.faults(planted)}
+
+
+def test_the_reference_opens_with_a_table_of_groups_whose_papers_are_links(browser):
+    page, found = opened(browser, SITE / "reference" / "methods.html")
+    assert page.locator("article > p").first.inner_text().startswith("A method is ")
+    table = page.locator("table").first
+    assert table.locator("strong").count() >= 5 and table.locator("a[href^='#']").count() >= 53
+    assert page.locator("p a[href^='https://arxiv.org/abs/']", has_text="arXiv 1602.01783").count() >= 2
+    assert page.get_by_text("a2c().name").count() == 0 and found == []
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["which-limit", "questions"])
+def test_outputs_keep_their_lines_and_scroll_on_a_phone(browser, name):
+    page, found = opened(browser, SITE / f"{name}.html", width=390)
+    style = "e => getComputedStyle(e).whiteSpace + getComputedStyle(e).overflowX"
+    outputs, command = page.locator(".language-text code"), page.locator(".language-console code").first
+    assert outputs.count() > 0 and {each.evaluate(style) for each in outputs.all()} == {"preauto"}
+    assert command.inner_text().startswith("$ ") and "pre-wrap" in command.evaluate(style) and found == []
+    page.close()
+
+
+def test_a_picture_opens_at_its_full_size_and_has_a_frame_in_the_dark(browser):
+    page, _ = opened(browser, SITE / "index.html", width=390)
+    picture = page.locator("a.picture").first
+    assert picture.get_attribute("href") == picture.locator("img").get_attribute("src")
+    page.evaluate("document.body.dataset.mdColorScheme = 'slate'")
+    assert picture.locator("img").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(255, 255, 255)"
+    page.close()
+
+
+@pytest.mark.parametrize(("word", "first"), [("install", "index.html#install"), ("glossary", "glossary.html")])
+def test_the_home_page_and_the_search_lead_in(browser, word, first):
+    page, _ = opened(browser, SITE / "index.html")
+    shown = page.locator("a.md-button").all_inner_texts()
+    assert shown == ["Install", "Tutorial", "Explorer"] and page.locator("#install").count() == 1
+    page.locator(".md-search__input").press_sequentially(word)
+    item = page.locator(".md-search-result__link").first
+    item.wait_for(timeout=20_000)
+    assert first.partition("#")[0] in (item.get_attribute("href") or "")
     page.close()
 
 

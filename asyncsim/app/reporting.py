@@ -30,7 +30,7 @@ FUNCTIONS = "sum exp log ln min max sin cos tan arcsin arctan"
 PLAIN = r"<= \le >= \ge != \ne -> \to || \Vert * \cdot ~ \sim ∑ \sum ≤ \le ≥ \ge ² ^2 ³ ^3 √ sqrt \ \backslash"
 SIGNS = dict(zip(PLAIN.split()[::2], PLAIN.split()[1::2], strict=True)) | {sign: rf"\{sign}" for sign in "%&#$"}
 SIGN = re.compile("|".join(map(re.escape, SIGNS)))
-WORDS = {name: f"\\{name} " for name in f"{LETTERS} {FUNCTIONS}".split()} | {"grad": r"\nabla "}
+WORDS = {name: f"\\{name} " for name in f"{LETTERS} {FUNCTIONS}".split()} | {"grad": r"\nabla ", "prod": r"\prod "}
 WORDS |= {name: name for name in ("ceil", "floor", "sqrt")}
 WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]+")
 GROUP = re.compile(r"(\^ ?|_ ?|sqrt ?|ceil|floor|(?:))\(([^()]*)\)")
@@ -269,5 +269,6 @@ def latex(text: str) -> str:
     text = WORD.sub(lambda word: WORDS.get(word[0], word[0] if len(word[0]) == 1 else rf"\text{{{word[0]}}}"), text)
     while GROUP.search(text):
         text = GROUP.sub(lambda group: GROUPS.get(group[1].strip(), "⟮%s⟯") % group[2], text)
+    text = re.sub(r"(?<![\\{])\b(floor|ceil)\b", r"\\text{\1}", text)
     text = SCRIPT.sub(r"\1{\2}", re.sub(r"sqrt (\w+)", r"\\sqrt{\1}", text))
     return text.translate({ord("⟮"): "(", ord("⟯"): ")", ord("★"): "*", ord("⍽"): r"\,"})

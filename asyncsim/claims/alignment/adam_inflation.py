@@ -5,7 +5,7 @@ projection in front of Adam shrinks the step along the old direction less than i
 Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there. A share alpha (`strength`) of the
 component along a reference is removed from every gradient. Let C be the mean squared cosine of reference and m, and k =
 2 alpha - alpha^2. The mean step along m, relative to Adam's without projection, is
-    behind = 1 - alpha C,    inflation = sqrt((d rho + d) / (d rho (1 - k C) + d - k)),    before = behind inflation.
+    behind = 1 - alpha C,    inflation = sqrt((d rho + d) / (d rho (1 - k C) + d - k)),    before = behind * inflation.
 A known reference, m itself, has C = 1: before = 1 at d = 1 (inflation 1/(1 - alpha)), and 1 - alpha where noise
 dominates. The previous raw gradient has C = E[X/(X+Y)], X noncentral chi^2_1(d rho), Y chi^2_(d-1). Derivation: P = I -
 alpha h h^T takes E g to P m and E g g^T to P (m m^T + sigma^2 I) P. Both are averaged over the unit reference h of the
