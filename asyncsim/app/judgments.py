@@ -373,7 +373,9 @@ def alone(verdict: Verdict, page: Page) -> str:
     rows = [row for row in verdict.points if row.verdict == verdict.verdict] or verdict.points
     worst, first = min(rows, key=lambda row: row.margin).point, claims.trial(verdict.id).points[0]
     changes = {key: value for key, value in worst.items() if value != first.get(key)}
-    place = "".join(f" {_option(*each)}" for each in (page.at or changes or dict([*worst.items()][:1])).items())
+    place = "".join(
+        f" {_option(*each)}" for each in (page.at or changes or dict([min(worst.items(), key=str)])).items()
+    )
     size = " --size full" if page.size == "full" else ""
     return f"asyncsim verify {verdict.id}{place}{f' --seed {page.seed}' if page.seed else ''}{size}"
 

@@ -14,12 +14,12 @@ from markupsafe import Markup, escape
 from asyncsim.app import judgments
 from asyncsim.app.judgments import TOGETHER, Page, cost, detection, families, measured, point_text, rate
 from asyncsim.base import files, records
-from asyncsim.base.notation import number, plural
+from asyncsim.base.notation import measurement, number, plural
 from asyncsim.plotting import _curves
 
 TEMPLATE = "report.html.jinja"
-SHOWN, LEAST = 12, 8
-"""Number of comparisons shown at once in a section, and number of those with the smallest margins if there are more."""
+SHOWN, COLUMNS = 12, 5
+"""Number of comparisons shown at once in a section, and of parameters with a column of their own."""
 MOST = 100
 """Maximum number of comparisons behind a click; one claim has five hundred."""
 EXACT, DOT = 0.01, 0.04
@@ -77,7 +77,7 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
     """The page as HTML."""
     filters: dict[str, Any] = {f.__name__: f for f in (number, plural, measured, rate, anchor, comparisons, coded)}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
-    filters |= {"sourced": sourced, "finding": finding, "exception": exception, "swarm": swarm, "predicted": predicted}
+    filters |= {"sourced": sourced, "finding": finding, "exception": exception, "swarm": swarm, "digits": digits}
     filters |= {
         "figure": lambda verdict: figure(verdict, predictions.get(verdict.id)),
         "deviation": lambda row, kind: Markup(_curves.deviation(row, kind)),
@@ -128,22 +128,23 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     """Comparisons for a section.
 
     `first` and `more`: those shown at once, and those behind a click; `left`, how many are not shown. `shared`:
-    parameters that are equal at all points; `varying`: names of the others.
+    parameters that are equal at all points; `varying` and `others`: names of those that have a column, and of the rest.
     """
     points = list({repr(row.point): row.point for row in verdict.points}.values())
     names = dict.fromkeys(name for point in points for name in point)
-    varying = [name for name in names if len({repr(point.get(name)) for point in points}) > 1]
-    least = sorted((row.margin for row in verdict.points), key=lambda margin: (math.isnan(margin), margin))
-    limit = math.inf if len(least) <= SHOWN else least[LEAST - 1]
-    first = [row for row in verdict.points if len(least) <= SHOWN or row.margin <= limit][:SHOWN]
-    more = [row for row in verdict.points if not any(row is one for one in first)]
-    kept = {id(each) for each in sorted(more, key=lambda each: each.margin)[:MOST]}
+    counts = {name: len({repr(point.get(name)) for point in points}) for name in names}
+    varying = sorted((name for name in names if counts[name] > 1), key=lambda name: -counts[name])
+    rows: Sequence[records.Comparison] = verdict.points
+    if len(rows) > SHOWN:
+        rows = sorted(rows, key=lambda row: (math.isnan(row.margin), row.margin))
     return {
-        "first": first,
-        "more": [each for each in more if id(each) in kept],
-        "left": max(0, len(more) - MOST),
-        "shared": {name: points[0][name] for name in names if name not in varying},
-        "varying": varying,
+        "first": rows[:SHOWN],
+        "more": rows[SHOWN : SHOWN + MOST],
+        "left": max(0, len(rows) - SHOWN - MOST),
+        "shared": {name: points[0][name] for name in names if counts[name] == 1},
+        "varying": varying[:COLUMNS],
+        "others": varying[COLUMNS:],
+        "quantities": list(dict.fromkeys(row.quantity for row in rows)),
     }
 
 
@@ -159,10 +160,9 @@ def finding(verdict: records.Verdict) -> str:
     deviation, row = farthest(verdict)
     if row is None or not math.isfinite(deviation):
         return "" if row is None else "A measurement diverged."
-    stems = list(dict.fromkeys(each.quantity.partition("[")[0].replace("_", " ") for each in verdict.points))
-    names = (
-        " and ".join(", ".join(stems[:NAMED]).rsplit(", ", 1)) if len(stems) <= NAMED else f"{len(stems)} quantities"
-    )
+    words = (verdict.kind, verdict.id.partition("/")[0])
+    stems = dict.fromkeys(_curves.meaning(each.quantity.partition("[")[0], words) for each in verdict.points)
+    names = " and ".join(", ".join(stems).rsplit(", ", 1)) if len(stems) <= NAMED else f"{len(stems)} quantities"
     points = plural(len({repr(each.point) for each in verdict.points}), "point")
     effect, near = _curves.effect_of(row, verdict.kind), f"{abs(deviation):.2g}"
     near = f"is {near} times the smallest effect" if abs(deviation) >= EXACT else "is below 1 % of the smallest effect"
@@ -177,7 +177,8 @@ def exception(verdict: records.Verdict) -> str:
     if verdict.verdict == "held":
         return "held; a conjecture without proof" if verdict.status == "open" else ""
     least = min(verdict.points, key=lambda row: row.margin, default=None)
-    return f"{verdict.verdict}. {verdict.reason or str(least or '').partition(': ')[2]}"
+    reason = verdict.reason or str(least or "").partition(": ")[2]
+    return reason if verdict.verdict in reason or "not tight" in reason else f"{verdict.verdict}: {reason}"
 
 
 def swarm(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float, int]]:
@@ -192,12 +193,12 @@ def swarm(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, fl
     return dots
 
 
-def predicted(row: records.Comparison | records.Verdict) -> str:
-    """Format a prediction with no more decimals than its measurement."""
-    text, interval = number(row.predicted), measured(row).partition(" ±")
-    decimals = len(interval[0].partition(".")[2])
-    cut = interval[1] and "e" not in text + interval[0] and len(text.partition(".")[2]) > decimals
-    return number(round(row.predicted, decimals)) if cut else text
+def digits(row: records.Comparison) -> tuple[str, str]:
+    """Prediction and measurement with the digits that the interval leaves."""
+    half = (row.high - row.low) / 2.0
+    if not math.isfinite(row.measured):
+        return number(row.predicted), measured(row)
+    return measurement(row.predicted, half, 0.0).partition(" ±")[0], measurement(row.measured, half, 0.0)
 
 
 def sourced(text: str) -> Markup:

@@ -40,7 +40,10 @@ REFUSALS = (checks.InputError, ArithmeticError, AttributeError, IndexError, KeyE
 MEANINGS = {
     ("threshold", "step"): "largest stable step size",
     ("systems", "mean"): "mean staleness (versions)",
-    ("systems", "groups_per_second"): "groups per second",
+    ("systems", "p"): "probability",
+    ("systems", "tail"): "tail probability",
+    ("alignment", "corr"): "correlation",
+    ("bound", "bound"): "bounded quantity",
 }
 """Meanings of short quantities, by the kind or the family of their claims."""
 WIDTH, HEIGHT = 600, 270
@@ -113,7 +116,7 @@ def _against_index(rows: Sequence[Comparison], words: Sequence[str]) -> Iterable
         if len(found) >= 3:
             found.sort(key=lambda each: each[0])
             line = tuple((x, row.predicted, effect_of(row, words[0])) for x, row in found)
-            yield Panel(INDEXED[stem], f"{meaning(stem)}{names[point]}", (line,), tuple(found))
+            yield Panel(INDEXED[stem], f"{meaning(stem, words)}{names[point]}", (line,), tuple(found))
 
 
 def _against_parameter(rows: Sequence[Comparison], words: Sequence[str], predict: Prediction | None) -> Iterable[Panel]:
@@ -212,14 +215,9 @@ def _line(
     values = dict(known)
     for x in sorted({*places, *values}):
         values.setdefault(x, float(predict({**base, key: x}).get(quantity, math.nan)))
-    stretches, line = [], []
-    for x in sorted(values):
-        if math.isfinite(values[x]):
-            line.append((x, values[x]))
-        elif line:
-            stretches.append(tuple(line))
-            line = []
-    return [stretch for stretch in [*stretches, tuple(line)] if len(stretch) > 1 or {*stretch} & {*known}]
+    runs = itertools.groupby(sorted(values.items()), key=lambda place: math.isfinite(place[1]))
+    stretches = [tuple(run) for finite, run in runs if finite]
+    return [stretch for stretch in stretches if len(stretch) > 1 or {*stretch} & {*known}]
 
 
 def _asked_once(predict: Prediction) -> Prediction:
@@ -320,7 +318,8 @@ def deviation(row: Comparison, kind: str) -> str:
     # There are thousands of them, so the page's style draws and clips the mark, from two lengths in pixels.
     name = "" if row.verdict == "held" else f" {CLASSES.get(row.verdict, row.verdict)}"
     half = min(EFFECT * reach, 4 * EFFECT * REACH)
-    return f'<i class="d{name}" style="--x:{EFFECT * middle:.3g};--h:{half:.3g}"></i>'
+    text = f"{middle:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    return f'<i class="d{name}" style="--x:{EFFECT * middle:.3g};--h:{half:.3g}"></i> {text}'
 
 
 def scaled(row: Comparison, kind: str) -> tuple[float, float]:
@@ -358,7 +357,7 @@ class _Axis:
             tens = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
             values = [10.0**k for k in tens][:: 1 + len(tens) // 5]
         else:
-            raw = (self.high - self.low) / 4
+            raw = (self.high - self.low) / 5
             unit = 10.0 ** math.floor(math.log10(raw))
             step = next(unit * size for size in (1, 2, 5, 10) if unit * size >= raw)
             step = max(1.0, step) if self.whole else step
