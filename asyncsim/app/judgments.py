@@ -16,7 +16,7 @@ from typing import Any
 from asyncsim import claims, validation
 from asyncsim.app import evidence
 from asyncsim.base import records
-from asyncsim.base.notation import measurement, number, plural
+from asyncsim.base.notation import measurement, number
 from asyncsim.base.records import LOOSE, UNTESTED, Comparison, Verdict
 from asyncsim.claims import _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS
@@ -151,16 +151,6 @@ def detection(rows: Sequence[Mapping[str, Any]]) -> str:
         f"Of {len(rows)} random bugs planted in the code, {run} lie in code that claims run. "
         f"Of these, {seen} made a claim fail, and {broken} more crashed its measurement. "
         f"Expect {low:.0f} to {high:.0f} % of new bugs to make a claim fail; tests look for the others."
-    )
-
-
-def agreement(page: Page) -> str:
-    """How many formulas agree with simulation and how many are contradicted, with the chance of any false alarm."""
-    counts = page.summary["counts"]
-    return (
-        f"Simulation agrees with {counts['held']} of {plural(len(page.verdicts), 'formula')} and contradicts "
-        f"{counts['violated'] or 'none'}. If all are true, the chance of any false alarm is at most "
-        f"{rate(100.0 * page.summary['false_fail_of_all'])} %."
     )
 
 

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ MOST = 100
 """Maximum number of comparisons behind a click; one claim has five hundred."""
 EXACT, DOT = 0.01, 0.04
 """Share of the smallest effect below which agreement is exact, and the width of a dot in smallest effects."""
-ORDER = ("violated", "inconclusive", "outside", records.LOOSE, records.UNTESTED, "held")
 NAMED = 3
 """Most quantities that a sentence names."""
 ARXIV = re.compile(r"((?:arXiv )?(\d{4}\.\d{5}))")
@@ -75,13 +73,12 @@ def write_page(
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    filters: dict[str, Any] = {f.__name__: f for f in (number, plural, measured, rate, anchor, comparisons, coded)}
+    functions = (number, plural, measured, rate, anchor, comparisons, coded, sourced, finding, swarm, digits)
+    filters: dict[str, Any] = {function.__name__: function for function in functions}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
-    filters |= {"sourced": sourced, "finding": finding, "exception": exception, "swarm": swarm, "digits": digits}
     filters |= {
         "figure": lambda verdict: figure(verdict, predictions.get(verdict.id)),
         "deviation": lambda row, kind: Markup(_curves.deviation(row, kind)),
-        "lowering": lambda term: term.lowering,
         "alone": lambda verdict: judgments.alone(verdict, page),
         "steps": lambda verdict: judgments.steps(verdict, page),
     }
@@ -99,8 +96,7 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
         detection=detection,
         references=references,
         manifest={key: value for key, value in records.plain(page.manifest).items() if value is not None},
-        agreement=judgments.agreement(page),
-        exceptions=sorted(filter(exception, page.verdicts), key=lambda verdict: ORDER.index(verdict.verdict)),
+        exceptions=[v for v in page.verdicts if v.verdict != "held" or v.status == "open"],
     )
 
 
@@ -172,24 +168,13 @@ def finding(verdict: records.Verdict) -> str:
     return f"Simulation measured {names} at {points}; the {far} {near}.{unit}"
 
 
-def exception(verdict: records.Verdict) -> str:
-    """Why a claim is an exception on the page; "" where it is held and proved."""
-    if verdict.verdict == "held":
-        return "held; a conjecture without proof" if verdict.status == "open" else ""
-    least = min(verdict.points, key=lambda row: row.margin, default=None)
-    reason = verdict.reason or str(least or "").partition(": ")[2]
-    return reason if verdict.verdict in reason or "not tight" in reason else f"{verdict.verdict}: {reason}"
-
-
 def swarm(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float, int]]:
     """Each claim's largest deviation in smallest effects, at most 1.2, and the level of its dot where several agree."""
-    levels: Counter[float] = Counter()
-    dots = []
+    dots: list[tuple[records.Verdict, float, int]] = []
     for verdict in verdicts:
         deviation, row = farthest(verdict)
         place = round(max(-1.2, min(1.2, deviation)) / DOT) * DOT
-        dots += [] if row is None else [(verdict, place, levels[place])]
-        levels[place] += 1
+        dots += [] if row is None else [(verdict, place, sum(place == other for _, other, _ in dots))]
     return dots
 
 

@@ -3,6 +3,7 @@
 In a report they are SVG inside its page: a kilobyte or two each, in the page's font and colors.
 """
 
+import contextlib
 import itertools
 import math
 import re
@@ -54,7 +55,7 @@ NAME, SHORT = 40, 20
 """Most characters that name a point, and those of one line beside a curve."""
 REACH = 2.5
 """Effects either side of 0 that a deviation's mark can show."""
-EFFECT = 24
+EFFECT = 16
 """Pixels of one effect there."""
 ALIKE = 1e-3
 """Relative span below which the values of an axis count as one."""
@@ -225,13 +226,9 @@ def _asked_once(predict: Prediction) -> Prediction:
     known: dict[str, Mapping[str, float]] = {}
 
     def asked(point: Point) -> Mapping[str, float]:
-        key = repr(point)
-        if key not in known:
-            try:
-                known[key] = predict(point)
-            except REFUSALS:
-                known[key] = {}
-        return known[key]
+        with contextlib.suppress(*REFUSALS):
+            return known.get(repr(point)) or known.setdefault(repr(point), predict(point))
+        return known.setdefault(repr(point), {})
 
     return asked
 
@@ -244,11 +241,7 @@ def between(low: float, high: float, whole: bool) -> list[float]:
     """
     if whole and high - low < 2 * PLACES:
         return list(range(int(low), int(high) + 1))
-    shares = [k / (PLACES - 1) for k in range(PLACES)]
-    if logarithmic(low, high):
-        places = [low * (high / low) ** share for share in shares]
-    else:
-        places = [low + (high - low) * share for share in shares]
+    places = (np.geomspace if logarithmic(low, high) else np.linspace)(low, high, PLACES).tolist()
     return sorted({round(x) for x in places}) if whole else places
 
 
