@@ -273,8 +273,8 @@ def panel(drawn: Panel) -> str:
         # A curve at one position only is a short dash.
         wide = [(8.0 * side, *line[0]) for side in (-1, 1)] if len(line) == 1 else [(0.0, *place) for place in line]
         middle, low, high = (
-            [f"{across(x) + shift:.4g} {upward(y + side * reach):.4g}" for shift, x, y, reach in wide]
-            for side in (0.0, -1.0, 1.0)
+            [f"{across(x) + shift:.{form}} {upward(y + side * reach):.{form}}" for shift, x, y, reach in wide]
+            for side, form in ((0.0, "4g"), (-1.0, "0f"), (1.0, "0f"))
         )
         bands.append(f'<path class="b" d="M{"L".join([*low, *reversed(high)])}Z"/>')
         curves.append(f'<path class="p" d="M{"L".join(middle)}"/>')
