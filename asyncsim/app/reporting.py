@@ -19,7 +19,7 @@ from asyncsim.plotting import _curves
 TEMPLATE = "report.html.jinja"
 SHOWN, COLUMNS = 12, 4
 """Number of comparisons shown at once in a section, and of parameters with a column of their own."""
-MOST = 60
+MOST = 50
 """Maximum number of comparisons behind a click; one claim has five hundred."""
 EXACT, DOT = 0.01, 0.04
 """Share of the smallest effect below which agreement is exact, and the width of a dot in smallest effects."""
