@@ -142,9 +142,9 @@ def _against_parameter(rows: Sequence[Comparison], words: Sequence[str], predict
         bases = [{name: value for name, value in curve[0][1].point.items() if name != key} for curve in chosen]
         lines, names = [], []
         for curve, name in zip(chosen, name_points(bases), strict=True):
-            effects = sorted((x, effect_of(row, words[0])) for x, row in curve)
+            at, effects = zip(*sorted((x, effect_of(row, words[0])) for x, row in curve), strict=True)
             for line in _line(curve, key, quantity, places, predict):
-                lines.append(tuple((x, y, float(np.interp(x, *zip(*effects, strict=True)))) for x, y in line))
+                lines.append(tuple((x, y, float(np.interp(x, at, effects))) for x, y in line))
                 names.append(name)
         if any(len(line) > 1 for line in lines):
             found = tuple(sorted(itertools.chain(*chosen), key=lambda each: each[0]))
@@ -268,7 +268,7 @@ def panel(drawn: Panel) -> str:
     ticks = [_text(across(v), HEIGHT - BOTTOM + 20, text, "middle") for v, text in across.ticks()]
     ticks += [_text(LEFT - 8, upward(v) + 5, text, "end") for v, text in upward.ticks()]
     ticks += [_text(4, 18, drawn.upward, "start"), _text((LEFT + right) / 2, HEIGHT - 8, drawn.across)]
-    bands, curves, ends = [], [], {}
+    bands, curves, ends = [], [], dict[str, float]()
     for k, line in enumerate(drawn.lines):
         # A curve at one position only is a short dash.
         wide = [(8.0 * side, *line[0]) for side in (-1, 1)] if len(line) == 1 else [(0.0, *place) for place in line]
