@@ -150,7 +150,7 @@ def test_coverage_is_in_every_form_where_there_is_a_map(tmp_path: Path) -> None:
     whole = made(coverage=COVERAGE)
     assert whole.json()["coverage"] == COVERAGE["rows"] and made().json()["coverage"] is None
     # Wilson's interval of 2 in 3.
-    said = "They contradict 2, and 1 more break a measurement off. Expect a claim to be violated by 21 to 94 %"
+    said = "Of these, 2 made a claim fail, and 1 more crashed its measurement. Expect 21 to 94 % of new bugs"
     html = reporting.write_page(whole, tmp_path / "r.html").read_text("utf-8")
     assert said in Read(html).text
     folded = html.split('<h2 id="coverage">')[1].split("<details>")[1].split("</details>")[0]
@@ -159,7 +159,7 @@ def test_coverage_is_in_every_form_where_there_is_a_map(tmp_path: Path) -> None:
     text = reporting.write_page(whole, tmp_path / "r.md").read_text("utf-8")
     assert said in text and "| asyncsim/c.py:3 | 1 -> 2 | n = 1 | b/two |" in text and "w = a \\| b" in text
     for name in ("n.html", "n.md"):
-        assert "drawn by chance" not in reporting.write_page(made(), tmp_path / name).read_text("utf-8").lower()
+        assert "random bugs" not in reporting.write_page(made(), tmp_path / name).read_text("utf-8").lower()
 
 
 def test_the_installed_map_is_read_and_shown_on_a_page_with_all_its_claims(

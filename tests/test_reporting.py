@@ -75,8 +75,9 @@ def test_every_claim_is_there_with_its_numbers_and_can_be_reached(page):
         assert f"#{reporting.anchor(id)}" in made.addresses and reporting.anchor(id) in made.ids
     assert len(made.ids) == len(set(made.ids))
     assert "2.000 ± 0.03" in made.text
-    assert "All points: step = 0.25. staleness = 4 staleness = 8" in made.text
-    assert "source: Somebody 1976" in made.text and made.text.count("source:") == 1
+    assert "All points: step = 0.25." in made.text and "staleness predicted measured" in made.text
+    assert "4 2.000 2.000 ± 0.035 0.00 ✓ held 8 2.000 2.000 ± 0.035 0.00 ✓ held" in made.text
+    assert "Source: Somebody 1976" in made.text and made.text.count("Source:") == 1
     assert made.charts == len(ids)
 
 
@@ -189,15 +190,55 @@ def test_a_coarse_measurement_shows_the_places_of_its_prediction():
 
 
 def test_of_many_comparisons_those_of_least_margin_are_shown(page):
-    """115 rows: 8 at once, 100 behind a click, 7 in the JSON alone; a hundred or fewer are all there."""
+    """69 rows: 12 at once, 50 behind a click, 7 in the JSON alone; 62 or fewer are all there."""
     row = verdict().points[0]
-    rows = tuple(dataclasses.replace(row, quantity=f"x{k:03d}", margin=float(-k)) for k in range(115))
+    rows = tuple(dataclasses.replace(row, quantity=f"x{k:03d}", margin=float(-k)) for k in range(69))
     made = verdict(points=rows)
     shown = reporting.comparisons(made)
-    assert [each.quantity for _, each in shown["first"]] == [f"x{k:03d}" for k in range(107, 115)]
-    assert [each.quantity for _, each in shown["more"]] == [f"x{k:03d}" for k in range(7, 107)] and shown["left"] == 7
+    assert [each.quantity for each in shown["first"]] == [f"x{k:03d}" for k in range(68, 56, -1)]
+    assert [each.quantity for each in shown["more"]] == [f"x{k:03d}" for k in range(56, 6, -1)] and shown["left"] == 7
     text = page(made).text
     assert "7 of still more margin are in the JSON" in text and "x007" in text and "x006" not in text
-    assert len(made.row()["points"]) == 115
-    few = reporting.comparisons(verdict(points=rows[:100]))
-    assert len(few["first"]) + len(few["more"]) == 100 and few["left"] == 0
+    assert len(made.row()["points"]) == 69
+    few = reporting.comparisons(verdict(points=rows[:62]))
+    assert len(few["first"]) + len(few["more"]) == 62 and few["left"] == 0
+
+
+def test_parameters_that_vary_are_columns_and_rare_ones_share_one():
+    row = verdict().points[0]
+    points = [{"a": k, "b": k // 2, "c": k // 2, "d": k // 2, "e": k // 3, "f": 1} for k in range(4)]
+    shown = reporting.comparisons(verdict(points=tuple(dataclasses.replace(row, point=point) for point in points)))
+    assert (shown["varying"], shown["others"], shown["shared"]) == (["a", "b", "c", "d"], ["e"], {"f": 1})
+
+
+def test_the_page_opens_with_one_sentence_and_the_exceptions(page):
+    made = page([verdict("a/b"), verdict("a/c", value=3.0), verdict("a/d", status="open")])
+    opening = made.text.split("How to read this page")[0]
+    assert "Simulation agrees with 2 of 3 formulas and contradicts 1. If all are true" in opening
+    assert "false alarm is at most 0.3 %." in opening and "a/b" not in opening
+    assert "a/c violated: Simulation measured x at 2 points; the largest deviation is 10 times" in opening
+    assert "a/d held, a conjecture:" in opening
+    assert "Exceptions" not in page([verdict()]).text.split("How to read")[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "Simulation measured x at 2 points; the largest deviation is below 1 % of the smallest effect."),
+        ({"value": 2.05}, "the largest deviation is 0.5 times the smallest effect."),
+        ({"value": 2.05}, "The smallest effect that must be seen is 0.1 there, 5 % of the prediction."),
+    ],
+)
+def test_a_claim_says_what_was_measured_and_how_near(changes, words):
+    assert words in reporting.finding(verdict(**changes))
+
+
+def test_claims_at_one_deviation_are_stacked_and_those_beyond_are_at_the_edge():
+    claims = [verdict(f"a/{k}", value=value) for k, value in enumerate((2.05, 2.0499, 1.951, 9.0))]
+    assert [(round(x, 2), y) for _, x, y in reporting.swarm(claims)] == [(0.48, 0), (0.48, 1), (-0.48, 0), (1.2, 0)]
+
+
+def test_numbers_of_arxiv_are_links_and_years_are_not(page):
+    made = page(verdict(), references={"family/claim": "arXiv 1707.06347; dual clip 1912.09729; Kong 1992"})
+    found = [address for address in made.addresses if not address.startswith("#")]
+    assert found == ["https://arxiv.org/abs/1707.06347", "https://arxiv.org/abs/1912.09729"]

@@ -148,9 +148,9 @@ def detection(rows: Sequence[Mapping[str, Any]]) -> str:
     broken = sum(bool(row["raised"] and not row["claims"]) for row in rows)
     low, high = (100.0 * end for end in stats.binomtest(seen, len(rows)).proportion_ci(method="wilson"))
     return (
-        f"Of {len(rows)} small faults at places drawn by chance outside of the claims, claims may run {run}. "
-        f"They contradict {seen}, and {broken} more break a measurement off. "
-        f"Expect a claim to be violated by {low:.0f} to {high:.0f} % of new faults; tests look for the others."
+        f"Of {len(rows)} random bugs planted in the code, {run} lie in code that claims run. "
+        f"Of these, {seen} made a claim fail, and {broken} more crashed its measurement. "
+        f"Expect {low:.0f} to {high:.0f} % of new bugs to make a claim fail; tests look for the others."
     )
 
 
@@ -351,14 +351,23 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
         trial = claims.trial(id)
         sentences.append(f"suspects? It goes through: {trial.through}. Its defects: {'; '.join(trial.defects)}.")
         if not page.at:
-            # From the trial's first point to where the claim is violated most. The first itself has no change, but a
-            # command for it needs one.
-            rows = [row for row in verdict.points if row.verdict == "violated"] or verdict.points
-            worst = min(rows, key=lambda row: row.margin).point
-            changes = {key: value for key, value in worst.items() if value != trial.points[0].get(key)}
-            place = "".join(f" {_option(*each)}" for each in (changes or dict([*worst.items()][:1])).items())
-            sentences.append(f"where? `asyncsim verify {id}{place}` measures that point alone.")
+            sentences.append(f"where? `{alone(verdict, page)}` measures that point alone.")
     return [*sentences, f"more: {PAGE}"]
+
+
+def alone(verdict: Verdict, page: Page) -> str:
+    """The command that measures the point that decided a verdict of a claim of this package; "" for other claims."""
+    if verdict.id not in claims.claims():
+        return ""
+    # From the trial's first point. The first itself has no change, but a command for it needs one.
+    rows = [row for row in verdict.points if row.verdict == verdict.verdict] or verdict.points
+    worst, first = min(rows, key=lambda row: row.margin).point, claims.trial(verdict.id).points[0]
+    changes = {key: value for key, value in worst.items() if value != first.get(key)}
+    place = "".join(
+        f" {_option(*each)}" for each in (page.at or changes or dict([min(worst.items(), key=str)])).items()
+    )
+    size = " --size full" if page.size == "full" else ""
+    return f"asyncsim verify {verdict.id}{place}{f' --seed {page.seed}' if page.seed else ''}{size}"
 
 
 def _again(verdict: Verdict, page: Page) -> str:

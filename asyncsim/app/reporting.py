@@ -8,19 +8,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from asyncsim.app import judgments
 from asyncsim.app.judgments import TOGETHER, Page, cost, detection, families, measured, point_text, rate
 from asyncsim.base import files, records
-from asyncsim.base.notation import number, plural
+from asyncsim.base.notation import measurement, number, plural
 from asyncsim.plotting import _curves
 
 TEMPLATE = "report.html.jinja"
-SHOWN, LEAST = 12, 8
-"""Number of comparisons shown at once in a section, and number of those with the smallest margins if there are more."""
-MOST = 100
+SHOWN, COLUMNS = 12, 4
+"""Number of comparisons shown at once in a section, and of parameters with a column of their own."""
+MOST = 50
 """Maximum number of comparisons behind a click; one claim has five hundred."""
+EXACT, DOT = 0.01, 0.04
+"""Share of the smallest effect below which agreement is exact, and the width of a dot in smallest effects."""
+NAMED = 3
+"""Most quantities that a sentence names."""
+ARXIV = re.compile(r"((?:arXiv )?(\d{4}\.\d{5}))")
 MARKDOWN = (".md", ".markdown")
 """Suffixes of a report in Markdown; any other is HTML."""
 MARKED = re.compile("`([^`]+)`")
@@ -68,12 +73,13 @@ def write_page(
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    filters: dict[str, Any] = {f.__name__: f for f in (number, plural, measured, rate, anchor, comparisons, coded)}
-    filters |= {"point": point_text, "formulas": rendered, "beside": page.beside}
+    functions = (number, plural, measured, rate, anchor, comparisons, coded, sourced, finding, swarm, digits)
+    filters: dict[str, Any] = {function.__name__: function for function in functions}
+    filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
     filters |= {
         "figure": lambda verdict: figure(verdict, predictions.get(verdict.id)),
         "deviation": lambda row, kind: Markup(_curves.deviation(row, kind)),
-        "lowering": lambda term: term.lowering,
+        "alone": lambda verdict: judgments.alone(verdict, page),
         "steps": lambda verdict: judgments.steps(verdict, page),
     }
     promised = (page.manifest.get("spec") or {}).get("false_pass", math.nan)
@@ -90,7 +96,7 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
         detection=detection,
         references=references,
         manifest={key: value for key, value in records.plain(page.manifest).items() if value is not None},
-        json=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
+        exceptions=[v for v in page.verdicts if v.verdict != "held" or v.status == "open"],
     )
 
 
@@ -115,30 +121,78 @@ def anchor(id: str) -> str:
 
 
 def comparisons(verdict: records.Verdict) -> dict[str, Any]:
-    """Comparisons for a section, each with the number of its point.
+    """Comparisons for a section.
 
     `first` and `more`: those shown at once, and those behind a click; `left`, how many are not shown. `shared`:
-    parameters that are equal at all points; `points`: the other parameters, by point.
+    parameters that are equal at all points; `varying` and `others`: names of those that have a column, and of the rest.
     """
-    places = {repr(row.point): row.point for row in verdict.points}
-    numbers = {name: number for number, name in enumerate(places, 1)}
-    points = list(places.values())
-    rows = [(numbers[repr(row.point)], row) for row in verdict.points]
-    least = sorted((row.margin for row in verdict.points), key=lambda margin: (math.isnan(margin), margin))
-    limit = math.inf if len(rows) <= SHOWN else least[LEAST - 1]
-    first = [each for each in rows if len(rows) <= SHOWN or each[1].margin <= limit][:SHOWN]
-    alike = [
-        k for k in points[0] if len(points) > 1 and all(k in p and repr(p[k]) == repr(points[0][k]) for p in points)
-    ]
-    more = [each for each in rows if not any(each is one for one in first)]
-    kept = {id(each) for each in sorted(more, key=lambda each: each[1].margin)[:MOST]}
+    points = list({repr(row.point): row.point for row in verdict.points}.values())
+    names = dict.fromkeys(name for point in points for name in point)
+    counts = {name: len({repr(point.get(name)) for point in points}) for name in names}
+    varying = sorted((name for name in names if counts[name] > 1), key=lambda name: -counts[name])
+    rows: Sequence[records.Comparison] = verdict.points
+    if len(rows) > SHOWN:
+        rows = sorted(rows, key=lambda row: (math.isnan(row.margin), row.margin))
     return {
-        "first": first,
-        "more": [each for each in more if id(each) in kept],
-        "left": max(0, len(more) - MOST),
-        "shared": {key: points[0][key] for key in alike},
-        "points": [{key: value for key, value in point.items() if key not in alike} for point in points],
+        "first": rows[:SHOWN],
+        "more": rows[SHOWN : SHOWN + MOST],
+        "left": max(0, len(rows) - SHOWN - MOST),
+        "shared": {name: points[0][name] for name in names if counts[name] == 1},
+        "varying": varying[:COLUMNS],
+        "others": varying[COLUMNS:],
+        "quantities": list(dict.fromkeys(row.quantity for row in rows)),
     }
+
+
+def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None]:
+    """The largest deviation in smallest effects with its comparison; of a bound, what comes closest or exceeds it."""
+    rows = [(_curves.scaled(row, verdict.kind)[0], row) for row in verdict.points if row.verdict != "outside"]
+    signed = verdict.kind in _curves.ONE_SIDED
+    return max(rows, key=lambda each: each[0] if signed else abs(each[0]), default=(math.nan, None))
+
+
+def finding(verdict: records.Verdict) -> str:
+    """What was measured, how near it came to the prediction, and the smallest effect."""
+    deviation, row = farthest(verdict)
+    if row is None or not math.isfinite(deviation):
+        return "" if row is None else "A measurement diverged."
+    words = (verdict.kind, verdict.id.partition("/")[0])
+    stems = dict.fromkeys(_curves.meaning(each.quantity.partition("[")[0], words) for each in verdict.points)
+    names = " and ".join(", ".join(stems).rsplit(", ", 1)) if len(stems) <= NAMED else f"{len(stems)} quantities"
+    points = plural(len({repr(each.point) for each in verdict.points}), "point")
+    effect, near = _curves.effect_of(row, verdict.kind), f"{abs(deviation):.2g}"
+    near = f"is {near} times the smallest effect" if abs(deviation) >= EXACT else "is below 1 % of the smallest effect"
+    share = f", {100.0 * effect / abs(row.predicted):.2g} % of the prediction" if row.predicted else ""
+    unit = f" The smallest effect that must be seen is {effect:.2g} there{share}." if effect else ""
+    far = "distance to the bound" if verdict.kind == "bound" and deviation <= 0.0 else "largest deviation"
+    return f"Simulation measured {names} at {points}; the {far} {near}.{unit}"
+
+
+def swarm(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float, int]]:
+    """Each claim's largest deviation in smallest effects, at most 1.2, and the level of its dot where several agree."""
+    dots: list[tuple[records.Verdict, float, int]] = []
+    for verdict in verdicts:
+        deviation, row = farthest(verdict)
+        place = round(max(-1.2, min(1.2, deviation)) / DOT) * DOT
+        dots += [] if row is None else [(verdict, place, sum(place == other for _, other, _ in dots))]
+    return dots
+
+
+def digits(row: records.Comparison) -> tuple[str, str]:
+    """Prediction and measurement with the digits that the interval leaves."""
+    half = (row.high - row.low) / 2.0
+    if not math.isfinite(row.measured):
+        return number(row.predicted), measured(row)
+    return measurement(row.predicted, half, 0.0).partition(" ±")[0], measurement(row.measured, half, 0.0)
+
+
+def sourced(text: str) -> Markup:
+    """A source with its numbers of arXiv as links.
+
+    >>> str(sourced("derived; arXiv 1511.01437"))
+    'derived; <a href="https://arxiv.org/abs/1511.01437">arXiv 1511.01437</a>'
+    """
+    return Markup(ARXIV.sub(r'<a href="https://arxiv.org/abs/\2">\1</a>', str(escape(text))))
 
 
 def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) -> Markup:

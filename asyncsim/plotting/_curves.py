@@ -3,12 +3,17 @@
 In a report they are SVG inside its page: a kilobyte or two each, in the page's font and colors.
 """
 
+import contextlib
 import itertools
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
+
+import numpy as np
 
 from asyncsim.base import checks, notation
 from asyncsim.base.records import Comparison, Point, Verdict
@@ -33,11 +38,24 @@ INDEXED = {
 }
 """Stems of quantities whose index is a number to draw against; indices of others only count components."""
 REFUSALS = (checks.InputError, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-WIDTH, HEIGHT = 300, 190
-LEFT, RIGHT, TOP, BOTTOM = 54, 14, 26, 40
+MEANINGS = {
+    ("threshold", "step"): "largest stable step size",
+    ("systems", "mean"): "mean staleness (versions)",
+    ("systems", "p"): "probability",
+    ("systems", "tail"): "tail probability",
+    ("alignment", "corr"): "correlation",
+    ("bound", "bound"): "bounded quantity",
+}
+"""Meanings of short quantities, by the kind or the family of their claims."""
+WIDTH, HEIGHT = 600, 270
+LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 52
+ASIDE, LINE = 190, 19
+"""Width at the right for the names of several curves, and height of a line of a name."""
+NAME, SHORT = 40, 20
+"""Most characters that name a point, and those of one line beside a curve."""
 REACH = 2.5
 """Effects either side of 0 that a deviation's mark can show."""
-EFFECT = 24
+EFFECT = 16
 """Pixels of one effect there."""
 ALIKE = 1e-3
 """Relative span below which the values of an axis count as one."""
@@ -45,14 +63,22 @@ ONE_SIDED = ("bound", "ordering")
 CLASSES = {"held": "m", "holds, not tight": "loose"}
 
 
+Place = tuple[float, float, float]
+Row = tuple[float, Comparison]
+
+
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one quantity: `lines` predicted, as pairs, and `rows` measured: (x, point number, comparison)."""
+    """Curves of one quantity: `lines` predicted, as triples of x, y and smallest effect, and `rows` measured, by x.
+
+    `names`: what distinguishes each line from the others; empty for one curve.
+    """
 
     across: str
     upward: str
-    lines: tuple[tuple[tuple[float, float], ...], ...]
-    rows: tuple[tuple[float, int, Comparison], ...]
+    lines: tuple[tuple[Place, ...], ...]
+    rows: tuple[tuple[float, Comparison], ...]
+    names: tuple[str, ...] = ()
 
 
 def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
@@ -60,52 +86,105 @@ def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
 
     `predict`: evaluates the claim between its points. Without it, or where it refuses, predicted points are joined.
     """
-    points = list({repr(row.point): None for row in verdict.points})
-    rows = [(1 + points.index(repr(row.point)), row) for row in verdict.points if row.verdict != "outside"]
-    indexed = list(_against_index(rows))
-    along = list(_against_parameter(rows, predict and _asked_once(predict)))
+    rows = [row for row in verdict.points if row.verdict != "outside"]
+    words = (verdict.kind, verdict.id.partition("/")[0])
+    indexed = list(_against_index(rows, words))
+    along = list(_against_parameter(rows, words, predict and _asked_once(predict)))
     return [*indexed[: max(2, PANELS - len(along))], *along][:PANELS]
 
 
-def _against_index(rows: Sequence[tuple[int, Comparison]]) -> Iterable[Panel]:
+def meaning(quantity: str, words: Sequence[str] = ()) -> str:
+    """Name of a quantity or parameter with its unit; `words` are kind and family of the claim.
+
+    >>> meaning("ess"), meaning("staleness"), meaning("step", ("threshold", "staleness"))
+    ('effective sample size', 'staleness (versions)', 'largest stable step size')
+    """
+    word = notation.WORDS.get(quantity, notation.Word("", ""))
+    plain = (word.name or quantity.replace("_", " ")) + f" ({word.unit})" * bool(word.unit)
+    return next((MEANINGS[each, quantity] for each in words if (each, quantity) in MEANINGS), plain)
+
+
+def _against_index(rows: Sequence[Comparison], words: Sequence[str]) -> Iterable[Panel]:
     """One panel per point and stem for quantities with at least three indices, such as p[0], p[1], p[2]."""
-    stems: dict[tuple[int, str], list[tuple[float, int, Comparison]]] = {}
-    for number, row in rows:
+    points = list({repr(row.point): row.point for row in rows}.values())
+    names = {repr(point): f" at {name}" * bool(name) for point, name in zip(points, name_points(points), strict=True)}
+    stems: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
         parts = re.fullmatch(r"(\w+)\[(-?\d+)\]", row.quantity)
         if parts and parts[1] in INDEXED:
-            stems.setdefault((number, parts[1]), []).append((float(parts[2]), number, row))
-    for (number, stem), found in stems.items():
+            stems.setdefault((repr(row.point), parts[1]), []).append((float(parts[2]), row))
+    for (point, stem), found in stems.items():
         if len(found) >= 3:
             found.sort(key=lambda each: each[0])
-            line = tuple((x, row.predicted) for x, _, row in found)
-            yield Panel(INDEXED[stem], f"{stem} at point {number}", (line,), tuple(found))
+            line = tuple((x, row.predicted, effect_of(row, words[0])) for x, row in found)
+            yield Panel(INDEXED[stem], f"{meaning(stem, words)}{names[point]}", (line,), tuple(found))
 
 
-def _against_parameter(rows: Sequence[tuple[int, Comparison]], predict: Prediction | None) -> Iterable[Panel]:
+def _against_parameter(rows: Sequence[Comparison], words: Sequence[str], predict: Prediction | None) -> Iterable[Panel]:
     """One panel per quantity, against the parameter in which most points differ while all others agree."""
-    plain = [each for each in rows if "[" not in each[1].quantity]
-    for quantity in dict.fromkeys(row.quantity for _, row in plain or rows):
-        same = [(number, row) for number, row in rows if row.quantity == quantity]
-        others = [{name: value for name, value in row.point.items() if name != quantity} for _, row in same]
+    plain = [row for row in rows if "[" not in row.quantity]
+    for quantity in dict.fromkeys(row.quantity for row in plain or rows):
+        same = [row for row in rows if row.quantity == quantity]
+        others = [{name: value for name, value in row.point.items() if name != quantity} for row in same]
         key = _parameter(others, 1 if plain else 2)
         if key is None:
             continue
         # Points on one curve agree in all other parameters.
-        curves: dict[str, list[tuple[float, int, Comparison]]] = {}
-        for number, row in same:
+        curves: dict[str, list[Row]] = {}
+        for row in same:
             if checks.is_number(row.point.get(key)):
-                curves.setdefault(_others(row.point, key), []).append((row.point[key], number, row))
+                curves.setdefault(_others(row.point, key), []).append((row.point[key], row))
         chosen = sorted(curves.values(), key=len, reverse=True)[:LINES]
-        values = [x for curve in chosen for x, _, _ in curve]
+        values = [x for curve in chosen for x, _ in curve]
         if len(set(values)) < 2:
             continue
         places = between(min(values), max(values), all(isinstance(x, int) for x in values))
-        lines = [line for curve in chosen for line in _line(curve, key, quantity, places, predict)]
+        bases = [{name: value for name, value in curve[0][1].point.items() if name != key} for curve in chosen]
+        lines, names = [], []
+        for curve, name in zip(chosen, name_points(bases), strict=True):
+            at, effects = zip(*sorted((x, effect_of(row, words[0])) for x, row in curve), strict=True)
+            for line in _line(curve, key, quantity, places, predict):
+                lines.append(tuple((x, y, float(np.interp(x, at, effects))) for x, y in line))
+                names.append(name)
         if any(len(line) > 1 for line in lines):
-            found = tuple(sorted(itertools.chain(*chosen), key=lambda each: each[:2]))
-            word = notation.WORDS.get(key)
-            unit = f" ({word.unit})" if word and word.unit else ""
-            yield Panel(f"{key.replace('_', ' ')}{unit}", quantity.replace("_", " "), tuple(lines), found)
+            found = tuple(sorted(itertools.chain(*chosen), key=lambda each: each[0]))
+            yield Panel(meaning(key), meaning(quantity, words), tuple(lines), found, tuple(names) * (len(chosen) > 1))
+
+
+def name_points(points: Sequence[Point]) -> list[str]:
+    """Name each point by the parameters that differ, preceded by its number if names coincide."""
+    keys = list(dict.fromkeys(key for point in points for key in point))
+    changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
+
+    def name(point: Point, chosen: Sequence[str]) -> str:
+        told = [key for key in changing if key in chosen and key in point]
+        return ", ".join(f"{key.replace('_', ' ')} {in_few_signs(point[key])}" for key in told)
+
+    def names(chosen: Sequence[str]) -> list[str]:
+        return [name(point, chosen) for point in points]
+
+    chosen: list[str] = []
+    for key in sorted(changing, key=lambda key: max(map(len, names([key])))):
+        if max(map(len, names([*chosen, key]))) <= NAME:
+            chosen.append(key)
+    texts = names(chosen)
+    if len(set(texts)) < len(points):
+        texts = [f"point {number}" + f", {text}" * bool(text) for number, text in enumerate(texts, 1)]
+    return texts
+
+
+def in_few_signs(value: Any) -> str:
+    """Format a parameter briefly: of a long list the first and the last number."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)) and len(str(value)) > NAME // 2:
+        first, last = value, value
+        while isinstance(first, (list, tuple)) and first:
+            first = first[0]
+        while isinstance(last, (list, tuple)) and last:
+            last = last[-1]
+        return f"({in_few_signs(first)}, …, {in_few_signs(last)})"
+    return str(value)
 
 
 def _parameter(points: Sequence[Point], least: int) -> str | None:
@@ -124,31 +203,22 @@ def _parameter(points: Sequence[Point], least: int) -> str | None:
 
 
 def _line(
-    curve: Sequence[tuple[float, int, Comparison]],
-    key: str,
-    quantity: str,
-    places: Sequence[float],
-    predict: Prediction | None,
+    curve: Sequence[Row], key: str, quantity: str, places: Sequence[float], predict: Prediction | None
 ) -> list[tuple[tuple[float, float], ...]]:
     """Segments of a curve: evaluated where the claim allows it, else through the predicted points.
 
     A measured point stands alone where the claim has no prediction beside it.
     """
-    known = sorted({(x, row.predicted) for x, _, row in curve})
+    known = sorted({(x, row.predicted) for x, row in curve})
     if predict is None:
         return [tuple(known)]
-    base = dict(curve[0][2].point)
+    base = dict(curve[0][1].point)
     values = dict(known)
     for x in sorted({*places, *values}):
         values.setdefault(x, float(predict({**base, key: x}).get(quantity, math.nan)))
-    stretches, line = [], []
-    for x in sorted(values):
-        if math.isfinite(values[x]):
-            line.append((x, values[x]))
-        elif line:
-            stretches.append(tuple(line))
-            line = []
-    return [stretch for stretch in [*stretches, tuple(line)] if len(stretch) > 1 or {*stretch} & {*known}]
+    runs = itertools.groupby(sorted(values.items()), key=lambda place: math.isfinite(place[1]))
+    stretches = [tuple(run) for finite, run in runs if finite]
+    return [stretch for stretch in stretches if len(stretch) > 1 or {*stretch} & {*known}]
 
 
 def _asked_once(predict: Prediction) -> Prediction:
@@ -156,13 +226,9 @@ def _asked_once(predict: Prediction) -> Prediction:
     known: dict[str, Mapping[str, float]] = {}
 
     def asked(point: Point) -> Mapping[str, float]:
-        key = repr(point)
-        if key not in known:
-            try:
-                known[key] = predict(point)
-            except REFUSALS:
-                known[key] = {}
-        return known[key]
+        with contextlib.suppress(*REFUSALS):
+            return known.get(repr(point)) or known.setdefault(repr(point), predict(point))
+        return known.setdefault(repr(point), {})
 
     return asked
 
@@ -175,11 +241,7 @@ def between(low: float, high: float, whole: bool) -> list[float]:
     """
     if whole and high - low < 2 * PLACES:
         return list(range(int(low), int(high) + 1))
-    shares = [k / (PLACES - 1) for k in range(PLACES)]
-    if logarithmic(low, high):
-        places = [low * (high / low) ** share for share in shares]
-    else:
-        places = [low + (high - low) * share for share in shares]
+    places = (np.geomspace if logarithmic(low, high) else np.linspace)(low, high, PLACES).tolist()
     return sorted({round(x) for x in places}) if whole else places
 
 
@@ -193,29 +255,46 @@ def _others(point: Point, key: str) -> str:
 
 
 def panel(drawn: Panel) -> str:
-    """Panel as an SVG element; its classes are `c` (chart), `m` (measured), `p` (predicted), `a` (axis).
+    """Panel as an SVG element; its classes are `c` (chart), `m` (measured), `p` (predicted), `b` (band), `a` (axis).
 
-    Marks carry the number of their point where there is more than one curve.
+    The band is the smallest effect either side of the prediction. Several curves have their names at the right.
     """
-    heights = [y for line in drawn.lines for _, y in line]
-    heights += [each for _, _, row in drawn.rows for each in (row.low, row.high, row.measured) if math.isfinite(each)]
-    ranges = _range([x for line in drawn.lines for x, _ in line], 0.04), _range(heights, 0.08, near=0.35)
-    across = _Axis(*ranges[0], LEFT, WIDTH - RIGHT, whole=all(float(x).is_integer() for x, _, _ in drawn.rows))
+    heights = [y + side * reach for line in drawn.lines for _, y, reach in line for side in (-1.0, 0.0, 1.0)]
+    heights += [each for _, row in drawn.rows for each in (row.low, row.high, row.measured) if math.isfinite(each)]
+    ranges = _range([x for line in drawn.lines for x, _, _ in line], 0.04), _range(heights, 0.08, near=0.35)
+    right = WIDTH - (ASIDE if drawn.names else RIGHT)
+    across = _Axis(*ranges[0], LEFT, right, whole=all(float(x).is_integer() for x, _ in drawn.rows))
     upward = _Axis(*ranges[1], HEIGHT - BOTTOM, TOP)
-    parts = [f'<path class="a" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>']
-    parts += [_text(across(v), HEIGHT - BOTTOM + 16, text, "middle") for v, text in across.ticks()]
-    parts += [_text(LEFT - 6, upward(v) + 4, text, "end") for v, text in upward.ticks()]
-    parts += [_text(LEFT, 14, drawn.upward, "start"), _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, drawn.across)]
-    for line in drawn.lines:
-        places = [(across(x), upward(y)) for x, y in line]
-        if len(line) == 1:
-            places = [(across(line[0][0]) - 8, places[0][1]), (across(line[0][0]) + 8, places[0][1])]
-        parts.append('<path class="p" d="M' + "L".join(f"{x:.4g} {y:.4g}" for x, y in places) + '"/>')
-    numbered = len({number for _, number, _ in drawn.rows}) > 1 and len(drawn.lines) > 1
-    parts += [_mark(across(x), upward, row, str(number) * numbered) for x, number, row in drawn.rows]
+    ticks = [_text(across(v), HEIGHT - BOTTOM + 20, text, "middle") for v, text in across.ticks()]
+    ticks += [_text(LEFT - 8, upward(v) + 5, text, "end") for v, text in upward.ticks()]
+    ticks += [_text(4, 18, drawn.upward, "start"), _text((LEFT + right) / 2, HEIGHT - 8, drawn.across)]
+    bands, curves, ends = [], [], dict[str, float]()
+    for k, line in enumerate(drawn.lines):
+        # A curve at one position only is a short dash.
+        wide = [(8.0 * side, *line[0]) for side in (-1, 1)] if len(line) == 1 else [(0.0, *place) for place in line]
+        middle, low, high = (
+            [f"{across(x) + shift:.{form}} {upward(y + side * reach):.{form}}" for shift, x, y, reach in wide]
+            for side, form in ((0.0, "4g"), (-1.0, "0f"), (1.0, "0f"))
+        )
+        bands.append(f'<path class="b" d="M{"L".join([*low, *reversed(high)])}Z"/>')
+        curves.append(f'<path class="p" d="M{"L".join(middle)}"/>')
+        ends |= {drawn.names[k]: upward(line[-1][1]) + 5} if drawn.names else {}
+    axis = f'<path class="a" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{right}"/>'
+    marks = [_mark(across(x), upward, row) for x, row in drawn.rows]
     label = f"{drawn.upward} against {drawn.across}: predicted curve and measured points"
     view = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
-    return f'<svg class="c" {view} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    body = "".join([*bands, axis, *ticks, *curves, *marks, *_names(ends, right)])
+    return f'<svg class="c" {view} role="img" aria-label="{escape(label)}">{body}</svg>'
+
+
+def _names(ends: Mapping[str, float], right: float) -> Iterable[str]:
+    """Names beside the ends of their curves, from top to bottom, moved apart where they would overlap."""
+    texts = {name: textwrap.wrap(name, SHORT, break_long_words=False) for name in ends}
+    free, remaining = float(TOP), sum(map(len, texts.values()))
+    for name, end in sorted(ends.items(), key=lambda each: each[1]):
+        y = max(free, min(end, HEIGHT - BOTTOM - LINE * (remaining - 1)))
+        yield from (_text(right + 8, y + LINE * k, line, "start") for k, line in enumerate(texts[name]))
+        free, remaining = y + LINE * len(texts[name]) + 4, remaining - len(texts[name])
 
 
 def deviation(row: Comparison, kind: str) -> str:
@@ -232,7 +311,8 @@ def deviation(row: Comparison, kind: str) -> str:
     # There are thousands of them, so the page's style draws and clips the mark, from two lengths in pixels.
     name = "" if row.verdict == "held" else f" {CLASSES.get(row.verdict, row.verdict)}"
     half = min(EFFECT * reach, 4 * EFFECT * REACH)
-    return f'<i class="d{name}" style="--x:{EFFECT * middle:.3g};--h:{half:.3g}"></i>'
+    text = f"{middle:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    return f'<i class="d{name}" style="--x:{EFFECT * middle:.3g};--h:{half:.3g}"></i> {text}'
 
 
 def scaled(row: Comparison, kind: str) -> tuple[float, float]:
@@ -270,7 +350,7 @@ class _Axis:
             tens = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
             values = [10.0**k for k in tens][:: 1 + len(tens) // 5]
         else:
-            raw = (self.high - self.low) / 4
+            raw = (self.high - self.low) / 5
             unit = 10.0 ** math.floor(math.log10(raw))
             step = next(unit * size for size in (1, 2, 5, 10) if unit * size >= raw)
             step = max(1.0, step) if self.whole else step
@@ -295,7 +375,7 @@ def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
     return f'<text x="{x:.4g}" y="{y:.4g}" class="{anchor[0]}">{escape(text)}</text>'
 
 
-def _mark(x: float, upward: _Axis, row: Comparison, number: str) -> str:
+def _mark(x: float, upward: _Axis, row: Comparison) -> str:
     """A measured point with its interval, or a cross at the top if the measurement diverged."""
     name = CLASSES.get(row.verdict, row.verdict)
     if not math.isfinite(row.measured):
@@ -303,5 +383,4 @@ def _mark(x: float, upward: _Axis, row: Comparison, number: str) -> str:
     y, low, high = upward(row.measured), upward(row.low), upward(row.high)
     bar = f"M{x:.4g} {low:.4g}V{high:.4g}"
     bar += f"M{x - 3:.4g} {low:.4g}h6M{x - 3:.4g} {high:.4g}h6" if low - high > 2 else ""
-    label = _text(x + 6, y - 6, number, "start") if number else ""
-    return f'<g class="{name}"><path d="{bar}"/><circle cx="{x:.4g}" cy="{y:.4g}"/>{label}</g>'
+    return f'<g class="{name}"><path d="{bar}"/><circle cx="{x:.4g}" cy="{y:.4g}"/></g>'

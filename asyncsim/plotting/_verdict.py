@@ -13,12 +13,10 @@ from matplotlib.ticker import MaxNLocator
 from asyncsim.base import notation
 from asyncsim.base.records import Comparison, Verdict
 from asyncsim.plotting import _style
-from asyncsim.plotting._curves import effect_of, scaled
+from asyncsim.plotting._curves import effect_of, name_points, scaled
 
 PANELS = 6
 ROWS = 40
-NAME = 40
-"""Most signs that name a point at its row."""
 WIDEST = 4.0
 """Effects either side of 0 that the dot plot reaches; what lies farther is marked at the edge with its number."""
 
@@ -151,39 +149,3 @@ def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list
     names = name_points(points)
     ends = [f"  ({names[points.index(row.point)]})" if len(points) > 1 else "" for row in rows]
     return [row.quantity.replace("_", " ") + end for row, end in zip(rows, ends, strict=True)]
-
-
-def name_points(points: Sequence[dict[str, Any]]) -> list[str]:
-    """Name each point by the parameters that differ, preceded by its number if names coincide."""
-    keys = list(dict.fromkeys(key for point in points for key in point))
-    changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
-
-    def name(point: dict[str, Any], chosen: Sequence[str]) -> str:
-        told = [key for key in changing if key in chosen and key in point]
-        return ", ".join(f"{key.replace('_', ' ')} {in_few_signs(point[key])}" for key in told)
-
-    def names(chosen: Sequence[str]) -> list[str]:
-        return [name(point, chosen) for point in points]
-
-    chosen: list[str] = []
-    for key in sorted(changing, key=lambda key: max(map(len, names([key])))):
-        if max(map(len, names([*chosen, key]))) <= NAME:
-            chosen.append(key)
-    texts = names(chosen)
-    if len(set(texts)) < len(points):
-        texts = [f"point {number}" + f", {text}" * bool(text) for number, text in enumerate(texts, 1)]
-    return texts
-
-
-def in_few_signs(value: Any) -> str:
-    """Format a parameter briefly: of a long list the first and the last number."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, (list, tuple)) and len(str(value)) > NAME // 2:
-        first, last = value, value
-        while isinstance(first, (list, tuple)) and first:
-            first = first[0]
-        while isinstance(last, (list, tuple)) and last:
-            last = last[-1]
-        return f"({in_few_signs(first)}, …, {in_few_signs(last)})"
-    return str(value)

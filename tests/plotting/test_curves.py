@@ -1,6 +1,7 @@
 """Panels of a report: which parameter, which curves, and marks at the places of their numbers."""
 
 import dataclasses
+import itertools
 import math
 import re
 from pathlib import Path
@@ -33,24 +34,27 @@ def test_a_curve_is_the_prediction_between_the_measured_points():
     (panel,) = _curves.panels(verdict, square)
     (line,) = panel.lines
     assert (panel.across, panel.upward) == ("x", "q") and len(line) == _curves.PLACES
-    assert line[0] == (2.0, 4.0) and line[-1] == (8.0, 64.0)
-    assert all(y == pytest.approx(x * x) for x, y in line)
+    assert line[0][:2] == (2.0, 4.0) and line[-1][:2] == (8.0, 64.0)
+    assert all(y == pytest.approx(x * x) for x, y, _ in line)
+    # The smallest effect is 10 % of either measured value.
+    assert (line[0][2], line[-1][2]) == pytest.approx((0.4, 6.4))
     # A wrong formula leaves the measured points off its curve.
     (wrong,) = _curves.panels(verdict, lambda point: {"q": float(point["x"]) ** 3})
-    assert any(y != pytest.approx(x * x) for x, y in wrong.lines[0])
+    assert any(y != pytest.approx(x * x) for x, y, _ in wrong.lines[0])
 
 
 def test_without_the_formula_predicted_points_are_joined():
     (panel,) = _curves.panels(of([{"x": 8}, {"x": 2}, {"x": 4}]))
-    assert panel.lines == (((2, 4.0), (4, 16.0), (8, 64.0)),)
-    assert [(x, number) for x, number, _ in panel.rows] == [(2, 2), (4, 3), (8, 1)]
+    assert [place[:2] for place in panel.lines[0]] == [(2, 4.0), (4, 16.0), (8, 64.0)]
+    assert [x for x, _ in panel.rows] == [2, 4, 8]
 
 
 def test_points_that_differ_in_something_else_have_curves_of_their_own():
     points = [{"x": 1, "factor": 1.0}, {"x": 4, "factor": 1.0}, {"x": 2, "factor": 3.0}]
     (panel,) = _curves.panels(of(points), square)
-    assert sorted(line[-1] for line in panel.lines) == [(4, 16.0), (4, 48.0)]
-    assert all(x in (1, 2, 3, 4) for line in panel.lines for x, _ in line)
+    assert sorted(line[-1][:2] for line in panel.lines) == [(4, 16.0), (4, 48.0)]
+    assert panel.names == ("factor 1", "factor 3")
+    assert all(x in (1, 2, 3, 4) for line in panel.lines for x, _, _ in line)
 
 
 def test_a_curve_stops_where_its_claim_does():
@@ -63,7 +67,7 @@ def test_a_curve_stops_where_its_claim_does():
         raise InputError("x", point["x"], "another", "none")
 
     (panel,) = _curves.panels(claim, gap)
-    assert [[x for x, _ in line] for line in panel.lines] == [[1, 2, 3], [6, 7, 8, 9]]
+    assert [[x for x, _, _ in line] for line in panel.lines] == [[1, 2, 3], [6, 7, 8, 9]]
     assert _curves.panels(claim, alone) == []
 
 
@@ -80,8 +84,8 @@ def test_indexed_quantities_are_drawn_against_their_index():
         return {f"p[{k}]": 0.5 ** (k + 1) for k in range(4)} | {f"grad[{k}]": 1.0 for k in range(4)}
 
     (panel,) = _curves.panels(of([{"law": "a"}], predict=tail), tail)
-    assert panel.across == "staleness (versions)" and panel.upward == "p at point 1"
-    assert panel.lines == (((0.0, 0.5), (1.0, 0.25), (2.0, 0.125), (3.0, 0.0625)),)
+    assert panel.across == "staleness (versions)" and panel.upward == "p"
+    assert [place[:2] for place in panel.lines[0]] == [(0.0, 0.5), (1.0, 0.25), (2.0, 0.125), (3.0, 0.0625)]
 
 
 def test_panels_and_curves_are_few():
@@ -133,11 +137,27 @@ def test_a_mark_has_the_color_of_its_verdict_and_a_cross_where_it_diverged():
     assert text.count("×") == 1
 
 
-def test_points_are_numbered_where_there_are_several_curves():
+def test_several_curves_have_names_that_do_not_overlap():
     one = drawn(of([{"x": 1}, {"x": 2}]))
-    two = drawn(of([{"x": 1, "factor": 1.0}, {"x": 2, "factor": 1.0}, {"x": 2, "factor": 2.0}]))
-    numbers = [re.findall(r'class="s">(\d)<', text) for text in (one, two)]
-    assert numbers == [[], ["1", "2", "3"]]
+    points = [{"x": x, "factor": f, "kind": "quite a long name"} for f in (1.0, 1.001, 1.002) for x in range(1, 6)]
+    several = drawn(of(points))
+    found = [re.findall(r'y="([\d.]+)" class="s">(factor [\d.]+)<', text) for text in (one, several)]
+    assert found[0] == [] and sorted(name for _, name in found[1]) == ["factor 1", "factor 1.001", "factor 1.002"]
+    heights = sorted(float(y) for y, _ in found[1])
+    assert all(b - a >= _curves.LINE for a, b in itertools.pairwise(heights))
+    assert heights[-1] <= _curves.HEIGHT
+
+
+def test_the_band_is_the_smallest_effect_either_side():
+    text = drawn(of([{"x": 1}, {"x": 2}, {"x": 3}]))
+    (band,) = re.findall(r'class="b" d="M([^"]+)Z"', text)
+    (line,) = re.findall(r'class="p" d="M([^"]+)"', text)
+    heights = [[float(place.split()[1]) for place in each.split("L")] for each in (band, line)]
+    low, high = heights[0][:3], heights[0][:2:-1]
+    # 10 % of 1, 4 and 9 are in the ratio of the values; the vertical axis points down.
+    above = [middle - y for middle, y in zip(heights[1], high, strict=True)]
+    below = [y - middle for middle, y in zip(heights[1], low, strict=True)]
+    assert above == pytest.approx(below, abs=1.0) and above[2] / above[1] == pytest.approx(9 / 4, rel=0.1)
 
 
 @pytest.mark.parametrize("values", [(1e-9, 1.0), (1.0, 1.0 + 1e-12), (0.0, 0.0), (-3.0, 7.0), (0.5, 900.0)])
@@ -156,9 +176,10 @@ def test_a_deviation_is_drawn_in_units_of_the_effect():
     assert f"--h:{_curves.EFFECT * reach:.3g}" in text
     style = (Path(reporting.__file__).with_name(reporting.TEMPLATE)).read_text(encoding="utf-8")
     assert (
-        "width: 120px" in style
-        and "60px + (var(--x) - var(--h)) * 1px" in style
-        and _curves.REACH * _curves.EFFECT == 60
+        "width: 80px" in style
+        and "40px + (var(--x) - var(--h)) * 1px" in style
+        and _curves.REACH * _curves.EFFECT == 40
+        and text.endswith("></i> 0.50")
     )
 
 
