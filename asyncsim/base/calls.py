@@ -84,7 +84,10 @@ def bound(
     for each in settings:
         if each not in known:
             # A word of other libraries is no misspelling of a name that looks like it.
-            near = ELSEWHERE.get(f"{name} {each}") or checks.hint(each, known, "", 2.0 if each in ELSEWHERE else 0.65)
+            # The same word behind another, as batch_size in consumer_batch_size.
+            behind = next((f"write {n}=VALUE" for n in known if n.endswith(f"_{each}")), "")
+            cutoff = 2.0 if each in ELSEWHERE else 0.65
+            near = ELSEWHERE.get(f"{name} {each}") or behind or checks.hint(each, known, "", cutoff)
             places = [f"model {each}"] if "model" in known else [f"{name} =", f"{name} ()"]
             near = near or next(filter(None, map(ELSEWHERE.get, places)), "")
             if near and near == ELSEWHERE.get(f"{name} ()") and not lacks:
@@ -175,6 +178,21 @@ class Lacking(AttributeError):
 
     def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
         return AttributeError, (str(self),)
+
+
+class Keyed(dict[str, Any]):
+    """A dict of results: an unknown key is answered by those that it has, nested ones as [outer][inner]."""
+
+    def __missing__(self, name: str) -> Any:
+        inner = {
+            f"{key}_{each}": f"[{key!r}][{each!r}]"
+            for key, own in self.items()
+            if isinstance(own, dict)
+            for each in own
+        }
+        known = {key: f"[{key!r}]" for key in self} | inner
+        near = checks.near(name, known)
+        raise KeyError(f"no {name!r}; " + (f"write {known[near[0]]}" if near else f"it has {', '.join(self)}"))
 
 
 class Told:

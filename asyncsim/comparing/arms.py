@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -181,6 +182,8 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
             hint = checks.hint(reading.metric, listed, "see `asyncsim list metrics`")
             hint = EARNED if reading.metric in ("reward", "rewards", "return", "score") else hint
+            if re.match("final|last|end", reading.metric):
+                hint = "write metric='trained_return' and over='end', the last tenth of the updates"
             hint = calls.ELSEWHERE.get(f"metric {reading.metric}", hint)
             bound = f"a diagnostic, or a number that a link or method of {name} reports"
             checks.require(reading.metric in trace.metrics, "metric", reading.metric, bound, hint)

@@ -172,6 +172,8 @@ def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
             value = binding.of(**first)
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0]
+            if "size of tensor" in text or "shape" in text:
+                remedy = f"{', '.join(asked)} are all [B, T], advantages too: leave unsqueeze and [:, None] out"
             raise checks.InputError("loss", text, "callable on [B, T] tensors", remedy) from error
     alone = f"return the loss alone, a tensor, without item() or numpy(); {remedy}"
     checks.require(isinstance(value, Tensor), "loss", f"a {type(value).__name__}", "a tensor", alone)

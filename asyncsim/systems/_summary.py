@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import feeds, quantiles, uncertainty
+from asyncsim.base import calls, feeds, quantiles, uncertainty
 from asyncsim.systems import _limits
 from asyncsim.systems._settings import Settings
 from asyncsim.systems._state import State
@@ -91,36 +91,38 @@ def summary(system: Settings, state: State) -> dict[str, Any]:
     lost = float(sums.dropped_age + sums.dropped_overflow)
     slots = _slots(system, int(settings.samples), sums)
     start = ramp(system, int(settings.samples))
-    return {
-        "staleness": {
-            "mean": float(mean),
-            "std": float(np.sqrt(max(0.0, sums.squares / groups - mean**2))),
-            "p99": int(np.searchsorted(np.cumsum(cells), 0.99 * cells.sum())),
-            "max": len(cells) - 1,
-            "pmf": (cells / cells.sum()).tolist(),
-        },
-        # Rounding of a sum of versions may fall below what it stands for, never below 0.
-        "token_staleness": max(0.0, _ratio(sums.token_staleness, sums.tokens)),
-        "newest": _ratio(sums.newest, sums.trained_samples),
-        "in_flight": float(sums.staleness_in_flight / groups),
-        "in_queue": float((sums.staleness - sums.staleness_in_flight) / groups),
-        "dropped_fraction": _ratio(lost, lost + groups),
-        "rejected_fraction": _ratio(sums.rejected, sums.rejected + lost + groups),
-        "wasted_token_fraction": _ratio(sums.wasted_work, sums.wasted_work + sums.trained_work),
-        "mean_length_generated": _ratio(sums.begun_work, sums.begun),
-        "mean_length_trained": _ratio(sums.tokens, sums.trained_samples),
-        "throughput": _ratio(batches * system.groups_per_batch, seconds),
-        "seconds_per_update": seconds / (batches * feeds.updates_of(system)),
-        "trainer_utilization": _ratio(sums.busy, seconds),
-        "generator_utilization": slots["sample_slots"]["busy"],
-        **slots,
-        "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),
-        "publish_lag": float(sums.publish_lag / groups),
-        "steady": bool(settings.warm_up >= start),
-        "ramp_batches": start,
-        "warm_up_batches": int(settings.warm_up),
-        "seconds": float(run.now),
-    }
+    return calls.Keyed(
+        {
+            "staleness": {
+                "mean": float(mean),
+                "std": float(np.sqrt(max(0.0, sums.squares / groups - mean**2))),
+                "p99": int(np.searchsorted(np.cumsum(cells), 0.99 * cells.sum())),
+                "max": len(cells) - 1,
+                "pmf": (cells / cells.sum()).tolist(),
+            },
+            # Rounding of a sum of versions may fall below what it stands for, never below 0.
+            "token_staleness": max(0.0, _ratio(sums.token_staleness, sums.tokens)),
+            "newest": _ratio(sums.newest, sums.trained_samples),
+            "in_flight": float(sums.staleness_in_flight / groups),
+            "in_queue": float((sums.staleness - sums.staleness_in_flight) / groups),
+            "dropped_fraction": _ratio(lost, lost + groups),
+            "rejected_fraction": _ratio(sums.rejected, sums.rejected + lost + groups),
+            "wasted_token_fraction": _ratio(sums.wasted_work, sums.wasted_work + sums.trained_work),
+            "mean_length_generated": _ratio(sums.begun_work, sums.begun),
+            "mean_length_trained": _ratio(sums.tokens, sums.trained_samples),
+            "throughput": _ratio(batches * system.groups_per_batch, seconds),
+            "seconds_per_update": seconds / (batches * feeds.updates_of(system)),
+            "trainer_utilization": _ratio(sums.busy, seconds),
+            "generator_utilization": slots["sample_slots"]["busy"],
+            **slots,
+            "outstanding": _ratio(sums.outstanding_at_installs, sums.installs),
+            "publish_lag": float(sums.publish_lag / groups),
+            "steady": bool(settings.warm_up >= start),
+            "ramp_batches": start,
+            "warm_up_batches": int(settings.warm_up),
+            "seconds": float(run.now),
+        }
+    )
 
 
 def _slots(system: Settings, started: int, sums: Any) -> dict[str, Any]:
