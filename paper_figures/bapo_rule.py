@@ -13,7 +13,7 @@ from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = ("bapo",)
+EXPERIMENTS = {"bapo": {"part": "blocked", "law": "constant 32", "tuned": True}}
 RULES = ("clip", "higher", "start", "bapo", "released", "intent")
 RUN = "clip"
 """The arm whose steps every rule is applied to."""

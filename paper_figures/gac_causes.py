@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures._gac_alignment import causes
 from paper_figures._gac_points import ramp, written
 
-EXPERIMENTS = ("gac_alignment",)
+EXPERIMENTS = {"gac_alignment": {"part": "causes", "task": "Gaussian bandit"}}
 CAUSES = {
     "far, batch 16": "far from optimum, batch 16",
     "far, batch 256": "far from optimum, batch 256",

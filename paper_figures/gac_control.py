@@ -15,7 +15,7 @@ from experiments import _gac_control as arms
 from paper_figures import _script
 from paper_figures._gac_points import points
 
-EXPERIMENTS = ("gac_control",)
+EXPERIMENTS = {"gac_control": {"quantity": "regret", "staleness": (0, 16)}}
 TITLES = {
     "fixed": ("Exact rewards:", "\nprojection is behind"),
     "random": ("Noisy rewards:", " its best\nregret is no lower"),

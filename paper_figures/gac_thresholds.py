@@ -13,7 +13,7 @@ from paper_figures import _vcpo as look
 from paper_figures.gac_cosine import LATE, LEVELS, swept
 from paper_figures.gac_steps import points
 
-EXPERIMENTS = ("gac_steps",)
+EXPERIMENTS = {"gac_steps": {"part": "threshold", "rate": 0.2}}
 
 
 def draw_thresholds(ax: Axes, rows: Any) -> None:

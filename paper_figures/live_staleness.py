@@ -14,7 +14,7 @@ from asyncsim.plotting import _style
 from experiments import live_staleness
 from paper_figures import _script
 
-EXPERIMENTS = ("live_staleness",)
+EXPERIMENTS = {"live_staleness": {"task": "token bandit, CartPole, sums", "staleness": "measured"}}
 MODES = {"waits": "slow generation", "none": "fast generation"}
 """Panels: runs whose generation takes longer than messages, and all others."""
 MARKERS = dict(zip(live_staleness.NAMES, "os^", strict=True))

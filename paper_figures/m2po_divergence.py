@@ -12,7 +12,9 @@ from paper_figures import _m2po_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = {
+    "m2po_steps": {"task": "chain", "staleness": (0, 256), "learning rate": "best synchronous", "unit": "updates"}
+}
 KL = ("clip", "m2po", "fresh")
 
 

@@ -13,7 +13,9 @@ from paper_figures import _script
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = {
+    "m2po_steps": {"task": "chain", "staleness": 256, "learning rate": "best synchronous and 4 × it", "unit": "updates"}
+}
 LEFT, RIGHT = ("cispo", "areal", "gppo", "m2po"), ("topr", "gspo", "clip", "m2po")
 BOLD = f"{steps.BOLD:g}× the best synchronous rate"
 RIVALS = ("none", *LEFT[:-1], *RIGHT[:2])

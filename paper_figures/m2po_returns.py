@@ -13,7 +13,7 @@ from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("m2po",)
+EXPERIMENTS = {"m2po": {"part": "compare", "tuned": True, "unit": "updates"}}
 ORDER = ("fresh", "none", "areal", "release", "clip")
 ENDS = ("none", "m2po")
 NAMES = {

@@ -14,7 +14,14 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = {
+    "m2po_steps": {
+        "task": "six tasks",
+        "staleness": (0, 256),
+        "learning rate": "best synchronous, 4 × it, own best",
+        "unit": "updates",
+    }
+}
 ARMS = ("fresh", "m2po", "clip", "none")
 TITLES = {"usual": "best synchronous rate", "bold": "four times that", "best": "own best rates"}
 

@@ -15,7 +15,9 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = {
+    "m2po_steps": {"task": ("chain", "forks"), "staleness": 256, "learning rate": "best synchronous", "unit": "updates"}
+}
 KINDS = {1.0: "forks", 0.0: "nearly\ncertain bits"}
 NAMES = {"forks": "forks and\ncertain bits", "chain": "plain bits"}
 SHOWN = {

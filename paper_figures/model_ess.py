@@ -12,7 +12,7 @@ from asyncsim.plotting import _style
 from experiments import model_ratios
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_ratios",)
+EXPERIMENTS = {"model_ratios": {"task": "text", "model": "char"}}
 DRAWN = {"variance": "variance of log ratio", "ess": "ESS per answer", "hill": "Hill index of the tail"}
 
 
@@ -52,7 +52,7 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
         _models.points(ax, own.staleness, own, color, linestyle="none", label=f"{tokens}")
         ax.plot(levels, [told(rows, quantity, s, tokens) for s in levels], **{**_style.PREDICTED, "color": color})
     _models.levels(ax, levels)
-    ax.set(xlabel="staleness (updates)", ylabel=DRAWN[quantity])
+    ax.set(xlabel="staleness (versions)", ylabel=DRAWN[quantity])
     if quantity != "ess":
         ax.set_yscale("log")
 

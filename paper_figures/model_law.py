@@ -11,7 +11,7 @@ from asyncsim.plotting import _style
 from experiments import model_ratios
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_ratios",)
+EXPERIMENTS = {"model_ratios": {"task": "sums"}}
 COLOR = {"char": "measured", "smollm2": "contrast"}
 MARK = {"char": "o", "smollm2": "s"}
 
@@ -60,7 +60,7 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
             label = _models.MODELS[model]
             _models.points(ax, shown.staleness, shown, color, linestyle="none", marker=MARK[model], label=label)
     _models.levels(ax, sorted(levels))
-    ax.set_xlabel("staleness (updates)")
+    ax.set_xlabel("staleness (versions)")
 
 
 def draw(rows: Any) -> Figure:

@@ -11,7 +11,7 @@ from asyncsim.plotting import _style
 from experiments import model_losses
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_losses",)
+EXPERIMENTS = {"model_losses": {"task": "sums (character model)"}}
 COLOR = {"no correction": "stale", "TIS": "random", "PPO clip": "partial", "M2PO": "controlled", "GSPO": "tuned"}
 MARK = dict(zip(COLOR, "osD^v", strict=True))
 FRESH = {
@@ -95,7 +95,7 @@ def draw(rows: Any) -> Figure:
             ax.set_xticks(range(len(levels)), [f"{level}" for level in levels])
             ax.set(
                 xlim=(-0.5, len(levels) - 0.5),
-                xlabel="staleness (updates)",
+                xlabel="staleness (versions)",
                 title=f"rate {rate:.0e}".replace("e-0", "e−"),
             )
         axes[0].set_ylabel("return less that on fresh data")

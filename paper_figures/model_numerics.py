@@ -10,7 +10,7 @@ from asyncsim.plotting import _style
 from experiments import model_numerics
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_numerics",)
+EXPERIMENTS = {"model_numerics": {"staleness": "0"}}
 COLOR = {"bfloat16": "measured", "int8": "contrast", "tf32": "tuned"}
 MARK = {"bfloat16": "o", "int8": "s", "tf32": "^"}
 CASES = {

@@ -14,7 +14,7 @@ from experiments import pipeline_rl, roll_flash
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("pipeline_rl",)
+EXPERIMENTS = {"pipeline_rl": {"part": "ess", "learning rate": "0.2", "staleness": "measured"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 PIPELINE: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "^"}
 CONVENTIONAL: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o"}
@@ -62,7 +62,7 @@ def draw_stairs(ax: Axes, rows: Any) -> None:
         means, reach = zip(*shown, strict=True)
         ax.errorbar(shown.index, means, yerr=reach, label=name, **{**_style.MEASURED, **PIPELINE, **more})
     ax.legend(loc="upper right")
-    ax.set(xlabel="share of the sample written", ylabel="staleness of the token (publishes)", ylim=(0.0, None))
+    ax.set(xlabel="share of the sample written", ylabel="staleness of the token (versions)", ylim=(0.0, None))
     means = _script.pick(rows, part="stairs").groupby(["sigma", "place"]).value.mean().unstack()
     fresher = (means.iloc[:, 0].round() == pipeline_rl.HEAD).all() and (
         means.iloc[:, -1] < means.iloc[:, 0] - 1.0

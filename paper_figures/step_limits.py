@@ -16,7 +16,7 @@ from experiments import step_limits as lab
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("step_limits",)
+EXPERIMENTS = {"step_limits": {"task": ("linear", "bandit", "tokens")}}
 LONG, SHORT, STALE = 512, 128, 64
 FINE, MOST = 1.03, 3.0
 """Factor between rates at which the noise-free recursion is read, and largest staleness times rate that is drawn."""
@@ -104,7 +104,7 @@ def axis(ax: Axes, title: str, **more: Any) -> None:
     ax.set(
         xscale="log",
         yscale="log",
-        xlabel="staleness $S$ (updates)",
+        xlabel="staleness $S$ (versions)",
         ylabel="largest stable learning rate",
         title=title,
         **more,

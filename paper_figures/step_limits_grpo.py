@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.step_limits import COLOR, LONG, RISE, SHORT, axis, grown, limits, plot
 
-EXPERIMENTS = ("step_limits",)
+EXPERIMENTS = {"step_limits": {"arm": "grpo"}}
 
 
 def draw_panel(ax: Axes, rows: Any, arms: tuple[tuple[str, int], ...], title: str) -> None:

@@ -13,7 +13,7 @@ from asyncsim.plotting import _style
 from experiments import system_frontier
 from paper_figures import _script
 
-EXPERIMENTS = ("system_frontier",)
+EXPERIMENTS = {"system_frontier": {"part": "learning", "task": "bandit", "unit": "versions at most"}}
 ETAS = (0, 1, 4, 16)
 """Staleness limits of areal; 0 is the synchronous system."""
 TITLES = {

@@ -15,7 +15,7 @@ from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("tba_steps",)
+EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "learning rate": "best synchronous"}}
 PRICES = np.geomspace(0.02, 2.0, 200)
 
 
@@ -86,7 +86,7 @@ def draw(rows: Any) -> Figure:
         for column, steps in enumerate(drawn(rows)):
             panel(axes[0, column], rows, steps, "kl")
             panel(axes[1, column], rows, steps, "distinct")
-            axes[0, column].set(title=f"data {steps} updates old, rate {rate:g}", xlabel="KL to the reference (nats)")
+            axes[0, column].set(title=f"data {steps} versions old, rate {rate:g}", xlabel="KL to the reference (nats)")
             axes[1, column].set_xlabel("different good arms in 64 draws")
         for ax in axes[:, 0]:
             ax.set_ylabel("return")

@@ -13,7 +13,14 @@ from paper_figures import _vcpo as look
 from paper_figures._vcpo_steps import BOLD
 from paper_figures.vcpo_masks import LEVELS, caps, last
 
-EXPERIMENTS = ("vcpo_steps",)
+EXPERIMENTS = {
+    "vcpo_steps": {
+        "part": "cap",
+        "task": "bits with a penalty",
+        "learning rate": "4 × best synchronous",
+        "staleness": "12",
+    }
+}
 LOOKS: dict[str, dict[str, Any]] = dict(
     zip(LEVELS, (look.TRUNCATED, {"color": look.COLOR["partial"], "marker": "D"}), strict=True)
 )

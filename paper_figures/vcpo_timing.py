@@ -12,7 +12,7 @@ from paper_figures import _vcpo as look
 from paper_figures._script import finding
 from paper_figures.vcpo_controls import ends, of
 
-EXPERIMENTS = ("vcpo_controls",)
+EXPERIMENTS = {"vcpo_controls": {"task": "graded"}}
 AGAINST = {
     "other": "another run's, at the\nsame updates",
     "shuffled": "another run's,\nshuffled",
