@@ -64,14 +64,14 @@ def line(asked: Any, tables: list[Any]) -> str:
     texts = {field: _text(values) for field, values in found.items()}
     texts["learning rate"] = f"own best ({texts['learning rate']})" if tuned else texts["learning rate"]
     texts["staleness"] += f" {unit}" if texts["staleness"][-1:].isdigit() else ""
-    return "   ".join(f"{field}: {text}" for field, text in texts.items() if text)
+    return " · ".join(f"{field}: {text}" for field, text in texts.items() if text)
 
 
 def say(figure: Figure, text: str) -> None:
     """Write the line, if any, at the lower left, above the key of marks where both do not fit beside each other."""
-    beside = 1.9 * len(text) + sum(1.9 * len(each.get_text()) + 15.0 for key in figure.legends for each in key.texts
+    beside = 1.1 * len(text) + sum(1.1 * len(each.get_text()) + 9.0 for key in figure.legends for each in key.texts
                                    if getattr(key, "_outside_loc", None) == "lower")  # fmt: skip
-    more = "\n " if beside > 210.0 else ""
+    more = "\n " if beside > 176.0 else ""
     look = {"handlelength": 0.0, "handletextpad": 0.0, "fontsize": 7.0, "labelcolor": _style.COLORS["muted"]}
     figure.legend([Line2D([], [], linestyle="none")], [text + more], loc="outside lower left", frameon=False, **look)
 

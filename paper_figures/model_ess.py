@@ -13,7 +13,7 @@ from experiments import model_ratios
 from paper_figures import _models, _script
 
 EXPERIMENTS = {"model_ratios": {"task": "text", "model": "char"}}
-DRAWN = {"variance": "variance of log ratio", "ess": "ESS per answer", "hill": "Hill index of the tail"}
+DRAWN = {"variance": "variance of log ratio (nats²)", "ess": "ESS / texts", "hill": "Hill index of the tail"}
 
 
 def text(rows: Any) -> Any:
@@ -67,7 +67,11 @@ def draw(rows: Any) -> Figure:
             draw_one(ax, own, quantity)
         last = [_models.meets(row, law) for row, law in judged(own, "variance") if row.tokens == own.tokens.max()]
         words = "One update predicts ratios of long texts sixteen updates later"
-        title = _script.finding(all(last), words, "Ratios of long texts beside one update's law")
+        title = _script.finding(
+            all(last),
+            words,
+            f"One update predicts {sum(kept(rows))} of {len(kept(rows))} properties of stale ratios of long texts",
+        )
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, [f"{each} tokens" for each in labels], ncols=len(labels), title=title, **more)

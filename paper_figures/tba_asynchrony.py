@@ -52,12 +52,7 @@ def draw_course(ax: Axes, rows: Any, steps: int) -> None:
         half = own.iloc[(own.value - 0.5 * own.value.max()).abs().argmin()]
         side = {"x": half.number - 6, "ha": "right"} if arm == BESIDE[0] else {"x": half.number + 6, "ha": "left"}
         look.say(ax, y=half.value, text=arm, color=tba.ARMS[arm]["color"], **side)
-    ax.set(
-        xlabel="update",
-        ylabel="return of the trained policy",
-        ylim=(0.0, 1.0),
-        title=f"At staleness {steps}",
-    )
+    ax.set(xlabel="update", ylabel="return of the trained policy", ylim=(0.0, 1.0), title=f"At staleness {steps}")
 
 
 def searched(rows: Any, task: str, quantity: str, times: float | None) -> Any:

@@ -122,11 +122,11 @@ def draw(rows: Any) -> Figure:
         spread = np.geomspace(2e-4, 20.0, 60)
         right.plot(spread, 1.0 / (normal_excess(samples) * np.sqrt(spread)), **_style.PREDICTED)
         crossed = 1.0 / tails(rows, LONGEST).value.iloc[-1] < 1.0
-        draw_panel(left, _script.finding(crossed, "Old batches look as if no mean existed …", "Hill's index"),
+        draw_panel(left, _script.finding(crossed, "By Hill's index old ratios have no mean", "Hill's index"),
                    "staleness (versions)")  # fmt: skip
-        draw_panel(right, "… as in any wide log-normal law", "variance of log W (nats²)")
+        draw_panel(right, "So have any wide log-normal ratios", "variance of a sequence's log ratio (nats²)")
         look.ticks(left.xaxis, sorted(tails(rows, LONGEST).staleness.astype(int)))
-        left.set_ylabel(f"Hill's index of {samples} ratios")
+        left.set_ylabel(f"Hill's index (tail exponent) of {samples} ratios")
     return figure
 
 
