@@ -1,7 +1,7 @@
 """The line under every figure: task, learning rate, staleness and seeds of the rows that are drawn, in this order.
 
 `EXPERIMENTS` of a script may be a dict. For each experiment it has values of columns, which select the rows that are
-drawn, and texts for what rows and settings do not have: a name of `FIELDS`, the `unit` of staleness, or `tuned`.
+drawn, and texts for what neither rows nor settings have: for `FIELDS` or their columns, `unit` of staleness, `tuned`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ NAMES = {
     "chain": "chain of bits",
     "kinds": "tokens of 8 kinds",
     "peaked": "64 tokens wrong at first",
-    "penalty": "bits with a penalty",
     "arms": "many arms",
     "long": "64 tokens",
-    "gaussian": "Gaussian bandit",
-    "stiff": "stiff quadratic",
     "cliff": "CliffWalking",
     "lake": "FrozenLake",
     "firm": "firm FrozenLake",
     "cartpole": "CartPole",
-    "rare": "rarely paid",
     "forks": "pass or fail",
+    "rare": "rarely paid",
+    "penalty": "bits with a penalty",
     "bits": "pass or fail",
     "heavy": "heavy-tailed",
     "sawtooth": "0 to 16 in turn",
@@ -55,12 +53,18 @@ def line(asked: Any, tables: list[Any]) -> str:
     unit, tuned = "versions", False
     for name, rows in zip(asked, tables, strict=True):
         drawn = asked[name] if isinstance(asked, Mapping) else {}
-        own, settings = _drawn(rows, drawn)
+        said, own, settings = {}, rows, pd.DataFrame(rows.attrs.get("settings", []))
+        for column, values in drawn.items():
+            if len(chosen := _chosen(own, column, values)):
+                own = chosen
+                settings = kept if len(kept := _chosen(settings, column, values)) else settings
+            else:
+                said[column] = values
         unit = drawn.get("unit", unit)
         tuned |= "tuned" in drawn or "chosen" in drawn or ("tried" in own and bool(own.tried.notna().any()))
         for field, columns in FIELDS.items():
-            stated = field in drawn and not _selects(rows, field, drawn[field])
-            found[field] += [drawn[field]] if stated else _values(field, columns, own, settings)
+            stated = [said[key] for key in (field, *columns) if key in said]
+            found[field] += stated or _values(field, columns, own, settings)
     texts = {field: _text(values) for field, values in found.items()}
     texts["learning rate"] = f"own best ({texts['learning rate']})" if tuned else texts["learning rate"]
     texts["staleness"] += f" {unit}" if texts["staleness"][-1:].isdigit() else ""
@@ -76,35 +80,17 @@ def say(figure: Figure, text: str) -> None:
     figure.legend([Line2D([], [], linestyle="none")], [text + more], loc="outside lower left", frameon=False, **look)
 
 
-def _selects(rows: Any, column: str, values: Any) -> bool:
-    """Whether some rows have one of these values in this column."""
-    return column in rows and bool(rows[column].isin(_listed(values)).any())
+def _chosen(rows: Any, column: str, values: Any) -> Any:
+    """Rows that have one of these values in this column; none where it does not exist."""
+    return rows[rows[column].isin(values if isinstance(values, tuple) else [values])] if column in rows else rows[:0]
 
 
-def _listed(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, tuple) else [values]
-
-
-def _drawn(rows: Any, drawn: Mapping[str, Any]) -> tuple[Any, list[dict[str, Any]]]:
-    """Rows that a script draws, and the settings that made them."""
-    settings = rows.attrs.get("settings", [])
-    for column, values in drawn.items():
-        if _selects(rows, column, values):
-            rows = rows[rows[column].isin(_listed(values))]
-            kept = [each for each in settings if each.get(column, _listed(values)[0]) in _listed(values)]
-            settings = kept or settings
-    return rows, settings
-
-
-def _values(field: str, columns: tuple[str, ...], rows: Any, settings: list[dict[str, Any]]) -> list[Any]:
+def _values(field: str, columns: tuple[str, ...], rows: Any, settings: Any) -> list[Any]:
     """Distinct values of the first column that has some; settings come first for seeds, whose number they name."""
     in_rows = [list(rows[column].dropna().unique()) for column in columns if column in rows]
-    named = [pd.Series([each[column] for each in settings if column in each], dtype=object) for column in columns]
-    in_settings = [list(values.explode().dropna().unique()) for values in named]
-    order = [*in_settings[:3], *in_rows] if field == "seeds" else [*in_rows, *in_settings]
-    # Rows that count no replicates have 0 of them.
-    idle = {"", 0.0} if field == "seeds" else {""}
-    return next((values for values in order if set(values) - idle), [])
+    in_settings = [list(settings[column].explode().dropna().unique()) for column in columns if column in settings]
+    order = [*in_settings, *in_rows] if field == "seeds" else [*in_rows, *in_settings]
+    return next((values for values in order if set(values) - {""}), [])
 
 
 def _text(values: list[Any]) -> str:

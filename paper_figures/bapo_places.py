@@ -13,7 +13,7 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "learning rate": "4 × best synchronous; own best"}}
+EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "4 × best synchronous; own best"}}
 SHOWN = ("clip", "bapo", "half", "none")
 TITLES = {"bold": "four times the best synchronous rate", "best": "each at its best rate"}
 OTHERS = {"clip": "clip", "higher": "clip-higher", "none": "no clip"}

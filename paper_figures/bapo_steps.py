@@ -14,9 +14,7 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {
-    "bapo_steps": {"part": "grid", "task": ("long", "noisy"), "staleness": (0, 32), "learning rate": "best synchronous"}
-}
+EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": ("long", "noisy"), "rate": "best synchronous"}}
 SHOWN = ("long", "noisy")
 QUANTITIES = {"entropy": "entropy (nats per token)", "return": "return of the trained policy"}
 

@@ -12,7 +12,7 @@ from experiments import ess_five
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"ess_five": {"learning rate": "0.05"}}
+EXPERIMENTS = {"ess_five": {"rate": "0.05"}}
 STYLES: dict[str, dict[str, Any]] = {
     "token": {"color": look.COLOR["partial"], "marker": "v"},
     "sequence": {"color": look.COLOR["measured"], "marker": "o"},

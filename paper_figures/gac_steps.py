@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "learning rate": "best synchronous"}}
+EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "rate": "best synchronous"}}
 TASK = "chain"
 """The task on which GRPO falls most."""
 FRESH: dict[str, Any] = look.SYNCHRONOUS

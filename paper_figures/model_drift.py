@@ -83,14 +83,7 @@ def draw(rows: Any) -> Figure:
         right.set_xticks(range(len(names)), names)
         right.set_xlim(-0.6, len(names) - 0.4)
         right.axhline(EQUAL, **_style.REFERENCE)
-        right.text(
-            -0.5,
-            EQUAL - 0.05,
-            "if all tokens were alike (normal)",
-            color=_style.COLORS["muted"],
-            fontsize=7,
-            va="center",
-        )
+        right.text(-0.5, EQUAL - 0.05, "if tokens were alike", color=_style.COLORS["muted"], fontsize=7, va="center")
         right.tick_params(axis="x", labelsize=7.0, rotation=0)
         right.set(ylim=(0, 1.02), ylabel="share in the 5 % of tokens that change most")
         holds = float(pd.concat(measured).low.min()) > EQUAL

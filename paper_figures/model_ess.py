@@ -67,11 +67,8 @@ def draw(rows: Any) -> Figure:
             draw_one(ax, own, quantity)
         last = [_models.meets(row, law) for row, law in judged(own, "variance") if row.tokens == own.tokens.max()]
         words = "One update predicts ratios of long texts sixteen updates later"
-        title = _script.finding(
-            all(last),
-            words,
-            f"One update predicts {sum(kept(rows))} of {len(kept(rows))} properties of stale ratios of long texts",
-        )
+        part = f"One update predicts {sum(kept(rows))} of {len(kept(rows))} properties of stale ratios of long texts"
+        title = _script.finding(all(last), words, part)
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, [f"{each} tokens" for each in labels], ncols=len(labels), title=title, **more)

@@ -74,9 +74,7 @@ def draw_boundaries(ax: Axes, rows: Any) -> None:
     levels = sorted(int(s) for s in rows.staleness.unique())
     for arm in ("plain", "weighted"):
         ax.plot(places(levels), [predicted(s, arm) for s in levels], **_style.PREDICTED)
-    ax.set(
-        xscale="log", yscale="log", xlabel="staleness (versions)", title="Half of the runs collapse (hollow: graded)"
-    )
+    ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", title="Half of runs collapse (hollow: graded)")
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
     look.ends(ax, names)

@@ -14,7 +14,7 @@ from experiments import pipeline_rl, roll_flash
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"pipeline_rl": {"part": "ess", "learning rate": "0.2", "staleness": "measured"}}
+EXPERIMENTS = {"pipeline_rl": {"part": "ess", "rate": "0.2", "staleness": "measured"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 PIPELINE: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "^"}
 CONVENTIONAL: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o"}
@@ -62,11 +62,7 @@ def draw_stairs(ax: Axes, rows: Any) -> None:
         means, reach = zip(*shown, strict=True)
         ax.errorbar(shown.index, means, yerr=reach, label=name, **{**_style.MEASURED, **PIPELINE, **more})
     ax.legend(loc="lower left")
-    ax.set(
-        xlabel="place of the token in its sample (0: first, 1: last)",
-        ylabel="staleness of the token (versions)",
-        ylim=(0.0, None),
-    )
+    ax.set(xlabel="place in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(0.0, None))
     means = _script.pick(rows, part="stairs").groupby(["sigma", "place"]).value.mean().unstack()
     fresher = (means.iloc[:, 0].round() == pipeline_rl.HEAD).all() and (
         means.iloc[:, -1] < means.iloc[:, 0] - 1.0
@@ -108,13 +104,9 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
-        right.set(
-            ylabel="effective sample size (ESS) / samples", title=f"ESS falls with staleness ({roll_flash.POOL} slots)"
-        )
+        right.set(ylabel="ESS / samples", title=f"ESS falls with staleness ({roll_flash.POOL} slots)")
         right.set_ylim(min(ess(rows, steps)[0] for steps in conventional(rows, "ess")) - 0.05, 1.01)
-        look.say(
-            right, speed(rows, 0)[0] - 0.6, 0.905, "PipelineRL\n(in-flight updates)", PIPELINE["color"], ha="right"
-        )
+        look.say(right, speed(rows, 0)[0] - 0.6, 0.905, "PipelineRL\n(in flight)", PIPELINE["color"], ha="right")
         look.say(right, 11.5, 0.9, "conventional (by turns)", CONVENTIONAL["color"], ha="center")
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
         words = "PipelineRL mixes staleness within a sample, at the ESS of equally stale conventional training"

@@ -33,9 +33,7 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
-        draw_panel(
-            left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "proxies: reward with a shortcut"
-        )
+        draw_panel(left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "proxies (flawed rewards)")
         honest = [limits(rows, task, "grpo", LONG) for task in ("graded", "sparse")]
         first = min(int(own[own.value.notna()].staleness.min()) for own in honest)
         words = f"honest tasks: no limit found below $S$ = {first}"

@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "learning rate": "best synchronous"}}
+EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
 BESIDE, CLIPPED = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO")
 SEARCHED = ("arms", "rare")
 """Tasks on which searchers were varied."""

@@ -15,7 +15,7 @@ from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "learning rate": "best synchronous"}}
+EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
 PRICES = np.geomspace(0.02, 2.0, 200)
 
 

@@ -13,14 +13,7 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD, USUAL
 
-EXPERIMENTS = {
-    "vcpo_steps": {
-        "part": "curve",
-        "task": "bits with a penalty",
-        "learning rate": "4 × best synchronous",
-        "staleness": "12",
-    }
-}
+EXPERIMENTS = steps.drawn("curve", "4 × best synchronous")
 MASKS = {
     ("MIS, geometric", "constant"): ("MIS, geometric", look.COLOR["stale"]),
     ("PPO", "constant"): ("PPO", look.COLOR["partial"]),

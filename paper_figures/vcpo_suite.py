@@ -13,14 +13,7 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD, USUAL
 
-EXPERIMENTS = {
-    "vcpo_steps": {
-        "part": "rates",
-        "task": "bits with a penalty",
-        "learning rate": "best synchronous, 4 × it, own best",
-        "staleness": "12",
-    }
-}
+EXPERIMENTS = steps.drawn("rates", "best synchronous, 4 × it, own best")
 RATES = f"{BOLD / USUAL:g}× the best synchronous rate"
 LOOKS: dict[str, dict[str, Any]] = {
     "best synchronous rate": {"color": look.COLOR["tuned"], "marker": "o"},
