@@ -59,8 +59,14 @@ def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
         if len(x) and (eta != ETAS[-1] or regime == "slow trainer"):
             twins = regime == "long tails" and eta == ETAS[2]
             name = f"limit {eta} and {ETAS[3]}" if twins else f"staleness limit {eta}" if eta else "synchronous"
-            at, place = (0, (-2, -9)) if twins else (-1, (5, 0))
-            more: dict[str, Any] = {"textcoords": "offset points", "color": shade, "va": "center", "fontsize": 7.5}
+            at, place = (int(mean.argmin()), (-4, -9)) if twins else (-1, (5, 0))
+            more: dict[str, Any] = {
+                "textcoords": "offset points",
+                "color": shade,
+                "va": "center",
+                "ha": "right" if twins else "left",
+                "fontsize": 7.5,
+            }
             ax.annotate(name, (x[at], mean[at]), place, **more)
         if len(x) and not eta:
             ax.axhline(mean.min(), **_style.REFERENCE)
