@@ -104,7 +104,7 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
-        right.set(ylabel="ESS / samples", title=f"ESS falls with staleness ({roll_flash.POOL} slots)")
+        right.set(ylabel="ESS / samples", title=f"ESS by mean staleness ({roll_flash.POOL} slots)")
         right.set_ylim(min(ess(rows, steps)[0] for steps in conventional(rows, "ess")) - 0.05, 1.01)
         look.say(right, speed(rows, 0)[0] - 0.6, 0.905, "PipelineRL\n(in flight)", PIPELINE["color"], ha="right")
         look.say(right, 11.5, 0.9, "conventional (by turns)", CONVENTIONAL["color"], ha="center")

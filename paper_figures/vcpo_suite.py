@@ -85,7 +85,7 @@ def draw(rows: Any) -> Figure:
                     )
                 look.points(right, [height], places(rows, arm)[k].to_frame().T, sideways=True, **style)
         right.axvline(steps.best(rows, "RLOO", "fresh").value, **_style.REFERENCE)
-        left.set(xlabel="share of runs that fall", xlim=(-0.03, 1.03), title="falls")
+        left.set(xlabel="share of runs that fall", xlim=(-0.03, 1.03), title="stability")
         right.set(xlabel="mean return over training (dotted: fresh data)", title="return")
         left.invert_yaxis()
         look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
