@@ -43,7 +43,7 @@ CLAIMS = (
         "under conditions",
         "{bapo_tokens:peaked_plain} settings, uniform start {bapo_tokens:uniform_plain}",
         "bapo_tokens",
-        when="a start 90 % sure of a wrong token, data 32 updates old",
+        when="a start 90 % sure of a wrong token, data 32 versions old",
     ),
     _claim(
         "BAPO re-balances the gradient",
@@ -89,7 +89,7 @@ ITEMS: tuple[Item, ...] = (
         "bapo_steps", "mixed", "clip {bapo_steps:noisy_clip_h}, fresh {bapo_steps:noisy_fresh_h} at the end",
     ),
     _item(
-        "Training curves beside the clip", "notes", "figure", f"{_OURS}; 32 updates old",
+        "Training curves beside the clip", "notes", "figure", f"{_OURS}; 32 versions old",
         "bapo_steps", "mixed", "BAPO {bapo_steps:long_half_r}, clip {bapo_steps:long_clip_r}",
     ),
     _item(

@@ -28,7 +28,7 @@ CLAIMS = (
         "mostly",
         "{tba_asynchrony:tba_old}, fresh {tba_asynchrony:tba_fresh}",
         "tba_asynchrony",
-        when="one rate; not where rewards are rare and data 32 updates old",
+        when="one rate; not where rewards are rare and data 32 versions old",
     ),
     _claim(
         "It beats RLOO and Dr. GRPO",

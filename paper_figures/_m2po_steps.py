@@ -14,7 +14,6 @@ from paper_figures import _m2po as arms
 from paper_figures import _vcpo as look
 from paper_figures._script import pick
 
-EXPERIMENTS = ("m2po_steps",)
 TASK = "chain"
 """The task whose curves are drawn."""
 TASKS = {
@@ -52,6 +51,11 @@ SLOW = 0.003125
 """The rate of the forks: at bolder ones they are solved at once."""
 NEAR = 0.03
 """Return below fresh training's that still matches it, as in `m2po`."""
+
+
+def drawn(**columns: Any) -> dict[str, dict[str, Any]]:
+    """Which rows a figure draws; four updates make one version, and the paper counts updates."""
+    return {"m2po_steps": {**columns, "unit": "updates"}}
 
 
 def oldest(rows: Any) -> int:

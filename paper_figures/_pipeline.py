@@ -20,7 +20,7 @@ from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
 from experiments import _contract, _store
-from paper_figures import _gallery, _looks
+from paper_figures import _gallery, _looks, _setup
 
 HERE = Path(__file__).resolve().parent
 ROWS, SCRIPT, LOOKS = "asyncsim rows", "asyncsim script", "asyncsim looks"
@@ -66,7 +66,7 @@ def script(name: str) -> Any:
     checks.one_of("figure", snake, known, hint)
     module = importlib.import_module(f"paper_figures.{snake}")
     asked = getattr(module, "EXPERIMENTS", None)
-    listed = isinstance(asked, (list, tuple)) and bool(asked) and all(isinstance(each, str) for each in asked)
+    listed = isinstance(asked, (list, tuple, dict)) and bool(asked) and all(isinstance(each, str) for each in asked)
     checks.require(listed, f"{snake}.EXPERIMENTS", asked, "a tuple of names", "name the experiments that it reads")
     for each in asked:
         checks.one_of(f"{snake}.EXPERIMENTS", each, _contract.names(), "see `python -m experiments --list`")
@@ -180,6 +180,7 @@ def picture(name: str, rows: list[Any]) -> tuple[Figure, str]:
     shown = _looks.panels(figure)
     with reading(name, rows), _style.applied():
         _style.key(figure)
+        _setup.say(figure, _setup.line(script(name).EXPERIMENTS, rows))
         for ax, letter in zip(shown, "abcd" if len(shown) > 1 else "", strict=False):
             ax.set_title(rf"$\bf{{{letter}}}$   {ax.get_title('left')}", loc="left")
         # What has no place on its axes shows when it is laid out.

@@ -23,6 +23,11 @@ FOLLOWED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Arms by name: where their rows are, and their looks."""
 
 
+def drawn(part: str, rate: str, staleness: str = "12") -> dict[str, dict[str, str]]:
+    """Which rows a figure draws, with what they do not say."""
+    return {"vcpo_steps": {"part": part, "task": "bits with a penalty", "rate": rate, "staleness": staleness}}
+
+
 def at(rows: Any, rate: float) -> Any:
     """Rows of a rate."""
     return rows[np.isclose(rows.rate.astype(float), rate)]

@@ -13,7 +13,7 @@ from experiments import actor_critic
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("actor_critic", "cartpole_staleness")
+EXPERIMENTS = {"actor_critic": {"part": "returns", "chosen": True}, "cartpole_staleness": {}}
 TASKS = {"lake": "FrozenLake", "cliff": "CliffWalking, return / 100", "cartpole": "CartPole"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "a2c": ("A2C", {"color": look.COLOR["synchronous"], "marker": "s"}),
@@ -83,7 +83,7 @@ def draw_returns(ax: Axes, best: Any, task: str) -> None:
         ax.plot(x[own.edge], edge.value, **style, **look.HOLLOW, linestyle="none", markersize=4, zorder=5)
     ax.axhline(best_return, **_style.REFERENCE)
     look.ticks(ax.xaxis, places.values(), [str(level) for level in places])
-    ax.set(xlabel="staleness, batches", ylabel="final return", title=TASKS[task], xlim=(-0.25, len(places) - 0.75))
+    ax.set(xlabel="staleness (versions)", ylabel="final return", title=TASKS[task], xlim=(-0.25, len(places) - 0.75))
 
 
 def fastest(rows: Any, task: str, workers: int, fresh: bool = False) -> Any:

@@ -14,7 +14,7 @@ from experiments import systems_stories
 from paper_figures import _script
 from paper_figures.systems_stories import intervals, number
 
-EXPERIMENTS = ("systems_stories",)
+EXPERIMENTS = {"systems_stories": {"story": "cut", "task": "none, timing only"}}
 CUTS = {
     "prime_rl": "prime_rl",
     "nemo_rl_windowed": "nemo_rl, window",
@@ -52,8 +52,8 @@ def draw_kept(ax: Axes, rows: Any) -> Axes:
         ax.plot(grid, keeping(limit, grid), **_style.PREDICTED)
         look = {**_style.MEASURED, "color": shade, "markersize": 2.8}
         ax.errorbar(levels + 0.05, mean, yerr=half, **look)
-        ax.text(*spot, f"limit {limit}" if limit == 1 else f"{limit}")
-    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample divided by the mean", ylabel="share trained")
+        ax.text(*spot, f"limit {limit}")
+    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length", ylabel="samples trained (share)")
     own = rows[rows.quantity == "kept"].groupby(["limit", "level"]).value.mean().unstack()
     falls = (own.iloc[:, -1] < 0.5 * own.iloc[:, 0]).all()
     ax.set_title(_script.finding(falls, "A limit on staleness\ndrops long samples", "Share trained, by length"))
@@ -71,9 +71,8 @@ def draw_systems(ax: Axes, rows: Any) -> Axes:
         ax.errorbar(length / drawn, place, xerr=half / drawn, color=color, **_style.MEASURED)
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(ylim=(len(CUTS) - 0.5, -0.5), yticks=range(len(CUTS)), yticklabels=list(CUTS.values()), xlim=(0, 1.1))
-    ax.set(xlabel="mean length trained divided by generated")
-    limits = sorted({int(limit) for limit in rows.limit.dropna()})
-    title = f"Limit {_script.listed(map(str, limits))}: some drop (orange),\nothers wait (blue)"
+    ax.set(xlabel="mean trained length / mean generated length")
+    title = "Systems that drop (orange) train on shorter\nsamples; those that wait (blue) do not"
     both = any(dropped) and not all(dropped)
     ax.set_title(_script.finding(both, title, "Length trained, by system"))
     return ax

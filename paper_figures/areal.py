@@ -14,7 +14,7 @@ from experiments import areal
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("areal",)
+EXPERIMENTS = {"areal": {"part": "objective"}}
 TASKS = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "fresh": ("PPO, fresh", {"color": look.COLOR["synchronous"], "marker": "s"}),
@@ -115,7 +115,7 @@ def draw(rows: Any) -> Figure:
         for ax in others[len(ran) :]:
             ax.remove()
         for ax in figure.axes:
-            ax.set(xlabel="bound on staleness $\\eta$ (publishes)")
+            ax.set(xlabel="bound on staleness $\\eta$ (versions)")
             look.ticks(ax.xaxis, bounds(rows))
         figure.suptitle(title(rows), x=0.01, ha="left")
     return figure

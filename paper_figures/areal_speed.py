@@ -11,7 +11,7 @@ from experiments import areal as experiment
 from paper_figures import _script, areal
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("areal",)
+EXPERIMENTS = {"areal": {"part": "speed", "task": "none, timing only"}}
 LOOKS = dict(zip(experiment.SPREADS, (("partial", "v"), ("controlled", "o"), ("tuned", "^")), strict=True))
 
 
@@ -29,7 +29,7 @@ def draw(rows: Any) -> Figure:
         for value, name in ((1.0, "synchronous"), (areal.PAPER, f"paper, best: {areal.PAPER:g}")):
             ax.axhline(value, **_style.REFERENCE)
             names[name] = (value, look.COLOR["muted"])
-        ax.set(xlabel="bound on staleness $\\eta$ (publishes)", yscale="log")
+        ax.set(xlabel="bound on staleness $\\eta$ (versions)", yscale="log")
         ax.set_ylabel("speed divided by\nsynchronous speed")
         ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
         ax.set_xlim(-0.2, 1.15 * experiment.BOUNDS[-1])

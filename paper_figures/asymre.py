@@ -15,7 +15,7 @@ from experiments import asymre as lab
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("asymre",)
+EXPERIMENTS = {"asymre": {"part": "frozen", "task": "10-armed bandits", "staleness": "frozen data"}}
 
 
 def predicted(bandit: int, shift: float) -> np.ndarray:

@@ -12,8 +12,8 @@ from experiments import asymre as lab
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("asymre",)
-TITLES = {"constant 32": "data 32 updates old", "frozen": "frozen data"}
+EXPERIMENTS = {"asymre": {"part": "tuned"}}
+TITLES = {"constant 32": "data 32 versions old", "frozen": "frozen data"}
 
 
 def draw_tuned(ax: Axes, rows: Any, law: str) -> None:

@@ -14,7 +14,7 @@ from paper_figures._atlas_page import RARE, page, part
 
 __all__ = ["EXPERIMENTS", "draw", "numbers", "page"]
 
-EXPERIMENTS = ("atlas",)
+EXPERIMENTS = {"atlas": {"source": "sampled", "task": "Markov token bandits"}}
 SHOWN = {
     "score_centering": "token ratio, centered",
     "reinforce": "no ratio",
@@ -69,7 +69,7 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 4.2)
         ax = draw_progress(figure.subplots(), rows)
-        figure.legend(*ax.get_legend_handles_labels(), title="staleness", loc="outside right center")
+        figure.legend(*ax.get_legend_handles_labels(), title="staleness\n(versions)", loc="outside right center")
     return figure
 
 

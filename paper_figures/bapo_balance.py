@@ -12,7 +12,7 @@ from paper_figures import _vcpo as look
 from paper_figures import bapo_returns
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = ("bapo",)
+EXPERIMENTS = {"bapo": {"part": "grid", "task": "graded", "law": "constant 32", "tuned": True}}
 
 
 def draw(rows: Any) -> Figure:

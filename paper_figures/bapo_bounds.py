@@ -12,7 +12,7 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script, bapo_steps
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("bapo_steps",)
+EXPERIMENTS = {"bapo_steps": {"part": "knob", "task": "long", "rate": "best synchronous"}}
 TASK, MOVING = "long", "tokens"
 """The task that is drawn, and that on which all knobs are moved."""
 BOUNDS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = ("bapo",)
+EXPERIMENTS = {"bapo": {"part": "grid", "law": ("constant 0", "constant 32"), "tuned": True}}
 SHOWN = ("fresh", "clip", "bapo", "none")
 SAME = "clip at fresh data's rate"
 LINES = {line: arms.NAMES.get(line, SAME) for line in ("fresh", "same", "clip", "bapo", "none")}
@@ -64,7 +64,7 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, arms.TASKS, strict=True):
             panel(ax, rows, task)
         axes[1].set_xlabel(
-            f"entropy at half of the possible gain (nats), data {arms.age(arms.laws(rows)[-1])} updates old"
+            f"entropy at half of the possible gain (nats), data {arms.age(arms.laws(rows)[-1])} versions old"
         )
         figure.suptitle(headline(rows), x=0.01, ha="left")
     return figure

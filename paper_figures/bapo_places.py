@@ -13,7 +13,7 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("bapo_steps",)
+EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "4 × best synchronous; own best"}}
 SHOWN = ("clip", "bapo", "half", "none")
 TITLES = {"bold": "four times the best synchronous rate", "best": "each at its best rate"}
 OTHERS = {"clip": "clip", "higher": "clip-higher", "none": "no clip"}
@@ -47,7 +47,7 @@ def panel(ax: Axes, rows: Any, axis: str, times: float | None) -> None:
         own = type(rows)(points)
         places = [place + 0.06 * (shift - 1.5) for place in range(len(found))]
         look.points(ax, places, own, **look.CONNECTED, **{**steps.ARMS[arm], "markersize": 3.5})
-    ax.set(ylim=(-0.03, 1.03), xlabel={"staleness": "staleness (updates)", "epochs": "uses of a batch"}[axis])
+    ax.set(ylim=(-0.03, 1.03), xlabel={"staleness": "staleness (versions)", "epochs": "uses of a batch"}[axis])
     look.ticks(ax.xaxis, range(len(found)), [str(level) for level in found])
 
 

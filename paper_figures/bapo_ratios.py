@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.bapo_tokens import STARTS, binned, key
 
-EXPERIMENTS = ("bapo_steps",)
+EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2}}
 BINS = ("< 0.05", "to 0.2", "to 0.5", "to 1", "to 2", "> 2")
 QUANTITIES = {"prob": "mean behavior probability", "entropy": "mean entropy (nats)"}
 

@@ -15,7 +15,7 @@ from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = ("bapo",)
+EXPERIMENTS = {"bapo": {"part": "compare", "tuned": True}}
 ORDER = ("released", "intent", "start", "clip", "higher", "none", "rloo")
 DRAWN = ("clip", "bapo", "released", "none")
 LOOKS = {"bandit": look.TASK["bandit"], "graded": look.TASK["graded"], "bits": look.TASK["sparse"]}
@@ -26,7 +26,7 @@ SHARED = "graded"
 def laws(rows: Any) -> dict[str, str]:
     """Laws of the comparison with what a panel calls them."""
     stale = arms.laws(rows)[-1]
-    return {stale: f"{arms.age(stale)} updates old", "replay": "replay", "partial": "partial rollouts"}
+    return {stale: f"{arms.age(stale)} versions old", "replay": "replay", "partial": "partial rollouts"}
 
 
 def course(ax: Axes, rows: Any, quantity: str) -> dict[str, tuple[float, str]]:

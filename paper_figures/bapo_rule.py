@@ -13,7 +13,7 @@ from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = ("bapo",)
+EXPERIMENTS = {"bapo": {"part": "blocked", "law": "constant 32", "tuned": True}}
 RULES = ("clip", "higher", "start", "bapo", "released", "intent")
 RUN = "clip"
 """The arm whose steps every rule is applied to."""
@@ -37,7 +37,7 @@ def scatter(ax: Axes, rows: Any) -> None:
     ax.axvline(0.0, 0.0, 0.8, **_style.REFERENCE)
     # Room above the points for the names.
     ax.set(ylim=(ax.get_ylim()[0], 1.6 * ax.get_ylim()[1]))
-    ax.set(xlabel="measured slope of entropy", ylabel="slope by formula", title="random steps")
+    ax.set(xlabel="measured change of entropy", ylabel="change by formula", title="formulas")
     for y, text, color in ((0.93, "−Cov(log π, x)", "tuned"), (0.84, "−Cov(log π, π(x − E x))", "synchronous")):
         ax.text(0.03, y, text, color=look.COLOR[color], transform=ax.transAxes, **look.LETTERS)
 
@@ -54,7 +54,7 @@ def blocked(ax: Axes, rows: Any, task: str) -> None:
         for y, rule in enumerate(RULES):
             row = pushes(rows, task, rule, way).to_frame().T.infer_objects()
             look.points(ax, [y], row, sideways=True, color=color, marker=marker)
-    ax.set(xlim=(-0.05, 1.05), ylim=(len(RULES) - 0.5, -0.5), title=arms.TASKS[task], xlabel="share blocked")
+    ax.set(xlim=(-0.05, 1.05), ylim=(len(RULES) - 0.5, -0.5), title=arms.TASKS[task], xlabel="updates blocked")
     look.ticks(ax.xaxis, [0, 0.5, 1], ["0", "50 %", "100 %"])
     look.ticks(ax.yaxis, range(len(RULES)), [arms.NAMES[rule] for rule in RULES])
 

@@ -14,7 +14,7 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("bapo_steps",)
+EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": ("long", "noisy"), "rate": "best synchronous"}}
 SHOWN = ("long", "noisy")
 QUANTITIES = {"entropy": "entropy (nats per token)", "return": "return of the trained policy"}
 
@@ -69,7 +69,7 @@ def draw(rows: Any) -> Figure:
                 panel(ax, rows, task, quantity)
             axes[0, column].set_title(f"{steps.TASKS[task]}, rate {steps.usual(rows, task):g}")
             axes[0, column].set_ylim(0.0, None)
-            axes[1, column].set(xlabel=f"update, on data {oldest(rows)} updates old", ylim=(-0.03, 1.03))
+            axes[1, column].set(xlabel=f"update, on data {oldest(rows)} versions old", ylim=(-0.03, 1.03))
         for ax, label in zip(axes[:, 0], QUANTITIES.values(), strict=True):
             ax.set_ylabel(label)
         handles = [

@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.bapo_bounds import BOUNDS, bounds, swept, task
 
-EXPERIMENTS = ("bapo_steps",)
+EXPERIMENTS = {"bapo_steps": {"part": "knob", "task": "long", "rate": "best synchronous"}}
 TARGETS = {"bapo": ("0.4", {}), "half": ("0.5", look.HOLLOW)}
 """Arms by their target."""
 SIDES = {"low": ("lower", BOUNDS["c_low"]), "high": ("upper", BOUNDS["c_high"])}

@@ -15,7 +15,7 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("bapo_steps",)
+EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2}}
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     bapo_steps.PEAKED: ("peaked start", {"color": look.COLOR["stale"], "marker": "o"}),
     bapo_steps.UNIFORM: ("uniform start", {"color": look.COLOR["measured"], "marker": "s"}),

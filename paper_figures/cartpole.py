@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = ("cartpole_staleness",)
+EXPERIMENTS = {"cartpole_staleness": {"task": "CartPole"}}
 ANCHORS = {
     "none": ("Clip around recomputed\nlog-probs", ": return falls"),
     "behavior": ("Clip around recorded\nlog-probs", ": return holds better"),
@@ -52,7 +52,7 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2, sharey=True)
         draw_rates(left, rows, "none").set_ylabel("final episode return")
         draw_rates(right, rows, "behavior")
-        figure.legend(*left.get_legend_handles_labels(), title="staleness", loc="outside right center")
+        figure.legend(*left.get_legend_handles_labels(), title="staleness\n(versions)", loc="outside right center")
     return figure
 
 

@@ -13,7 +13,7 @@ from asyncsim.plotting import _style
 from experiments.cartpole_minibatches import SIZE
 from paper_figures import _script
 
-EXPERIMENTS = ("cartpole_parity", "cartpole_minibatches")
+EXPERIMENTS = {"cartpole_parity": {"task": "CartPole", "staleness": "0"}, "cartpole_minibatches": {"staleness": "0"}}
 SIDES = {"asyncsim": "measured", "stable-baselines3": "contrast"}
 NEAR = 10.0
 """Percent within which the whole interval of a difference is no difference."""

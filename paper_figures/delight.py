@@ -14,7 +14,7 @@ from experiments import delight as experiment
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("delight",)
+EXPERIMENTS = {"delight": {"part": "cosine", "task": "bandits", "staleness": "0"}}
 LOOKS: dict[str, dict[str, Any]] = {
     experiment.BASE: {"color": look.COLOR["stale"], "marker": "o"},
     "exact IS": {"color": look.COLOR["synchronous"], "marker": "s"},

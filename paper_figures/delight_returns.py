@@ -13,9 +13,9 @@ from experiments import delight as experiment
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("delight",)
+EXPERIMENTS = {"delight": {"part": "compare"}}
 STALE = "constant 32"
-LAWS = {"fresh": ("fresh data", look.SYNCHRONOUS), STALE: ("32 updates old", look.TRUNCATED)}
+LAWS = {"fresh": ("fresh data", look.SYNCHRONOUS), STALE: ("32 versions old", look.TRUNCATED)}
 TASKS = ("bandit", "graded", "sparse")
 
 

@@ -12,7 +12,7 @@ from experiments import ess_five
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("ess_five",)
+EXPERIMENTS = {"ess_five": {"rate": "0.05"}}
 STYLES: dict[str, dict[str, Any]] = {
     "token": {"color": look.COLOR["partial"], "marker": "v"},
     "sequence": {"color": look.COLOR["measured"], "marker": "o"},
@@ -32,7 +32,7 @@ def draw_task(ax: Axes, rows: Any, task: str) -> dict[str, tuple[float, str]]:
         look.points(ax, one.staleness, shown, **look.CONNECTED, **{"markersize": 3.5, **style})
         names[NAMES[name]] = (float(one.off.iloc[-1]), style["color"])
     ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", ylim=(0.003, 2.0), xlabel="staleness (updates)", title=task)
+    ax.set(xscale="log", yscale="log", ylim=(0.003, 2.0), xlabel="staleness (versions)", title=task)
     look.ticks(ax.xaxis, sorted(own.staleness.unique()))
     return names
 

@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import BEHIND, MOMENTUM, PLAIN, only, shrunk, written
 
-EXPERIMENTS = ("gac_projection",)
+EXPERIMENTS = {"gac_projection": {"quantity": "shrinkage", "task": "quadratic"}}
 AFTER = BEHIND + PLAIN
 DARK, LIGHT = _style.COLORS["controlled"], _style.COLORS["partial"]
 """Colors of projection before Adam and after it."""

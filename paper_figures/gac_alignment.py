@@ -14,7 +14,7 @@ from paper_figures import _script
 from paper_figures._gac_alignment import settled, signal, steady
 from paper_figures._gac_points import points, ramp, written, zero
 
-EXPERIMENTS = ("gac_alignment",)
+EXPERIMENTS = {"gac_alignment": {"part": ("training", "steady")}}
 LATE, LARGE = made.LATE, 0.9
 """Staleness, and share of its largest stable learning rate, in training."""
 MARKERS = {"gaussian": ("o", 0.54), "token": ("^", 0.41), "softmax": ("s", 0.29)}

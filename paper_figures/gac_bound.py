@@ -99,7 +99,7 @@ def draw_constant(ax: Axes, own: Any, task: str) -> None:
     plain = own[(own.task == task) & (own.schedule == "constant") & (own.rule == "none")]
     ratios(ax, largest(plain), task)
     ratios(ax, plain[plain.fraction == QUARTERED], task, filled=False)
-    ax.set_xlabel("staleness (updates)")
+    ax.set_xlabel("staleness (versions)")
 
 
 def draw_arrival(ax: Axes, own: Any) -> None:
@@ -108,7 +108,7 @@ def draw_arrival(ax: Axes, own: Any) -> None:
         ratios(ax, own[(own.task == task) & (own.fraction == LATE) & own.bound.notna()], task, filled=False)
     ax.text(0.1, 0.53, "quadratic", fontsize=7)
     ax.text(0.1, 0.17, "bandit", fontsize=7)
-    ax.set_xlabel("mean staleness (updates)")
+    ax.set_xlabel("mean staleness (versions)")
     half = own[(own.fraction == LATE) & own.bound.notna()].value_ratio.max() <= 0.5
     words = "Random delays: at most\nhalf of the upper bound"
     ax.set_title(_script.finding(half, words, "Random delays: share\nof the upper bound"))

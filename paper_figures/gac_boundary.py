@@ -14,7 +14,7 @@ from experiments import _gac
 from paper_figures import _script
 from paper_figures._gac_points import points, ramp, written, zero
 
-EXPERIMENTS = ("gac_boundary",)
+EXPERIMENTS = {"gac_boundary": {"task": "quadratic"}}
 LATE = 8
 """Largest staleness of the three schedules that are compared."""
 CONSTANT = {0: "o", 1: "v", 2: "D", LATE: "s"}

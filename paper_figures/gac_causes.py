@@ -13,16 +13,16 @@ from paper_figures import _script
 from paper_figures._gac_alignment import causes
 from paper_figures._gac_points import ramp, written
 
-EXPERIMENTS = ("gac_alignment",)
+EXPERIMENTS = {"gac_alignment": {"part": "causes", "task": "Gaussian bandit"}}
 CAUSES = {
     "far, batch 16": "far from optimum, batch 16",
     "far, batch 256": "far from optimum, batch 256",
-    "batch used 4 times": "batches used 4 times",
-    "momentum": "momentum 0.9",
-    "small step": "0.3 of the stability limit",
-    "large step": "0.9 of the stability limit",
+    "batch used 4 times": "at optimum, batches used 4 times",
+    "momentum": "at optimum, momentum 0.9",
+    "small step": "at optimum, 0.3 of largest stable rate",
+    "large step": "at optimum, 0.9 of largest stable rate",
 }
-"""Names of the conditions; all but the first two are at the optimum."""
+"""Names of the conditions."""
 RANDOM = "large step, random"
 """Drawn in the row of the large step."""
 KINDS: dict[str, tuple[Any, str, float]] = {
@@ -69,15 +69,15 @@ def draw(rows: Any) -> Figure:
         ax.axvline(0.0, color=_style.COLORS["muted"], linewidth=0.6, zorder=0)
         ax.set(
             xlim=(-1.0, 1.0),
-            ylim=(0.5 - len(CAUSES), 0.5),
+            ylim=(0.3 - len(CAUSES), 0.5),
             xticks=[-1.0, -0.5, 0.0, 0.5, 1.0],
-            xlabel="correlation of consecutive gradients",
+            xlabel="correlation of consecutive gradients (1: same direction)",
         )
         ax.set_yticks([-line for line in range(len(CAUSES))], list(CAUSES.values()))
         fresh = rows[(rows.part == "causes") & (rows.staleness == 0)].set_index("condition")
         aligned = all(fresh.low[name] > 0.1 for name in ("far, batch 256", "batch used 4 times", "momentum"))
-        words = "Signal, reused batches and momentum\nalign gradients without staleness"
-        ax.set_title(_script.finding(aligned, words, "Correlation under each condition"))
+        words = "Consecutive gradients also align without staleness: by signal, reused batches or momentum"
+        figure.suptitle(_script.finding(aligned, words, "Correlation under each condition"), x=0.01, ha="left")
     return figure
 
 

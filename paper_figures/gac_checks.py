@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.gac_reading import FOOLED, NAMES, passed
 
-EXPERIMENTS = ("gac_alignment",)
+EXPERIMENTS = {"gac_alignment": {"part": "nulls", "task": "Gaussian bandit"}}
 
 
 def draw_passed(ax: Axes, own: Any) -> None:

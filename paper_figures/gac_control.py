@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim import claims
 from asyncsim.base import uncertainty
@@ -15,7 +16,7 @@ from experiments import _gac_control as arms
 from paper_figures import _script
 from paper_figures._gac_points import points
 
-EXPERIMENTS = ("gac_control",)
+EXPERIMENTS = {"gac_control": {"quantity": "regret", "staleness": (0, 16)}}
 TITLES = {
     "fixed": ("Exact rewards:", "\nprojection is behind"),
     "random": ("Noisy rewards:", " its best\nregret is no lower"),
@@ -28,13 +29,7 @@ LOOK: dict[str, dict[str, Any]] = {
     "project": {"color": _style.COLORS["controlled"], "marker": "s"},
     "skip": {"color": _style.COLORS["muted"], "marker": "D", "mfc": "white"},
 }
-LABEL = {
-    "none": ("fixed", 2**2.1, 2e-6, "no control"),
-    "project": ("fixed", 2**2.1, 5e-7, "projection"),
-    "skip": ("fixed", 2**2.1, 1.25e-7, "projection, skips"),
-    "synchronous": ("fixed", 2**2.1, 3e-8, "synchronous"),
-}
-"""Where the name of each arm stands: panel, place and words."""
+LABEL = {"none": "no control", "project": "projection", "skip": "projection, skips", "synchronous": "synchronous"}
 STEPS = {"fixed": (5e-9, 1e2), "random": (1.8e-3, 0.2), "stiff": (0.1, 2e4)}
 NEAR = 1.1
 """Times the synchronous regret: up to here a rule counts as matching it."""
@@ -89,11 +84,7 @@ def draw_steps(ax: Axes, rows: Any, task: str, staleness: int) -> None:
     step = best(rows, task, 0, "none")
     green = LOOK["synchronous"]["color"]
     ax.plot([step], [row(rows, task, 0, "none", step).value], "*", color=green, markersize=9, mec="white", zorder=6)
-    ax.axvline(boundary(task, staleness), **_style.PREDICTED)
-    for arm, (panel, x, y, name) in LABEL.items():
-        if panel == task:
-            ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-            ax.text(x, y, name, color=LOOK[arm]["color"], fontsize=7, bbox=ground)
+    ax.axvline(boundary(task, staleness), label="predicted stability limit without control", **_style.PREDICTED)
 
 
 def draw(rows: Any) -> Figure:
@@ -106,11 +97,12 @@ def draw(rows: Any) -> Figure:
         panels = figure.subplots(1, 3)
         for ax, task in zip(panels, TITLES, strict=True):
             draw_steps(ax, rows, task, staleness)
-        panels[0].set_ylabel(f"final regret at staleness {staleness},\nsynchronous at 0")
-        limit = boundary("fixed", staleness)
-        panels[0].text(1.1 * limit, 2.0, "stability limit,\nno control", fontsize=7)
-        panels[1].text(2**3.1, 2.1e-3, "star: best", color=LOOK["synchronous"]["color"], fontsize=7)
+        panels[0].set_ylabel("final regret (lower is better)")
         panels[2].text(2**-2.9, 1.1e3, "diverged", color=LOOK["none"]["color"], fontsize=7)
+        marks = [Line2D([], [], label=name, linewidth=0.9, markersize=4, **LOOK[arm]) for arm, name in LABEL.items()]
+        title = f"Alignment control at staleness {staleness} beside synchronous training (star: best synchronous rate)"
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
     return figure
 
 

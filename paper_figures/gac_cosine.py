@@ -16,7 +16,7 @@ from paper_figures._gac_points import ramp
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("gac_steps",)
+EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "arm": "GRPO", "rate": "best synchronous"}}
 TASK, LEAD, LATE = "chain", 10, 32
 SCORES: dict[str, dict[str, Any]] = {
     "cosine": {"color": look.COLOR["contrast"], "marker": "s"},

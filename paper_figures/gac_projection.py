@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import boundary, only, restored
 
-EXPERIMENTS = ("gac_projection",)
+EXPERIMENTS = {"gac_projection": {"quantity": "boundary", "task": "quadratic"}}
 LOOK: dict[str, dict[str, Any]] = {
     "none": {"color": _style.COLORS["stale"], "marker": "o"},
     "raw": {"color": _style.COLORS["controlled"], "marker": "s"},
@@ -56,7 +56,7 @@ def draw(rows: Any) -> Figure:
         ax.set(xlim=(-0.12, 2.6 * largest), xticks=sorted({int(tau) for tau in only(rows, "boundary").staleness}))
         ax.xaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_minor_formatter(NullFormatter())
-        ax.set(xlabel="staleness (updates)", ylabel="largest stable\nlearning rate × curvature")
+        ax.set(xlabel="staleness (versions)", ylabel="largest stable\nlearning rate × curvature")
         ratio = measured(rows, "raw").value / boundary(0)
         words = "Projection restores the synchronous stability limit of plain descent"
         ax.set_title(_script.finding((ratio > 0.95).all(), words, "Largest stable rate, with and without projection"))

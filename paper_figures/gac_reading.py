@@ -14,7 +14,7 @@ from experiments import gac_alignment as made
 from paper_figures import _gac_reading, _script
 from paper_figures._gac_points import points, ramp
 
-EXPERIMENTS = ("gac_alignment",)
+EXPERIMENTS = {"gac_alignment": {"part": "reading", "task": "Gaussian bandit"}}
 LATE, LARGEST = made.LATE, 16
 SHOWN = {1: "D", 4: "^", 8: "o", 16: "s"}
 """Marks of the levels of staleness."""

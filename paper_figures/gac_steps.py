@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("gac_steps",)
+EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "rate": "best synchronous"}}
 TASK = "chain"
 """The task on which GRPO falls most."""
 FRESH: dict[str, Any] = look.SYNCHRONOUS
@@ -41,7 +41,7 @@ def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, tuple[float, st
         points(ax, own["update"], own, **style)
         if len(own):
             names[name] = (float(own.value.iloc[len(own) // 2]), style["color"])
-    ax.set(ylim=(0.0, 0.9), xlabel="update", title=f"staleness: {staleness} updates")
+    ax.set(ylim=(0.0, 0.9), xlabel="update", title=f"staleness {staleness}")
     return names
 
 

@@ -13,20 +13,20 @@ from paper_figures import _vcpo as look
 from paper_figures.gac_cosine import LATE, LEVELS, swept
 from paper_figures.gac_steps import points
 
-EXPERIMENTS = ("gac_steps",)
+EXPERIMENTS = {"gac_steps": {"part": "threshold", "rate": 0.2}}
 
 
 def draw_thresholds(ax: Axes, rows: Any) -> None:
     """Falls of GAC on GRPO against both thresholds."""
-    for skips, color, name in ((False, "controlled", "project above"), (True, "contrast", "skip above")):
+    for skips, color, name in ((False, "controlled", "project"), (True, "contrast", "skip")):
         for level, marker in LEVELS.items():
             own = swept(rows, level, "fell", skips)
             if len(own):
                 x = own.high if skips else own.low
-                label = f"{name}, S={level}"
+                label = f"{name}, staleness {level}"
                 points(ax, x, own, color=look.COLOR[color], marker=marker, label=label)
     look.shares(ax)
-    ax.set(xlabel="threshold of the cosine (1: none)", ylabel="runs that fall")
+    ax.set(xlabel="cosine of consecutive gradients from which GAC acts (1: never)", ylabel="runs that fall")
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 

@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import BEHIND, at, best, delays, gain, less, only, over, signed, table, written
 
-EXPERIMENTS = ("gac_projection",)
+EXPERIMENTS = {"gac_projection": {"quantity": "regret", "task": "bandit"}}
 LOOK: dict[str, dict[str, Any]] = {
     "synchronous": {"color": _style.COLORS["synchronous"], "marker": "*"},
     "none": {"color": _style.COLORS["stale"], "marker": "o"},
@@ -63,7 +63,7 @@ def draw_tuned(ax: Axes, rows: Any) -> None:
     ax.text(-0.2, 0.0048, "synchronous", color=green, fontsize=7)
     ax.set(ylim=(0.0, 1.2 * float(tuned.high.max())), xticks=range(len(ages)), xticklabels=ages)
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xlabel("staleness (updates)")
+    ax.set_xlabel("staleness (versions)")
     end = tuned[tuned.staleness == ages[-1]].set_index("arm")
     free = end.low["none"] <= float(fresh.high) and (end.value >= end.low["none"]).all()
     words = "Tuned learning rates: staleness costs\nnothing, projection cannot help"

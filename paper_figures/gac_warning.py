@@ -13,7 +13,7 @@ from paper_figures import _vcpo as look
 from paper_figures.gac_cosine import KINDS, LATE, LEAD, NAMES, SCORES, least, warned
 from paper_figures.gac_steps import points
 
-EXPERIMENTS = ("gac_steps",)
+EXPERIMENTS = {"gac_steps": {"part": "warning", "arm": ("RLOO", "cosine", "ESS", "return", "staleness")}}
 
 
 def draw_before(ax: Axes, rows: Any) -> None:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = ("language_ess",)
+EXPERIMENTS = {"language_ess": {"part": "even", "model": "char", "task": "sums (character model)"}}
 CHARACTERS = ("char", "coin", "float32")
 ANSWERS = ("char", "answer", "float32")
 """A model, its judge and its sampler: under random rewards, and under rewards for right answers."""
@@ -39,7 +39,7 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     ax.errorbar(own.staleness, own.ess, yerr=reach, color=color, **_style.MEASURED)
     ax.set_xscale("log", base=2)
     levels = sorted(own.staleness.unique())
-    ax.set(xlabel="staleness (updates)", ylabel="ESS per answer", ylim=(0.0, 1.06), xticks=levels)
+    ax.set(xlabel="staleness (versions)", ylabel="ESS per answer", ylim=(0.0, 1.06), xticks=levels)
     ax.set_xticklabels([str(level) for level in levels])
     ax.minorticks_off()
     met = (known.low <= 1.1 * known.predicted_ess) & (known.high >= 0.9 * known.predicted_ess)

@@ -12,7 +12,7 @@ from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = ("language_learning",)
+EXPERIMENTS = {"language_learning": {"model": "char", "task": "sums (character model)"}}
 ARMS = {False: ("synchronous", "o"), True: ("stale", "s")}
 """Color and marker of synchronous and of stale runs."""
 

@@ -76,7 +76,7 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task, arms)
         axes[0].set_yticks(range(len(arms)), arms)
-        axes[1].set_xlabel("staleness (updates); heavy: mostly 0, at random up to 128")
+        axes[1].set_xlabel("staleness (versions); heavy: mostly 0, at random up to 128")
         found = numbers(rows)
         rare = int(found["better"]) <= 0.1 * int(found["judged"])
         title = _script.finding(

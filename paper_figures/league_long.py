@@ -14,7 +14,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.one_rate import AS_GOOD, key_of
 
-EXPERIMENTS = ("league_long",)
+EXPERIMENTS = {"league_long": {"law": "old", "task": "chain of tokens", "staleness": "32"}}
 ONE, OWN = {"marker": "o", "markerfacecolor": "white"}, {"marker": "o"}
 EDGE = {"marker": ">"}
 """Best at the largest or least rate of the grid: no verdict."""

@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.m2po_steps import OTHERS
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="best synchronous")
 MOMENTS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("none", "second"): ("no region", {}),
     ("m2po", "second"): ("M2PO, before\nits mask", look.HOLLOW),

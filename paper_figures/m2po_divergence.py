@@ -12,7 +12,7 @@ from paper_figures import _m2po_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="best synchronous")
 KL = ("clip", "m2po", "fresh")
 
 

@@ -12,7 +12,7 @@ from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("m2po",)
+EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, "unit": "updates"}}
 RATE = 0.1
 """Largest learning rate whose entropies are quoted; at bolder ones policies end deterministic."""
 SHOWN = ("clip", "m2po")

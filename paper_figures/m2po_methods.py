@@ -13,7 +13,7 @@ from paper_figures import _script
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = steps.drawn(task="chain", staleness=256, rate="best synchronous and 4 × it")
 LEFT, RIGHT = ("cispo", "areal", "gppo", "m2po"), ("topr", "gspo", "clip", "m2po")
 BOLD = f"{steps.BOLD:g}× the best synchronous rate"
 RIVALS = ("none", *LEFT[:-1], *RIGHT[:2])

@@ -13,7 +13,7 @@ from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("m2po",)
+EXPERIMENTS = {"m2po": {"part": "compare", "tuned": True, "unit": "updates"}}
 ORDER = ("fresh", "none", "areal", "release", "clip")
 ENDS = ("none", "m2po")
 NAMES = {
@@ -37,7 +37,7 @@ def draw_ends(ax: Axes, rows: Any) -> None:
     for y, task in enumerate(arms.TASKS):
         for side, arm in zip((-0.15, 0.15), ENDS, strict=True):
             point(ax, y + side, arms.verdict(rows, task, arm, "end"), arm)
-    ax.set(ylim=(2.6, -0.6), xlabel="return − fresh training's", title="all tasks, at the end")
+    ax.set(ylim=(2.9, -0.6), xlabel="final return − that of fresh data", title="final return, all tasks")
     look.ticks(ax.yaxis, range(len(arms.TASKS)), list(arms.TASKS.values()))
     for height, arm, name in zip((-0.15, 0.15), ENDS, ("no trust region", "M2PO"), strict=True):
         own = {"transform": ax.get_yaxis_transform()}
@@ -53,17 +53,21 @@ def draw(rows: Any) -> Figure:
         for ax, (task, name) in zip(axes[1:], arms.TASKS.items(), strict=True):
             for y, arm in enumerate(ORDER):
                 point(ax, y, arms.verdict(rows, task, arm), arm)
-            ax.set(ylim=(len(ORDER) - 0.5, -0.5), xlabel="return − M2PO's", title=f"{name}, mean over training")
+            ax.set(
+                ylim=(len(ORDER), -0.5), xlabel="mean return − that of M2PO", title=f"mean return over training, {name}"
+            )
             look.ticks(ax.yaxis, range(len(ORDER)), [NAMES.get(arm, arms.NAMES[arm]) for arm in ORDER])
             for tick, arm in zip(ax.get_yticklabels(), ORDER, strict=True):
                 tick.set_color(LOOKS[arm]["color"])
-        for ax in axes:
+        for ax, name in zip(axes, ("fresh data", *["M2PO"] * len(arms.TASKS)), strict=True):
             ax.axvline(0.0, **_style.REFERENCE)
+            own = {"transform": ax.get_xaxis_transform(), "ha": "right"}
+            look.say(ax, 0.0, 0.06, f"{name} ", look.COLOR["muted"], **own)
         ends = {(task, arm): arms.verdict(rows, task, arm, "end") for task in arms.TASKS for arm in ENDS}
         free = all(ends[task, "none"] is not None and ends[task, "none"].word == "equal" for task in arms.TASKS)
         graded = ends["graded", "m2po"]
         lower = graded is not None and graded.high < -m2po.SMALLEST
-        words = "Old data without a trust region end as fresh data do; M2PO ends far lower on graded"
+        words = "Tuned, old data without a trust region end as fresh data do; M2PO ends lower on graded tokens"
         title = _script.finding(free and lower, words, "Returns beside fresh training's at the end, and beside M2PO's")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

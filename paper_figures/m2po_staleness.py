@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = steps.drawn(task=("chain", "forks"), rate="best synchronous")
 PUBLISHED = 0.04
 SHOWN: dict[str, dict[str, Any]] = {
     "chain": {"color": look.COLOR["controlled"], "marker": "^"},

@@ -13,7 +13,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="best synchronous and 4 × it")
 RETURNS = ("none", "clip", "m2po", "fresh")
 OTHERS = ("clip", "m2po", "fresh")
 

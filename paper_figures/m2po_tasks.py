@@ -14,7 +14,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = steps.drawn(task="six tasks", staleness=(0, 256), rate="best synchronous, 4 × it, own best")
 ARMS = ("fresh", "m2po", "clip", "none")
 TITLES = {"usual": "best synchronous rate", "bold": "four times that", "best": "own best rates"}
 

@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("m2po_steps",)
+EXPERIMENTS = steps.drawn(task=("chain", "forks"), staleness=256, rate="best synchronous")
 KINDS = {1.0: "forks", 0.0: "nearly\ncertain bits"}
 NAMES = {"forks": "forks and\ncertain bits", "chain": "plain bits"}
 SHOWN = {

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_gradients",)
+EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
 
 
 def pairs(rows: Any) -> list[tuple[int, Any, Any]]:
@@ -46,7 +46,7 @@ def draw(rows: Any) -> Figure:
                 ax.errorbar([place + shift], [row.value], yerr=reach, label=label, **look)
         ax.axhline(0.0, **_style.REFERENCE)
         ax.set_xticks(range(len(found)), [f"{level}" for level, _, _ in found])
-        ax.set(xlim=(-0.5, len(found) - 0.5), xlabel="staleness of training (updates)")
+        ax.set(xlim=(-0.5, len(found) - 0.5), xlabel="staleness of training (versions)")
         ax.set_ylabel("cosine of consecutive gradients")
         ax.legend(loc="upper center")
         words = "Staleness does not make consecutive gradients more alike"

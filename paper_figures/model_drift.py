@@ -73,7 +73,7 @@ def draw(rows: Any) -> Figure:
                 measured.append(largest)
                 told += list(_models.means(one(rows), "rate", quantity="told", model=model).value)
                 names += [f"{label}\n{rate:.0e}".replace("e-0", "e−") for rate in largest.rate]
-        left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="squared change of a token (nats²)")
+        left.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="squared change of a log-prob (nats²)")
         rates = sorted(one(rows).rate.unique())
         left.set_xticks(rates, [f"{rate:.0e}".replace("e-0", "e−") for rate in rates])
         left.minorticks_off()
@@ -83,9 +83,9 @@ def draw(rows: Any) -> Figure:
         right.set_xticks(range(len(names)), names)
         right.set_xlim(-0.6, len(names) - 0.4)
         right.axhline(EQUAL, **_style.REFERENCE)
-        right.text(-0.5, EQUAL - 0.05, "equal normal tokens", color=_style.COLORS["muted"], fontsize=7, va="center")
+        right.text(-0.5, EQUAL - 0.05, "if tokens were alike", color=_style.COLORS["muted"], fontsize=7, va="center")
         right.tick_params(axis="x", labelsize=7.0, rotation=0)
-        right.set(ylim=(0, 1.02), ylabel="share of the largest 5 % of tokens")
+        right.set(ylim=(0, 1.02), ylabel="share in the 5 % of tokens that change most")
         holds = float(pd.concat(measured).low.min()) > EQUAL
         words = "Few tokens carry most of an update"
         left.set_title("Size of one update")

@@ -12,8 +12,8 @@ from asyncsim.plotting import _style
 from experiments import model_ratios
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_ratios",)
-DRAWN = {"variance": "variance of log ratio", "ess": "ESS per answer", "hill": "Hill index of the tail"}
+EXPERIMENTS = {"model_ratios": {"task": "text", "model": "char"}}
+DRAWN = {"variance": "variance of log ratio (nats²)", "ess": "ESS / texts", "hill": "Hill index of the tail"}
 
 
 def text(rows: Any) -> Any:
@@ -52,7 +52,7 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
         _models.points(ax, own.staleness, own, color, linestyle="none", label=f"{tokens}")
         ax.plot(levels, [told(rows, quantity, s, tokens) for s in levels], **{**_style.PREDICTED, "color": color})
     _models.levels(ax, levels)
-    ax.set(xlabel="staleness (updates)", ylabel=DRAWN[quantity])
+    ax.set(xlabel="staleness (versions)", ylabel=DRAWN[quantity])
     if quantity != "ess":
         ax.set_yscale("log")
 
@@ -67,7 +67,8 @@ def draw(rows: Any) -> Figure:
             draw_one(ax, own, quantity)
         last = [_models.meets(row, law) for row, law in judged(own, "variance") if row.tokens == own.tokens.max()]
         words = "One update predicts ratios of long texts sixteen updates later"
-        title = _script.finding(all(last), words, "Ratios of long texts beside one update's law")
+        part = f"One update predicts {sum(kept(rows))} of {len(kept(rows))} properties of stale ratios of long texts"
+        title = _script.finding(all(last), words, part)
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, [f"{each} tokens" for each in labels], ncols=len(labels), title=title, **more)

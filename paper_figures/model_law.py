@@ -11,7 +11,7 @@ from asyncsim.plotting import _style
 from experiments import model_ratios
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_ratios",)
+EXPERIMENTS = {"model_ratios": {"task": "sums"}}
 COLOR = {"char": "measured", "smollm2": "contrast"}
 MARK = {"char": "o", "smollm2": "s"}
 
@@ -60,7 +60,7 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
             label = _models.MODELS[model]
             _models.points(ax, shown.staleness, shown, color, linestyle="none", marker=MARK[model], label=label)
     _models.levels(ax, sorted(levels))
-    ax.set_xlabel("staleness (updates)")
+    ax.set_xlabel("staleness (versions)")
 
 
 def draw(rows: Any) -> Figure:
@@ -71,10 +71,11 @@ def draw(rows: Any) -> Figure:
         draw_one(left, rows, "variance")
         draw_one(right, rows, "ess")
         left.set_yscale("log")
-        left.set_ylabel("variance of log ratio")
-        right.set(ylabel="ESS per answer", ylim=(0, 1.06))
-        words = "A law fitted at staleness 1 predicts 4 and 16"
-        title = _script.finding(all(kept(rows)), words, "What staleness 1 predicts of larger ones")
+        left.set_ylabel("variance of a sequence's log ratio (nats²)")
+        right.set(ylabel="ESS / answers", ylim=(0, 1.06))
+        words = "A law fitted at staleness 1 predicts larger staleness"
+        part = f"{words} in {sum(kept(rows))} of {len(kept(rows))} cases"
+        title = _script.finding(all(kept(rows)), words, part)
         handles, labels = left.get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=len(labels), title=title, **more)

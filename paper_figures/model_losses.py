@@ -11,7 +11,7 @@ from asyncsim.plotting import _style
 from experiments import model_losses
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_losses",)
+EXPERIMENTS = {"model_losses": {"task": "sums (character model)"}}
 COLOR = {"no correction": "stale", "TIS": "random", "PPO clip": "partial", "M2PO": "controlled", "GSPO": "tuned"}
 MARK = dict(zip(COLOR, "osD^v", strict=True))
 FRESH = {
@@ -24,6 +24,7 @@ FRESH = {
 """On fresh data the losses are two."""
 
 
+BOUND = "predicted minimum: a fresh run that many updates earlier"
 KEPT, RUINED = 0.03, 0.1
 """Loss of return that counts as none where a whole interval is above it, and as ruin where one is below it."""
 
@@ -90,18 +91,18 @@ def draw(rows: Any) -> Figure:
                 ax.errorbar(at, [each[3] for each in own], yerr=[each[4] for each in own], **look)
                 for x, each in zip(at, own, strict=True):
                     low, _ = band(rows, rate, method, each[2])
-                    ax.plot([x - 0.05, x + 0.05], [low, low], **_style.PREDICTED)
+                    ax.plot([x - 0.05, x + 0.05], [low, low], label=BOUND, **_style.PREDICTED)
             ax.axhline(0.0, **_style.REFERENCE)
             ax.set_xticks(range(len(levels)), [f"{level}" for level in levels])
             ax.set(
                 xlim=(-0.5, len(levels) - 0.5),
-                xlabel="staleness (updates)",
-                title=f"rate {rate:.0e}".replace("e-0", "e−"),
+                xlabel="staleness (versions)",
+                title=f"learning rate {rate:.0e}".replace("e-0", "e−"),
             )
-        axes[0].set_ylabel("return less that on fresh data")
+        axes[0].set_ylabel("mean return − that on fresh data")
         words = "Stale data ruin training without ratios; M2PO keeps it at the usual rate"
         title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
-        handles, labels = axes[0].get_legend_handles_labels()
+        handles, labels = (each[-len(COLOR) :] for each in axes[0].get_legend_handles_labels())
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=5, title=title, columnspacing=1.0, handletextpad=0.3, **more)
     return figure

@@ -10,7 +10,7 @@ from asyncsim.plotting import _style
 from experiments import model_losses
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_losses",)
+EXPERIMENTS = {"model_losses": {"task": "sums (character model)"}}
 COLOR = {"clip": "stale", "masked": "controlled"}
 MARK = {"clip": "o", "masked": "^"}
 LABEL = {"clip": "PPO clip", "masked": "M2PO mask"}
@@ -64,7 +64,7 @@ def draw(rows: Any) -> Figure:
                 look: dict[str, Any] = {"linestyle": "none", "marker": MARK[quantity], "label": LABEL[quantity]}
                 _models.points(ax, shown.staleness, percent, shade, **look)
             _models.levels(ax, levels)
-            ax.set(xlabel="staleness (updates)", title=f"trained by {run}")
+            ax.set(xlabel="staleness (versions)", title=f"trained by {run}")
         axes[0].set_ylabel("tokens that are stopped (%)")
         words = "M2PO's mask stops fewer tokens than PPO's clip"
         handles, labels = axes[0].get_legend_handles_labels()

@@ -10,14 +10,10 @@ from asyncsim.plotting import _style
 from experiments import model_numerics
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_numerics",)
+EXPERIMENTS = {"model_numerics": {"staleness": "0"}}
 COLOR = {"bfloat16": "measured", "int8": "contrast", "tf32": "tuned"}
 MARK = {"bfloat16": "o", "int8": "s", "tf32": "^"}
-CASES = {
-    ("char", "sums"): "characters,\nsums",
-    ("char", "text"): "characters,\ntext",
-    ("smollm2", "text"): "SmolLM2,\ntext",
-}
+CASES = {("char", "sums"): "chars,\nsums", ("char", "text"): "chars,\ntext", ("smollm2", "text"): "SmolLM2,\ntext"}
 
 
 def tails(rows: Any) -> list[tuple[str, str, str, Any, float]]:
@@ -79,15 +75,17 @@ def draw(rows: Any) -> Figure:
         for ax in (first, second):
             ax.set_xticks(range(len(present)), [CASES[case] for case in present])
             ax.set(xlim=(-0.5, len(present) - 0.5), yscale="log")
-            ax.tick_params(axis="x", rotation=60)
-        first.set_ylabel("deviation of a token (nats)")
-        second.set_ylabel("kurtosis of tokens")
+        first.set_ylabel("deviation of a token's log-prob (nats)")
+        second.set_ylabel("kurtosis of tokens (dotted: normal)")
         second.axhline(3.0, **_style.REFERENCE)
         second.set_yticks([3, 5, 10, 20, 40], ["3", "5", "10", "20", "40"])
         second.minorticks_off()
-        third.set(xscale="log", yscale="log", xlabel="tokens", ylabel="variance of sequences (nats²)")
+        third.set(xscale="log", yscale="log", xlabel="tokens of a sequence", ylabel="variance of its log ratio (nats²)")
+        tail = f"{sum(row.low > 3.0 for *_, row, _ in tails(rows))} of {len(tails(rows))}"
         words = "Rounding adds noise with heavy tails at equal weights"
-        title = _script.finding(heavy(rows), words, "A sampler's rounding at equal weights")
+        title = _script.finding(
+            heavy(rows), words, f"Rounding by the sampler, at equal weights: tails heavier than normal in {tail} cases"
+        )
         handles, labels = first.get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=3, title=title, **more)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _models, _script
 
-EXPERIMENTS = ("model_gradients",)
+EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
 COLOR = {"no correction": "stale", "full IS": "controlled", "PPO clip": "partial"}
 MARK = {"no correction": "o", "full IS": "^", "PPO clip": "D"}
 TOLD = ("no correction", "full IS")
@@ -55,7 +55,7 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
     if quantity == "along":
         ax.axhline(1.0, **_style.PREDICTED)
     _models.levels(ax, sorted(own.staleness.unique()))
-    ax.set(xlabel="staleness (updates)", ylabel=DRAWN[quantity])
+    ax.set(xlabel="staleness (versions)", ylabel=DRAWN[quantity])
     if quantity == "norm":
         ax.set_yscale("log")
 

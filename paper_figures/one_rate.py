@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("one_rate",)
+EXPERIMENTS = {"one_rate": {"task": ("chain", "kinds")}}
 SHOWN: dict[str, dict[str, Any]] = {
     "RLOO": {"color": look.COLOR["muted"], "marker": "o"},
     "TIS, sequence": {"color": look.COLOR["stale"], "marker": "s"},

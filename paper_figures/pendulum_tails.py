@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = ("pendulum_tails",)
+EXPERIMENTS = {"pendulum_tails": {"task": "Pendulum"}}
 
 
 def predicted(rows: Any, horizons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

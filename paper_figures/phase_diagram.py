@@ -55,7 +55,7 @@ def draw_shares(ax: Axes, rows: Any, arm: str) -> Any:
     shades = ax.pcolormesh(edges, heights, table.to_numpy(), cmap=SHADES, vmin=0.0, vmax=1.0, rasterized=True)
     levels = [int(s) for s in table.columns]
     ax.plot(range(len(levels)), [predicted(s, arm) for s in levels], **_style.PREDICTED)
-    ax.set(yscale="log", xlabel="staleness (updates)", title=f"Bandit, {NAMES[arm]}")
+    ax.set(yscale="log", xlabel="staleness (versions)", title=f"Bandit, {NAMES[arm]}")
     look.ticks(ax.xaxis, range(len(levels)), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
     return shades
@@ -74,7 +74,7 @@ def draw_boundaries(ax: Axes, rows: Any) -> None:
     levels = sorted(int(s) for s in rows.staleness.unique())
     for arm in ("plain", "weighted"):
         ax.plot(places(levels), [predicted(s, arm) for s in levels], **_style.PREDICTED)
-    ax.set(xscale="log", yscale="log", xlabel="staleness (updates)", title="Half of the runs collapse (hollow: graded)")
+    ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", title="Half of runs collapse (hollow: graded)")
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
     look.ends(ax, names)

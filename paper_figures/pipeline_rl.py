@@ -14,7 +14,7 @@ from experiments import pipeline_rl, roll_flash
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("pipeline_rl",)
+EXPERIMENTS = {"pipeline_rl": {"part": "ess", "rate": "0.2", "staleness": "measured"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 PIPELINE: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "^"}
 CONVENTIONAL: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o"}
@@ -58,18 +58,16 @@ def draw_stairs(ax: Axes, rows: Any) -> None:
         fine = np.linspace(0.0, 1.0, 200)
         ax.plot(fine, predicted(sigma, fine), **_style.PREDICTED)
         shown = found.iloc[::4] if sigma > 0.5 else found
-        name = "lengths alike" if sigma < 0.5 else "lengths of spread 1"
+        name = "equal lengths" if sigma < 0.5 else "lognormal lengths, spread 1"
         means, reach = zip(*shown, strict=True)
         ax.errorbar(shown.index, means, yerr=reach, label=name, **{**_style.MEASURED, **PIPELINE, **more})
-    ax.legend(loc="upper right")
-    ax.set(xlabel="share of the sample written", ylabel="staleness of the token (publishes)", ylim=(0.0, None))
+    ax.legend(loc="lower left")
+    ax.set(xlabel="place in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(0.0, None))
     means = _script.pick(rows, part="stairs").groupby(["sigma", "place"]).value.mean().unstack()
     fresher = (means.iloc[:, 0].round() == pipeline_rl.HEAD).all() and (
         means.iloc[:, -1] < means.iloc[:, 0] - 1.0
     ).all()
-    words = f"{pipeline_rl.PUBLISHES} publishes per sample"
-    found = f"{words}: first tokens {pipeline_rl.HEAD} old, later ones fresher"
-    ax.set_title(_script.finding(fresher, found, words))
+    ax.set_title(_script.finding(fresher, "Later tokens of a sample are fresher", "Staleness along a sample"))
 
 
 def draw_lag(ax: Axes, rows: Any, part: str, value: Any) -> None:
@@ -106,12 +104,12 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
-        right.set(ylabel="effective samples (ESS) per sample", title=f"graded sequences on {roll_flash.POOL} slots")
+        right.set(ylabel="ESS / samples", title=f"ESS by mean staleness ({roll_flash.POOL} slots)")
         right.set_ylim(min(ess(rows, steps)[0] for steps in conventional(rows, "ess")) - 0.05, 1.01)
-        look.say(right, speed(rows, 0)[0] - 0.6, 0.915, "PipelineRL", PIPELINE["color"], ha="right")
-        look.say(right, 11.5, 0.9, "conventional", CONVENTIONAL["color"], ha="center")
+        look.say(right, speed(rows, 0)[0] - 0.6, 0.905, "PipelineRL\n(in flight)", PIPELINE["color"], ha="right")
+        look.say(right, 11.5, 0.9, "conventional (by turns)", CONVENTIONAL["color"], ha="center")
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
-        words = "PipelineRL trains on tokens of mixed staleness, and keeps as many effective samples"
+        words = "PipelineRL mixes staleness within a sample, at the ESS of equally stale conventional training"
         title = _script.finding(same, words, "PipelineRL beside conventional training: staleness and ESS")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

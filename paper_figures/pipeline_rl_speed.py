@@ -13,7 +13,7 @@ from experiments import roll_flash
 from paper_figures import _script, pipeline_rl
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("pipeline_rl",)
+EXPERIMENTS = {"pipeline_rl": {"part": "learning", "chosen": True, "staleness": "measured"}}
 
 
 def draw_learning(ax: Axes, rows: Any) -> None:

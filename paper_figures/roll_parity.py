@@ -17,7 +17,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("roll_parity",)
+EXPERIMENTS = {"roll_parity": {"tuned": True}}
 NAMES = {"peaked": "64 tokens, wrong at first", "graded": "32 tokens", "arms": "16 arms"}
 SHOWN: dict[str, dict[str, Any]] = {
     "PPO": {"color": look.COLOR["stale"], "marker": "o"},

@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.token_ratios import compared
 
-EXPERIMENTS = ("token_ratios",)
+EXPERIMENTS = {"token_ratios": {"part": "par"}}
 RATIOS: dict[int, dict[str, Any]] = {
     2: {"color": look.COLOR["controlled"], "marker": "o"},
     8: {"color": look.COLOR["stale"], "marker": "s"},

@@ -15,7 +15,7 @@ from asyncsim.claims._recursion import autocovariance
 from asyncsim.plotting import _style
 from paper_figures._script import finding
 
-EXPERIMENTS = ("stability",)
+EXPERIMENTS = {"stability": {"task": "quadratic"}}
 SCHEDULES = {
     "fixed": ("constant staleness", {**_style.MEASURED, "color": _style.COLORS["measured"]}),
     "sawtooth": (

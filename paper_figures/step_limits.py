@@ -16,7 +16,7 @@ from experiments import step_limits as lab
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("step_limits",)
+EXPERIMENTS = {"step_limits": {"task": ("linear", "bandit", "tokens")}}
 LONG, SHORT, STALE = 512, 128, 64
 FINE, MOST = 1.03, 3.0
 """Factor between rates at which the noise-free recursion is read, and largest staleness times rate that is drawn."""
@@ -104,7 +104,7 @@ def axis(ax: Axes, title: str, **more: Any) -> None:
     ax.set(
         xscale="log",
         yscale="log",
-        xlabel="staleness $S$ (updates)",
+        xlabel="staleness $S$ (versions)",
         ylabel="largest stable learning rate",
         title=title,
         **more,
@@ -119,10 +119,10 @@ def draw_linear(ax: Axes, rows: Any) -> None:
     for horizon, shade in zip((SHORT, LONG, 2048), ("partial", "measured", "tuned"), strict=True):
         plot(ax, limits(rows, "linear", "gradient", horizon), look.COLOR[shade], horizon)
         ax.plot(fine + 0.5, rule(fine, horizon), **_style.PREDICTED)
-        look.say(ax, 0.55, 1.75 * float(rule(0, horizon)), f"T={horizon} updates", look.COLOR[shade])
+        look.say(ax, 0.55, 0.66 * float(rule(0, horizon)), f"{horizon} updates", look.COLOR[shade])
     early = limits(rows, "linear", "gradient", LONG).set_index("staleness").value
     flat = early.iloc[1] == early.iloc[0] and grown(rows, "linear", "gradient", 16) < 0.2
-    axis(ax, _script.finding(flat, "linear: flat, then 1/S", "linear"), ylim=(0.005, 4.0))
+    axis(ax, _script.finding(flat, "Linear gradients: flat, then 1/S", "Linear gradients"), ylim=(0.005, 4.0))
 
 
 def draw_drift(ax: Axes, rows: Any) -> None:
@@ -141,7 +141,7 @@ def draw_drift(ax: Axes, rows: Any) -> None:
         (3.6, "bandit", LONG),
         (1.0, "tokens", LONG),
     ):
-        look.say(ax, 0.58, y, f"{task}, T={horizon}", COLOR[task])
+        look.say(ax, 0.58, y, f"{task}, {horizon} updates", COLOR[task])
 
 
 def products(own: Any) -> Any:
@@ -155,7 +155,7 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.2)
         falls, rises = grown(rows, "linear", "gradient", 16) < 0.2, grown(rows, "tokens", "none") > RISE
-        words = "Linear gradients: the largest stable rate falls as 1/S; with a shortcut in the reward it rises"
+        words = "The largest stable learning rate falls with staleness, but rises where the reward has a shortcut"
         title = _script.finding(falls and rises, words, "Largest stable rates against staleness")
         figure.suptitle(title, x=0.01, ha="left")
         left, right = figure.subplots(1, 2)

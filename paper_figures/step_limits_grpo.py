@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.step_limits import COLOR, LONG, RISE, SHORT, axis, grown, limits, plot
 
-EXPERIMENTS = ("step_limits",)
+EXPERIMENTS = {"step_limits": {"arm": "grpo"}}
 
 
 def draw_panel(ax: Axes, rows: Any, arms: tuple[tuple[str, int], ...], title: str) -> None:
@@ -23,7 +23,7 @@ def draw_panel(ax: Axes, rows: Any, arms: tuple[tuple[str, int], ...], title: st
         plot(ax, own, COLOR[task], horizon)
         last = own.value.dropna()
         if len(last):
-            names[f"{task}, T={horizon}"] = (float(last.iloc[-1]), COLOR[task])
+            names[f"{task}, {horizon} updates"] = (float(last.iloc[-1]), COLOR[task])
     axis(ax, title, xlim=(0.42, 160.0), ylim=(0.004, 3.0))
     look.ends(ax, names)
 
@@ -33,7 +33,7 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
-        draw_panel(left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "proxies")
+        draw_panel(left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "proxies (flawed rewards)")
         honest = [limits(rows, task, "grpo", LONG) for task in ("graded", "sparse")]
         first = min(int(own[own.value.notna()].staleness.min()) for own in honest)
         words = f"honest tasks: no limit found below $S$ = {first}"

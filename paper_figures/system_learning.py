@@ -13,12 +13,12 @@ from asyncsim.plotting import _style
 from experiments import system_frontier
 from paper_figures import _script
 
-EXPERIMENTS = ("system_frontier",)
+EXPERIMENTS = {"system_frontier": {"part": "learning", "task": "bandit", "unit": "versions at most"}}
 ETAS = (0, 1, 4, 16)
 """Staleness limits of areal; 0 is the synchronous system."""
 TITLES = {
-    "long tails": ("Long tails", ": some staleness\nis fastest at its best rate"),
-    "slow trainer": ("Slow trainer", ": synchronous\nis fastest at its best rate"),
+    "long tails": ("Long-tailed response lengths", ":\nasynchronous is fastest, tuned"),
+    "slow trainer": ("Slow trainer, even lengths", ":\nsynchronous is fastest, tuned"),
 }
 """A machine, and what its hours to the target show, if they do."""
 
@@ -55,10 +55,25 @@ def draw_hours(ax: Axes, rows: Any, regime: str) -> Axes:
         x = x * 1.06 ** (place - 1.5)
         ax.plot(x, mean, color=shade, linewidth=0.9)
         look = {**_style.MEASURED, "marker": "o" if eta else "*", "color": shade}
-        ax.errorbar(x, mean, yerr=half, label=f"staleness limit {eta}" if eta else "synchronous", **look)
+        ax.errorbar(x, mean, yerr=half, **look)
+        if len(x) and (eta != ETAS[-1] or regime == "slow trainer"):
+            twins = regime == "long tails" and eta == ETAS[2]
+            name = f"limit {eta} and {ETAS[3]}" if twins else f"staleness limit {eta}" if eta else "synchronous"
+            at, place = (int(mean.argmin()), (-4, -9)) if twins else (-1, (5, 0))
+            more: dict[str, Any] = {
+                "textcoords": "offset points",
+                "color": shade,
+                "va": "center",
+                "ha": "right" if twins else "left",
+                "fontsize": 7.5,
+            }
+            ax.annotate(name, (x[at], mean[at]), place, **more)
+        if len(x) and not eta:
+            ax.axhline(mean.min(), **_style.REFERENCE)
+            ax.text(0.21, 0.93 * mean.min(), "best synchronous", color=_style.COLORS["muted"], fontsize=7, va="top")
     ax.set(xscale="log", yscale="log", xlabel="learning rate", title=title(rows, regime))
     ax.set(xticks=system_frontier.STEPS, xticklabels=[f"{step:g}" for step in system_frontier.STEPS])
-    ax.set(ylim=(0.07, 8), yticks=[0.1, 1], yticklabels=["0.1", "1"], xlim=(0.2, 20))
+    ax.set(ylim=(0.07, 8), yticks=[0.1, 1], yticklabels=["0.1", "1"], xlim=(0.2, 110))
     ax.xaxis.set_minor_locator(NullLocator())
     return ax
 
@@ -70,8 +85,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2, sharey=True)
         for ax, regime in zip(axes, TITLES, strict=True):
             draw_hours(ax, rows, regime)
-        axes[0].set_ylabel("hours to 95 % of the best return")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
+        axes[0].set_ylabel("simulated hours to 95 % of the best return")
     return figure
 
 

@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("tba_steps",)
+EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
 BESIDE, CLIPPED = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO")
 SEARCHED = ("arms", "rare")
 """Tasks on which searchers were varied."""
@@ -36,7 +36,7 @@ def draw_steps(ax: Axes, rows: Any) -> None:
         own = type(rows)([level(rows, arm, steps, "return", 1.0) for steps in found])
         look.points(ax, found, own, **look.CONNECTED, **{**style, "markersize": 3.5})
         names[tba.LABELS.get(arm, arm)] = (float(own.value.iloc[-1]), style["color"])
-    ax.set(xlabel="staleness (updates)", ylabel="mean return over training", ylim=(0.0, 1.0))
+    ax.set(xlabel="staleness (versions)", ylabel="mean return over training", ylim=(0.0, 1.0))
     ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
     ax.set(xlim=(-0.1, 1.3 * found[-1] + 0.1), title="By staleness")
     look.ticks(ax.xaxis, found)
@@ -52,12 +52,7 @@ def draw_course(ax: Axes, rows: Any, steps: int) -> None:
         half = own.iloc[(own.value - 0.5 * own.value.max()).abs().argmin()]
         side = {"x": half.number - 6, "ha": "right"} if arm == BESIDE[0] else {"x": half.number + 6, "ha": "left"}
         look.say(ax, y=half.value, text=arm, color=tba.ARMS[arm]["color"], **side)
-    ax.set(
-        xlabel="update",
-        ylabel="return of the trained policy",
-        ylim=(0.0, 1.0),
-        title=f"At a staleness of {steps} updates",
-    )
+    ax.set(xlabel="update", ylabel="return of the trained policy", ylim=(0.0, 1.0), title=f"At staleness {steps}")
 
 
 def searched(rows: Any, task: str, quantity: str, times: float | None) -> Any:

@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("tba_steps",)
+EXPERIMENTS = {"tba_steps": {"part": "buffer", "rate": "best synchronous"}}
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "uniform 0": ("uniform", {"color": look.COLOR["muted"], "marker": "o"}),
     "uniform 0.95": ("recent", {"color": look.COLOR["controlled"], "marker": "^"}),

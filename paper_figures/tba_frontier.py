@@ -15,7 +15,7 @@ from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("tba_steps",)
+EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
 PRICES = np.geomspace(0.02, 2.0, 200)
 
 
@@ -34,14 +34,14 @@ def points(rows: Any, arm: str, steps: int, quantity: str, times: float | None =
     return type(rows)(found)
 
 
-def panel(ax: Axes, rows: Any, steps: int, other: str) -> None:
-    """Return against another quantity, a line an arm from price to price; dashed, what the best policy has."""
+def panel(ax: Axes, rows: Any, steps: int) -> None:
+    """Return against KL, a line an arm from KL coefficient to coefficient; dashed, what the best policy has."""
     for arm, style in tba.ARMS.items():
-        x, y = points(rows, arm, steps, other), points(rows, arm, steps, "return")
+        x, y = points(rows, arm, steps, "kl"), points(rows, arm, steps, "return")
         reach = [x.value - x.low, x.high - x.value]
         look.points(ax, x.value, y, xerr=reach, **look.CONNECTED, **{**style, "markersize": 3.5})
-    kl, earned, good = tba.frontier(PRICES)
-    ax.plot(kl if other == "kl" else good, earned, **_style.PREDICTED)
+    kl, earned, _ = tba.frontier(PRICES)
+    ax.plot(kl, earned, label="largest return at this KL", **_style.PREDICTED)
     ax.set(ylim=(0.0, 1.0), xlim=(0.0, None))
 
 
@@ -78,18 +78,16 @@ def diverse(rows: Any, arm: str, steps: int) -> str:
 
 
 def draw(rows: Any) -> Figure:
-    """KL above, diversity below; fresh data on the left, old ones on the right."""
+    """Fresh data on the left, old ones on the right."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.6)
-        axes = figure.subplots(2, 2, sharey=True)
+        figure = _style.picture(_style.WIDTH, 3.0)
+        axes = figure.subplots(1, 2, sharey=True)
         rate = tba.usual(rows)
         for column, steps in enumerate(drawn(rows)):
-            panel(axes[0, column], rows, steps, "kl")
-            panel(axes[1, column], rows, steps, "distinct")
-            axes[0, column].set(title=f"data {steps} updates old, rate {rate:g}", xlabel="KL to the reference (nats)")
-            axes[1, column].set_xlabel("different good arms in 64 draws")
-        for ax in axes[:, 0]:
-            ax.set_ylabel("return")
+            panel(axes[column], rows, steps)
+            name = f"data {steps} versions old" if steps else "fresh data"
+            axes[column].set(title=f"{name}, rate {rate:g}", xlabel="KL to the reference at the end (nats)")
+        axes[0].set_ylabel("return at the end")
         handles = [
             Line2D([], [], label=tba.LABELS.get(arm, arm), **look.CONNECTED, **style) for arm, style in tba.ARMS.items()
         ]
@@ -97,8 +95,8 @@ def draw(rows: Any) -> Figure:
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
-        words = "On old data TBA, and RLOO with the current penalty, stay nearest to the frontier"
-        title = _script.finding(holds, words, "Reward, KL and diversity (dashed: exact frontier)")
+        words = "On old data TBA, and RLOO with the current penalty, stay nearest to the largest return"
+        title = _script.finding(holds, words, "Return and KL of each method, a mark per KL coefficient")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure

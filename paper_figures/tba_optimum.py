@@ -13,7 +13,7 @@ from experiments import tba_optimum
 from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = ("tba_optimum",)
+EXPERIMENTS = {"tba_optimum": {"task": "bandit", "rate": 0.25}}
 TASK = "bandit"
 """The task that is drawn; the entry has both."""
 ARMS = {
@@ -94,7 +94,7 @@ def boldest(rows: Any, arm: str, law: str = "constant 32") -> str:
 
 
 def limit() -> float:
-    """Largest stable rate of RLOO near the optimum on data 32 updates old, by theory."""
+    """Largest stable rate of RLOO near the optimum on data 32 versions old, by theory."""
     point = {"rewards": tba_optimum.ARM_REWARDS, "reference_logits": tba_optimum.ARM_LOGITS[0]}
     stated = claims.claim("staleness/soft-optimum-step")
     return float(stated.predict({**point, "kl": tba_optimum.BETA, "workers": 33})["step"])

@@ -12,7 +12,7 @@ from paper_figures import _vcpo as look
 from paper_figures import tba_returns
 from paper_figures._script import finding
 
-EXPERIMENTS = ("tba_returns",)
+EXPERIMENTS = {"tba_returns": {"part": "recency"}}
 
 
 def draw(rows: Any) -> Figure:

@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.tba_buffer import PRICES, at, resets
 
-EXPERIMENTS = ("tba_steps",)
+EXPERIMENTS = {"tba_steps": {"part": "reset", "rate": "best synchronous"}}
 LOOKS: dict[float, dict[str, Any]] = {
     PRICES[0]: {"color": look.COLOR["partial"], "marker": "D"},
     PRICES[1]: {"color": look.COLOR["controlled"], "marker": "^"},

@@ -12,11 +12,11 @@ from experiments import tba_returns
 from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = ("tba_returns",)
+EXPERIMENTS = {"tba_returns": {"part": "compare", "staleness": "0, 32, or half replayed"}}
 TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely paid"}
 LAWS: dict[str, tuple[str, dict[str, Any]]] = {
     "fresh": ("fresh", {"color": look.COLOR["synchronous"], "marker": "s"}),
-    "constant 32": ("32 updates old", {"color": look.COLOR["stale"], "marker": "o"}),
+    "constant 32": ("32 versions old", {"color": look.COLOR["stale"], "marker": "o"}),
     "replay": ("half replayed", {"color": look.COLOR["tuned"], "marker": "^"}),
 }
 ARMS = {tba_returns.FRESH: "RLOO on fresh", "RLOO": "RLOO", "Dr. GRPO": "Dr. GRPO"}

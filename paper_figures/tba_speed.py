@@ -14,7 +14,7 @@ from experiments import tba_speed
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("tba_speed",)
+EXPERIMENTS = {"tba_speed": {"part": ("clock", "speed"), "tuned": True}}
 PAPER = 4.0
 """Speed-up that the abstract states."""
 SHOWN = {2: ("partial", "v"), 10: ("controlled", "^"), 30: ("tuned", "D")}

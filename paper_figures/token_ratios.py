@@ -12,7 +12,7 @@ from experiments import league
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("token_ratios",)
+EXPERIMENTS = {"token_ratios": {"part": "pair"}}
 TITLES = {"graded": "graded", "sparse": "sparse"}
 LAWS = {"constant 8": "8 old", "constant 32": "32 old", "sawtooth": "0 to 16", "heavy": "heavy-tailed"}
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -45,7 +45,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, len(TITLES), sharex=True, sharey=True)
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
-        axes[0].set_ylabel("staleness, updates")
+        axes[0].set_ylabel("staleness (versions)")
         own = compared(rows).word
         words = "Sequence ratios lose to token ratios on most old data, and never win"
         title = _script.finding(

@@ -11,7 +11,7 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("vcpo_baselines",)
+EXPERIMENTS = {"vcpo_baselines": {"case": "long", "task": "Markov token bandit"}}
 ARMS: dict[str, dict[str, Any]] = {
     "group mean": look.TRUNCATED,
     "best constant": {"color": look.COLOR["muted"], "marker": "*", "markersize": 6.0},
@@ -61,7 +61,7 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> None:
         look.ticks(ax.yaxis, PERCENT, [f"{100 * level:g} %" for level in PERCENT])
     else:
         ax.axhline(0.0, **_style.REFERENCE)
-        ax.set(ylim=(-0.4, 1.05), xlabel="staleness (gradient steps)")
+        ax.set(ylim=(-0.4, 1.05), xlabel="staleness (versions)")
 
 
 def draw(rows: Any) -> Figure:

@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD
 from paper_figures.vcpo_masks import LEVELS, caps, last
 
-EXPERIMENTS = ("vcpo_steps",)
+EXPERIMENTS = steps.drawn("cap", "4 × best synchronous")
 LOOKS: dict[str, dict[str, Any]] = dict(
     zip(LEVELS, (look.TRUNCATED, {"color": look.COLOR["partial"], "marker": "D"}), strict=True)
 )

@@ -14,7 +14,7 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_hours import gain, machine, pick, step_of
 
-EXPERIMENTS = ("vcpo_hours", "vcpo_seconds")
+EXPERIMENTS = {"vcpo_hours": {"task": "bits with a penalty", "staleness": (0, 2), "tuned": True}, "vcpo_seconds": {}}
 ARMS: dict[str, tuple[dict[str, Any], str]] = {
     "synchronous": ({"staleness": 0, "method": "tis"}, look.COLOR["synchronous"]),
     "truncated IS, staleness 2": ({"staleness": PAPER, "method": "tis"}, look.COLOR["stale"]),

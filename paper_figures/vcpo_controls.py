@@ -11,7 +11,7 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("vcpo_controls",)
+EXPERIMENTS = {"vcpo_controls": {"task": "graded", "staleness": 128}}
 PART: dict[str, Any] = {"color": look.COLOR["partial"]}
 ARMS: dict[str, tuple[str, tuple[str, str], tuple[str, str], dict[str, Any]]] = {
     "tis": ("truncated IS", ("group mean", "plain"), ("group mean", "tuned"), look.TRUNCATED),

@@ -17,7 +17,7 @@ from paper_figures.vcpo_ess import MARKERS
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("vcpo_ess",)
+EXPERIMENTS = {"vcpo_ess": {"task": "token bandit"}}
 REWARDS = {"tokens": {"color": look.COLOR["measured"], "marker": "s"},
            "chance": {"color": look.COLOR["contrast"], "marker": "D"}}  # fmt: skip
 LENGTH = 16
@@ -47,7 +47,7 @@ def draw_drift(ax: Axes, rows: Any) -> None:
     ax.set(
         yscale="log",
         ylim=(8e-6, 2.0),
-        xlabel="staleness (updates)",
+        xlabel="staleness (versions)",
         title=_script.finding(met(rows), "The first update forecasts the drift …", "Drift of the policy …"),
     )
     ax.set_ylabel("variance of a token's\nlog ratio (nats²)")

@@ -15,7 +15,7 @@ from paper_figures._vcpo_ess import FEW, means, numbers, readings, realized
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("vcpo_ess",)
+EXPERIMENTS = {"vcpo_ess": {"task": "token bandit", "part": "start"}}
 MARKERS = {4: "o", 16: "s", 64: "^"}
 PANELS: dict[str, tuple[str, str, str, dict[int, tuple[float, float]]]] = {
     "ess": ("ess", "ESS per sample", "Fewer samples count",
@@ -43,7 +43,7 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> None:
     ends = [part.sort_values("staleness").value.iloc[[0, -1]].tolist() for _, part in own.groupby("length")]
     falls = all(first > last if quantity == "ess" else first < last for first, last in ends)
     title = _script.finding(falls, title, label.capitalize())
-    ax.set(xlim=(0.8, 260.0), xlabel="staleness (updates)", ylabel=label, title=title)
+    ax.set(xlim=(0.8, 260.0), xlabel="staleness (versions)", ylabel=label, title=title)
     look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
     look.shares(ax)
 

@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 
-EXPERIMENTS = ("vcpo_steps",)
+EXPERIMENTS = steps.drawn("aligned", "4 × best synchronous")
 ARM = "TIS, sequence"
 SIDES = {"fell": look.COLOR["stale"], "others": look.COLOR["muted"]}
 PANELS = {"return": "return", "ess": "ESS per sample", "norm": "gradient norm\n(divided by its median before)"}

@@ -13,7 +13,7 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD, USUAL
 
-EXPERIMENTS = ("vcpo_steps",)
+EXPERIMENTS = steps.drawn("curve", "4 × best synchronous")
 MASKS = {
     ("MIS, geometric", "constant"): ("MIS, geometric", look.COLOR["stale"]),
     ("PPO", "constant"): ("PPO", look.COLOR["partial"]),
@@ -62,7 +62,7 @@ def draw(rows: Any) -> Figure:
             if len(own):
                 steps.line(ax, own.assign(high=own.high.astype(float).clip(upper=1.0)), color=color)
                 names[name] = (float(own.value.iloc[-1]), color)
-        ax.set(xlabel="update", ylabel=f"tokens removed, data {LAG} updates old")
+        ax.set(xlabel="update", ylabel=f"tokens removed, data {LAG} versions old")
         ax.set_xlim(0, None)
         look.shares(ax)
         look.ends(ax, names, gap=0.085)

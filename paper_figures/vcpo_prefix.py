@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 
-EXPERIMENTS = ("vcpo_prefix",)
+EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch", "horizon"), "task": "penalty", "rate": "0.05"}}
 LOOKS: dict[str, dict[str, Any]] = {
     "sequence": {"color": look.COLOR["controlled"], "marker": "^"},
     "sequence, cut at 8": {"color": look.COLOR["tuned"], "marker": "v"},

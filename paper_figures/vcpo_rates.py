@@ -14,7 +14,7 @@ from paper_figures._vcpo_training import rates as numbers
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("vcpo_training",)
+EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": ("graded", "noisy"), "optimizer": "adam", "staleness": 128}}
 ARMS = {"truncated": look.TRUNCATED, "vcpo": look.VCPO}
 TASKS = {
     "graded": ("Graded", ": VCPO ends higher at every rate"),

@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD, FOLLOWED
 
-EXPERIMENTS = ("vcpo_steps",)
+EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", "0, 12")
 PANELS = {
     "return": "return",
     "ess": "ESS per sample",

@@ -13,7 +13,7 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD, USUAL
 
-EXPERIMENTS = ("vcpo_steps",)
+EXPERIMENTS = steps.drawn("rates", "best synchronous, 4 × it, own best")
 RATES = f"{BOLD / USUAL:g}× the best synchronous rate"
 LOOKS: dict[str, dict[str, Any]] = {
     "best synchronous rate": {"color": look.COLOR["tuned"], "marker": "o"},
@@ -85,8 +85,8 @@ def draw(rows: Any) -> Figure:
                     )
                 look.points(right, [height], places(rows, arm)[k].to_frame().T, sideways=True, **style)
         right.axvline(steps.best(rows, "RLOO", "fresh").value, **_style.REFERENCE)
-        left.set(xlabel="runs that fall", xlim=(-0.03, 1.03))
-        right.set(xlabel="mean return over training (dotted: fresh data)")
+        left.set(xlabel="share of runs that fall", xlim=(-0.03, 1.03), title="stability")
+        right.set(xlabel="mean return over training (dotted: fresh data)", title="return")
         left.invert_yaxis()
         look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
         standing = _script.listed(called(arm) for arm in never(rows))

@@ -18,7 +18,7 @@ from paper_figures._vcpo_ess import LONGEST, index, means, policies, readings
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("vcpo_ess",)
+EXPERIMENTS = {"vcpo_ess": {"task": "token bandit", "part": "start"}}
 MARKERS = {16: "s", 64: "^"}
 """Lengths whose batches have a tail: ratios of four tokens of three kinds are too often equal."""
 BOUNDS = {2.0: "variance", 1.0: "mean"}
@@ -122,11 +122,11 @@ def draw(rows: Any) -> Figure:
         spread = np.geomspace(2e-4, 20.0, 60)
         right.plot(spread, 1.0 / (normal_excess(samples) * np.sqrt(spread)), **_style.PREDICTED)
         crossed = 1.0 / tails(rows, LONGEST).value.iloc[-1] < 1.0
-        draw_panel(left, _script.finding(crossed, "Old batches look as if no mean existed …", "Hill's index"),
-                   "staleness (updates)")  # fmt: skip
-        draw_panel(right, "… as in any wide log-normal law", "variance of log W (nats²)")
+        draw_panel(left, _script.finding(crossed, "By Hill's index old ratios have no mean", "Hill's index"),
+                   "staleness (versions)")  # fmt: skip
+        draw_panel(right, "So have any wide log-normal ratios", "variance of a sequence's log ratio (nats²)")
         look.ticks(left.xaxis, sorted(tails(rows, LONGEST).staleness.astype(int)))
-        left.set_ylabel(f"Hill's index of {samples} ratios")
+        left.set_ylabel(f"Hill's index (tail exponent) of {samples} ratios")
     return figure
 
 

@@ -16,7 +16,7 @@ from paper_figures._vcpo_training import SHOWN, at, numbers
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = ("vcpo_training",)
+EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": "graded", "optimizer": "adam", "factor": 1.0}}
 ARMS = {"synchronous": look.SYNCHRONOUS, "truncated": look.TRUNCATED, "vcpo": look.VCPO}
 STALENESS = (0, 2, 8, 32, 128)
 
@@ -69,7 +69,7 @@ def draw_ends(ax: Axes, ends: Any, quantity: str) -> None:
             part = own[(own.horizon > short) == late]
             x = np.array([levels.index(level) for level in part.staleness]) + side * (2.5 if late else 1)
             look.points(ax, x, part, **ARMS[arm], **(look.HOLLOW if late else look.CONNECTED))
-    ax.set(xlim=(-0.4, len(levels) - 0.4), xlabel="staleness (updates)")
+    ax.set(xlim=(-0.4, len(levels) - 0.4), xlabel="staleness (versions)")
     look.ticks(ax.xaxis, range(len(levels)), levels)
 
 

@@ -178,7 +178,7 @@ def fewer(tables, columns):
 def test_changed_rows_give_a_figure_or_one_line_that_says_what_is_missing(name):
     """Whole tables are drawn by `make figures`."""
     tables = tables_of(name)
-    first = _pipeline.script(name).EXPERIMENTS[0]
+    first = next(iter(_pipeline.script(name).EXPERIMENTS))
     with pytest.raises(InputError, match=f"rows of {first} = 0: must be one or more; make them with"):
         _pipeline.picture(name, [table.iloc[:0] for table in tables])
     for columns, functions in (MAIN, (_pipeline.picture, _pipeline.numbers)), (SEEDS, (_pipeline.picture,)):
@@ -351,7 +351,7 @@ def day(tmp_path_factory):
     for folder in ("experiments", "paper_figures"):
         (lab / folder).mkdir()
         for path in (ROOT / folder).glob("_*.py"):
-            if path.stem in {*_contract.MACHINERY, "__main__", "_script"} or path.stem.startswith("_claim"):
+            if path.stem in {*_contract.MACHINERY, "__main__", "_script", "_setup"} or path.stem.startswith("_claim"):
                 shutil.copy(path, lab / folder / path.name)
     for name, text in guide().items():
         (lab / name).parent.mkdir(exist_ok=True)
