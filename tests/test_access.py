@@ -199,7 +199,7 @@ def test_pages_have_headings_landmarks_and_names(pages, name):
         ("report", "<h4>", "<h5>", "heading 3 to 5"),
         ("report", ' aria-label="families of claims"', "", "nav"),
         ("report", "outline: 3px", "color: 3px", "no focus"),
-        ("explorer", "<label>staleness ", "<p>staleness ", "input"),
+        ("explorer", "<label>groups outstanding ", "<p>groups outstanding ", "input"),
         ("explorer", '<html lang="en">', "<html>", "html"),
         ("explorer", 'id="h-corr"', 'id="h-other"', "nothing has the id h-corr"),
     ],
