@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax
 
 from asyncsim import claims
 from asyncsim.claims._recursion import autocovariance
@@ -42,6 +43,7 @@ def data() -> dict[str, Any]:
         },
         "ess": [_short(row.log_variance, row.ess) for row in pairs.itertuples()],
         "drift": _digits(first.drift),
+        "batch": int(ess.batch.iloc[0]),
         "checks": checks(),
     }
 
@@ -55,11 +57,21 @@ def checks() -> list[list[Any]]:
     for s, a in ((0, 0.5), (1, 0.6), (4, 0.28), (8, 0.15)):
         power, products = autocovariance(1.0, a, 1.0, s, range(1, 2 * s + 4))
         found.append(["correlations", [s, a, 2 * s + 3], [1.0, *(product / power for product in products)]])
+    policies = {"behavior_logits": (0.3, -0.2, 0.5, 0.0), "current_logits": (2.5, -1.9, 0.1, 0.0)}
+    old, now = map(log_softmax, policies.values())
+    for N in (2, 64):
+        theory = claims.claim("ess/finite-sample").predict({"samples": N, "horizon": 1, **policies})["ess"]
+        found.append(["finite", [(now - old).tolist(), np.exp(old).tolist(), N], theory])
     # A normal log ratio under the current policy has mean variance / 2, so that ratios have mean 1.
     found += [["ess", [v], math.exp(-v)] for v in (0.0, 0.5, 3.0)]
     point = {"tickets": 40, "publish_groups": 8, "release": "publish", "zero_train_time": False}
     found.append(["staleness", [40, 8], claims.claim("systems/cap-binds").predict(point)["mean"]])
-    return [[name, point, np.round(value, PLACES).tolist()] for name, point, value in found]
+    return [[name, rounded(point), rounded(value)] for name, point, value in found]
+
+
+def rounded(value: Any) -> Any:
+    """Numbers, and lists of them, to `PLACES` decimals."""
+    return [rounded(each) for each in value] if isinstance(value, (list, tuple)) else np.round(value, PLACES).tolist()
 
 
 def _short(*values: Any) -> list[float]:

@@ -338,10 +338,20 @@ def on_post_build(config: Any) -> None:
         links = " ".join(f'<a href="{place}">{html.escape(name)}</a>' for name, place in parts)
         return tag, f'{tag}\n<nav aria-label="site">{links}</nav>'
 
+    def turned(found: re.Match[str]) -> str:
+        """A link of the explorer to a file of the tree as one to a page of the site."""
+        link = LINK.fullmatch(f"[x]({found[1]})")
+        assert link
+        return f'href="{_turned(link, "docs/explorer.html", where)[4:-1].replace(".md", ".html")}"'
+
     alone, atlas = EXPLORER.name, ("gallery/atlas.html", *led("</style>", "../"))
-    for name, old, new in ((alone, '.md"', '.html"'), (alone, *led("<header>")), atlas, ("404.html", *FRAMES)):
+    where = places() | {f"docs/{alone}": alone}
+    for name, old, new in ((alone, *led("<header>")), atlas, ("404.html", *FRAMES)):
         path = Path(config["site_dir"]) / name
         path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    path = Path(config["site_dir"]) / alone
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(r'href="([^"]*\.(?:md|py))"', turned, text), encoding="utf-8")
 
 
 def _first(part: Any) -> str:

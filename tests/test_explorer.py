@@ -34,11 +34,36 @@ addEventListener("load", () => {
     input.value = value; input.dispatchEvent(new Event("input"));
     if (shown() !== before) faults.push(`${input.id} back at ${value} draws something else`);
   }
+  // One staleness: its sliders agree, and the system is the one that gives it.
+  const at = (id) => document.getElementById(id);
+  const move = (id, v) => { at(id).value = v; at(id).dispatchEvent(new Event("input")); };
+  const levels = () => [...document.querySelectorAll("[id$='-s']")].map(e => e.value).join();
+  const moves = [["corr-s", 9, 9], ["system-k", 24, 5], ["system-k", 4, 0], ["system-p", 8, 0], ["ascent-s", 4, 4]];
+  for (const [id, value, level] of moves) {
+    move(id, value);
+    if (levels() !== Array(4).fill(level)+"") faults.push(`${id} at ${value}: staleness ${levels()}`);
+    if (Number(at("system-k").value) < Number(at("system-p").value)) faults.push("fewer groups than in a batch");
+  }
+  move("system-p", 4); move("learn-s", 4);
+  // At the largest variance the ring is at its value, inside of the axis.
+  move("ess-t", 128); move("ess-s", 32);
+  const ring = at("ess").querySelector("circle[r='7']"), v = DATA.drift * 32 ** 2 * 128;
+  const width = at("ess").viewBox.baseVal.width, left = width < 400 ? 62 : 74, right = width - 20;
+  const place = left + (Math.log10(v) + 3) / 4 * (right - left);
+  if (Math.abs(ring.getAttribute("cx") - place) > 0.1 || place > right) faults.push("the ring is not at its value");
+  move("ess-t", 64); move("learn-s", 4);
+  for (const button of document.querySelectorAll("[data-set]")) {
+    const before = location.hash;
+    button.click();
+    const missed = [...new URLSearchParams(button.dataset.set)].filter(([id, value]) => at(id).value !== value);
+    if (missed.length || location.hash === before) faults.push(`${button.textContent} does not set ${missed}`);
+  }
+  at("reset").click(); move("learn-s", 4);
   const kept = location.hash;
   document.querySelector("#ess-n").value = "8"; document.querySelector("#ess-n").dispatchEvent(new Event("input"));
   const link = location.hash;
   document.querySelector("#reset").click();
-  const wrong = kept !== "#learn-s=4" || link !== "#learn-s=4&ess-n=8" || location.hash;
+  const wrong = kept !== "#system-k=20&learn-s=4" || link !== "#system-k=20&ess-n=8&learn-s=4" || location.hash;
   if (wrong) faults.push(`the address: ${[kept, link, location.hash]}`);
   const wide = document.documentElement.scrollWidth > innerWidth;
   document.title = JSON.stringify({faults, changed, wide});
@@ -79,6 +104,7 @@ def test_the_formulas_of_the_page_are_those_of_theory():
     text = PAGE.read_text(encoding="utf-8")
     assert checked(text) == []
     assert checked(text, "formulas.ess = v => Math.exp(-1.02 * v);") == ["ess"] * 2
+    assert checked(text.replace("(N - 1) * m[1]", "N * m[1]")) == ["finite"] * 2
     assert set(checked(text, "const old = formulas.boundary; formulas.boundary = s => old(s + 1);")) >= {"boundary"}
     assert "correlations" in checked(text.replace("h[k - s - 1] : 0)) /", "h[k - s] : 0)) /"))
 
@@ -96,7 +122,7 @@ def simulated(call: str, change: str = "") -> list:
     return json.loads(done.stdout)
 
 
-FAR = """[4, 16, 48].flatMap(K => [2, 4, 8].flatMap(P => [0.3, 1, 4].flatMap(load => [0, 0.8, 1.5].map(spread =>
+FAR = """[4, 16, 48, 64].flatMap(K => [2, 4, 8].flatMap(P => [0.3, 1, 4].flatMap(load => [0, 0.8, 1.5].map(spread =>
   K < P ? 0 : Math.abs(simulations.system(K, P, load, spread, BATCHES).mean / (K / P - 1 || 1) - (K > P))))))"""
 
 
@@ -104,6 +130,9 @@ FAR = """[4, 16, 48].flatMap(K => [2, 4, 8].flatMap(P => [0.3, 1, 4].flatMap(loa
 def test_staleness_agrees_with_the_prediction_on_all_sliders_and_not_right_after_the_start():
     assert max(simulated(FAR.replace("BATCHES", "4000, 400"))) < 0.05
     assert max(simulated(FAR.replace("BATCHES", "120, 20"))) > 0.1
+    # Synchronous, all lengths 1, training 3 times as long: slots generate for a quarter of the time.
+    share = "(r => r.trained.reduce((sum, b) => sum + b.busy, 0) / 8 / r.trained[99].end)"
+    assert abs(simulated(f"{share}(simulations.system(8, 8, 3, 0, 100, 10))") - 0.25) < 1e-9
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node")
@@ -113,22 +142,28 @@ def test_policies_of_the_page_collapse_as_often_as_those_of_the_package():
 
     import asyncsim as sim
 
-    def ends(staleness, rate, link, replicates=512):
+    def ends(staleness, rate, link, method=None, replicates=512):
         task, update = sim.tasks.token_bandit(actions=8, horizon=16), sim.chain(*link, sim.updates.sgd(rate))
-        spec = sim.Spec(task, sim.schedules.fixed(staleness), sim.methods.full_is(), update, updates=200)
+        method = method or sim.methods.full_is()
+        spec = sim.Spec(task, sim.schedules.fixed(staleness), method, update, updates=200)
         return sim.run(spec.replace(replicates=replicates), seed=3, progress=False)["trained_return"][-1]
 
     def apart(own, page):
         spread = np.sqrt(own.var() / len(own) + page.var() / len(page))
         return abs(own.mean() - page.mean()) / spread
 
-    page = "simulations.learning(STALE, 4, 'full', 'STABILIZER', 128, 200, 5).map(r => r[199])"
+    page = "simulations.learning(STALE, 4, 'full', 'mean', 'STABILIZER', 128, 200, 5).map(r => r[199])"
     for stabilizer, link in (("none", ()), ("clip", (sim.updates.clip_norm(0.5),))):
         own = ends(16, 4.0, link)
         call = page.replace("STABILIZER", stabilizer).replace("STALE", "16")
         assert apart(own, np.array(simulated(call))) < 4.0
     planted = "t - staleness => t - staleness / 8 | 0"
     assert apart(own, np.array(simulated(call, planted))) > 4.0
+    # Without a ratio, and with a fixed baseline: about half of the seeds collapse, with the mean as baseline none.
+    own = ends(4, 1.0, (), sim.methods.reinforce(advantage=sim.advantages.offset(0.5)))
+    call = "simulations.learning(4, 1, 'none', 'BASELINE', 'none', 128, 200, 5).map(r => r[199])"
+    assert apart(own, np.array(simulated(call.replace("BASELINE", "fixed")))) < 4.0
+    assert apart(own, np.array(simulated(call.replace("BASELINE", "mean")))) > 4.0
 
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no browser")
@@ -151,4 +186,4 @@ def test_every_slider_moves_its_picture_without_an_error(tmp_path, size):
     )
     found = json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1])
     assert found["faults"] == [] and not found["wide"]
-    assert len(found["changed"]) == 15 and all(found["changed"].values())
+    assert len(found["changed"]) == 16 and all(found["changed"].values())

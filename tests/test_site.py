@@ -151,6 +151,16 @@ def test_the_home_page_and_the_search_lead_in(browser, word, first):
     page.close()
 
 
+def test_links_of_the_explorer_lead_to_pages_and_claims_of_the_site(browser):
+    page, _ = opened(browser, SITE / "explorer.html")
+    links = page.eval_on_selector_all("main a, footer a", "all => all.map(a => a.getAttribute('href'))")
+    page.close()
+    assert len(links) > 10 and any("#systemscap-binds" in link for link in links)
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert f'id="{anchor}"' in (SITE / path).read_text(encoding="utf-8") or not anchor, link
+
+
 @pytest.mark.parametrize("name", ["explorer", "notebooks/1_staleness", "reference/claims", "gallery/vcpo"])
 def test_every_page_leads_to_every_part_of_the_site(browser, name):
     page, _ = opened(browser, SITE / f"{name}.html")

@@ -269,6 +269,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"give one log; two settings are compared by asyncsim judge {before} {value}"
     elif context and context.command.name == "export":
         see = f"write asyncsim export METHOD --for {before or 'TRAINER'}"
+    elif context and context.command.name == "advise":
+        see = "give one file, and run the command for each; synchronous training is staleness_limit 0 of the same file"
     elif option == "set" and context.command.name == "timeline":
         see = "write --set NAME=VALUE for each"
     elif option == "grid" and "," in value:

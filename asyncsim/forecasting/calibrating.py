@@ -192,7 +192,7 @@ def calibrate(
     measured = _measured(read, warm, known)
     moments = np.mean([one.moments for one in found], axis=0).reshape(-1, each, 2).mean(1)[read.first :]
     drift, notes = _drifts(read, moments, found, known["prompts_per_batch"])
-    if "staleness_mean" not in read.series and drift:
+    if "staleness_mean" not in read.series:
         others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
         near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
         notes.append(

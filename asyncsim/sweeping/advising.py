@@ -202,7 +202,12 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         lacking = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
         raise lacking.explaining("", {name: meanings[name] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
-    checks.one_of("trainer", given["trainer"], TRAINERS, "name the trainer whose limit it is")
+    checks.one_of(
+        "trainer",
+        given["trainer"],
+        TRAINERS,
+        "name the trainer whose limit it is; synchronous training is staleness_limit 0",
+    )
     trainer = TRAINERS[given["trainer"]]
     fixed = [trainer.partial] if isinstance(trainer.partial, bool) else [True, False]
     given["staleness_limit"] = trainer.limits if given["staleness_limit"] is None else given["staleness_limit"]
