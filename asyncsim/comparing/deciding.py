@@ -115,7 +115,7 @@ def compare(
     checks.one_of("statistic", statistic, intervals.STATISTICS, "say what of the numbers is compared")
     checks.one_of("interval", interval, ("auto", *intervals.INTERVALS), "say which interval is used")
     checks.real("trainer_slots", trainer_slots, "say as how many slots the trainer counts", 0.0)
-    remedy = "use it with over='seconds'; the length of a task's sequences is task.horizon, as --set task.horizon=16"
+    remedy = "use it with over='seconds' (the length of a task's sequences: --set task.horizon=16)"
     checks.require(horizon is None or over in CLOCKS, "horizon", horizon, "left out", remedy)
     if horizon is not None:
         checks.real("horizon", horizon, "give the seconds or slot-hours at which arms are compared", 0.0)

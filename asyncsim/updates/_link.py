@@ -120,7 +120,7 @@ def chain(*links: Link) -> Chain:
         checks.require(fits, "link", link, "an update link", "write sim.updates.NAME(...)")
     names = [type(link).__name__ for link in links]
     # Adam divides its input by its own scale: a factor in front of it has no effect.
-    behind = "LrSchedule" not in names or not any(hasattr(x, "lr") for x in links[names.index("LrSchedule") :])
+    behind = "LrSchedule" not in names or not {"Adam", "Adamw"} & {*names[names.index("LrSchedule") :]}
     remedy = "put lr_schedule behind the link that has the learning rate, as --link adam --link lr-schedule"
     checks.require(behind, "links", ", ".join(names), "in the order in which they act", remedy)
     return Chain(tuple(links))

@@ -340,7 +340,7 @@ def test_the_command_writes_a_file_that_says_how_it_was_made(tmp_path):
     path = tmp_path / "my_loss.py"
     words = ["export", "reinforce", "--for", "verl", "--set", "method.aggregator=token_mean", "--out", str(path)]
     done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0 and done.output.startswith("reinforce_loss in ")
+    assert done.exit_code == 0 and done.output.startswith("reinforce_loss: ")
     assert " ".join(words[:6]) in " ".join(path.read_text().split())
     assert callable(checking.function(path.read_text(), "reinforce_loss"))
     listed = CliRunner().invoke(app, ["list", "exports", "gspo"])

@@ -328,7 +328,7 @@ def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
 def test_what_a_log_lacks_narrows_the_forecast(columns):
     """Without staleness the simulation stands in; a log that begins late leaves the floor open; both are said."""
     bare = sim.calibrate(changed(columns, staleness_mean=None), "areal", **given(SYSTEM))
-    assert "that of the simulation stands in" in str(bare) and bare.drift["kl_k3"].identified
+    assert "that of the simulation is used" in str(bare) and bare.drift["kl_k3"].identified
     late = sim.calibrate(part(columns, slice(60, 100)), "areal", **given(SYSTEM))
     assert "floor and growth cannot be separated" in str(late)
     wide, narrow = (sim.forecast(each, staleness_limit=8).line("k3").forecasts[1] for each in (late, bare))
