@@ -31,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     # Help is as wide as the terminal, up to lines that are easy to read.
-    context_settings={"max_content_width": 110},
+    context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]},
     help="Simulate how stale rollouts get in asynchronous RL, and what staleness costs.\n\n"
     "\b\nExample:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
@@ -48,10 +48,11 @@ def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     families: dict[str, list[str]] = {}
     for row in rows:
         line = f"{'  ' * brief}{row['name']:{width}}{row['summary']}"
-        cut = f"{line[: wide - 4].rpartition(' ')[0].rstrip()} ..." if len(line) > wide else line
-        line = cut if brief else textwrap.fill(line, wide, subsequent_indent=" " * width)
+        line = textwrap.fill(line, wide, subsequent_indent=" " * (width + 2 * brief))
         families.setdefault(commands.family(kind, row["name"]) if brief else "", []).append(line)
-    page = "\n\n".join("\n".join([textwrap.fill(name, wide), *each]).lstrip("\n") for name, each in families.items())
+    # Large groups first: what is made from other parts is rare.
+    pages = sorted(families.items(), key=lambda family: -len(family[1]))
+    page = "\n\n".join("\n".join([textwrap.fill(name, wide), *each]).lstrip("\n") for name, each in pages)
     return page + f"\n\nasyncsim list {kind} NAME describes one" * brief
 
 

@@ -77,7 +77,7 @@ def test_what_a_claim_calls_wrong_must_be_contradicted() -> None:
 
 def test_a_wrong_formula_is_violated_and_a_mistake_in_the_measurement_is_not() -> None:
     assert sim.verify(variant(predict=lambda self: {"mean": 2.0 * self.size})).verdict == "violated"
-    with pytest.raises(checks.InputError, match=r"TypeError: a mistake of the user's.*; fix line [0-9]+ of .*test_outside.py"):
+    with pytest.raises(checks.InputError, match=r"TypeError: a mistake of the user's.*; fix line \d+ of .*outside.py"):
         sim.verify(variant(measure=broken))
 
 
