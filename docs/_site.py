@@ -124,6 +124,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
+    # What is folded is Markdown as well.
+    text = text.replace("<details>", '<details markdown="1">')
     parts = FENCED.split(text)
     parts[::2] = [LINK.sub(lambda m: _turned(m, source, where), part) for part in parts[::2]]
     if page.file.src_uri.startswith("reference/"):

@@ -122,6 +122,16 @@ def simulated(call: str, change: str = "") -> list:
     return json.loads(done.stdout)
 
 
+@pytest.mark.skipif(NODE is None, reason="there is no node")
+def test_every_method_and_baseline_has_its_words():
+    text = PAGE.read_text(encoding="utf-8")
+    words = re.search(r"^const MEANING = .*?^const meaning[^\n]*$", text, re.M | re.S)[0]
+    call = "Object.keys(MEANING).flatMap(m => ['mean', 'fixed'].map(b => String(meaning(m, b))))"
+    done = subprocess.run([NODE, "-e", f"{words} console.log(JSON.stringify({call}));"], capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert len(found) == 6 and all(each.endswith(".") and "native code" not in each for each in found), found
+
+
 FAR = """[4, 16, 48, 64].flatMap(K => [2, 4, 8].flatMap(P => [0.3, 1, 4].flatMap(load => [0, 0.8, 1.5].map(spread =>
   K < P ? 0 : Math.abs(simulations.system(K, P, load, spread, BATCHES).mean / (K / P - 1 || 1) - (K > P))))))"""
 

@@ -3,6 +3,7 @@
 `make browse` builds it and runs this. Without a site, a browser or playwright these tests are left out, with a line.
 """
 
+import re
 import shutil
 from pathlib import Path
 
@@ -98,6 +99,13 @@ def test_formulas_are_set_and_arguments_are_lists(browser):
     left = page.locator("article p", has_text="sqrt(").count()
     assert left < page.locator("msqrt").count() / 4 and found == []
     page.close()
+
+
+@pytest.mark.parametrize("path", sorted((SITE / "gallery").glob("*.html")), ids=lambda path: path.stem)
+def test_no_markdown_is_left_in_the_gallery(path):
+    _, _, page = path.read_text(encoding="utf-8").partition("<article")
+    text = re.sub(r"<(code|pre|script|style)\b.*?</\1>|<[^>]+>", "", page.partition("</article>")[0], flags=re.S)
+    assert re.findall(r"\*\*\w+|\|---", text) == []
 
 
 @pytest.mark.parametrize("path", sorted((SITE / "reference").glob("*.html")), ids=lambda path: path.stem)
