@@ -1,0 +1,60 @@
+"""Do forecasts of the drift hold for SmolLM2, as `forecasts` asks of a character model?
+
+SmolLM2-135M-Instruct trains its last layer by GRPO with Adam on texts of eight tokens, paid by the share of the letter
+e among their characters, under the event model of AReaL. A run is calibrated on its first third, and judged on the rest
+and at other settings. Columns and rows are those of `forecasts`: k3 in nats per token, ESS over tokens, `outside` the
+share of token ratios outside [0.8, 1.2].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from experiments import _models, forecasts
+
+COLUMNS = forecasts.COLUMNS
+SYSTEM = {
+    "machines": 2,
+    "slots_per_machine": 8,
+    "tokens_per_second": 8.0,
+    "response_lengths": "constant:8",
+    "prompts_per_batch": 2,
+    "samples_per_prompt": 8,
+    "train_seconds": "gamma:1:4",
+    "staleness_limit": 2,
+}
+CHANGES = [{}, {"staleness_limit": 5}, {"staleness_limit": 4, "machines": 3}]
+SETTINGS: list[dict[str, Any]] = [
+    {"source": "smollm2", "model": "smollm2", "learns": "task", "task": "text", "tokens": 8, "layers": 1,
+     "rate": rate, "groups": 2, "samples": 8, "trainer": "areal", "system": SYSTEM, "changes": CHANGES,
+     "updates": 180, "replicates": 1, "seed": seed}
+    for seed, rate in enumerate((1e-5, 3e-5))
+]  # fmt: skip
+_CHAR = {"source": "characters", "model": "char", "recipe": _models.TINY, "layers": None, "groups": 2, "samples": 8}
+QUICK = [{**SETTINGS[0], **_CHAR, "updates": 66, "changes": CHANGES[:2]}]
+
+
+def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of the runs of one setting."""
+    made = {k: trained(setting, change, k) for k, change in enumerate(setting["changes"])}
+    return [row for r in range(setting["replicates"]) for row in forecasts.rows(setting, r, made[0], made)]
+
+
+def trained(setting: dict[str, Any], change: dict[str, Any], number: int) -> dict[str, Any]:
+    """A model trained under the event model of the setting: its log, and means from an update on."""
+    import asyncsim as sim
+
+    made = _models.spec(setting, 0, setting["updates"], [forecasts.Ratios()])
+    made = made.replace(system=forecasts.described(setting, change))
+    trace = sim.run(made, seed=1000 * (setting["seed"] + 1) + number, progress=False)
+    found = {name.removeprefix("ratios_"): each for name, each in trace.accumulated.items()}
+
+    def series(r: int) -> dict[str, Any]:
+        return forecasts.of_ratios({k: v[..., r] for k, v in found.items()}, found["count"][..., r])
+
+    def means(r: int, warm: int) -> dict[str, float]:
+        return {name: float(series(r)[name][warm:].mean()) for name in ("k3", "ess", "outside")}
+
+    logs = {"unknown": (), "logs": lambda r, first: forecasts.steps(series(r), first)}
+    return {**logs, "means": means, "load": math.nan}
