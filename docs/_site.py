@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from asyncsim.app.reporting import ARXIV
 from docs import _formulas
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +45,6 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
-ARXIV = re.compile(r"\b\d\d(?:0[1-9]|1[0-2])\.\d{5}\b")
 UNLINKED = re.compile(rf"(<(a|code|pre|math|h\d|script)\b.*?</\2>|<[^>]+>)|(?:arXiv[: ])?({ARXIV.pattern})", re.S)
 """A paper by its number, outside of links and code."""
 OPENING = {"tasks": "A task says", "systems": "A system says", "schedules": "A schedule says", "methods": "A method is"}
@@ -186,19 +186,17 @@ def reference() -> Iterator[tuple[str, str]]:
 
 
 def group_of(kind: str, name: str) -> str:
-    """What the file or folder that has a part says of itself, up to its first comma or colon; else nothing."""
+    """Heading of a part as in `asyncsim list`; of a claim what its folder says of itself, of another name its paper."""
     from asyncsim import claims
+    from asyncsim.app import commands
     from asyncsim.base import plugins
 
-    if kind not in ("claims", *plugins.PARTS):
+    if kind in plugins.PARTS:
+        return commands.family(kind, name)
+    if kind != "claims":
         return f"arXiv {name.partition('/')[0]}" if "/" in name else ""
-    path = (
-        ROOT / "asyncsim" / kind / f"{plugins.home_of(f'asyncsim.{kind}', name)}.py"
-        if kind != "claims"
-        else (claims.claims()[name].parent / "__init__.py")
-    )
-    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.is_file() else ""
-    return re.split(r"[,:;.](?: |$)", doc or "Helpers")[0]
+    text = (claims.claims()[name].parent / "__init__.py").read_text(encoding="utf-8")
+    return re.split(r"[,:;.](?: |$)", ast.get_docstring(ast.parse(text)) or "")[0]
 
 
 def table(kind: str, groups: dict[str, list[dict[str, Any]]]) -> str:

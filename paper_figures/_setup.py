@@ -94,7 +94,7 @@ def _values(field: str, columns: tuple[str, ...], rows: Any, settings: Any) -> l
 
 
 def _text(values: list[Any]) -> str:
-    """Names, and numbers in order; of more than a few numbers the least and the largest."""
+    """Names, and numbers in order; of more than a few numbers the minimum and the maximum."""
     names, numbers = [], set()
     for value in (str(value).removeprefix("constant ") for value in values):
         try:

@@ -43,7 +43,7 @@ app.add_typer(results, name="results")
 
 def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     width, columns = max(len(row["name"]) for row in rows) + 2, streams.width()
-    # Lines of a pipe stay whole and without headings, unless COLUMNS says otherwise.
+    # Lines of a pipe are not wrapped and have no headings, unless COLUMNS says otherwise.
     brief, wide = len(rows) > commands.MANY and columns < sys.maxsize, max(columns, 2 * width)
     families: dict[str, list[str]] = {}
     for row in rows:

@@ -101,9 +101,8 @@ def _loss(
         fn = subject
     else:
         known = adapters.INSTALLED if subject is None else adapters.ADAPTERS
-        checks.one_of(
-            "--adapter", name, known, "leave --adapter out: arguments are matched by their names, advantages are [B, T]"
-        )
+        remedy = "leave --adapter out: arguments are matched by their names, advantages are [B, T]"
+        checks.one_of("--adapter", name, known, remedy if subject is not None else "name an installed trainer")
         fn = _adapt(known[name], name, subject, parts["adapter"])
     anchor = "either" if method is not None and "anchor" not in arguments else None
     report = check_loss(

@@ -280,6 +280,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
 
 _FILES = ("--config", "--file", "--spec", "--input", "--path", "--csv", "--yaml", "--log")
 """Options of other tools for the file that is an argument here."""
+_SEVERAL = re.compile(r",|^[\d.e+-]+:[\d.e+-]+:\d+$")
+"""Values apart by commas, or a range low:high:count; a distribution is lognormal:1:1."""
 
 
 def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
@@ -290,20 +292,17 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     """
     rows = _rows_of(arguments, command)
     # A file behind an option that the command lacks is its argument: advise --config system.yaml.
-    files = [
-        at for at, (word, path) in enumerate(itertools.pairwise(arguments)) if word in _FILES and os.path.isfile(path)
-    ]
-    if any(row.positional for row in rows.values()) and not {w[2:] for w in _FILES} & {
-        n for n, r in rows.items() if not r.positional
-    }:
-        arguments = [word for at, word in enumerate(arguments) if at not in files]
+    options = {f"--{name}" for name, row in rows.items() if not row.positional}
+    if len(options) < len(rows):
+        pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+        arguments = [w for w, path in pairs if w not in _FILES or w in options or not os.path.isfile(path)]
     if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)
     several = "grid" if "grid" in rows else "along"
     words, lists = list[str](), dict[str, list[str]]()
     rest = list(arguments)
-    options = [word.partition("=")[0] for word in rest]
-    arms = [part for part in PARTS if options.count(f"--{part}") > 1 and "smallest" in rows]
+    given = [word.partition("=")[0] for word in rest]
+    arms = [part for part in PARTS if given.count(f"--{part}") > 1 and "smallest" in rows]
     while rest:
         word = rest.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
@@ -327,7 +326,7 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
             # Several numbers behind one option are several values: --staleness 0 4 16.
             while rest and several in rows and checks.is_number(wording.value(rest[0])):
                 value += f",{rest.pop(0)}"
-            grid = several in rows and bool(re.search(r",|^[^:]+:[^:]+:\d+$", value)) and value[:1] not in "[{("
+            grid = several in rows and bool(_SEVERAL.search(value)) and value[:1] not in "[{("
             setting = f"model.{value}" if name == "model" else f"{name}={value}"
             words += [f"--{several}" if grid else "--set", setting]
     return [*words, *(text for name, each in lists.items() for text in ("--set", f"{name}={','.join(each)}"))]

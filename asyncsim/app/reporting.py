@@ -25,7 +25,8 @@ EXACT, DOT = 0.01, 0.04
 """Share of the smallest effect below which agreement is exact, and the width of a dot in smallest effects."""
 NAMED = 3
 """Most quantities that a sentence names."""
-ARXIV = re.compile(r"((?:arXiv )?(\d{4}\.\d{5}))")
+ARXIV = re.compile(r"\b\d\d(?:0[1-9]|1[0-2])\.\d{5}\b")
+"""Number of a paper."""
 MARKDOWN = (".md", ".markdown")
 """Suffixes of a report in Markdown; any other is HTML."""
 MARKED = re.compile("`([^`]+)`")
@@ -192,7 +193,8 @@ def sourced(text: str) -> Markup:
     >>> str(sourced("derived; arXiv 1511.01437"))
     'derived; <a href="https://arxiv.org/abs/1511.01437">arXiv 1511.01437</a>'
     """
-    return Markup(ARXIV.sub(r'<a href="https://arxiv.org/abs/\2">\1</a>', str(escape(text))))
+    paper = rf"((?:arXiv )?({ARXIV.pattern}))"
+    return Markup(re.sub(paper, r'<a href="https://arxiv.org/abs/\2">\1</a>', str(escape(text))))
 
 
 def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) -> Markup:

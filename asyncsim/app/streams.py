@@ -100,12 +100,12 @@ def complain(of: object, written: Callable[[str], str] = str) -> None:
 
 
 def width(piped: int = sys.maxsize) -> int:
-    """The columns of the terminal or of COLUMNS, else `piped`: lines of a pipe stay whole by default."""
+    """The columns of the terminal or of COLUMNS, else `piped`: lines of a pipe are not wrapped by default."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else piped
 
 
 def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize) -> None:
-    """Print lines wrapped to the width; words stay whole, so that they can be copied."""
+    """Print lines wrapped to the width; no word is broken, so that it can be copied."""
     columns = width(piped)
     for line in "\n".join(lines).split("\n"):
         hung = " " * max(len(line) - len(line.lstrip()) + 2, hang)

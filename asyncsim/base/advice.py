@@ -69,8 +69,9 @@ class Setting(calls.Told):
 
     def interval(self, name: str) -> tuple[float, float, float]:
         """Mean of a number, or the 99th percentile of staleness, with its interval."""
-        hours = {"slot_hours": self.slot_hours, "machine_hours": self.machine_hours}
-        return self.p99[:3] if name == "p99" else mean_interval({**self.numbers, **hours}[name])
+        if name == "p99":
+            return self.p99[:3]
+        return mean_interval(self.numbers[name] if name in self.numbers else getattr(self, name))
 
     @property
     def slot_hours(self) -> np.ndarray:

@@ -134,10 +134,10 @@ def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except (Exception, SystemExit) as error:
-        raise blamed(error, field, name, "a module that can be imported", FORM) from error
+        raise user_error(error, field, name, "a module that can be imported", FORM) from error
 
 
-def blamed(error: BaseException, field: str, value: Any, bound: str, remedy: str) -> checks.InputError:
+def user_error(error: BaseException, field: str, value: Any, bound: str, remedy: str) -> checks.InputError:
     """An `InputError` that names the line of a user's file that raised, with `remedy` where no such line is known."""
     packages = (str(Path(__file__).parents[1]), "<frozen")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(packages)]

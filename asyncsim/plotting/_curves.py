@@ -226,9 +226,12 @@ def _asked_once(predict: Prediction) -> Prediction:
     known: dict[str, Mapping[str, float]] = {}
 
     def asked(point: Point) -> Mapping[str, float]:
-        with contextlib.suppress(*REFUSALS):
-            return known.get(repr(point)) or known.setdefault(repr(point), predict(point))
-        return known.setdefault(repr(point), {})
+        key = repr(point)
+        if key not in known:
+            known[key] = {}
+            with contextlib.suppress(*REFUSALS):
+                known[key] = predict(point)
+        return known[key]
 
     return asked
 

@@ -48,6 +48,14 @@ SHORT = {
     "sweep --staleness 0,4 --lr 0.1 --at x=1": "sweep --grid staleness=0,4 --set lr=0.1 --at x=1",
     "forecast a.yaml --method grpo --lr 1": "forecast a.yaml --method grpo --lr 1",
     "judge a.csv b.csv --task x": "judge a.csv b.csv --task x",
+    "sweep --lr 0.01:1e1:6 --staleness 0 4": "sweep --grid lr=0.01:1e1:6 --grid staleness=0,4",
+    f"{TWO} --model rate=30 --system.length lognormal:1:1": (
+        f"{TWO} --set model.rate=30 --set system.length=lognormal:1:1"
+    ),
+    f"advise --config {__file__} --seed 1": f"advise {__file__} --seed 1",
+    f"run --spec {__file__} --log live": f"run {__file__} --log live",
+    f"run --log {__file__}": f"run --log {__file__}",
+    "advise --config nowhere.yaml": "advise --config nowhere.yaml",
 }
 
 # Of the command line: words, the field and value of the message, its remedy.
@@ -1284,6 +1292,22 @@ def test_lists_fit_a_terminal_and_stay_whole_in_a_pipe(monkeypatch, capsys):
 def test_options_of_several_values_are_repeated(tmp_path):
     words = "run --updates 2 --replicates 2 --set task.arms=3 --set sgd.lr=1 --penalty k3 --penalty k2"
     assert ended(words, tmp_path)["final"]
+
+
+def test_names_that_are_imported_or_looked_up_are_answered():
+    """As attributes are: Python drops the message of an attribute that is imported."""
+    for line, said in (
+        ("from asyncsim import Trainer", "write sim.run"),
+        ("from asyncsim.methods import grp0", "did you mean grpo"),
+    ):
+        with pytest.raises(ImportError, match=said):
+            exec(line)
+    assert not hasattr(sim, "Trainer") and not hasattr(sim.methods, "grp0")
+    found = sim.systems.areal(1, 2, 4, length=1.0, load=1.5).summary(40)
+    assert found == json.loads(json.dumps(found)) and found["staleness"]["p99"] == found["staleness"]["max"] == 1
+    for key, said in (("staleness_p99", r"write \['staleness'\]\['p99'\]"), ("zzz", "it has staleness, ")):
+        with pytest.raises(KeyError, match=said):
+            found[key]
 
 
 def test_asking_in_vain_for_a_name_costs_no_search(monkeypatch):
