@@ -81,6 +81,7 @@ def bound(
     given = {*place[: len(arguments)], *settings}
     lacks = [n for n, p in known.items() if p.default is p.empty and n not in given and p.kind <= p.KEYWORD_ONLY]
     lacks = [n for n in lacks if known[n].kind is not inspect.Parameter.VAR_POSITIONAL]
+    refused = []
     for each in settings:
         if each not in known:
             # A word of other libraries is no misspelling of a name that looks like it.
@@ -92,8 +93,13 @@ def bound(
             near = near or next(filter(None, map(ELSEWHERE.get, places)), "")
             if near and near == ELSEWHERE.get(f"{name} ()") and not lacks:
                 near = f"{near} ({takes})"
-            error = checks.CallError(field, each, "one that it takes", near or ELSEWHERE.get(each, takes))
-            raise error if near or each in ELSEWHERE else error.explaining(each, meanings(function, known))
+            refused.append((each, near or ELSEWHERE.get(each, takes)))
+    if refused:
+        (each, remedy), *others = refused
+        error = checks.CallError(field, each, "one that it takes", remedy)
+        for other, its in others:
+            error.add_note(f"also {other}: {'no such argument' if its in (takes, remedy) else its}")
+        raise error.explaining(each, meanings(function, known)) if remedy == takes else error
     spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
     if spread:
         raise checks.CallError(field, spread, "given by position", f"write {name}(a, b), without {spread}=")

@@ -59,6 +59,12 @@ def listed(package: str) -> dict[str, str]:
     return dict(sorted({**summaries(package), **functions}.items()))
 
 
+def by_name(value: Any, folder: str, otherwise: str) -> str:
+    """A remedy for a part that is given by its name, as "grpo": the call that makes it."""
+    known = isinstance(value, str) and value.replace("-", "_") in summaries(f"asyncsim.{folder}")
+    return f"write sim.{folder}.{value.replace('-', '_')}(...)" if known else otherwise
+
+
 def home_of(package: str, name: str) -> str | None:
     """The file, without suffix, that defines an object of a plug-in folder; None for an unknown name."""
     beside = vars(importlib.import_module(package)).get("_beside", {})

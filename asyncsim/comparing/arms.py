@@ -78,15 +78,19 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
 
 
 def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, ...]:
-    """Notes on the arms: different samples per update, different advantages, and seconds that are not counted."""
+    """Notes on the arms: unequal samples per update, advantages, levels of ratios; seconds that are not counted."""
     lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
         lines.append(f"arms train on different numbers of samples per update: {each}")
     headers = [spec.describe() for spec in specs.values()]
-    advantages = [str(header.get("advantage")) for header in headers]
-    if len(set(advantages)) > 1 and len({str(header["method"]) for header in headers}) > 1:
-        lines.append(f"arms also differ in method.advantage: {', '.join(advantages)}")
+    levels = (str(spec.method.weight.level) for spec in specs.values())
+    parts = {
+        "method.advantage": [str(header.get("advantage")) for header in headers],
+        "the level of the ratio (method.level, where it can be set)": [each for each in levels if each != "none"],
+    }
+    if len({str(header["method"]) for header in headers}) > 1:
+        lines += [f"arms also differ in {name}: {', '.join(x)}" for name, x in parts.items() if len(set(x)) > 1]
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
         lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")

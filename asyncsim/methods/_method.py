@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.advantages._advantage import Advantage
-from asyncsim.base import calls, checks
+from asyncsim.base import calls, checks, plugins
 from asyncsim.methods import _given
 from asyncsim.methods._weights import Weight
 from asyncsim.policies._policy import Forward, Policy
@@ -133,7 +133,7 @@ class Method:
     status: str = "published"
 
     def __post_init__(self) -> None:
-        remedy = "write sim.advantages.NAME(...)"
+        remedy = plugins.by_name(self.advantage, "advantages", "write sim.advantages.NAME(...)")
         checks.require(hasattr(self.advantage, "check"), "advantage", self.advantage, "an advantage", remedy)
         checks.one_of("aggregator", self.aggregator, AGGREGATORS, "say how tokens are averaged")
         checks.one_of("at", self.at, ("current", "behavior"), "say at which parameters the gradient is taken")

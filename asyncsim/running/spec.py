@@ -43,12 +43,13 @@ def _count(usual: int) -> Any:
     return whole(usual, "give a positive integer", 1)
 
 
-def _part(sign: str, remedy: str, usual: Any = ...) -> Any:
-    """A part, recognized by an attribute that no other kind has."""
+def _part(sign: str, folder: str, remedy: str, usual: Any = ...) -> Any:
+    """A part of a plug-in folder, recognized by an attribute that no other kind has."""
 
     def check(name: str, part: Any) -> None:
         fits = hasattr(part, sign) and not isinstance(part, type)
-        checks.require(fits, name, part, f"a {name} (it has no {sign!r})", remedy)
+        known = plugins.by_name(part, folder, remedy)
+        checks.require(fits, name, part, f"a {name} (it has no {sign!r})", known)
 
     return Knob(usual, "", check)
 
@@ -58,10 +59,10 @@ def _of_type(kind: type, bound: str, remedy: str, usual: Any = ...) -> Any:
 
 
 REQUIRED: dict[str, Any] = {
-    "task": _part("outcomes", "write sim.tasks.NAME(...)"),
-    "system": _part("batches_per_publish", "write sim.systems.NAME(...), or sim.schedules.fixed(4) for 4 versions"),
-    "method": _part("aggregator", "write sim.methods.NAME(...), of your own loss sim.methods.from_loss(FUNCTION)"),
-    "update": _of_type(Chain, "a chain of links", "write sim.chain(sim.updates.adam(lr=0.001)), or other links"),
+    "task": _part("outcomes", "tasks", "write sim.tasks.NAME(...)"),
+    "system": _part("batches_per_publish", "systems", "write sim.systems.NAME(...), or sim.schedules.fixed(4)"),
+    "method": _part("aggregator", "methods", "write sim.methods.NAME(...), or from_loss(FUNCTION)"),
+    "update": _of_type(Chain, "a chain", "write sim.chain(link), such as sim.chain(sim.updates.adam(lr=0.001))"),
 }
 """Checks of fields that have no default."""
 
@@ -102,9 +103,7 @@ class Spec(calls.Told):
     system: Any
     method: Method
     update: Chain
-    policy: Policy | None = _part(
-        "score_norm", "leave it out, or write sim.policies.NAME(...), as sim.policies.module(network, D, A)", usual=None
-    )
+    policy: Policy | None = _part("score_norm", "policies", "leave it out, or write sim.policies.NAME(...)", usual=None)
     samples_per_group: int = _count(16)
     updates: int = _count(100)
     epochs: int | None = whole(None, "leave it out for what the system recommends", 1, checks.LARGEST)
@@ -123,7 +122,7 @@ class Spec(calls.Told):
     device: str = choice(*DEVICES, words="where tensors live")
     micro_batches: int = _count(1)
     compiled: bool | None = _of_type(bool, "True, False or None", "leave it out for the default", usual=None)
-    rewards: Any = _part("arriving", "write sim.rewards.late(...), or leave it out", usual=None)
+    rewards: Any = _part("arriving", "rewards", "write sim.rewards.late(...), or leave it out", usual=None)
 
     def __post_init__(self) -> None:
         declared = {field.name: field.metadata.get("declared") for field in dataclasses.fields(self)}

@@ -1,6 +1,7 @@
 """From the columns of a log to one record for each sample, checked against itself."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[ch
     own = any(not stack.whole or ours != theirs or ours in stack.columns[ours] for ours, theirs in stamps.items())
     if declared.name and not own:
         _refuse_other(path, places, declared)
-    _require(names, declared, asked)
+    _require(names, declared, asked, table.names)
     rows = table.rows
     cells = {ours: _cells(table.cells, ours, theirs) for ours, theirs in names.items()}
     table.cells.clear()
@@ -134,7 +135,14 @@ def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
 _PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")
 
 
-def _require(present: Mapping[str, str], declared: Declared, asked: Sequence[checks.InputError]) -> None:
+_LIKE = {"sample_id": "(sample|rollout|response).*id", "train_version": "train|learner|step",
+         "start_version": "rollout|behavio|gener|sampl|actor|policy|version"}  # fmt: skip
+"""What a column is probably called that a log must have."""
+
+
+def _require(
+    present: Mapping[str, str], declared: Declared, asked: Sequence[checks.InputError], columns: Iterable[str]
+) -> None:
     stamps = {"start_version", "versions", "call_versions"} | ({"end_version"} if declared.start_is == "end" else set())
     lacking: dict[str, str] = {}
     for field, wanted in (
@@ -148,10 +156,17 @@ def _require(present: Mapping[str, str], declared: Declared, asked: Sequence[che
             lacking[field] = f"{' or '.join(sorted(wanted))}{known}"
     errors = []
     if lacking:
-        mapped = f"map it: columns='{','.join(f'{field}=THEIRS' for field in lacking)}'"
+        free = [name for name in columns if name not in {*present.values(), _log_files.NUMBERED}]
+        likely = {"sample_id": _log_files.NUMBERED}
+        for field in lacking:
+            known = (name for name in free if re.search(_LIKE[field], name.lower()) and name not in likely.values())
+            likely[field] = next(known, likely.get(field, "THEIRS"))
+        numbered = likely["sample_id"] == _log_files.NUMBERED and "sample_id" in lacking
+        mapped = f"map it: columns='{','.join(f'{field}={likely[field]}' for field in lacking)}'"
+        mapped += f" ({_log_files.NUMBERED} counts each row as a sample)" * numbered
         writer = f"what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
         plain = "without a version for each sample use the preset of the system"
-        remedy = f"{mapped}; {writer if declared.name and not declared.stack.whole else plain}"
+        remedy = f"{writer if declared.name and not declared.stack.whole else plain}; {mapped}"
         remedy = f"is this the right file? {remedy}" if len(lacking) == 3 else remedy
         bound = f"{'a column' if len(lacking) == 1 else 'columns'} of the log: {'; '.join(lacking.values())}"
         errors.append(checks.InputError(", ".join(lacking), None, bound, remedy))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim import adam as functional
 
-from asyncsim.base import checks, parts
+from asyncsim.base import checks, parts, plugins
 from asyncsim.base.parts import T
 from asyncsim.fusing.tape import none, surely
 from asyncsim.step.ratios import LARGE
@@ -117,7 +117,8 @@ def chain(*links: Link) -> Chain:
     checks.require(not listed, "links", "a list", "given one by one", "write chain(a, b), or chain(*links)")
     for link in links:
         fits = hasattr(link, "init") and hasattr(link, "apply")
-        checks.require(fits, "link", link, "an update link", "write sim.updates.NAME(...)")
+        remedy = plugins.by_name(link, "updates", "write sim.updates.NAME(...)")
+        checks.require(fits, "link", link, "an update link", remedy)
     names = [type(link).__name__ for link in links]
     # Adam divides its input by its own scale: a factor in front of it has no effect.
     behind = "LrSchedule" not in names or not {"Adam", "Adamw"} & {*names[names.index("LrSchedule") :]}

@@ -178,6 +178,11 @@ def test_samples_of_an_update_that_differ_are_said():
 def test_advantages_that_differ_beside_the_method_are_said():
     arms = {"a": arm(), "b": arm().replace(method=sim.methods.reinforce())}
     assert compared(arms).notes == ("arms also differ in method.advantage: group_std, leave_one_out",)
+    sequence = compared(
+        arms | {"b": arm().replace(method=sim.methods.truncated_is(advantage=sim.advantages.group_std()))}
+    )
+    differs = "arms also differ in the level of the ratio (method.level, where it can be set): token, sequence"
+    assert sequence.notes == (differs,)
     # What the words name is not said again, nor what is the same.
     for method in (sim.methods.grpo, sim.methods.ppo_clip):
         own = sim.advantages.group_mean() if method is sim.methods.grpo else sim.advantages.group_std()
