@@ -159,8 +159,8 @@ def _require(
         free = [name for name in columns if name not in {*present.values(), _log_files.NUMBERED}]
         likely = {"sample_id": _log_files.NUMBERED}
         for field in lacking:
-            known = (name for name in free if re.search(_LIKE[field], name.lower()) and name not in likely.values())
-            likely[field] = next(known, likely.get(field, "THEIRS"))
+            found = (name for name in free if re.search(_LIKE[field], name.lower()) and name not in likely.values())
+            likely[field] = next(found, likely.get(field, "THEIRS"))
         numbered = likely["sample_id"] == _log_files.NUMBERED and "sample_id" in lacking
         mapped = f"map it: columns='{','.join(f'{field}={likely[field]}' for field in lacking)}'"
         mapped += f" ({_log_files.NUMBERED} counts each row as a sample)" * numbered
