@@ -60,8 +60,12 @@ def _of_type(kind: type, bound: str, remedy: str, usual: Any = ...) -> Any:
 
 REQUIRED: dict[str, Any] = {
     "task": _part("outcomes", "tasks", "write sim.tasks.NAME(...)"),
-    "system": _part("batches_per_publish", "systems", "write sim.systems.NAME(...), or sim.schedules.fixed(4)"),
-    "method": _part("aggregator", "methods", "write sim.methods.NAME(...), or from_loss(FUNCTION)"),
+    "system": _part(
+        "batches_per_publish", "systems", "write sim.systems.NAME(...), or sim.schedules.fixed(4) for 4 versions"
+    ),
+    "method": _part(
+        "aggregator", "methods", "write sim.methods.NAME(...), of your own loss sim.methods.from_loss(FUNCTION)"
+    ),
     "update": _of_type(Chain, "a chain", "write sim.chain(link), such as sim.chain(sim.updates.adam(lr=0.001))"),
 }
 """Checks of fields that have no default."""
@@ -103,7 +107,12 @@ class Spec(calls.Told):
     system: Any
     method: Method
     update: Chain
-    policy: Policy | None = _part("score_norm", "policies", "leave it out, or write sim.policies.NAME(...)", usual=None)
+    policy: Policy | None = _part(
+        "score_norm",
+        "policies",
+        "leave it out, or write sim.policies.NAME(...), as sim.policies.module(network, D, A)",
+        usual=None,
+    )
     samples_per_group: int = _count(16)
     updates: int = _count(100)
     epochs: int | None = whole(None, "leave it out for what the system recommends", 1, checks.LARGEST)
