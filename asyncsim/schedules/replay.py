@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import checks, files, records
+from asyncsim.base import calls, checks, files, records
 from asyncsim.base.feeds import Source
 from asyncsim.schedules import _log_places, _log_table
 from asyncsim.schedules import _log_stacks as stacks
@@ -122,7 +122,7 @@ def _units(
 
 
 @dataclass(frozen=True, eq=False)
-class Replay(Source):
+class Replay(Source, calls.Told):
     """A logged run as an imposed schedule, with the interface of a system."""
 
     log: Log

@@ -669,6 +669,15 @@ WRITTEN = {
         "system = 4",
         r"sim.schedules.fixed\(4\) for 4 versions",
     ),
+    "a method by its name": (lambda: SPEC.replace(method="ppo-clip"), "method", r"write sim.methods.ppo_clip\("),
+    "an advantage by its name": (
+        lambda: sim.methods.grpo(advantage="group_mean"),
+        "advantage",
+        r"write sim.advantages.group_mean\(",
+    ),
+    "a link by its name": (lambda: sim.chain("adam"), "link", r"write sim.updates.adam\("),
+    "a link without a chain": (lambda: SPEC.replace(update=sim.updates.sgd(0.1)), "update", r"sim.chain\(link\)"),
+    "factors of a method": (lambda: sim.methods.grpo(factors=()), "grpo argument", r"METHOD.replace\(factors="),
     "a percentage": (lambda: sim.compare(SPEC, SPEC, smallest="5%"), "smallest = '5%'", "as 0.05"),
     "no speed": (lambda: sim.systems.areal(4, 8, length=3), "load, train_time", "load=1.5, or train_time=SECONDS"),
     "traces as logs": (lambda: sim.judge_runs(TRACE, TRACE), "a = Trace", r"write sim.compare\(spec, other"),
@@ -930,6 +939,14 @@ def test_words_without_their_part_are_arguments_of_the_one_part_that_takes_them(
 def test_a_call_says_what_to_write(name):
     call, field, remedy = WRITTEN[name]
     assert re.search(remedy, str(refused(field, call)))
+
+
+def test_all_unknown_arguments_of_a_call_are_answered_at_once():
+    error = refused("grpo argument", lambda: sim.methods.grpo(clip=0.2, kl_coef=0.01, num_generations=8, whatever=1))
+    assert str(error).endswith("did you mean low and high?")
+    *notes, last = error.__notes__
+    assert notes == ["also kl_coef: did you mean kl?", "also num_generations: write Spec(samples_per_group=8)"]
+    assert last == "also whatever: no such argument"
 
 
 def _plain(log_prob, advantages, mask):
@@ -1344,6 +1361,19 @@ def test_samples_are_calibrated_with_the_columns_that_the_log_asked_for(tmp_path
     assert made.fields["prompts_per_batch"] * made.fields["samples_per_prompt"] == 4
     with pytest.raises(sim.InputError, match=r"samples\.jsonl"):
         sim.calibrate(rows, "verl", columns=columns, **settings)
+
+
+def test_a_log_without_ids_is_read_with_the_columns_of_its_message(tmp_path):
+    step = np.repeat(np.arange(30), 4)
+    rows = pandas.DataFrame({"rollout_version": np.maximum(step - 1, 0), "trainer_version": step})
+    rows.to_csv(tmp_path / "two.csv", index=False)
+    error = refused("", lambda: sim.schedules.replay(tmp_path / "two.csv", unit="publishes"))
+    columns = re.search("columns='(.*?)'", str(error))[1]
+    assert columns == "sample_id=row:,train_version=trainer_version,start_version=rollout_version"
+    schedule = sim.schedules.replay(tmp_path / "two.csv", unit="publishes", columns=columns)
+    assert "mean 0.967" in schedule.log.text()
+    with pytest.raises(AttributeError, match=r"print\(schedule.log.text\(\)\)"):
+        _ = schedule.staleness
 
 
 def test_rates_that_are_tuned_or_too_small_are_named(capsys):
