@@ -309,7 +309,7 @@ def results_gc(o: Options) -> int:
 @command(
     app,
     "claims size defects at seed report evidence workers verbose json",
-    claims=argument(list[str], None, "Claims or families, such as ess (default: all).", "claims"),
+    claims=argument(list[str], None, "Claims, families (ess) or arXiv ids (default: all).", "claims"),
     size=Row(str, "quick", "quick, full or long."),
     defects=Row(bool, False, "Plant defects too: each must flip its claim's verdict."),
     seed=Row(int, None, "Seed (default: 0, or a fresh one with --size long)."),

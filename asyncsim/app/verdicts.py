@@ -53,10 +53,12 @@ def verify(
     Many claims are printed as one row per family, unless `verbose` is true.
     """
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
-    # A family stands for its claims, and so does a pattern.
+    # A family stands for its claims, and so do a pattern and the arXiv id of a paper.
     every = verifying.every_claim()
+    papers = {word: [id for each in claims.papers().values() if each.paper == word for id in each.claims]
+              for word in request.claims}  # fmt: skip
     patterns = ((word, word if "*" in word else f"{word}/*") for word in request.claims)
-    asked = (fnmatch.filter(every, pattern) or [_registry.taken(word)] for word, pattern in patterns)
+    asked = (papers[word] or fnmatch.filter(every, pattern) or [_registry.taken(word)] for word, pattern in patterns)
     ids = list(dict.fromkeys(itertools.chain(*asked))) or every
     ledger = None
     if request.size == LONG:

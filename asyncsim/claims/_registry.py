@@ -109,9 +109,12 @@ def known(id: str) -> str:
         return _take(outside.loaded(others.get(name, id), "claim", installed=name in others), id)
     if key not in claims():
         word = str(id).rpartition(".py/")[2]
-        own = outside.defined(word)[:5] or ["my.py:MyClaim"] * (word.endswith(".py") or word[:1].isupper())
+        # VCPO is a paper's, MyClaim a class.
+        named = word.endswith(".py") or (word[:1].isupper() and not word.isupper())
+        own = outside.defined(word)[:5] or ["my.py:MyClaim"] * named
         family = [name for name in claims() if name.startswith(f"{key.partition('/')[0]}/")]
-        hint = f"of this family: {', '.join(family)}." if len(family) > 1 else "see `asyncsim list claims`."
+        hint = "see `asyncsim list claims`, or give a paper's arXiv id, of `asyncsim list papers`."
+        hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = f"write --at {id}" if "=" in str(id) else hint

@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 import typer
 
+from asyncsim import claims
 from asyncsim.app import cli, wording
 from asyncsim.app.cli import KINDS, main
 from asyncsim.app.options import SECTIONS
+from asyncsim.base import checks
 
 SMALL = ["--updates", "6", "--replicates", "4"]
 
@@ -122,6 +124,16 @@ def test_verify_answers_at_another_point(tmp_path: Path) -> None:
     assert call("verify", "ess/clamp-floor", "--at", "clamp=0.5", *where).exit_code == 2
 
 
+def test_an_arxiv_id_stands_for_the_claims_of_a_paper(tmp_path):
+    """A paper without statements, and a paper's name, are refused with the command that lists the papers."""
+    assert call("verify", "2604.22407", "--json", str(tmp_path / "v.json")).exit_code == 0
+    found = json.loads((tmp_path / "v.json").read_text())["claims"]
+    assert [each["id"] for each in found] == ["alignment/adam-inflation"]
+    for unknown in ("2604.99999", "VCPO", "vcpo"):
+        with pytest.raises(checks.InputError, match="asyncsim list papers"):
+            claims.claim(unknown)
+
+
 def test_timeline_prints_the_law_and_writes_json(tmp_path: Path) -> None:
     words = (
         "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set max_concurrent_rollouts=40 "
@@ -201,7 +213,6 @@ def test_bad_input_is_one_line_with_what_names_mean_and_status_two(
 
 
 def test_a_claim_that_is_not_held_gives_status_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim import claims
     from asyncsim.app import verdicts, verifying
 
     claim = claims.claim("estimator/full-is")
