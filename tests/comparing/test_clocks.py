@@ -250,7 +250,7 @@ def test_each_setting_of_a_grid_has_the_answer_of_a_comparison_of_its_own(tmp_pa
     left, right = sim.plot(answer, tmp_path / "a.png").axes
     drawn = [bars.lines[0].get_xydata().tolist() for bars in left.containers]
     means = [[[n, float(m)] for n, m in zip((1, 4), table["mean"][k::2], strict=True)] for k in (0, 1)]
-    assert drawn == means and left.get_xlabel() == "staleness"
+    assert drawn == means and left.get_xlabel() == "staleness (versions)"
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["grpo", "is"]
     assert right.get_legend() is None and right.get_ylabel() == "difference from grpo"
     # The differences and both ends of their intervals are those of the rows, however lopsided.
@@ -300,7 +300,7 @@ def test_the_command_line_asks_along_a_grid():
 def test_several_traces_share_the_axes_and_bands_are_those_of_each_alone():
     a, b = (sim.run(arm(pace, limit, updates=9, replicates=8), progress=False) for pace, limit in ((1.0, 1), (2.0, 3)))
     figure = sim.plot({"slow": a, "fast": b}, over="seconds")
-    ax = next(ax for ax in figure.axes if ax.get_ylabel().startswith("trained return"))
+    ax = next(ax for ax in figure.axes if ax.get_ylabel().startswith("return of the trained policy"))
     ends = [line.get_xdata()[-1] for line in ax.lines]
     assert ends == [a.seconds()[-1].min(), b.seconds()[-1].min()] and ax.get_xlabel() == "simulated seconds"
     for line, each in zip(ax.lines, (a, b), strict=True):
