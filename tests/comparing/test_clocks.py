@@ -333,7 +333,7 @@ def test_a_picture_names_the_target_and_the_optimum_and_is_cut_to_what_decides()
     on = answer.tasks[0]
     assert max(each.mean for each in on.arms) < on.latest < on.updates[-1] / 1.2
     assert left.get_xlim() == (0.0, 1.2 * on.latest) and f"of {on.updates[-1]:g}; all reach" in left.get_xlabel()
-    assert left.get_title(loc="left").replace("\n", " ") == on.name
+    assert left.get_title(loc="left").replace("\n", " ") == on.title
     # Where some never reach it, all of the axis decides.
     whole = sim.plot(compared(arms, over="seconds", target=0.7, horizon=0.99 * on.latest)).axes[0]
     assert whole.get_xlabel() == "simulated seconds" and whole.get_xlim()[1] >= 0.99 * on.latest
