@@ -199,7 +199,7 @@ class Files:
         self.json(value.row())
         self.draw(value)
         context = contextvars.copy_context()
-        context.run(pages.COLUMNS.set, min(width(80), WIDEST))
+        context.run(pages.COLUMNS.set, min(width(0), WIDEST))
         show([text or context.run(str, value)])
         self.say("plot: {}", "plot")
         return self.status(status)

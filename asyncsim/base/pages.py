@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-COLUMNS = ContextVar("COLUMNS", default=80)
-"""Width at which lines of an answer are wrapped; a command sets that of its terminal."""
+COLUMNS = ContextVar("COLUMNS", default=0)
+"""Width of the terminal that an answer is formatted for; 0 if there is none."""
 
 
 @cache
@@ -26,10 +26,10 @@ def page(name: str, width: int | None = None, indent: str = "", kept: Collection
 
 
 def wrap(lines: Iterable[str], width: int | None = None, indent: str = "", kept: Collection[str] = ()) -> str:
-    """Join lines, wrapped at `width` (default: `COLUMNS`) with their own indent; lines in `kept` are not wrapped."""
+    """Join lines, wrapped at `width` (default: `COLUMNS`, or 80) with their own indent; lines in `kept` are not wrapped."""
     wrapped = list[str]()
     for line in lines:
         deep = " " * (len(line) - len(line.lstrip())) + indent
-        short = textwrap.wrap(line, width or COLUMNS.get(), subsequent_indent=deep, break_on_hyphens=False)
+        short = textwrap.wrap(line, width or COLUMNS.get() or 80, subsequent_indent=deep, break_on_hyphens=False)
         wrapped += [line] if line in kept else short or [""]
     return "\n".join(wrapped)
