@@ -216,7 +216,7 @@ def run(spec: Spec, o: Options) -> int:
     arguments = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
     arguments |= {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
     arguments |= {"other_code": True} if o.other_code else {}
-    _introduce(spec, o.verbose, (word.partition("=")[0].rpartition(".")[2] for word in o.set or ()))
+    print_header(spec.describe(), o.verbose, (word.partition("=")[0].rpartition(".")[2] for word in o.set or ()))
     if o.dry_run:
         return 0
     stopped: running.Interrupted | None = None
@@ -289,20 +289,6 @@ def _say_flat(spec: Spec, trace: Trace) -> None:
 
             gained = f"the default learning rate gained {last - first:.2g} of {missing:.2g} in return that are missing"
             streams.complain(f"{gained}; write --set {knob_of(spec, 'lr')}=VALUE, a larger one, or more --updates")
-
-
-def _introduce(spec: Spec, verbose: bool, given: Iterable[str]) -> None:
-    """Print the header of a run, and notes on comparing two runs."""
-    header = spec.describe()
-    print_header(header, verbose, given)
-    if not verbose:
-        return
-    print(
-        f"note: methods differ in their aggregator (here {header.get('aggregator')}), so that one learning rate is "
-        "another step size: tune it for each\n"
-        "note: runs of one --seed share schedules and draws: compare them in pairs",
-        flush=True,
-    )
 
 
 def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:

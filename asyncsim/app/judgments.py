@@ -244,11 +244,10 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
 
 
 def lines(page: Page, verbose: bool = False) -> list[str]:
-    """Summary lines: reasons, error rates of all claims together, then the number of claims per verdict and seconds."""
+    """Summary lines: reasons, then the number of claims per verdict with their error rates, and seconds."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
-    several = len(verdicts) > 1 and not page.summary["counts"]["violated"]
-    every = f", {rate(page.summary['false_fail_of_all'])} for any of them" * several
+    every = f", {rate(page.summary['false_fail_of_all'])} for any of them" * (len(verdicts) > 1)
     rates = f"false fail <= {FALSE_FAIL:g} each{every}, false pass <= {FALSE_PASS:g}"
     beyond = page.summary["counts"]["outside"]
     others = f", {loose} hold without being tight" * bool(loose) + f", {beyond} outside" * bool(beyond)
@@ -261,7 +260,6 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
         *reasons,
         *[f"measured in {cost(page.summary)}"] * verbose,
         *[turned] * bool(planted["planted"]),
-        *[together(page)] * (len(verdicts) > 1 and not several),
         *["-v prints each claim"] * brief,
         f"{held} of {len(verdicts)} claims held{others} ({rates}) in {page.summary['seconds']:.1f} s",
     ]
@@ -316,7 +314,10 @@ def advice(page: Page) -> list[str]:
             least = min(points, key=lambda each: each.margin, default=None)
             line = "" if least is None else str(least).removeprefix(f"{least.verdict}: ")
             where = "" if least is None else f" at {point_text(least.point)}: {line}"
-            sentences += [f"{word}: {v.id}{where}", *([f"  {page.beside(v)}"] * (word == "violated" and len(verdicts) > 1))]
+            sentences += [
+                f"{word}: {v.id}{where}",
+                *([f"  {page.beside(v)}"] * (word == "violated" and len(verdicts) > 1)),
+            ]
         sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict == "inconclusive" and not math.isnan(v.p)]

@@ -26,7 +26,7 @@ def page(name: str, width: int | None = None, indent: str = "", kept: Collection
 
 
 def wrap(lines: Iterable[str], width: int | None = None, indent: str = "", kept: Collection[str] = ()) -> str:
-    """Join lines, wrapped at `width` (default: `COLUMNS`, or 80) with their own indent; lines in `kept` are not wrapped."""
+    """Join lines, wrapped at `width` (`COLUMNS`, or 80) with their own indent; lines in `kept` are not wrapped."""
     wrapped = list[str]()
     for line in lines:
         deep = " " * (len(line) - len(line.lstrip())) + indent
