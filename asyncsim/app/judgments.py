@@ -314,10 +314,7 @@ def advice(page: Page) -> list[str]:
             least = min(points, key=lambda each: each.margin, default=None)
             line = "" if least is None else str(least).removeprefix(f"{least.verdict}: ")
             where = "" if least is None else f" at {point_text(least.point)}: {line}"
-            sentences += [
-                f"{word}: {v.id}{where}",
-                *([f"  {page.beside(v)}"] * (word == "violated" and len(verdicts) > 1)),
-            ]
+            sentences += [f"{word}: {v.id}{where}", *([f"  {page.beside(v)}"] * (word == "violated"))]
         sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict == "inconclusive" and not math.isnan(v.p)]

@@ -98,7 +98,7 @@ class Forecast(calls.Told):
         return asdict(self) | {"misses": self.misses}
 
     def __str__(self) -> str:
-        """Format the forecast: how well it reproduces the run, tables that fit the terminal or `WIDE` columns, formulas, unknowns.
+        """Format the forecast: how well it reproduces the run, tables as wide as the terminal, formulas, unknowns.
 
         The first table has measured values and the forecast at today's setting.
         """
