@@ -615,8 +615,7 @@ def judge(o: Options) -> int:
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]
     found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
-    text = found.text(min(streams.width(), 100))
-    return o.files.answer(found, 3 if found.word == "cannot tell" else 0, text)
+    return o.files.answer(found, 3 if found.word == "cannot tell" else 0)
 
 
 @command(

@@ -194,13 +194,13 @@ class Files:
 
         self.write("plot", write)
 
-    def answer(self, value: Any, status: int = 0, text: str = "") -> int:
+    def answer(self, value: Any, status: int = 0) -> int:
         """Write the JSON object and the figure of an answer, print it, and return the exit status."""
         self.json(value.row())
         self.draw(value)
         context = contextvars.copy_context()
         context.run(pages.COLUMNS.set, min(width(0), WIDEST))
-        show([text or context.run(str, value)])
+        show([context.run(str, value)])
         self.say("plot: {}", "plot")
         return self.status(status)
 
