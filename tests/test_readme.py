@@ -72,9 +72,13 @@ EXAMPLES = {
 
 @pytest.fixture(autouse=True)
 def own_files(tmp_path, monkeypatch, own_environments):
-    """The current folder, with the files that the page on environments writes."""
-    found = blocks(ROOT / "docs" / "environments.md")
-    for name, word in (("lane", "class Lane"), ("net", "def net")):
+    """The current folder, with the files that the pages on environments and verdicts write."""
+    for name, page, word in (
+        ("lane", "environments", "class Lane"),
+        ("net", "environments", "def net"),
+        ("wrong", "verdicts", "class OffByOne"),
+    ):
+        found = blocks(ROOT / "docs" / f"{page}.md")
         (tmp_path / f"{name}.py").write_text(next(text for _, text in found if word in text), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -105,9 +109,9 @@ def test_a_command_prints_the_lines_that_are_shown(page: str, text: str, tmp_pat
     from asyncsim.app.cli import app
 
     monkeypatch.chdir(tmp_path)
-    command, *lines = text.rstrip().splitlines()
+    command, *lines = text.replace("\\\n", "").rstrip().splitlines()
     done = CliRunner().invoke(app, shlex.split(command.removeprefix("$ asyncsim ")))
-    assert done.exit_code == 0
+    assert done.exit_code == (" violated " in text)
     printed = done.output.splitlines()
     # A verdict is followed by the seconds that it took.
     assert lines and [line for line in lines if not any(found.startswith(line) for found in printed)] == []

@@ -90,7 +90,7 @@ def test_a_violated_claim_stands_after_holm_or_by_its_own_rate_only(tmp_path: Pa
     assert whole.beside(own) == ("violated by its own rate only: expected once in 23 such pages; ask again with --seed")
     rows = whole.json()
     assert rows["summary"]["stand"] == 1 and [row["stands"] for row in rows["claims"]].count(True) == 1
-    line = judgments.lines(whole)[-3]
+    line = judgments.together(whole)
     assert line == (
         "P(any false fail among 43 claims) <= 0.043, after Holm's correction <= 0.01: 1 of 2 violated stay so"
     )

@@ -30,8 +30,8 @@ app = typer.Typer(
     "4 an output file was not written. docs/runs.md has the others.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    # Help is as wide as the terminal, up to lines that are easy to read.
-    context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]},
+    # Help is as wide as the terminal.
+    context_settings={"max_content_width": streams.WIDEST, "help_option_names": ["-h", "--help"]},
     help="Simulate how stale rollouts get in asynchronous RL, and what staleness costs.\n\n"
     "\b\nExample:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
@@ -615,8 +615,7 @@ def judge(o: Options) -> int:
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]
     found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
-    text = found.text(min(streams.width(), 100))
-    return o.files.answer(found, 3 if found.word == "cannot tell" else 0, text)
+    return o.files.answer(found, 3 if found.word == "cannot tell" else 0)
 
 
 @command(

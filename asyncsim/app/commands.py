@@ -7,6 +7,8 @@ import inspect
 import json
 import math
 import re
+import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,8 @@ SETTINGS = 10
 """Maximum number of settings whose final values are printed."""
 MANY = 20
 """Length above which a list on a terminal has a line for each name, below headings."""
+FRESH = 0.1
+"""Mean staleness in versions below which a run that allows more gets a hint."""
 HARDLY = 0.02
 """Fraction of the missing return below which training has gained next to nothing."""
 
@@ -212,10 +216,11 @@ def run(spec: Spec, o: Options) -> int:
     arguments = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
     arguments |= {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
     arguments |= {"other_code": True} if o.other_code else {}
-    _introduce(spec, o.verbose, (word.partition("=")[0].rpartition(".")[2] for word in o.set or ()))
+    print_header(spec.describe(), o.verbose, (word.partition("=")[0].rpartition(".")[2] for word in o.set or ()))
     if o.dry_run:
         return 0
     stopped: running.Interrupted | None = None
+    start = time.perf_counter()
     try:
         with streams.announced():
             trace = running.run(spec, o.seed, **arguments)
@@ -223,6 +228,7 @@ def run(spec: Spec, o: Options) -> int:
         if interrupted.trace is None:
             raise
         stopped, trace = interrupted, interrupted.trace
+    seconds = time.perf_counter() - start
     # A second signal must not lose what the first one left.
     with stopping.deferred() as received:
         o.files.write("save", trace.save)
@@ -242,7 +248,10 @@ def run(spec: Spec, o: Options) -> int:
         }
         o.files.json({**result, **header, "knobs": trace.header["settings"]})
         o.files.draw(trace)
-    _print_ends(trace, ends)
+    _print_ends(trace, ends, o.diagnostics == "default" and o.file is None)
+    _say_fresh(trace)
+    if sys.stderr.isatty():
+        streams.complain(f"{seconds:.1f} s")
     if not (o.file or o.resume or o.link or wording.names_rate(o.set or ())):
         _say_flat(spec, trace)
     o.files.say("plot: {}", "plot")
@@ -257,6 +266,18 @@ def run(spec: Spec, o: Options) -> int:
     return o.files.status(128 + received[0] if received else 0)
 
 
+def _say_fresh(trace: Trace) -> None:
+    """Print a hint if rollouts are hardly stale although the limit of their system allows it."""
+    from asyncsim.sweeping.advising import TRAINERS
+
+    system = trace.header["spec"].get("system") or {}
+    limit = next((each.limit for each in TRAINERS.values() if each.preset == system.get("name")), "")
+    allowed, stale = (system.get("knobs") or {}).get(limit), trace.schedule.staleness()
+    if allowed and (mean := float(np.nanmean(stale[:, -max(1, stale.shape[1] // 10) :]))) < FRESH:
+        cause = f"generation may be too slow: see asyncsim timeline {system['name']}"
+        streams.complain(f"mean staleness is {mean:.2g}, although {limit} = {allowed} allows more; {cause}")
+
+
 def _say_flat(spec: Spec, trace: Trace) -> None:
     """Print a hint if the default learning rate gained next to nothing of the possible return."""
     moved = bool(np.any(trace.metrics.get("gradient_norm", 1.0)))
@@ -268,20 +289,6 @@ def _say_flat(spec: Spec, trace: Trace) -> None:
 
             gained = f"the default learning rate gained {last - first:.2g} of {missing:.2g} in return that are missing"
             streams.complain(f"{gained}; write --set {knob_of(spec, 'lr')}=VALUE, a larger one, or more --updates")
-
-
-def _introduce(spec: Spec, verbose: bool, given: Iterable[str]) -> None:
-    """Print the header of a run, and notes on comparing two runs."""
-    header = spec.describe()
-    print_header(header, verbose, given)
-    if not verbose:
-        return
-    print(
-        f"note: methods differ in their aggregator (here {header.get('aggregator')}), so that one learning rate is "
-        "another step size: tune it for each\n"
-        "note: runs of one --seed share schedules and draws: compare them in pairs",
-        flush=True,
-    )
 
 
 def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
@@ -301,19 +308,24 @@ def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
     return ends
 
 
-def _print_ends(trace: Trace, ends: dict[str, Any]) -> None:
-    """Print the final values of the metrics, with a heading for each setting."""
+def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
+    """Print the final values of the metrics, with a heading for each setting; if `brief`, constants on one line."""
     updates = trace.header["spec"]["updates"] if trace.partial is None else trace.partial["updates"]
     for name, part in list(trace.split().items())[:SETTINGS]:
         of = notation.plural(part.replicates, "replicate") + f" of {name}" * bool(name)
         print(f"\nlast tenth of {notation.plural(updates, 'update')}, mean and 95 percent interval over {of}:")
         width = max([24, *(len(notation.whose(metric)) for metric in ends[name])])
+        constant = []
         for metric, end in ends[name].items():
-            if end["value"] is not None:
+            if brief and end["value"] == end["low"] == end["high"] is not None and metric not in notation.RETURNS:
+                constant.append(f"{metric} {end['value']:.5g}")
+            elif end["value"] is not None:
                 value, bounds = f"{end['value']:.5g}", "[no interval: a single replicate]"
                 if end["low"] is not None:
                     value, bounds = notation.bounded(*end.values())
                 print(f"  {notation.whose(metric):{width}} {value:>12}  {bounds}")
+        if constant:
+            streams.show([f"  constant: {', '.join(constant)}"])
         # Where schedules are random, the staleness of tokens over the last tenth.
         stale = part.schedule.staleness()
         stale = stale[:, -max(1, stale.shape[1] // 10) :]

@@ -208,7 +208,8 @@ def missed(verdicts: Sequence[Verdict]) -> list[str]:
 def table(verdicts: Sequence[Verdict], width: int, bets: Mapping[str, evidence.Evidence] | None = None) -> list[str]:
     """Lines of markup with the comparison of the smallest margin of each claim, exceptions first.
 
-    `bets` over many runs add a claim's wealth. Where a row would exceed `width`, its numbers have their own line.
+    `bets` over many runs add a claim's wealth. Where a row would exceed `width`, the quantity is left out; where that
+    does not suffice, the numbers have their own line.
     """
     from rich.markup import escape
 
@@ -218,6 +219,8 @@ def table(verdicts: Sequence[Verdict], width: int, bets: Mapping[str, evidence.E
         rows[-1] += ["—" if v.id not in bets else f"{bets[v.id].e:.3g}"] if bets else []
     rows[0] += ["e"] * bool(bets)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(widths) + 2 * len(widths) > width >= sum(widths) + 2 * len(widths) - 2 - widths[2]:
+        rows, widths = [row[:2] + row[3:] for row in rows], widths[:2] + widths[3:]
     gap = "  " if sum(widths) + 2 * len(widths) <= width else "\n    "
     lines = []
     for row in rows:
@@ -241,10 +244,11 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
 
 
 def lines(page: Page, verbose: bool = False) -> list[str]:
-    """Summary lines: reasons, error rates of all claims together, then the number of claims per verdict and seconds."""
+    """Summary lines: reasons, then the number of claims per verdict with their error rates, and seconds."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
-    rates = f"false fail <= {FALSE_FAIL:g} each, false pass <= {FALSE_PASS:g}"
+    every = f", {rate(page.summary['false_fail_of_all'])} for any of them" * (len(verdicts) > 1)
+    rates = f"false fail <= {FALSE_FAIL:g} each{every}, false pass <= {FALSE_PASS:g}"
     beyond = page.summary["counts"]["outside"]
     others = f", {loose} hold without being tight" * bool(loose) + f", {beyond} outside" * bool(beyond)
     others += f", {untested} hold without a test against defects" * bool(untested)
@@ -256,7 +260,6 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
         *reasons,
         *[f"measured in {cost(page.summary)}"] * verbose,
         *[turned] * bool(planted["planted"]),
-        *[together(page)] * (len(verdicts) > 1),
         *["-v prints each claim"] * brief,
         f"{held} of {len(verdicts)} claims held{others} ({rates}) in {page.summary['seconds']:.1f} s",
     ]

@@ -37,6 +37,10 @@ class Sections(typer.core.TyperGroup):
 class Grouped(typer.core.TyperCommand):
     """A command whose help lists options that describe a run apart from its sizes and its outputs."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words behind the name of the command; an argument that must be given has no braces."""
+        return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in super().collect_usage_pieces(ctx)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options, a section for each group."""
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -129,7 +133,7 @@ def _parameter(name: str, row: Row) -> inspect.Parameter:
     names = (_dashed(name), *(f"-{letter}" for letter in row.short))
     make = typer.Argument if row.positional else functools.partial(typer.Option, *names)
     default = inspect.Parameter.empty if row.default is ... else row.default
-    named = "NAME" if row.of is not None and not row.positional else None
+    named = name.upper() if row.positional else "NAME" if row.of is not None else None
     kind: Any = row.kind | None if row.default is None else row.kind
     annotation: Any = Annotated[kind, make(metavar=row.metavar or named, **more)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)

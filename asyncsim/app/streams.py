@@ -3,6 +3,7 @@
 Also a message while the event kernel is compiled, since ten seconds without output look like a hang.
 """
 
+import contextvars
 import errno
 import importlib
 import json
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks, files, records
+from asyncsim.base import checks, files, pages, records
 
 LOST = 4
 """Exit status if a requested output could not be written."""
@@ -23,6 +24,8 @@ UNREAD = 5
 """Exit status if the command succeeded, but stdout was closed or full."""
 READ = 128 + 13
 """Exit status if the command succeeded, but the reader of stdout left: the shell's value for SIGPIPE."""
+WIDEST = 110
+"""Columns up to which lines are easy to read."""
 KERNEL = "asyncsim.systems._kernel"
 LINE = "compiling the event kernel, once after an installation (about ten seconds)"
 
@@ -191,11 +194,13 @@ class Files:
 
         self.write("plot", write)
 
-    def answer(self, value: Any, status: int = 0, text: str = "") -> int:
+    def answer(self, value: Any, status: int = 0) -> int:
         """Write the JSON object and the figure of an answer, print it, and return the exit status."""
         self.json(value.row())
         self.draw(value)
-        show([text or str(value)])
+        context = contextvars.copy_context()
+        context.run(pages.COLUMNS.set, min(width(0), WIDEST))
+        show([context.run(str, value)])
         self.say("plot: {}", "plot")
         return self.status(status)
 

@@ -1,7 +1,5 @@
 """The answer of `advise`: seconds, staleness and slot-hours of every simulated setting, the knee, possible gains."""
 
-import itertools
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +9,7 @@ import numpy as np
 from asyncsim.base import calls
 from asyncsim.base.answers import aligned
 from asyncsim.base.notation import plural
+from asyncsim.base.pages import wrap
 from asyncsim.base.quantiles import Tail, critical
 from asyncsim.base.records import plain
 from asyncsim.base.uncertainty import between
@@ -25,9 +24,8 @@ BUSY = 0.1
 RARE = 0.005
 """Share of discarded prompts above which the answer mentions them."""
 BLIND = (
-    "This does not say how much staleness your training tolerates: ask `asyncsim compare` with several staleness "
-    "values, or sim.boundary. Responses are assumed to spread evenly over the machines; prefill, rewards and failures "
-    "take no time unless the system's field `model` says so."
+    "Not answered here: how much staleness your training tolerates (`asyncsim compare --along staleness=0,4,16`). "
+    "Assumed: responses spread evenly over machines; prefill, rewards and failures take no time, unless set in `model`."
 )
 
 
@@ -172,14 +170,14 @@ class Advice(calls.Told):
         """Idle seconds per update of both sides at the recommended setting, and which side is the bottleneck."""
         knee, words, busy = self.knee, [], []
         sync, seconds = knee.mean("sync_seconds"), knee.mean("seconds")
-        for side, who in (("trainer", "the trainer stands still"), ("generator", "a generator slot")):
+        for side, who in (("trainer", "the trainer waits"), ("generator", "a generator slot")):
             mean, low, high = knee.interval(f"{side}_idle_seconds")
-            words.append(f"{who} for {mean:.3g} s [{low:.3g}, {high:.3g}]")
+            words.append(f"{who} {mean:.3g} s [{low:.3g}, {high:.3g}]")
             busy += [side] if mean - sync < BUSY * seconds else []
         slower = "Both sides are busy" if busy else "Each side waits for the other"
         slower = f"The bottleneck is the {busy[0]} side" if len(busy) == 1 else slower
         own = f", of which the sync takes {sync:.3g} s" if sync else ""
-        return f"Of each update {' and '.join(words)} on average{own}. {slower}."
+        return f"Per update {' and '.join(words)}{own}. {slower}."
 
     def gains(self) -> list[str]:
         """Compare the knee of other machines and rollout modes with today's knee, in seconds and slot-hours."""
@@ -214,11 +212,10 @@ class Advice(calls.Told):
         ends = [self._with(each) or "today" for each in knees if each.limit == self.curve()[-1].limit]
         where = f" ({', '.join(ends)})" * (len(knees) > 1)
         short += [f"The knee is at the largest limit tried{where}: larger ones may be faster still."] * bool(ends)
-        parts = [self.sentence, "", self.about, "", *table, "", _KEY, "", self.standstill, *self.gains(), *short, ""]
+        parts = [self.sentence, "", self.about, "", *table, "", *_KEY, "", self.standstill, *self.gains(), *short, ""]
         knobs = ", ".join(f"{name}={value}" for name, value in knee.knobs.items())
-        parts += [f"The trainer's knobs of that setting: {knobs}. {knee.defaults}".rstrip(), "", BLIND]
-        lines = ([p] if p in table else textwrap.wrap(p, 80, break_on_hyphens=False) or [""] for p in parts)
-        return "\n".join(itertools.chain.from_iterable(lines))
+        parts += [f"Options of {self.trainer} for that setting: {knobs}.", knee.defaults, "", BLIND]
+        return wrap(parts, kept=table)
 
     def row(self) -> dict[str, Any]:
         """The answer as a JSON object."""
@@ -231,10 +228,11 @@ class Advice(calls.Told):
 
 
 _KEY = (
-    "*: the knee of each kind of rollouts and number of machines; wait, idle: seconds an update in which the "
-    "trainer does not train, and in which a slot writes nothing on average, the sync inside; stale, p99: mean and 99th "
-    "percentile over trained tokens, in versions; slot-h: slot-hours of generators per 1,000 updates "
-    "(divided by the slots of a machine: machine-hours); +- and [] are 95 % intervals over realizations."
+    "*           knee: the smallest limit that is nearly as fast as the fastest",
+    "wait, idle  seconds per update without training, and without decoding per slot",
+    "stale, p99  mean and 99th percentile of staleness in versions, per token",
+    "slot-h      generator slot-hours per 1,000 updates",
+    "+- and []   95 % intervals over realizations",
 )
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
 

@@ -218,11 +218,19 @@ class OnTask:
     @property
     def name(self) -> str:
         """Name of the task with its first settings."""
-        settings = {key: value for key, value in self.task.items() if isinstance(value, (int, float, str))}
-        named = [f"{key}={value}" for key, value in settings.items() if key not in UNNAMED]
-        sizes = ", ".join(named[:NAMED])
+        sizes = ", ".join(f"{key}={value}" for key, value in self._sizes())
         varied = "".join(f", {name} = {cell(value)}" for name, value in self.setting.items())
         return f"{self.task.get('task', 'task')}({sizes}){varied}"
+
+    @property
+    def title(self) -> str:
+        """Name of the task with its first settings in words, without those that are off."""
+        words = [f"{key} {value}" for key, value in self._sizes() if value is not False]
+        return f"{self.task.get('task', 'task')}{': ' * bool(words)}{', '.join(words)}".replace("_", " ")
+
+    def _sizes(self) -> list[tuple[str, Any]]:
+        named = ((key, value) for key, value in self.task.items() if isinstance(value, (int, float, str)))
+        return [(key, value) for key, value in named if key not in UNNAMED][:NAMED]
 
 
 @dataclass(frozen=True)

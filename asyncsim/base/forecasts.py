@@ -5,7 +5,7 @@ from typing import Any
 
 from asyncsim.base import calls, checks
 from asyncsim.base.answers import aligned
-from asyncsim.base.pages import page
+from asyncsim.base.pages import COLUMNS, page
 
 WIDE = 100
 """Maximum width of a table in characters."""
@@ -98,7 +98,7 @@ class Forecast(calls.Told):
         return asdict(self) | {"misses": self.misses}
 
     def __str__(self) -> str:
-        """Format the forecast: how well it reproduces the run, tables of at most `WIDE` columns, formulas, unknowns.
+        """Format the forecast: how well it reproduces the run, tables as wide as the terminal, formulas, unknowns.
 
         The first table has measured values and the forecast at today's setting.
         """
@@ -108,7 +108,7 @@ class Forecast(calls.Told):
         while columns:
             names = ["", *(each.name for each in self.lines)]
             wide = [aligned(list(zip(names, *columns[:n], strict=True))) for n in range(1, len(columns) + 1)]
-            fits = max(1, sum(len(table[0]) <= WIDE for table in wide))
+            fits = max(1, sum(len(table[0]) <= (COLUMNS.get() or WIDE) for table in wide))
             tables, columns = [*tables, wide[fits - 1]], columns[fits:]
         whys = dict.fromkeys(f"{each.name}: {b.why}." for each in self.lines for b in each.forecasts if b.why)
         return page("forecast", kept=set().union(*tables), f=self, tables=tables, whys=whys)

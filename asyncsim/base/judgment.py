@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import calls
-from asyncsim.base.pages import page
+from asyncsim.base.pages import COLUMNS, page
 from asyncsim.base.records import plain
 
 UNKNOWN = "cannot tell"
@@ -88,7 +88,7 @@ class Judgment(calls.Told):
         return page("judgment", width, "  ", j=self)
 
     def __str__(self) -> str:
-        return self.text()
+        return self.text(COLUMNS.get() or 100)
 
     def row(self) -> dict[str, Any]:
         """The judgment as a JSON object."""

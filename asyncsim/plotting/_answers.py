@@ -18,6 +18,7 @@ from matplotlib.ticker import NullLocator
 from asyncsim.base import checks, notation
 from asyncsim.base.answers import PACE, SAME_TASK, Answer, Boundary, OnTask, Prediction, Sweep, cell
 from asyncsim.plotting import _style
+from asyncsim.plotting._curves import meaning
 from asyncsim.plotting._metrics import SERIES
 
 BESIDE = 1.12
@@ -71,7 +72,7 @@ def _draw_costs(sweep: Sweep) -> Figure:
             own = [row for row in sweep.summary if row["metric"] == metric]
             _errorbars(ax, own, name, number, LABELS.get(metric, ""))
         _scaled(ax, sweep.values[name])
-        ax.set(xlabel=name, ylabel=label)
+        ax.set(xlabel=axis(name), ylabel=label)
         if len(metrics) > 1:
             ax.legend(loc="best")
         ax.set_ylim(0.0, 1.0 if "share" in label else None)
@@ -91,7 +92,7 @@ def _draw_lines(sweep: Sweep, name: str) -> Figure:
     for number, (own, label) in enumerate(settings):
         _errorbars(ax, own, name, number, label)
     _scaled(ax, sweep.values[name])
-    ax.set(xlabel=name, ylabel=sweep.metrics[0], title="mean over replicates, 95 % intervals")
+    ax.set(xlabel=axis(name), ylabel=axis(sweep.metrics[0]), title="mean over replicates, 95 % intervals")
     if len(settings) > len(SERIES):
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     elif others:
@@ -144,7 +145,7 @@ def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
     words = f" (grey: {reason})" if reason else ""
     if beyond:
         words += f"\n{beyond} of {len(rows)} beyond the scale, up to {max(row['mean'] for row in rows):.3g}"
-    figure.colorbar(mesh, ax=list(axes), label=sweep.metrics[0] + words, extend="both" if beyond else "neither")
+    figure.colorbar(mesh, ax=list(axes), label=axis(sweep.metrics[0]) + words, extend="both" if beyond else "neither")
     return figure
 
 
@@ -177,7 +178,7 @@ def _map(
     named = range(0, len(x), -(-len(x) // (2 * TICKS)))
     ax.set_xticks(named, [f"{x[k]:.3g}" for k in named])
     _scaled(ax, y, ax.yaxis)
-    ax.set(xlabel=across, ylabel=up)
+    ax.set(xlabel=axis(across), ylabel=axis(up))
     return mesh
 
 
@@ -206,14 +207,14 @@ def _is_log(values: Sequence[float]) -> bool:
     return min(values) > 0 and max(values) / min(values) >= WIDE
 
 
-def _scaled(ax: Axes, values: Sequence[float], axis: Any = None) -> None:
+def _scaled(ax: Axes, values: Sequence[float], along: Any = None) -> None:
     """Use a logarithmic axis for values of several scales, and the values as ticks if there are few."""
-    axis = axis or ax.xaxis
+    along = along or ax.xaxis
     if _is_log(values):
-        (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
+        (ax.set_xscale if along is ax.xaxis else ax.set_yscale)("log")
     if len(values) <= TICKS:
-        axis.set_ticks(list(values), [f"{value:.3g}" for value in values])
-        axis.set_minor_locator(NullLocator())
+        along.set_ticks(list(values), [f"{value:.3g}" for value in values])
+        along.set_minor_locator(NullLocator())
 
 
 def draw_boundary(boundary: Boundary) -> Figure:
@@ -232,7 +233,7 @@ def draw_boundary(boundary: Boundary) -> Figure:
         if all("predicted" in row for row in own):
             ax.plot(x, [row["predicted"] for row in own], label="predicted" * (number == 0), **_style.PREDICTED)
     _scaled(ax, [row[name] for row in rows])
-    ax.set(yscale="log", xlabel=name, ylabel=f"{boundary.knob} at the boundary")
+    ax.set(yscale="log", xlabel=axis(name), ylabel=f"{boundary.knob} at the boundary")
     ax.legend(loc="best")
     return figure
 
@@ -291,21 +292,25 @@ def _draw_along(answer: Answer) -> Figure:
         right.axhspan(-answer.smallest, answer.smallest, color=_style.COLORS["effect"], zorder=0)
         right.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
         for ax in (left, right):
-            ax.set_xlabel(name)
+            ax.set_xlabel(axis(name))
             if numbers:
                 _scaled(ax, values)
             else:
                 ax.set_xticks(list(x), [short(str(value)) for value in values])
         tuned = own[0].arms[0].tuned.knob.rpartition(".")[2]
         left.legend(loc="best")
-        left.set(
-            ylabel=answer.unit, title=f"each arm at its best {tuned}, 95 % intervals" if tuned else "95 % intervals"
-        )
+        best = f"each arm at its best {tuned}, " if tuned else ""
+        left.set(ylabel=axis(answer.unit), title=f"{best}95 % intervals")
         right.set(
             ylabel=f"difference from {short(base)}", title="shaded: too small to matter; intervals valid at every look"
         )
-    figure.suptitle(textwrap.fill(answer.reading, 100), x=0.01, ha="left")
+    figure.suptitle(textwrap.fill(answer.reading.replace(answer.metric, axis(answer.metric)), 100), x=0.01, ha="left")
     return figure
+
+
+def axis(name: str) -> str:
+    """Axis of a metric or setting: a term with its unit, another name as it is typed."""
+    return meaning(name) if name in notation.WORDS else name
 
 
 def color(number: int) -> str:
@@ -326,27 +331,36 @@ def curves(ax: Axes, on: OnTask, metric: str) -> None:
             ax.axhline(value, color=ink, linestyle=":", linewidth=0.9, label=f"{name} {value:g}")
     end, last = ROOM * on.latest, on.updates[-1]
     cut = f"\n(the first {end:.3g} of {notation.number(last)}; all reach the target there)" if end < last else ""
-    ax.set(xlabel=f"{on.axis}{cut}", ylabel=metric, title=textwrap.fill(on.name, 52))
+    ax.set(xlabel=f"{on.axis}{cut}", ylabel=axis(metric), title=textwrap.fill(on.title, 52))
     ax.set_xlim((on.updates[0], end) if cut else None)
     ax.legend(loc="best")
 
 
 def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
-    """Draw the difference with its interval at every look; the band of negligible differences is shaded."""
+    """Draw the difference with its interval at every look; the band of negligible differences is shaded.
+
+    A single look is drawn at the right of the difference between the curves.
+    """
+    once = on.in_metric and all(len(pair.looks) == 1 for pair in on.pairs)
+    curve, (start, end) = {arm.name: arm.curve for arm in on.arms}, on.updates[[0, -1]]
     ax.axhspan(-on.smallest, on.smallest, color=_style.COLORS["effect"], zorder=0)
     ax.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
     for number, pair in enumerate(on.pairs, start=1):
         beside = BESIDE ** (number - (len(on.pairs) + 1) / 2)
         x = [look.replicates * beside for look in pair.looks]
+        if once:
+            x = [end + 0.06 * number * (end - start)]
+            ax.plot(on.updates, curve[pair.arm] - curve[pair.base], color=color(number))
         rows = [{"at": at, "mean": look.difference, **vars(look)} for at, look in zip(x, pair.looks, strict=True)]
         _errorbars(ax, rows, "at", number, f"{short(pair.arm)}: {pair.word}", **_style.MEASURED)
+    ax.set_xlabel(f"{on.axis}; at the right: {answer.reading.partition(', ')[2] or 'result'}" if once else "replicates")
     counts = [look.replicates for look in max(on.pairs, key=lambda pair: len(pair.looks)).looks]
-    ax.set_xscale("log", base=2)
-    ax.set_xlim(counts[0] / 1.6, counts[-1] * 3.2)  # room for the key
-    ax.set_xticks(counts, [f"{count:.0f}" for count in counts])
-    ax.minorticks_off()
-    ax.set_xlabel("replicates")
-    ax.set_ylabel(f"difference in {answer.unit}" + ("\n(lower is better)" if answer.better == "lower" else ""))
+    if not once:
+        ax.set_xscale("log", base=2)
+        ax.set_xlim(counts[0] / 1.6, counts[-1] * 3.2)  # room for the key
+        ax.set_xticks(counts, [f"{count:.0f}" for count in counts])
+        ax.minorticks_off()
+    ax.set_ylabel(f"difference in {axis(answer.unit)}" + ("\n(lower is better)" if answer.better == "lower" else ""))
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
     if len(on.pairs) == 1 and math.isfinite(
         pair.last.difference

@@ -125,11 +125,11 @@ def setting(trace: Trace) -> str:
     """
     spec: Mapping[str, Any] = trace.header.get("spec") or {}
     system: Mapping[str, Any] = spec.get("system") or trace.schedule.header
-    parts = [str(spec["task"])] if "task" in spec else []
+    parts = [str(spec["task"]).replace("_", " ")] if "task" in spec else []
     parts += [f"method {spec['method']}"] if "method" in spec else []
     if "name" in system:
-        knobs = ", ".join(f"{key}={value}" for key, value in (system.get("knobs") or {}).items())
-        parts.append(f"{system['name']}({knobs})")
+        knobs = [f"{key} {value}" for key, value in (system.get("knobs") or {}).items()]
+        parts.append(" ".join([f"system {system['name']}", *[f"({', '.join(knobs)})"] * bool(knobs)]))
     elif "schedule" in system:
         parts.append(f"{system['schedule']} schedule")
     heads = trace.schedule.staleness()[..., 0]

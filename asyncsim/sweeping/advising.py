@@ -22,7 +22,7 @@ TOKENS = 16
 SAMPLES = 1 << 19
 """Maximum number of samples for the 99th percentile of one setting."""
 _UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as the limit"}
-_FEWER = " Here the slots say how much is in generation at once; less leaves them idle: give yours as prompts_at_once."
+_FEWER = " Fewer at once than slots leave slots idle: give yours as prompts_at_once."
 
 
 class Trainer(NamedTuple):
@@ -305,8 +305,8 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         usual = {n: make.knobs[n] for n in knobs if owners[n] in given["unsaid"] and n != trainer.limit}
         words = {n: f"{n} {_UNSET.get(k.usual, k.usual)}" for n, k in usual.items() if k.usual != made.knobs[n]}
         words = {n: f"{w} (your {owners[n]}{', in samples' * (trainer.running == f'{n}*')})" for n, w in words.items()}
-        differs = f"`asyncsim list systems {trainer.preset}` says what each one is."
-        differs += f" Unless you set them, the trainer has {'; '.join(words.values())}." * bool(words)
+        differs = f"`asyncsim list systems {trainer.preset}` explains them."
+        differs += f" By default the trainer has {'; '.join(words.values())}." * bool(words)
         differs += _FEWER * (trainer.running.removesuffix("*") in words)
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
@@ -324,7 +324,7 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     equal *= given["response_lengths"].kind == "constant"
     if trainer.publish and "publish_every" in given["unsaid"]:
         usual = plugins.load("asyncsim.systems", trainer.preset, "system").knobs[trainer.publish].usual
-        note = f" (as assumed; the trainer's default is every {usual}: publish_every)" * (usual not in (None, every))
+        note = f" (assumed; the trainer's default is {usual}: publish_every)" * (usual not in (None, every))
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "

@@ -255,7 +255,7 @@ def test_each_setting_of_a_grid_has_the_answer_of_a_comparison_of_its_own(tmp_pa
     left, right = sim.plot(answer, tmp_path / "a.png").axes
     drawn = [bars.lines[0].get_xydata().tolist() for bars in left.containers]
     means = [[[n, float(m)] for n, m in zip((1, 4), table["mean"][k::2], strict=True)] for k in (0, 1)]
-    assert drawn == means and left.get_xlabel() == "staleness"
+    assert drawn == means and left.get_xlabel() == "staleness (versions)"
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["grpo", "is"]
     assert right.get_legend() is None and right.get_ylabel() == "difference from grpo"
     # The differences and both ends of their intervals are those of the rows, however lopsided.
@@ -305,7 +305,7 @@ def test_the_command_line_asks_along_a_grid():
 def test_several_traces_share_the_axes_and_bands_are_those_of_each_alone():
     a, b = (sim.run(arm(pace, limit, updates=9, replicates=8), progress=False) for pace, limit in ((1.0, 1), (2.0, 3)))
     figure = sim.plot({"slow": a, "fast": b}, over="seconds")
-    ax = next(ax for ax in figure.axes if ax.get_ylabel().startswith("trained return"))
+    ax = next(ax for ax in figure.axes if ax.get_ylabel().startswith("return of the trained policy"))
     ends = [line.get_xdata()[-1] for line in ax.lines]
     assert ends == [a.seconds()[-1].min(), b.seconds()[-1].min()] and ax.get_xlabel() == "simulated seconds"
     for line, each in zip(ax.lines, (a, b), strict=True):
@@ -338,7 +338,7 @@ def test_a_picture_names_the_target_and_the_optimum_and_is_cut_to_what_decides()
     on = answer.tasks[0]
     assert max(each.mean for each in on.arms) < on.latest < on.updates[-1] / 1.2
     assert left.get_xlim() == (0.0, 1.2 * on.latest) and f"of {on.updates[-1]:g}; all reach" in left.get_xlabel()
-    assert left.get_title(loc="left").replace("\n", " ") == on.name
+    assert left.get_title(loc="left").replace("\n", " ") == on.title
     # Where some never reach it, all of the axis decides.
     whole = sim.plot(compared(arms, over="seconds", target=0.7, horizon=0.99 * on.latest)).axes[0]
     assert whole.get_xlabel() == "simulated seconds" and whole.get_xlim()[1] >= 0.99 * on.latest

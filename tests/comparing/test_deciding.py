@@ -14,6 +14,7 @@ from asyncsim.base.trace import Trace
 from asyncsim.comparing import deciding
 from asyncsim.comparing.deciding import Question
 from asyncsim.comparing.readings import Reading
+from asyncsim.plotting import _answers
 from tests.core import runs
 
 BANK = 1024
@@ -240,7 +241,7 @@ def test_a_difference_has_the_sign_of_the_means_below_it(reading):
     assert ("lower is better" in text) == lower
     assert f"difference {answer.difference:+.3g} [" in text
     label = sim.plot(answer).axes[1].get_ylabel()
-    assert label.startswith(f"difference in {answer.unit}") and ("lower is better" in label) == lower
+    assert label.startswith(f"difference in {_answers.axis(answer.unit)}") and ("lower is better" in label) == lower
     # A probability to win is above one half for the better arm, whatever is read.
     wins = sim.compare(arms, smallest=1e-6, tune=None, max_replicates=64, statistic="improvement", **options)
     assert (wins.difference > 0.0) == better and wins.better == "higher" and "lower is better" not in str(wins)

@@ -201,7 +201,7 @@ def test_whole_numbers_have_whole_ticks_and_nothing_finite_says_so():
 def test_the_title_says_what_was_run():
     spec = {"task": "Quadratic", "method": "gradient", "system": {"name": "fixed", "knobs": {"staleness": 4}}}
     title = plot(trace({"entropy": noise()}, header={"spec": spec})).get_suptitle().replace("\n", " ")
-    assert title.startswith("Quadratic, method gradient, fixed(staleness=4), mean staleness ")
+    assert title.startswith("Quadratic, method gradient, system fixed (staleness 4), mean staleness ")
     assert title.endswith("6 replicates, none diverged; mean and 95 % interval")
 
 

@@ -23,12 +23,12 @@ def test_two_numbers_make_a_map_for_each_other_setting():
     figure = sim.plot(found)
     left, right, bar = figure.axes
     assert [left.get_title(loc="left"), right.get_title(loc="left")] == ["grpo", "reinforce"]
-    assert left.get_yscale() == "log" and left.get_xlabel() == "staleness" and left.get_ylabel() == "lr"
+    assert left.get_yscale() == "log" and left.get_xlabel() == "staleness (versions)" and left.get_ylabel() == "lr"
     shades = left.collections[0].get_array()
     assert shades.shape == (3, 3)
     row = next(r for r in found.summary if (r["method"], r["staleness"], r["lr"]) == ("grpo", 4, 0.1))
     assert shades[0, 2] == row["mean"]
-    assert bar.get_ylabel() == "trained_return"
+    assert bar.get_ylabel() == "return of the trained policy"
 
 
 def test_a_claim_is_a_dashed_line_over_its_map():
@@ -48,7 +48,7 @@ def test_one_number_makes_a_line_for_each_other_setting():
     figure = sim.plot(swept({"method": [sim.methods.grpo(), sim.methods.reinforce()], "staleness": [0, 1, 4]}))
     (ax,) = figure.axes
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["grpo", "reinforce"]
-    assert ax.get_xlabel() == "staleness" and ax.get_ylabel() == "trained_return"
+    assert ax.get_xlabel() == "staleness (versions)" and ax.get_ylabel() == "return of the trained policy"
 
 
 def test_a_system_shows_four_costs_and_its_knee_in_the_title():
@@ -113,5 +113,5 @@ def test_maps_say_what_they_leave_out():
     whole = made({"method": tuple("abcdef"), "staleness": tuple(range(40)), "lr": (0.1, 0.2)})
     figure = sim.plot(replace(whole, summary=whole.summary[1:]))
     assert figure.get_suptitle() == "the first 4 of 6 settings of method"
-    assert figure.axes[-1].get_ylabel() == "batch_return (grey: no numbers)"
+    assert figure.axes[-1].get_ylabel() == "return of the rollouts (grey: no numbers)"
     assert len(figure.axes[0].get_xticks()) <= 16

@@ -44,8 +44,7 @@ def test_seconds_are_those_of_the_closed_form():
     assert [each.mean("generator_idle_seconds") for each in advice.curve()] == pytest.approx([s - 5 for s in seconds])
     assert [each.mean("trainer_idle_seconds") for each in advice.curve()] == pytest.approx([s - 8 for s in seconds])
     assert advice.standstill == (
-        "Of each update the trainer stands still for 0 s [0, 0] and a generator slot for 3 s [3, 3] on average. The "
-        "bottleneck is the trainer side."
+        "Per update the trainer waits 0 s [0, 0] and a generator slot 3 s [3, 3]. The bottleneck is the trainer side."
     )
     assert "Each side waits" in advise(SYSTEM | {"staleness_limit": [0]}, updates=40, realizations=2).standstill
     # A response is written from a publish on for 10 s; what comes behind the next publish is one version fresher.
@@ -159,8 +158,8 @@ def test_every_trainer_takes_a_description(trainer):
     own = TRAINERS[trainer].running.removesuffix("*")
     # Each knob is explained where it is declared, and by the field that sets it: no letters of a formula.
     preset = TRAINERS[trainer].preset
-    assert f"`asyncsim list systems {preset}` says" in text and preset in plugins.listed("asyncsim.systems")
-    assert not re.search(r"\b[A-Z]\b", text.partition("The trainer's knobs")[2].replace("TRL", "")), text
+    assert f"`asyncsim list systems {preset}` explains" in text and preset in plugins.listed("asyncsim.systems")
+    assert not re.search(r"\b[A-Z]\b", text.partition("Options of")[2].replace("TRL", "")), text
     assert bool(own) == (f"the trainer has {own} " in text) == ("yours as prompts_at_once" in text)
     if own:
         said = advise(SYSTEM | more | {"prompts_at_once": 4, "publish_every": 1}, updates=12, realizations=2).knee
