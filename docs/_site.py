@@ -44,6 +44,8 @@ EXPLORER = ROOT / "docs" / "explorer.html"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
+NAMES = re.compile(r'<cite data-page="([^"]*)">(.*?)</cite>|<a href="#(\w+/[\w-]+)">(.*?)</a>')
+"""A page of the tree, or a claim, that the explorer names."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 UNLINKED = re.compile(rf"(<(a|code|pre|math|h\d|script)\b.*?</\2>|<[^>]+>)|(?:arXiv[: ])?({ARXIV.pattern})", re.S)
 """A paper by its number, outside of links and code."""
@@ -156,9 +158,8 @@ def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
     here = posixpath.dirname(where[source])
     claim = CLAIM.fullmatch(target)
     if claim:
-        # The reference names a claim by its id, and its anchor drops the sign between family and name.
-        place = posixpath.relpath("reference/claims.md", here or ".")
-        return f"{mark}[{words}]({place}#{claim[1]}{claim[2].replace('_', '-')})"
+        place = claim_place(f"{claim[1]}/{claim[2].replace('_', '-')}")
+        return f"{mark}[{words}]({posixpath.relpath(place, here or '.')})"
     if target not in where:
         # What a notebook draws stands beside its page.
         return found[0] if mark else words
@@ -339,10 +340,9 @@ def on_post_build(config: Any) -> None:
         return tag, f'{tag}\n<nav aria-label="site">{links}</nav>'
 
     def turned(found: re.Match[str]) -> str:
-        """A link of the explorer to a file of the tree as one to a page of the site."""
-        link = LINK.fullmatch(f"[x]({found[1]})")
-        assert link
-        return f'href="{_turned(link, "docs/explorer.html", where)[4:-1].replace(".md", ".html")}"'
+        """A page that the explorer names, or a claim of it, as a link to a page of the site."""
+        place = claim_place(found[3]) if found[3] else where[found[1]]
+        return f'<a href="{place.replace("README", "index").replace(".md", ".html")}">{found[2] or found[4]}</a>'
 
     alone, atlas = EXPLORER.name, ("gallery/atlas.html", *led("</style>", "../"))
     where = places() | {f"docs/{alone}": alone}
@@ -351,7 +351,7 @@ def on_post_build(config: Any) -> None:
         path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     path = Path(config["site_dir"]) / alone
     text = path.read_text(encoding="utf-8")
-    path.write_text(re.sub(r'href="([^"]*\.(?:md|py))"', turned, text), encoding="utf-8")
+    path.write_text(NAMES.sub(turned, text), encoding="utf-8")
 
 
 def _first(part: Any) -> str:
