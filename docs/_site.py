@@ -13,6 +13,7 @@ import inspect
 import logging
 import posixpath
 import re
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -294,7 +295,8 @@ def part_section(part: dict[str, Any]) -> str:
         # All code in a statement is a formula.
         first, _, rest = doc.partition("\n\n")
         statement, _, rest = rest.partition("\n\n")
-        doc = "\n\n".join([first, re.sub("`([^`]*)`", rf"`{_formulas.MARK}\1`", statement), rest])
+        statement = re.sub("`([^`]*)`", rf"`{_formulas.MARK}\1`", statement)
+        doc = "\n\n".join([first, f"Statement: {statement}", rest])
     return f"## {part['name']}\n\n{signature}{docstring(doc, part['signature'])}\n"
 
 
@@ -307,13 +309,16 @@ def python_page() -> str:
     found = [(f"sim.{name}", getattr(asyncsim, name)) for name in PYTHON]
     found += [(f"sim.oracle.{name}", getattr(oracle, name)) for name in ("limit", "moments")]
     found += [(f"sim.conformance.{name}", getattr(conformance, name)) for name in CHECKS]
-    sections = []
+    sections, listed = [], ["| Name | What it does |", "| --- | --- |"]
     for name, value in found:
         call = re.sub(r"^\w+\(|\)$", "", called(value))
-        shape = f"{name}({call})" if len(call) < 80 else f"{name}(\n    {call},\n)"
+        lines = textwrap.fill(call, 72, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+        shape = f"{name}({call})" if len(call) < 72 else f"{name}(\n{lines},\n)"
         doc = docstring(inspect.getdoc(value) or "", called(value))
+        listed.append(f"| [{_text(name)}](#{anchor(name)}) | {doc.partition(chr(10))[0]} |")
         sections.append(f"## {name}\n\n```python\n{shape}\n```\n\n{doc}\n")
-    return "# Python\n\nAfter `import asyncsim as sim`.\n\n" + "\n".join(sections)
+    head = ["# Python\n\nAfter `import asyncsim as sim`:\n", *listed]
+    return "\n".join([*head, "", *sections])
 
 
 def called(function: Any) -> str:
@@ -398,7 +403,7 @@ def arguments(words: str, signature: str) -> str:
 
 def _ending(words: str) -> str:
     """What a function returns, raises or assumes, and its source, with the first word in bold."""
-    return re.sub(r"^(Returns|Raises|Assumes|Source):?", r"**\1**", _text(_formulas.marked(words.strip())))
+    return re.sub(r"^(Returns|Raises|Assumes|Source|Statement):?", r"**\1**", _text(_formulas.marked(words.strip())))
 
 
 def _divided(words: str) -> tuple[str, str]:
