@@ -35,7 +35,7 @@ def page() -> str:
 
 def _set(found: re.Match[str]) -> str:
     """A formula of the page in LaTeX as MathML."""
-    return re.sub(r'<math[^>]*>', '<math displaystyle="true">', convert(found[1]))
+    return re.sub(r"<math[^>]*>", '<math displaystyle="true">', convert(found[1]))
 
 
 def _claim(id: str) -> str:

@@ -470,7 +470,8 @@ def _atlas() -> str:
     text = ATLAS.read_text(encoding="utf-8")
     (main,), (script,) = (re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S) for tag in ("main", "script"))
     script = re.sub(r'(querySelector(?:All)?\(")', r"\1.atlas ", script)
-    return f'<div class="atlas">{main.replace("<table>", "<table class=wide>")}</div><script>(() => {{{script}}})()</script>'
+    main = main.replace("<table>", "<table class=wide>")
+    return f'<div class="atlas">{main}</div><script>(() => {{{script}}})()</script>'
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

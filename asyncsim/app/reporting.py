@@ -25,6 +25,8 @@ EXACT, DOT = 0.01, 0.04
 """Share of the smallest effect below which agreement is exact, and the width of a dot in smallest effects."""
 NAMED = 3
 """Most quantities that a sentence names."""
+NEAREST = 5
+"""Number of closest calls that open the page."""
 ARXIV = re.compile(r"\b\d\d(?:0[1-9]|1[0-2])\.\d{5}\b")
 """Number of a paper."""
 MARKDOWN = (".md", ".markdown")
@@ -74,7 +76,7 @@ def write_page(
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    functions = (number, plural, measured, rate, anchor, comparisons, coded, sourced, finding, swarm, digits)
+    functions = (number, plural, measured, rate, anchor, comparisons, coded, sourced, finding, swarm, digits, closest)
     filters: dict[str, Any] = {function.__name__: function for function in functions}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
     filters |= {
@@ -150,6 +152,12 @@ def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None
     rows = [(_curves.scaled(row, verdict.kind)[0], row) for row in verdict.points if row.verdict != "outside"]
     signed = verdict.kind in _curves.ONE_SIDED
     return max(rows, key=lambda each: each[0] if signed else abs(each[0]), default=(math.nan, None))
+
+
+def closest(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float]]:
+    """Held claims of largest deviation, with that deviation in smallest effects."""
+    held = [(v, farthest(v)[0]) for v in verdicts if v.verdict == "held" and v.kind not in _curves.ONE_SIDED]
+    return sorted((each for each in held if abs(each[1]) >= EXACT), key=lambda each: -abs(each[1]))[:NEAREST]
 
 
 def finding(verdict: records.Verdict) -> str:
@@ -253,8 +261,8 @@ def _head(page: Page) -> list[str]:
 
 
 def _claims(page: Page) -> str:
-    heads = ["claim", "verdict", "quantity", "predicted", "measured", "false fail", "false pass", "p", "p after Holm"]
-    heads += ["e"] * bool(page.evidence) + ["seconds"]
+    heads = ["claim", "verdict", "quantity", "predicted", "measured", "false fail", "false pass", "p", "corrected p"]
+    heads += ["e"] * bool(page.evidence) + ["seconds to measure"]
     rows = []
     for v in page.verdicts:
         rates = [rate(v.false_fail), rate(v.false_pass), rate(v.p), rate(page.holm[v.id])]
