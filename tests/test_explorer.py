@@ -141,7 +141,8 @@ def test_words_about_collapse_follow_the_run():
     text = PAGE.read_text(encoding="utf-8")
     words = re.search(r"^const COUNT = .*?^\}", text, re.M | re.S)[0]
     call = """['none', 'ess', 'clip'].flatMap(u => ['full', 'truncated', 'none'].flatMap(m =>
-      ['mean', 'fixed'].flatMap(b => [[0, 0], [0, 5], [5, 5], [2, 5], [5, 2], [5, 0]].map(([down, before]) => [u, m, b, down, before,
+      ['mean', 'fixed'].flatMap(b => [[0, 0], [0, 5], [5, 5], [2, 5], [5, 2], [5, 0]].map(([down, before]) =>
+        [u, m, b, down, before,
         meaning({method: m, baseline: b, stabilizer: u}, 8, down, before, {full: down, none: 1})]))))"""
 
     def found(words):
