@@ -117,7 +117,10 @@ def test_every_argument_of_a_function_is_a_definition_with_its_default(browser):
         section = f"[...document.querySelectorAll('#sim{name.lower()} ~ dl')][0]"
         shown = page.evaluate(f"[...{section}.querySelectorAll('dt')].map(e => e.innerText)")
         names = {word for each in shown for word in re.findall(r"\w+", each.partition("=")[0])} - {"and"}
-        assert names == {*inspect.signature(getattr(asyncsim, name)).parameters}
+        # A few are explained within the definition of another.
+        inside = page.evaluate(f"[...{section}.querySelectorAll('dd code')].map(e => e.innerText)")
+        known = {*inspect.signature(getattr(asyncsim, name)).parameters}
+        assert names <= known <= names | {*inside} and len(names) > 0.8 * len(known)
         assert page.evaluate(f"[...{section}.querySelectorAll('dd')].every(e => e.innerText.length > 3)")
     assert "metric = 'trained_return'" in page.locator("dt > code").all_inner_texts() and found == []
     assert page.get_by_text("``").count() == 0
