@@ -90,7 +90,7 @@ def marked(text: str) -> str:
     'two `Spec`s'
     """
     # The s of a plural behind code is no letter of a formula.
-    parts = re.split(r"(`[^`]*`(?:s\b)?)", text)
+    parts = re.split(r"(`[^`]*`(?:'?s\b)?)", text)
     made = "".join(part if k % 2 else _prose(part) for k, part in enumerate(parts))
     return "".join(p if k % 2 else NAME.sub(r"`\1`", p) for k, p in enumerate(re.split(r"(`[^`]*`)", made)))
 
