@@ -25,8 +25,6 @@ EXACT, DOT = 0.01, 0.04
 """Share of the smallest effect below which agreement is exact, and the width of a dot in smallest effects."""
 NAMED = 3
 """Most quantities that a sentence names."""
-NEAREST = 5
-"""Number of closest calls that open the page."""
 ARXIV = re.compile(r"\b\d\d(?:0[1-9]|1[0-2])\.\d{5}\b")
 """Number of a paper."""
 MARKDOWN = (".md", ".markdown")
@@ -66,10 +64,8 @@ def write_page(
     Returns the path. Raises `InputError` for a path that cannot be written.
     """
     title = title or f"asyncsim: {plural(len(page.verdicts), 'claim')} predicted and measured"
-    if str(path).lower().endswith(MARKDOWN):
-        text = markdown(page, title)
-    else:
-        text = html(page, title, references or {}, predictions or {})
+    marked = str(path).lower().endswith(MARKDOWN)
+    text = markdown(page, title) if marked else html(page, title, references or {}, predictions or {})
     files.write_atomically(path, lambda file: file.write(text.encode()))
     return Path(path)
 
@@ -133,9 +129,8 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     names = dict.fromkeys(name for point in points for name in point)
     counts = {name: len({repr(point.get(name)) for point in points}) for name in names}
     varying = sorted((name for name in names if counts[name] > 1), key=lambda name: -counts[name])
-    rows: Sequence[records.Comparison] = verdict.points
-    if len(rows) > SHOWN:
-        rows = sorted(rows, key=lambda row: (math.isnan(row.margin), row.margin))
+    ranked = sorted(verdict.points, key=lambda row: (math.isnan(row.margin), row.margin))
+    rows = ranked if len(ranked) > SHOWN else verdict.points
     return {
         "first": rows[:SHOWN],
         "more": rows[SHOWN : SHOWN + MOST],
@@ -157,7 +152,7 @@ def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None
 def closest(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float]]:
     """Held claims of largest deviation, with that deviation in smallest effects."""
     held = [(v, farthest(v)[0]) for v in verdicts if v.verdict == "held" and v.kind not in _curves.ONE_SIDED]
-    return sorted((each for each in held if abs(each[1]) >= EXACT), key=lambda each: -abs(each[1]))[:NEAREST]
+    return sorted([each for each in held if abs(each[1]) >= EXACT], key=lambda each: -abs(each[1]))
 
 
 def finding(verdict: records.Verdict) -> str:
