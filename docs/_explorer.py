@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from latex2mathml.converter import convert
 from scipy.special import log_softmax
 
 from asyncsim import claims
+from asyncsim.app import reporting
 from asyncsim.claims._recursion import autocovariance
 from experiments import _store
 
 HERE = Path(__file__).parent
+FORMULA = re.compile(r'<p class="formula">.*')
 DIGITS = 6
 PLACES = 9
 """Decimals of values of theory: further ones are those of one processor's matrix products."""
@@ -23,7 +27,21 @@ PLACES = 9
 def page() -> str:
     """The page with its data."""
     text = (HERE / "_explorer.html").read_text(encoding="utf-8")
+    named = dict.fromkeys(re.findall(r'href="#(\w+/[\w-]+)"', text))
+    text = FORMULA.sub(lambda found: re.sub(r"\$(.*?)\$", _set, found[0]), text)
+    text = text.replace("<!--CLAIMS-->", "\n".join(map(_claim, named)))
     return text.replace("/*DATA*/null", json.dumps(data(), separators=(",", ":")))
+
+
+def _set(found: re.Match[str]) -> str:
+    """A formula of the page in LaTeX as MathML."""
+    return re.sub(r"<math[^>]*>", '<math displaystyle="true">', convert(found[1]))
+
+
+def _claim(id: str) -> str:
+    """A claim that panels link to: its statement, and the command that tests it."""
+    statement = reporting.rendered(claims.claim(id).statement)
+    return f'<dt id="{id}">{id}</dt><dd>{statement} <code>asyncsim verify {id}</code></dd>'
 
 
 def data() -> dict[str, Any]:

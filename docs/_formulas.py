@@ -86,8 +86,11 @@ def marked(text: str) -> str:
     'so `rho = m_i^2 / sigma^2` there, a share `alpha` of it'
     >>> marked("a mean (tau >= 1) of three and/or 5 cases")
     'a mean (`\u2063tau >= 1`) of three and/or 5 cases'
+    >>> marked("two `Spec`s")
+    'two `Spec`s'
     """
-    parts = re.split(r"(`[^`]*`)", text)
+    # The s of a plural behind code is no letter of a formula.
+    parts = re.split(r"(`[^`]*`(?:'?s\b)?)", text)
     made = "".join(part if k % 2 else _prose(part) for k, part in enumerate(parts))
     return "".join(p if k % 2 else NAME.sub(r"`\1`", p) for k, p in enumerate(re.split(r"(`[^`]*`)", made)))
 

@@ -13,6 +13,7 @@ import inspect
 import logging
 import posixpath
 import re
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -37,13 +38,15 @@ PAGES = {
 ASSETS = {
     "paper_figures/pictures/*.png": "gallery/pictures",
     "paper_figures/*.json": "gallery",
-    "paper_figures/*.html": "gallery",
     "benchmarks/*.png": "benchmarks",
 }
+ATLAS = ROOT / "paper_figures" / "atlas.html"
 EXPLORER = ROOT / "docs" / "explorer.html"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
+NAMES = re.compile(r'<cite data-page="([^"]*)">(.*?)</cite>|<a href="#(\w+/[\w-]+)">(.*?)</a>')
+"""A page of the tree, or a claim, that the explorer names."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 UNLINKED = re.compile(rf"(<(a|code|pre|math|h\d|script)\b.*?</\2>|<[^>]+>)|(?:arXiv[: ])?({ARXIV.pattern})", re.S)
 """A paper by its number, outside of links and code."""
@@ -51,6 +54,10 @@ OPENING = {"tasks": "A task says", "systems": "A system says", "schedules": "A s
 OPENING |= {"advantages": "An advantage says", "factors": "A factor is", "rewards": "A setting of rewards says"}
 OPENING |= {"diagnostics": "A diagnostic is", "like": "This page lists"}
 """How the first sentence of a page of parts begins."""
+ENDINGS = re.compile(r"(?<=\. )(?=(?:Returns|Raises|Assumes|Source:) )")
+"""In front of the sentences that end a docstring."""
+LONG = 30
+"""Most parts of a kind on one page."""
 PICTURE = re.compile(r'(<a\b.*?</a>)|(<img [^>]*src="([^"]+)"[^>]*>)', re.S)
 """A picture, and a link that may hold one."""
 BUTTONS = "[Install](#install){ .md-button .md-button--primary } [Tutorial](docs/tutorial.md){ .md-button } "
@@ -74,6 +81,7 @@ def places() -> dict[str, str]:
     found |= {f"docs/{path.name}": path.name for path in [*(ROOT / "docs").glob("*.md"), EXPLORER]}
     found |= {f"paper_figures/{path.name}": f"gallery/{path.name}" for path in (ROOT / "paper_figures").glob("*.md")}
     found |= {f"notebooks/{path.name}": f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.md")}
+    found |= {f"paper_figures/{ATLAS.name}": "gallery/atlas.md"}
     found |= {path: path.removeprefix("docs/") for path in _inside("docs/**/*.png")}
     for pattern, folder in ASSETS.items():
         found |= {path: f"{folder}/{posixpath.basename(path)}" for path in _inside(pattern)}
@@ -82,6 +90,18 @@ def places() -> dict[str, str]:
 
 def _inside(pattern: str) -> list[str]:
     return sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern))
+
+
+def on_config(config: Any) -> Any:
+    """Give the pages of a long kind places behind its own in the navigation."""
+    listed = next(each["Reference"] for each in config["nav"] if "Reference" in each)
+    for row in listed:
+        ((name, place),) = row.items()
+        pages = split_pages(Path(place).stem)
+        if pages:
+            parts = [{short(group): f"reference/{page}.md"} for group, page in pages.items()]
+            row[name] = [{f"All {name.lower()}": place}, *parts]
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -95,6 +115,9 @@ def on_files(files: Any, config: Any) -> Any:
             files.append(File.generated(config, place, content=text))
             for name, data in pictures.items():
                 files.append(File.generated(config, f"{posixpath.dirname(place)}/{name}", content=data))
+        elif source.endswith(ATLAS.name):
+            head = "---\ntitle: Atlas of methods\nhide: [toc]\n---\n\n"
+            files.append(File.generated(config, place, content=f'{head}<div class="atlas"></div>'))
         elif not source.startswith("docs/"):
             files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
     for place, text in reference():
@@ -156,9 +179,8 @@ def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
     here = posixpath.dirname(where[source])
     claim = CLAIM.fullmatch(target)
     if claim:
-        # The reference names a claim by its id, and its anchor drops the sign between family and name.
-        place = posixpath.relpath("reference/claims.md", here or ".")
-        return f"{mark}[{words}]({place}#{claim[1]}{claim[2].replace('_', '-')})"
+        place = claim_place(f"{claim[1]}/{claim[2].replace('_', '-')}")
+        return f"{mark}[{words}]({posixpath.relpath(place, here or '.')})"
     if target not in where:
         # What a notebook draws stands beside its page.
         return found[0] if mark else words
@@ -173,16 +195,61 @@ def reference() -> Iterator[tuple[str, str]]:
     yield "reference/python.md", python_page()
     summaries = {row["name"]: row["summary"] for row in commands.kinds()}
     for kind in commands.KINDS:
-        groups = dict[str, list[dict[str, Any]]]()
-        for row in commands.names(kind):
-            part = commands.described(kind, row["name"]) | {"summary": row["summary"]}
-            groups.setdefault(group_of(kind, part["name"]), []).append(part)
+        groups, pages = grouped(kind), split_pages(kind)
         head = f"# {kind.capitalize()}\n\n{OPENING.get(kind, 'These are')} {_text(summaries[kind])}"
-        sections = [part_section(part) for parts in groups.values() for part in parts]
-        yield (
-            f"reference/{kind}.md",
-            "\n\n".join([f"{head} `asyncsim list {kind}` prints this list.", table(kind, groups), "\n".join(sections)]),
-        )
+        whole = [f"{head} `asyncsim list {kind}` prints this list.", table(kind, groups)]
+        for group, parts in groups.items():
+            sections = "\n".join(part_section(part) for part in parts)
+            if pages:
+                up = f"[All {kind}](../{kind}.md)"
+                yield (
+                    f"reference/{pages[group]}.md",
+                    f"# {group}\n\n{up}\n\n{table(kind, {group: parts}, '')}\n\n{sections}",
+                )
+            else:
+                whole.append(sections)
+        yield f"reference/{kind}.md", "\n\n".join(whole)
+
+
+@cache
+def grouped(kind: str) -> dict[str, list[dict[str, Any]]]:
+    """Parts of a kind with their docstrings and summaries, by the heading of their group."""
+    from asyncsim.app import commands
+
+    groups = dict[str, list[dict[str, Any]]]()
+    for row in commands.names(kind):
+        part = commands.described(kind, row["name"]) | {"summary": row["summary"]}
+        groups.setdefault(group_of(kind, part["name"]), []).append(part)
+    return groups
+
+
+@cache
+def split_pages(kind: str) -> dict[str, str]:
+    """Of a kind with more than `LONG` parts in several groups, a page for each group; else none."""
+    from asyncsim.app import commands
+
+    groups = grouped(kind) if kind in commands.KINDS else {}
+    if len(groups) < 2 or sum(map(len, groups.values())) <= LONG:
+        return {}
+    if kind == "claims":
+        return {group: f"claims/{parts[0]['name'].partition('/')[0]}" for group, parts in groups.items()}
+    return {group: f"{kind}/{'-'.join(re.findall('[a-z]+', short(group).lower())[:4])}" for group in groups}
+
+
+def short(group: str) -> str:
+    """A heading up to its first comma, without the words that all claims share."""
+    words = group.partition(",")[0].removeprefix("Claims on ")
+    return words[:1].upper() + words[1:]
+
+
+def anchor(name: str) -> str:
+    """The anchor of a part's heading."""
+    return re.sub("[^a-z0-9_-]", "", name.lower())
+
+
+def claim_place(id: str) -> str:
+    """The page and anchor of a claim."""
+    return f"reference/claims/{id.partition('/')[0]}.md#{anchor(id)}"
 
 
 def group_of(kind: str, name: str) -> str:
@@ -199,19 +266,21 @@ def group_of(kind: str, name: str) -> str:
     return re.split(r"[,:;.](?: |$)", ast.get_docstring(ast.parse(text)) or "")[0]
 
 
-def table(kind: str, groups: dict[str, list[dict[str, Any]]]) -> str:
-    """All parts of a kind in one table: groups, names that lead to their sections, a line each and the papers."""
+def table(kind: str, groups: dict[str, list[dict[str, Any]]], folder: str = "{}.md") -> str:
+    """Parts of a kind in one table: groups, names that lead to their sections, a line each and the papers."""
     from asyncsim.app import commands
 
+    pages = split_pages(kind)
     ratio = "level" in commands.facts(kind, groups[next(iter(groups))][0]["name"])
     lines = [["Name", "What it is", *["Ratio"] * ratio, "Source"]]
     lines += [["---"] * len(lines[0])]
     for group, parts in groups.items():
         lines += [["", f"**{group}**", *[""] * (len(lines[0]) - 2)]] * bool(group and len(groups) > 1)
+        page = folder.format(pages[group]) if pages else ""
         for part in parts:
             level = [str(commands.facts(kind, part["name"]).get("level") or "")] * ratio
             papers = dict.fromkeys(ARXIV.findall(part["doc"].rpartition("Source:")[2]))
-            name = f"[{_text(part['name'])}](#{re.sub('[^a-z0-9_-]', '', part['name'].lower())})"
+            name = f"[{_text(part['name'])}]({page}#{anchor(part['name'])})"
             lines.append([name, _text(_formulas.marked(part["summary"])), *level, ", ".join(papers)])
     if not any(line[-1] for line in lines[2:]):
         lines = [line[:-1] for line in lines]
@@ -220,14 +289,15 @@ def table(kind: str, groups: dict[str, list[dict[str, Any]]]) -> str:
 
 def part_section(part: dict[str, Any]) -> str:
     """A heading, the signature and the docstring of one part; that of a claim has its statement."""
-    signature = f"```python\n{part['signature']}\n```\n\n" if part["signature"] else ""
+    signature = f"```python\n{part['signature'].replace(': Any', '')}\n```\n\n" if part["signature"] else ""
     doc = part["doc"]
     if "statement" in part:
         # All code in a statement is a formula.
         first, _, rest = doc.partition("\n\n")
         statement, _, rest = rest.partition("\n\n")
-        doc = "\n\n".join([first, re.sub("`([^`]*)`", rf"`{_formulas.MARK}\1`", statement), rest])
-    return f"## {part['name']}\n\n{signature}{docstring(doc)}\n"
+        statement = re.sub("`([^`]*)`", rf"`{_formulas.MARK}\1`", statement)
+        doc = "\n\n".join([first, f"Statement: {statement}", rest])
+    return f"## {part['name']}\n\n{signature}{docstring(doc, part['signature'])}\n"
 
 
 def python_page() -> str:
@@ -239,11 +309,28 @@ def python_page() -> str:
     found = [(f"sim.{name}", getattr(asyncsim, name)) for name in PYTHON]
     found += [(f"sim.oracle.{name}", getattr(oracle, name)) for name in ("limit", "moments")]
     found += [(f"sim.conformance.{name}", getattr(conformance, name)) for name in CHECKS]
-    sections = [
-        f"## {name}\n\n```python\n{name}{inspect.signature(value)}\n```\n\n{docstring(inspect.getdoc(value) or '')}\n"
-        for name, value in found
-    ]
-    return "# Python\n\nAfter `import asyncsim as sim`.\n\n" + "\n".join(sections)
+    sections, listed = [], ["| Name | What it does |", "| --- | --- |"]
+    for name, value in found:
+        call = re.sub(r"^\w+\(|\)$", "", called(value))
+        lines = textwrap.fill(call, 72, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+        shape = f"{name}({call})" if len(call) < 72 else f"{name}(\n{lines},\n)"
+        doc = docstring(inspect.getdoc(value) or "", called(value))
+        listed.append(f"| [{_text(name)}](#{anchor(name)}) | {doc.partition(chr(10))[0]} |")
+        sections.append(f"## {name}\n\n```python\n{shape}\n```\n\n{doc}\n")
+    head = ["# Python\n\nAfter `import asyncsim as sim`:\n", *listed]
+    return "\n".join([*head, "", *sections])
+
+
+def called(function: Any) -> str:
+    """Names of a function's arguments with their defaults, as in a call.
+
+    >>> called(short), called(table)
+    ('short(group)', "table(kind, groups, folder='{}.md')")
+    """
+    signature = inspect.signature(function)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    shown = signature.replace(parameters=bare, return_annotation=signature.empty)
+    return f"{function.__name__}{shown}"
 
 
 def command_page() -> str:
@@ -262,17 +349,76 @@ def command_page() -> str:
     return "# Command line\n\nThe help of every command, as `--help` prints it.\n\n" + "\n".join(sections)
 
 
-def docstring(text: str) -> str:
+def docstring(text: str, signature: str = "") -> str:
     """A docstring as Markdown: examples become code, formulas are marked, arguments and parameters are lists."""
     text, *writer = re.split(r"^(?=import \w+$)", text, maxsplit=1, flags=re.M)
     blocks = []
     for paragraph in re.split(r"\n[ \t]*\n", text):
         words, *example = re.split(r"^(?=>>>)", paragraph, maxsplit=1, flags=re.M)
-        # Lines of a paragraph that stand apart are formulas of their own.
-        for apart in re.split(r"^((?: {4,}.*\n?)+)", words, flags=re.M):
+        # Lines of a paragraph that stand apart are formulas of their own, but not below "Arguments:".
+        told = re.match(r"Arguments:\s|`\w+`(?:(?:, | and )`\w+`)*: ", words) and signature
+        parts = [] if told else re.split(r"^((?: {4,}.*\n?)+)", words, flags=re.M)
+        blocks += [arguments(words, signature)] * bool(told)
+        for apart in parts:
             blocks += [_listed(apart)] * bool(apart.strip())
         blocks += [f"```pycon\n{code}\n```" for code in example if not NAMED.fullmatch(code.strip())]
     return "\n\n".join([*blocks, *(f"```python\n{code}\n```" for code in writer)])
+
+
+def arguments(words: str, signature: str) -> str:
+    """Arguments as a list of definitions, with their defaults, and what follows them in paragraphs.
+
+    >>> print(arguments("Arguments: `low` above 0, a bound; `high`, another. Returns a number.", "f(low, high=0.2)"))
+    `low`
+    :   above 0; a bound
+    <BLANKLINE>
+    `high = 0.2`
+    :   another
+    <BLANKLINE>
+    **Returns** a number.
+    """
+    defaults = dict(re.findall(r"(\w+)(?:: [^=,]*)? ?= ?('[^']*'|[-+\w.]+|\(\))", signature))
+    names = "|".join(map(re.escape, re.findall(r"(?<=[(*, ])(\w+)(?=[,:=)]| =)", signature))) or "(?!)"
+    told = " ".join(words.split()).removeprefix("Arguments: ")
+    # Names without backticks stand in front of a colon.
+    several = rf"((?:{names})(?:(?:, | and )(?:{names}))*)"
+    told = re.sub(rf"(?:^|(?<=[.)] )){several}(?=: )", lambda m: re.sub(r"\b(?!and\b)(\w+)", r"`\1`", m[0]), told)
+    told, *after = ENDINGS.split(told)
+    listed, free = [], ""
+    # A paragraph of names with colons is prose where it has a semicolon.
+    between = r"(?:; |(?<=[.)]) )(?=`\w+`(?:(?:, | and )`\w+`)*:)"
+    for item in re.split(between + r"|; (?=`)" * words.startswith("Arguments:"), told.strip()):
+        name, rest = re.fullmatch(r"((?:`\w+`(?:, | and )?)*)(.*)", item).groups()  # type: ignore[union-attr]
+        if not name:
+            free += f"{_text(_formulas.marked(item))}\n\n"
+            continue
+        if not name.endswith(", ") and not rest.startswith(":"):
+            rest = "; ".join(filter(None, _divided(rest)))
+        name = name.removesuffix(", ")
+        default = defaults.get(name.strip("`"))
+        name = f"`{name.strip('`')} = {default}`" if default else name
+        listed.append(f"{name}\n:   {_text(_formulas.marked(rest.strip(':,. ')))}")
+    return free + "\n\n".join([*listed, *map(_ending, after)])
+
+
+def _ending(words: str) -> str:
+    """What a function returns, raises or assumes, and its source, with the first word in bold."""
+    return re.sub(r"^(Returns|Raises|Assumes|Source|Statement):?", r"**\1**", _text(_formulas.marked(words.strip())))
+
+
+def _divided(words: str) -> tuple[str, str]:
+    """Words before and after the first comma that no bracket encloses; all are after where there is none.
+
+    >>> _divided(" in [0, 1], a share"), _divided(" of the law")
+    (('in [0, 1]', 'a share'), ('', 'of the law'))
+    """
+    depth = 0
+    for k, sign in enumerate(words):
+        depth += (sign in "([{") - (sign in ")]}")
+        # A comma in front of a quotation mark is one of a list of values.
+        if not depth and words.startswith(", ", k) and not words.startswith(', "', k):
+            return words[:k].strip(), words[k + 2 :]
+    return "", words.strip()
 
 
 def _listed(words: str) -> str:
@@ -282,20 +428,14 @@ def _listed(words: str) -> str:
         return "\n\n".join(_text(_apart(line.strip())) for line in lines if line.strip())
     if words.startswith("Parameters of a point:"):
         named = [line.partition(":") for line in words.splitlines()[1:]]
-        return "\n".join(
-            [words.splitlines()[0] + "\n", *(f"- `{n}`: {_text(_formulas.marked(a.strip()))}" for n, _, a in named)]
-        )
+        listed = [f"`{n.strip()}`\n:   {_text(_formulas.marked(a.strip()))}" for n, _, a in named]
+        return "\n\n".join([words.splitlines()[0], *listed])
     if re.search(r"(?:\A|:\n)\s*(?:[-*|] |```)", words):
         return "\n".join(re.sub(r"^\\\*", "-", _text(_formulas.marked(line))) for line in words.splitlines())
     if re.search(r"\n  \w+ {2,}", words):
         head, _, columns = words.partition("\n")
         return f"{_text(head)}\n\n```text\n{columns}\n```"
-    told = " ".join(words.split())
-    listed = re.match(r"Arguments: (.*?)(?:\. (?=Returns|Raises|Assumes|Source|`\w+` and|The |A )(.*))?$", told)
-    if not listed or "; `" not in listed[1]:
-        return _text(_formulas.marked(told))
-    items = [f"- {_text(_formulas.marked(item))}" for item in re.split(r"; (?=`)", listed[1])]
-    return "\n".join(["Arguments:\n", *items, "", _text(_formulas.marked(listed[2] or ""))])
+    return "\n\n".join(map(_ending, ENDINGS.split(" ".join(words.split()))))
 
 
 def _apart(line: str) -> str:
@@ -319,8 +459,19 @@ def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
     html = _formulas.typeset(html)
     for wrong in _formulas.faults(html) if page.file.src_uri.startswith("reference/") else ():
         logging.getLogger("mkdocs.hooks").warning("%s: no whole formula: %s", page.file.src_uri, wrong)
+    if page.file.src_uri == places()[f"paper_figures/{ATLAS.name}"]:
+        html = _atlas()
     html = PICTURE.sub(lambda m: m[1] or f'<a class="picture" href="{m[3]}">{m[2]}</a>', html)
     return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
+
+
+def _atlas() -> str:
+    """The table of the atlas with its filter, in the style of the site; its script looks inside of it only."""
+    text = ATLAS.read_text(encoding="utf-8")
+    (main,), (script,) = (re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S) for tag in ("main", "script"))
+    script = re.sub(r'(querySelector(?:All)?\(")', r"\1.atlas ", script)
+    main = main.replace("<table>", "<table class=wide>")
+    return f'<div class="atlas">{main}</div><script>(() => {{{script}}})()</script>'
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
@@ -332,26 +483,25 @@ def on_post_page(output: str, page: Any, config: Any) -> str:
 def on_post_build(config: Any) -> None:
     """Lead the explorer's links to pages of the site, and take from the page of errors what comes from elsewhere."""
 
-    def led(tag: str, up: str = "") -> tuple[str, str]:
+    def led(tag: str) -> tuple[str, str]:
         """What stands at the beginning of a page, then the same with links to the site."""
-        parts = ((name, up + _first(part)) for each in config["nav"] for name, part in each.items())
+        parts = ((name, _first(part)) for each in config["nav"] for name, part in each.items())
         links = " ".join(f'<a href="{place}">{html.escape(name)}</a>' for name, place in parts)
         return tag, f'{tag}\n<nav aria-label="site">{links}</nav>'
 
     def turned(found: re.Match[str]) -> str:
-        """A link of the explorer to a file of the tree as one to a page of the site."""
-        link = LINK.fullmatch(f"[x]({found[1]})")
-        assert link
-        return f'href="{_turned(link, "docs/explorer.html", where)[4:-1].replace(".md", ".html")}"'
+        """A page that the explorer names, or a claim of it, as a link to a page of the site."""
+        place = claim_place(found[3]) if found[3] else where[found[1]]
+        return f'<a href="{place.replace("README", "index").replace(".md", ".html")}">{found[2] or found[4]}</a>'
 
-    alone, atlas = EXPLORER.name, ("gallery/atlas.html", *led("</style>", "../"))
+    alone = EXPLORER.name
     where = places() | {f"docs/{alone}": alone}
-    for name, old, new in ((alone, *led("<header>")), atlas, ("404.html", *FRAMES)):
+    for name, old, new in ((alone, *led("<header>")), ("404.html", *FRAMES)):
         path = Path(config["site_dir"]) / name
         path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     path = Path(config["site_dir"]) / alone
     text = path.read_text(encoding="utf-8")
-    path.write_text(re.sub(r'href="([^"]*\.(?:md|py))"', turned, text), encoding="utf-8")
+    path.write_text(NAMES.sub(turned, text), encoding="utf-8")
 
 
 def _first(part: Any) -> str:

@@ -58,6 +58,16 @@ addEventListener("load", () => {
     const missed = [...new URLSearchParams(button.dataset.set)].filter(([id, value]) => at(id).value !== value);
     if (missed.length || location.hash === before) faults.push(`${button.textContent} does not set ${missed}`);
   }
+  const bars = () => at("weights").innerHTML, first = bars();
+  at("ess-new").click();
+  if (bars() === first) faults.push("a new batch is the old one");
+  at("reset").click(); move("learn-s", 4);
+  // The text names the limit that the picture marks.
+  const limit = /up to staleness ([0-9]+), the limit/.exec(at("learn-verdict").textContent);
+  const label = [...at("shares").querySelectorAll("text")].map(e => e.textContent).filter(t => t.startsWith("limit"));
+  if (!limit || label.join() !== `limit ${limit[1]}`) faults.push(`limit: ${limit} and ${label}`);
+  move("learn-s", 8); move("ascent-a", 0.19);
+  if (!/1[.]03 times/.test(at("ascent-verdict").textContent)) faults.push(at("ascent-verdict").textContent);
   at("reset").click(); move("learn-s", 4);
   const kept = location.hash;
   document.querySelector("#ess-n").value = "8"; document.querySelector("#ess-n").dispatchEvent(new Event("input"));
@@ -76,6 +86,10 @@ def test_the_page_is_up_to_date_and_stands_alone():
     assert text == _explorer.page()
     assert len(text) < 1_000_000
     assert set(re.findall(r"https?://[^\"\s]+", text)) == {"http://www.w3.org/2000/svg"}
+    # Opened from a file, each link leads to a place of this page.
+    links = re.findall(r'href="([^"]*)"', text)
+    assert len(links) >= 7 and all(link[0] == "#" and f'id="{link[1:]}"' in text for link in links)
+    assert all((PAGE.parents[1] / place).exists() for place in re.findall(r'data-page="([^"]*)"', text))
 
 
 def test_last_digits_of_theory_change_no_letter(monkeypatch):
@@ -123,13 +137,36 @@ def simulated(call: str, change: str = "") -> list:
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node")
-def test_every_method_and_baseline_has_its_words():
+def test_words_about_collapse_follow_the_run():
     text = PAGE.read_text(encoding="utf-8")
-    words = re.search(r"^const MEANING = .*?^const meaning[^\n]*$", text, re.M | re.S)[0]
-    call = "Object.keys(MEANING).flatMap(m => ['mean', 'fixed'].map(b => String(meaning(m, b))))"
-    done = subprocess.run([NODE, "-e", f"{words} console.log(JSON.stringify({call}));"], capture_output=True, text=True)
-    found = json.loads(done.stdout)
-    assert len(found) == 6 and all(each.endswith(".") and "native code" not in each for each in found), found
+    words = re.search(r"^const COUNT = .*?^\}", text, re.M | re.S)[0]
+    call = """['none', 'ess', 'clip'].flatMap(u => ['full', 'truncated', 'none'].flatMap(m =>
+      ['mean', 'fixed'].flatMap(b => [[0, 0], [0, 5], [5, 5], [2, 5], [5, 2], [5, 0]].map(([down, before]) =>
+        [u, m, b, down, before,
+        meaning({method: m, baseline: b, stabilizer: u}, 8, down, before, {full: down, none: 1})]))))"""
+
+    def found(words):
+        program = f"const SEEDS = 24; {words} console.log(JSON.stringify({call}));"
+        done = subprocess.run([NODE, "-e", program], capture_output=True, text=True, check=True, timeout=60)
+        return json.loads(done.stdout)
+
+    def wrong(rows):
+        """Sentences that say otherwise than their counts."""
+        says = {"it saves all": lambda down, before: down == 0 < before, "of them": lambda down, before: before > 0}
+        says |= {"saves none": lambda down, before: down == before > 0, "worse": lambda down, before: down > before}
+        says |= {"not needed": lambda down, before: down == before == 0}
+        harm = re.compile("a few heavy|not enough|fails here|too late", re.I)
+        return [
+            (*row, sentence)
+            for u, *row, down, before, sentence in rows
+            if (any((k in sentence) and not f(down, before) for k, f in says.items()) if u != "none" else False)
+            or (u == "none" and bool(harm.search(sentence)) != (down > 0))
+            or "undefined" in sentence
+        ]
+
+    assert len(found(words)) == 108 and wrong(found(words)) == []
+    assert wrong(found(words.replace("down > before ?", "down >= before ?")))
+    assert wrong(found(words.replace("full: down ?", "full: true ?")))
 
 
 FAR = """[4, 16, 48, 64].flatMap(K => [2, 4, 8].flatMap(P => [0.3, 1, 4].flatMap(load => [0, 0.8, 1.5].map(spread =>

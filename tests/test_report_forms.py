@@ -67,7 +67,7 @@ def test_all_forms_have_the_same_fields_of_every_claim(tmp_path: Path, bets: dic
     rows = {row["id"]: row for row in whole.json()["claims"]}
     assert list(rows) == list(marked) and set(rows) == set(shown) and len(rows) == 43
     for id, row in rows.items():
-        numbers = {"p after Holm": rate(row["holm"]), "seconds": f"{row['seconds']:.1f}"}
+        numbers = {"corrected p": rate(row["holm"]), "seconds to measure": f"{row['seconds']:.1f}"}
         both = numbers | {"predicted": number(row["predicted"]), "quantity": row["quantity"]}
         both["measured"] = reporting.measured(next(v for v in whole.verdicts if v.id == id))
         if bets:

@@ -20,8 +20,11 @@ PAGES = [
     "gallery/atlas",
     "explorer",
     "questions",
+    "reference/python",
     "reference/methods",
+    "reference/methods/methods-with-a-clip",
     "reference/claims",
+    "reference/claims/staleness",
     "reference/logs",
     "glossary",
 ]
@@ -91,13 +94,59 @@ def test_a_notebook_shows_its_pictures_and_the_search_finds(browser):
 
 
 def test_formulas_are_set_and_arguments_are_lists(browser):
-    page, found = opened(browser, SITE / "reference" / "claims.html")
-    place = page.locator("#stalenessstability-boundary")
-    assert place.count() == 1 and page.locator("math").count() > 1000 and page.locator("math merror").count() == 0
-    assert page.locator("li > code", has_text="staleness").count() > 20
+    math = roots = left = named = 0
+    for path in sorted((SITE / "reference" / "claims").glob("*.html")):
+        page, found = opened(browser, path)
+        math, roots = math + page.locator("math").count(), roots + page.locator("msqrt").count()
+        named += page.locator("dt > code", has_text="staleness").count()
+        left += page.locator("article p", has_text="sqrt(").count()
+        assert page.locator("math merror").count() == 0 and found == []
+        assert page.locator("#stalenessstability-boundary").count() == (path.stem == "staleness")
+        page.close()
     # Few formulas are left as plain letters: of those with a root one in four at most.
-    left = page.locator("article p", has_text="sqrt(").count()
-    assert left < page.locator("msqrt").count() / 4 and found == []
+    assert math > 1000 and named > 20 and left < roots / 4
+
+
+def test_every_argument_of_a_function_is_a_definition_with_its_default(browser):
+    import inspect
+
+    import asyncsim
+
+    page, found = opened(browser, SITE / "reference" / "python.html")
+    for name in ("compare", "sweep", "Spec"):
+        section = f"[...document.querySelectorAll('#sim{name.lower()} ~ dl')][0]"
+        shown = page.evaluate(f"[...{section}.querySelectorAll('dt')].map(e => e.innerText)")
+        names = {word for each in shown for word in re.findall(r"\w+", each.partition("=")[0])} - {"and"}
+        # A few are explained within the definition of another.
+        inside = page.evaluate(f"[...{section}.querySelectorAll('dd code')].map(e => e.innerText)")
+        known = {*inspect.signature(getattr(asyncsim, name)).parameters}
+        assert names <= known <= names | {*inside} and len(names) > 0.8 * len(known)
+        assert page.evaluate(f"[...{section}.querySelectorAll('dd')].every(e => e.innerText.length > 0)")
+    assert "metric = 'trained_return'" in page.locator("dt > code").all_inner_texts() and found == []
+    assert page.get_by_text("``").count() == 0
+    page.close()
+
+
+def test_no_two_pages_have_one_title_and_none_is_long():
+    paths = [path for path in SITE.rglob("*.html") if path.name != "404.html"]
+    titles = [re.search("<title>(.*?)</title>", path.read_text(encoding="utf-8"), re.S)[1] for path in paths]
+    assert len(titles) > 80 and sorted(titles) == sorted(set(titles))
+    # No page of the reference lists more parts in full than one scrolls through.
+    for path in (SITE / "reference").rglob("*.html"):
+        heads = re.findall(r"<h2 ", path.read_text(encoding="utf-8"))
+        assert len(heads) <= 30 or path.stem in ("like", "exports"), path
+
+
+def test_the_atlas_is_filtered_and_sorted_in_the_style_of_the_site(browser):
+    page, found = opened(browser, SITE / "gallery" / "atlas.html")
+    rows = page.locator(".atlas tbody tr:visible")
+    before = rows.count()
+    page.locator(".atlas input").press_sequentially("masks 512")
+    assert 0 < rows.count() < before and "masks" in rows.first.inner_text()
+    page.locator(".atlas th", has_text="noise").click()
+    noise = [float(each.locator("td").nth(14).inner_text().replace("−", "-")) for each in rows.all()[:5]]
+    assert noise == sorted(noise, reverse=True)
+    assert page.locator(".md-header").count() == 1 and page.title().startswith("Atlas") and found == []
     page.close()
 
 
@@ -108,7 +157,7 @@ def test_no_markdown_is_left_in_the_gallery(path):
     assert re.findall(r"\*\*\w+|\|---", text) == []
 
 
-@pytest.mark.parametrize("path", sorted((SITE / "reference").glob("*.html")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((SITE / "reference").rglob("*.html")), ids=lambda path: path.stem)
 def test_formulas_of_the_reference_are_whole(path):
     from docs import _formulas
 
@@ -122,7 +171,9 @@ def test_the_reference_opens_with_a_table_of_groups_whose_papers_are_links(brows
     page, found = opened(browser, SITE / "reference" / "methods.html")
     assert page.locator("article > p").first.inner_text().startswith("A method is ")
     table = page.locator("table").first
-    assert table.locator("strong").count() >= 5 and table.locator("a[href^='#']").count() >= 53
+    assert table.locator("strong").count() >= 5 and table.locator("a[href^='methods/']").count() >= 53
+    page.close()
+    page, found = opened(browser, SITE / "reference" / "methods" / "methods-with-a-critic.html")
     assert page.locator("p a[href^='https://arxiv.org/abs/']", has_text="arXiv 1602.01783").count() >= 2
     assert page.get_by_text("a2c().name").count() == 0 and found == []
     page.close()
@@ -169,7 +220,7 @@ def test_links_of_the_explorer_lead_to_pages_and_claims_of_the_site(browser):
         assert f'id="{anchor}"' in (SITE / path).read_text(encoding="utf-8") or not anchor, link
 
 
-@pytest.mark.parametrize("name", ["explorer", "notebooks/1_staleness", "reference/claims", "gallery/vcpo"])
+@pytest.mark.parametrize("name", ["explorer", "notebooks/1_staleness", "reference/claims/ess", "gallery/atlas"])
 def test_every_page_leads_to_every_part_of_the_site(browser, name):
     page, _ = opened(browser, SITE / f"{name}.html")
     for part in ("tutorial", "which-limit", "reference/commands", "gallery/index", "verdicts", "explorer"):

@@ -64,17 +64,15 @@ def write_page(
     Returns the path. Raises `InputError` for a path that cannot be written.
     """
     title = title or f"asyncsim: {plural(len(page.verdicts), 'claim')} predicted and measured"
-    if str(path).lower().endswith(MARKDOWN):
-        text = markdown(page, title)
-    else:
-        text = html(page, title, references or {}, predictions or {})
+    marked = str(path).lower().endswith(MARKDOWN)
+    text = markdown(page, title) if marked else html(page, title, references or {}, predictions or {})
     files.write_atomically(path, lambda file: file.write(text.encode()))
     return Path(path)
 
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    functions = (number, plural, measured, rate, anchor, comparisons, coded, sourced, finding, swarm, digits)
+    functions = (number, plural, measured, rate, anchor, comparisons, coded, sourced, finding, swarm, digits, closest)
     filters: dict[str, Any] = {function.__name__: function for function in functions}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
     filters |= {
@@ -131,9 +129,8 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     names = dict.fromkeys(name for point in points for name in point)
     counts = {name: len({repr(point.get(name)) for point in points}) for name in names}
     varying = sorted((name for name in names if counts[name] > 1), key=lambda name: -counts[name])
-    rows: Sequence[records.Comparison] = verdict.points
-    if len(rows) > SHOWN:
-        rows = sorted(rows, key=lambda row: (math.isnan(row.margin), row.margin))
+    ranked = sorted(verdict.points, key=lambda row: (math.isnan(row.margin), row.margin))
+    rows = ranked if len(ranked) > SHOWN else verdict.points
     return {
         "first": rows[:SHOWN],
         "more": rows[SHOWN : SHOWN + MOST],
@@ -150,6 +147,12 @@ def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None
     rows = [(_curves.scaled(row, verdict.kind)[0], row) for row in verdict.points if row.verdict != "outside"]
     signed = verdict.kind in _curves.ONE_SIDED
     return max(rows, key=lambda each: each[0] if signed else abs(each[0]), default=(math.nan, None))
+
+
+def closest(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float]]:
+    """Held claims of largest deviation, with that deviation in smallest effects."""
+    held = [(v, farthest(v)[0]) for v in verdicts if v.verdict == "held" and v.kind not in _curves.ONE_SIDED]
+    return sorted([each for each in held if abs(each[1]) >= EXACT], key=lambda each: -abs(each[1]))
 
 
 def finding(verdict: records.Verdict) -> str:
@@ -253,8 +256,8 @@ def _head(page: Page) -> list[str]:
 
 
 def _claims(page: Page) -> str:
-    heads = ["claim", "verdict", "quantity", "predicted", "measured", "false fail", "false pass", "p", "p after Holm"]
-    heads += ["e"] * bool(page.evidence) + ["seconds"]
+    heads = ["claim", "verdict", "quantity", "predicted", "measured", "false fail", "false pass", "p", "corrected p"]
+    heads += ["e"] * bool(page.evidence) + ["seconds to measure"]
     rows = []
     for v in page.verdicts:
         rates = [rate(v.false_fail), rate(v.false_pass), rate(v.p), rate(page.holm[v.id])]

@@ -91,8 +91,8 @@ class Spec(calls.Told):
         mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when the version is current,
         without kept weights); for tables the results are bitwise equal; default the policy's own, early for language
         models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: interval in updates
-        between records. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype of the
-        parameters: "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates
+        between records. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype: of the
+        parameters, "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates
         computed together (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda"
         (networks only). micro_batches: number of passes in which the policy computes a step, with one in memory at a
         time (each is recomputed for its gradient); sums are over the entire step, whatever their number. compiled:
