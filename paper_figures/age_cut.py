@@ -14,7 +14,7 @@ from experiments import systems_stories
 from paper_figures import _script
 from paper_figures.systems_stories import intervals, number
 
-EXPERIMENTS = {"systems_stories": {"story": "cut", "task": "none, timing only"}}
+EXPERIMENTS = {"systems_stories": {"story": "cut", "task": "none (timing only)"}}
 CUTS = {
     "prime_rl": "prime_rl",
     "nemo_rl_windowed": "nemo_rl, window",

@@ -26,7 +26,7 @@ def draw_passed(ax: Axes, own: Any) -> None:
         if row.value >= 0.5:
             look.say(ax, 1.03, -line, "right staleness" if row.right else "wrong staleness", color)
     look.ticks(ax.yaxis, [-line for line in range(len(NAMES))], list(NAMES.values()))
-    ax.set(xlim=(-0.01, 1.22), ylim=(0.5 - len(NAMES), 0.6), xlabel="replicates that pass the checks")
+    ax.set(xlim=(-0.01, 1.22), ylim=(0.5 - len(NAMES), 0.6), xlabel="replicates that pass the checks of a staleness reading")
     look.ticks(ax.xaxis, (0.0, 0.25, 0.5, 0.75, 1.0))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
@@ -39,7 +39,7 @@ def draw(rows: Any) -> Figure:
         blank = [name for name in NAMES if not name.startswith("stale") and name != FOOLED]
         shows = own.value["stale"] > 0.5 and own.right["stale"] and (own.value[blank] < 0.5).all()
         fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
-        words = "The checks pass settled plain descent alone, but batches chosen to mislead fool them"
+        words = "Only batches chosen to mislead pass the staleness checks with a wrong reading"
         title = _script.finding(shows and fake, words, "Where the checks let a staleness be read")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task=("chain", "forks"), rate="best synchronous")
+EXPERIMENTS = steps.drawn(task=("chain", "forks"), rate="best synchronous", names={"forks": "forks"})
 PUBLISHED = 0.04
 SHOWN: dict[str, dict[str, Any]] = {
     "chain": {"color": look.COLOR["controlled"], "marker": "^"},
@@ -61,7 +61,7 @@ def draw(rows: Any) -> Figure:
             look.points(tau, own.tau, own, **{**look.CONNECTED, "markersize": 3.2, **style})
         tau.axvline(PUBLISHED, **_style.REFERENCE)
         tau.set(xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="the bound")
-        for y, task, text in ((0.14, "chain", "bits"), (0.04, "forks", "forks")):
+        for y, task, text in ((0.14, "chain", "chain of bits"), (0.04, "forks", "forks")):
             look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title(rows, rate), **more)

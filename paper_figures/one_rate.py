@@ -25,7 +25,7 @@ SHOWN: dict[str, dict[str, Any]] = {
 }
 """Methods that are followed over rates."""
 TASKS = ("chain", "graded", "kinds")
-DRAWN = {"chain": "chain of bits", "kinds": "32 tokens"}
+DRAWN = {"chain": "chain of bits", "kinds": "tokens of 8 kinds"}
 """Tasks on which runs fall."""
 AS_GOOD = 0.005
 """Difference of returns that decides nothing, as in `sim.compare` at a smallest effect of 0.02."""
@@ -93,7 +93,7 @@ def draw(rows: Any) -> Figure:
             draw_one(axes[1, column], rows, task, "return")
             fresh = best(rows, task, "RLOO", "fresh").value
             axes[1, column].axhline(fresh, **_style.REFERENCE)
-            axes[0, column].set_title(f"{name}, {stale(rows, task).law.iloc[0].split()[1]} old")
+            axes[0, column].set_title(f"{name}, staleness {stale(rows, task).law.iloc[0].split()[1]}")
             axes[1, column].set_xlabel("learning rate")
         look.shares(axes[0, 0])
         axes[0, 0].set_ylabel("runs that fall")
@@ -115,7 +115,8 @@ def pooled(rows: Any, arm: str, times: float) -> str:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Of each method: falls at the best synchronous rate and at the bold one, its return there and at its own best."""
-    found = {"places": str(len(TASKS)), "runs": str(int(rows.samples.max()))}
+    oldest = max(int(stale(rows, task).law.iloc[0].split()[1]) for task in TASKS)
+    found = {"places": str(len(TASKS)), "oldest": str(oldest), "runs": str(int(rows.samples.max()))}
     for arm in one_rate.TOLD:
         key = key_of(arm)
         found[f"{key}_usual"], found[f"{key}_bold"] = pooled(rows, arm, 1.0), pooled(rows, arm, BOLD)

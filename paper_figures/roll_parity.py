@@ -18,7 +18,7 @@ from paper_figures import _vcpo as look
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"roll_parity": {"tuned": True}}
-NAMES = {"peaked": "64 tokens, wrong at first", "graded": "32 tokens", "arms": "16 arms"}
+NAMES = {"peaked": "64 tokens wrong at first", "graded": "graded", "arms": "many arms"}
 SHOWN: dict[str, dict[str, Any]] = {
     "PPO": {"color": look.COLOR["stale"], "marker": "o"},
     "TOPR": {"color": look.COLOR["tuned"], "marker": "D"},

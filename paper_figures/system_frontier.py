@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = {"system_frontier": {"part": "frontier", "task": "none, timing only"}}
+EXPERIMENTS = {"system_frontier": {"part": "frontier", "task": "none (timing only)"}}
 PLACES = 32
 """Groups in generation at once, of systems whose number is a setting."""
 LOOKS: dict[str, tuple[str, str]] = {

@@ -14,7 +14,7 @@ from asyncsim.plotting import _style
 from experiments import system_frontier
 from paper_figures import _script
 
-EXPERIMENTS = {"system_frontier": {"part": "speed", "task": "none, timing only", "staleness": ""}}
+EXPERIMENTS = {"system_frontier": {"part": "speed", "task": "none (timing only)", "staleness": ""}}
 RACERS: dict[str, tuple[str, str]] = {
     "open loop": ("contrast", "X"),
     "areal": ("measured", "o"),

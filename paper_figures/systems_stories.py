@@ -13,7 +13,7 @@ from asyncsim.plotting import _style
 from experiments import systems_stories
 from paper_figures import _script
 
-EXPERIMENTS = {"systems_stories": {"story": "straggler", "task": "none, timing only"}}
+EXPERIMENTS = {"systems_stories": {"story": "straggler", "task": "none (timing only)"}}
 LOOKS: dict[str, tuple[str, str, str]] = {
     "areal": ("measured", "o", "areal: no bound"),
     "torchtitan": ("muted", "v", ""),
