@@ -74,7 +74,9 @@ def draw(*tables: Any) -> Figure:
         ax.set(ylim=(len(found) - 0.5, -0.5), xlabel="claims of the paper")
         own = {key: int(number) for key, number in numbers().items()}
         good = own["reproduced"] + own["mostly"]
-        title = f"Of {own.pop('all')} claims of papers, {good} are reproduced or mostly reproduced, {own['mixed']} are mixed"
+        title = (
+            f"Of {own['all']} claims of papers, {good} are reproduced or mostly reproduced, {own['mixed']} are mixed"
+        )
         more: dict[str, Any] = {"handlelength": 1.0, "columnspacing": 1.4, "alignment": "left"}
         figure.legend(title=title, loc="outside upper left", ncols=len(_claim.VERDICTS), **more)
     return figure

@@ -26,7 +26,7 @@ def draw_passed(ax: Axes, own: Any) -> None:
         if row.value >= 0.5:
             look.say(ax, 1.03, -line, "right staleness" if row.right else "wrong staleness", color)
     look.ticks(ax.yaxis, [-line for line in range(len(NAMES))], list(NAMES.values()))
-    ax.set(xlim=(-0.01, 1.22), ylim=(0.5 - len(NAMES), 0.6), xlabel="replicates that pass the checks of a staleness reading")
+    ax.set(xlim=(-0.01, 1.22), ylim=(0.5 - len(NAMES), 0.6), xlabel="replicates that pass the checks")
     look.ticks(ax.xaxis, (0.0, 0.25, 0.5, 0.75, 1.0))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 

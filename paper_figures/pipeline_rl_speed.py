@@ -50,7 +50,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
         pipeline_rl.draw_lag(left, rows, "speed", lambda steps: pipeline_rl.speed(rows, steps)[1:])
-        left.set(ylabel="seconds per step", title=f"time of an optimizer step, {roll_flash.POOL} slots", ylim=(0.0, None))
+        left.set(ylabel="seconds per step", title=f"time of a step, {roll_flash.POOL} slots", ylim=(0.0, None))
         x, y, _ = pipeline_rl.speed(rows, 0)
         look.say(left, x + 0.6, y - 0.25, "PipelineRL", pipeline_rl.PIPELINE["color"])
         look.say(left, 2.6, 2.7, "conventional", pipeline_rl.CONVENTIONAL["color"])

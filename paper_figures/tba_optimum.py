@@ -25,7 +25,7 @@ TITLES = {
     "fresh": "fresh (RLOO with and without ratio alike)",
     "replay": "half replayed",
     "frozen": "frozen",
-    "narrow": "frozen, best arms rare",
+    "narrow": "frozen with rare best arms",
 }
 EXPERIMENTS = {
     "tba_optimum": {
@@ -33,7 +33,7 @@ EXPERIMENTS = {
         "law": ("fresh", "replay", "frozen", "narrow"),
         "quantity": "distance",
         "rate": 0.25,
-        "names": {"fresh": "fresh", "replay": "half replayed", "frozen": "frozen data"},
+        "names": {"fresh": "fresh", "replay": "half replayed", "frozen": "frozen", "narrow": TITLES["narrow"]},
     }
 }
 LEAST = 1e-7
