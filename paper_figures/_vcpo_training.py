@@ -84,7 +84,9 @@ def rates(rows: Any) -> dict[str, str]:
             ("double", "noisy", 2.0),
         ):
             found[f"{name}_{arm}"] = value(end(problem, "adam", largest, arm, "final", True, factor))
-    found["bold_vcpo_collapsed"] = share(end("graded", "adam", largest, "vcpo", "collapsed", True, BOLD))
+    found["bold_vcpo_collapsed"] = (
+        f"{100 * end('graded', 'adam', largest, 'vcpo', 'collapsed', True, BOLD).value:.0f} %"
+    )
     found["most_truncated"] = share(most(ends[ends.factor == 1.0], "noisy"))
     return found | _chosen(rows, ends[ends.factor == 1.0])
 

@@ -77,7 +77,11 @@ def draw(rows: Any) -> Figure:
                 own, height = places(rows, arm)[k].to_frame().T, place + 0.3 * (k - 1.5)
                 look.points(right, [height], own, sideways=True, **{**looks, "markersize": 3.5})
         right.axvline(steps.best(rows, "RLOO", "fresh").value, **_style.REFERENCE)
-        left.set(xlabel="runs that lose half of their gain", xlim=(-0.03, 1.03), title=f"stability at {RATES.partition(' ')[0]}")
+        left.set(
+            xlabel="runs that lose half of their gain",
+            xlim=(-0.03, 1.03),
+            title=f"stability at {RATES.partition(' ')[0]}",
+        )
         left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
         right.set(xlabel="mean return over training (dotted: fresh data)", title="return at both rates")
         left.invert_yaxis()
