@@ -99,7 +99,7 @@ def draw(rows: Any) -> Figure:
         axes[0, 0].set_ylabel("runs that fall")
         axes[1, 0].set(ylabel="mean return over training\n(dotted: fresh data)", ylim=(0, 1.05))
         handles = [Line2D([], [], label=arm, **look.CONNECTED, **style) for arm, style in SHOWN.items()]
-        words = "Up to four times the best synchronous rate (right dotted line) no run of VCPO falls"
+        words = "At four times the best synchronous rate (right dotted line) no run of VCPO falls"
         holds = never(rows, "VCPO", 1.0) and never(rows, "VCPO", BOLD)
         title = _script.finding(holds, words, "Falls and returns against the learning rate")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
