@@ -60,7 +60,9 @@ def draw(rows: Any) -> Figure:
             own = bounds(rows, task, steps.rate_of(rows, task))
             look.points(tau, own.tau, own, **{**look.CONNECTED, "markersize": 3.2, **style})
         tau.axvline(PUBLISHED, **_style.REFERENCE)
-        tau.set(xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="M2PO's bound", ylim=(0.0, 1.05))
+        tau.set(
+            xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="M2PO's bound", ylim=(0.0, 1.05)
+        )
         for y, task, text in ((0.14, "chain", "chain of bits"), (0.04, "forks", "forks")):
             look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}

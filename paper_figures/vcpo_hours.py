@@ -50,9 +50,9 @@ def draw_staleness(ax: Axes, rows: Any) -> str:
     ax.set_title("by staleness")
     look.say(ax, 4.2, 2.82, "updates per hour", look.COLOR["muted"])
     look.say(ax, 1.0, limit + 0.2, "dashed: predicted limit")
-    look.say(ax, 4.6, 2.2, "time to the return, VCPO", look.COLOR["controlled"])
-    look.say(ax, 1.0, 1.3, "time to the return, truncated IS", look.COLOR["stale"])
-    words = f"The speed-up in time to a return is largest near staleness {PAPER}, with or without VCPO"
+    look.say(ax, 4.7, 2.2, "VCPO", look.COLOR["controlled"])
+    look.say(ax, 2.0, 1.75, "truncated IS", look.COLOR["stale"])
+    words = f"Time to a return shrinks most near staleness {PAPER}, with or without VCPO"
     return _script.finding(near, words, "Speed-up in updates and in time to a return")
 
 
@@ -64,8 +64,8 @@ def draw_machines(ax: Axes, rows: Any) -> None:
         found = [(s, gain(rows, {**machine(s, train), "staleness": PAPER, "method": "vcpo"})) for s in known]
         errors(ax, found, **{**look.VCPO, **look.CONNECTED, "marker": marker})
         if last := [one[0] for _, one in found if one is not None]:
-            names[f"training {train:g} ×\na mean response"] = (last[-1], look.COLOR["controlled"])
-    ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of response lengths")
+            names[f"training {train:g} ×"] = (last[-1], look.COLOR["controlled"])
+    ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of lengths (training: in mean responses)")
     ax.set_title(f"VCPO at staleness {PAPER}, by response lengths")
     look.ends(ax, names, gap=0.16)
 
