@@ -28,7 +28,7 @@ CLAIMS = (
         "mixed",
         "positive share {bapo_returns:positive_clip}, without a clip {bapo_returns:positive_none}",
         "bapo_balance",
-        when="with a clip; without one positives do",
+        when="with a clip; without a clip positive ones dominate",
     ),
     _claim(
         "Entropy changes by −Cov(log π, x)",
@@ -50,7 +50,7 @@ CLAIMS = (
         "mixed",
         "c_high up to {bapo_bounds:bapo_high} at target 0.4, {bapo_bounds:half_high} at 0.5",
         "bapo_target",
-        when="target 0.5; equally long answers meet 0.4 without a move",
+        when="at target 0.5; at 0.4 its bounds do not move",
         rebuilt=True,
     ),
     _claim(
@@ -58,7 +58,7 @@ CLAIMS = (
         "mixed",
         "{bapo_steps:noisy_half_h} nats, clip {bapo_steps:noisy_clip_h}",
         "bapo_steps",
-        when="target 0.5; at 0.4 less than the clip",
+        when="at target 0.5; at 0.4 it keeps less than the clip",
         rebuilt=True,
     ),
     _claim(

@@ -14,7 +14,7 @@ CLAIMS = (
         "mixed",
         "cosine {gac_cosine:early_16} at 16, synchronous {gac_cosine:early_0}",
         "gac_cosine",
-        when="GRPO on the chain, best synchronous rate; on 32 tokens fresh ones align more",
+        when="on the chain; on 32 tokens fresh gradients align more",
         rebuilt=False,
     ),
     _claim(

@@ -28,7 +28,7 @@ CLAIMS = (
         "mixed",
         "on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks; tuned {m2po_tasks:matched_best}",
         "m2po_tasks",
-        when="either way; the clip matches on as many",
+        when="tuned or not; the clip matches on as many",
         stated="2510.01161/second-moment",
     ),
     _claim(

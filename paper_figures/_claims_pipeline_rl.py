@@ -13,7 +13,7 @@ CLAIMS = (
         "mixed",
         "sooner in {pipeline_rl:sooner} of {pipeline_rl:all}; beside the best none",
         "pipeline_rl_speed",
-        when="long tails, graded or sparse; bandit undecided",
+        when="on graded and sparse tasks; undecided on the bandit",
     ),
     _claim(
         "… on data that are close to on-policy",

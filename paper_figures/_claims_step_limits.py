@@ -13,7 +13,7 @@ CLAIMS = (
         "mixed",
         "{step_limits:rule_inside} of {step_limits:rule_points} limits; GRPO on a proxy up {step_limits:tokens}",
         "step_limits",
-        when="linear gradients and graded tokens; on proxies it rises",
+        when="for linear gradients and graded tokens; on proxies it rises",
         stated="2607.01083/step-limit",
     ),
     _claim(

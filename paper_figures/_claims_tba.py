@@ -42,7 +42,7 @@ CLAIMS = (
         "mixed",
         "updates {tba_speed:speed_10} times; time to a target undecided",
         "tba_speed",
-        when="updates, where generation dominates",
+        when="in updates, where generation dominates",
     ),
     _claim(
         "Recent samples help as generation scales",

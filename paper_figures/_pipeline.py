@@ -180,11 +180,12 @@ def picture(name: str, rows: list[Any]) -> tuple[Figure, str]:
     shown = _looks.panels(figure)
     with reading(name, rows), _style.applied():
         _style.key(figure)
-        _setup.say(figure, _setup.line(script(name).EXPERIMENTS, rows))
+        line = _setup.line(script(name).EXPERIMENTS, rows)
+        _setup.say(figure, line)
         for ax, letter in zip(shown, "abcd" if len(shown) > 1 else "", strict=False):
             ax.set_title(rf"$\bf{{{letter}}}$   {ax.get_title('left')}", loc="left")
         # What has no place on its axes shows when it is laid out.
-        return figure, "; ".join(_looks.faults(figure)) or "well"
+        return figure, "; ".join([*_looks.faults(figure), *_setup.unnamed(figure, line)]) or "well"
 
 
 def page(name: str, rows: list[Any]) -> str:

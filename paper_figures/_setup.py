@@ -2,16 +2,19 @@
 
 `EXPERIMENTS` of a script may be a dict. For each experiment it has values of columns, which select the rows that are
 drawn, and texts for what neither rows nor settings have: for `FIELDS` or their columns, `unit` of staleness, `tuned`.
+`names` are what the panels call tasks or laws of staleness; `pooled` says that the panels do not tell tasks apart.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 from asyncsim.plotting import _style
 
@@ -27,10 +30,14 @@ NAMES = {
     "kinds": "tokens of 8 kinds",
     "peaked": "64 tokens wrong at first",
     "arms": "many arms",
+    "gaussian": "Gaussian",
+    "noisy": "16 tokens with noise",
+    "uniform 64": "random up to 64",
+    "partial": "partial rollouts",
     "long": "64 tokens",
     "cliff": "CliffWalking",
     "lake": "FrozenLake",
-    "firm": "firm FrozenLake",
+    "firm": "non-slippery FrozenLake",
     "cartpole": "CartPole",
     "forks": "pass or fail",
     "rare": "rarely paid",
@@ -40,7 +47,7 @@ NAMES = {
     "sawtooth": "0 to 16 in turn",
     "fresh": "0",
 }
-"""Names of tasks and of laws of staleness, where they are not those of rows."""
+"""Names of tasks and of laws of staleness, where they are not those of rows, for all figures that draw these."""
 FEW = 3
 """Most numbers that are listed; of more, the ends are said."""
 
@@ -50,7 +57,7 @@ def line(asked: Any, tables: list[Any]) -> str:
     if len(tables) > len(FIELDS):
         return ""
     found: dict[str, list[Any]] = {name: [] for name in FIELDS}
-    unit, tuned = "versions", False
+    unit, tuned, names = "versions", False, dict(NAMES)
     for name, rows in zip(asked, tables, strict=True):
         drawn = asked[name] if isinstance(asked, Mapping) else {}
         said, own, settings = {}, rows, pd.DataFrame(rows.attrs.get("settings", []))
@@ -61,14 +68,26 @@ def line(asked: Any, tables: list[Any]) -> str:
             else:
                 said[column] = values
         unit = drawn.get("unit", unit)
+        names |= drawn.get("names", {})
         tuned |= "tuned" in drawn or "chosen" in drawn or ("tried" in own and bool(own.tried.notna().any()))
         for field, columns in FIELDS.items():
             stated = [said[key] for key in (field, *columns) if key in said]
             found[field] += stated or _values(field, columns, own, settings)
-    texts = {field: _text(values) for field, values in found.items()}
+    texts = {field: _text(values, names) for field, values in found.items()}
     texts["learning rate"] = f"own best ({texts['learning rate']})" if tuned else texts["learning rate"]
     texts["staleness"] += f" {unit}" if texts["staleness"][-1:].isdigit() else ""
-    return " · ".join(f"{field}: {text}" for field, text in texts.items() if text)
+    pooled = isinstance(asked, Mapping) and any("pooled" in drawn for drawn in asked.values())
+    shown = {"tasks, pooled" if pooled and field == "task" else field: text for field, text in texts.items()}
+    return " · ".join(f"{field}: {text}" for field, text in shown.items() if text)
+
+
+def unnamed(figure: Figure, text: str) -> list[str]:
+    """What is wrong where panels show several tasks: those that the line names otherwise than they do."""
+    tasks = re.match(r"task: ([^·]*?)(?: ·|$)", text)
+    several = tasks[1].split(", ") if tasks and ", " in tasks[1] else []
+    seen = " | ".join(each.get_text() for each in figure.findobj(Text) if each.get_text().strip() != text.strip())
+    words = " ".join(seen.split()).lower()
+    return [f"no panel names the task {each}, the line below does" for each in several if each.lower() not in words]
 
 
 def say(figure: Figure, text: str) -> None:
@@ -93,16 +112,16 @@ def _values(field: str, columns: tuple[str, ...], rows: Any, settings: Any) -> l
     return next((values for values in order if set(values) - {""}), [])
 
 
-def _text(values: list[Any]) -> str:
+def _text(values: list[Any], named: Mapping[str, str]) -> str:
     """Names, and numbers in order; of more than a few numbers the minimum and the maximum."""
     names, numbers = [], set()
     for value in (str(value).removeprefix("constant ") for value in values):
         try:
-            numbers.add(round(float(NAMES.get(value, value)), 6))
+            numbers.add(round(float(named.get(value, value)), 6))
         except ValueError:
-            names.append(NAMES.get(value, value))
+            names.append(named.get(value, value))
     ordered = [
-        f"{number:.2g}" if number < 1 else f"{number:.3g}" if number % 1 else f"{number:.0f}"
+        f"{number:.2g}".replace("e-0", "e−") if number < 1 else f"{number:.3g}" if number % 1 else f"{number:.0f}"
         for number in sorted(numbers)
         if number >= 0.0
     ]

@@ -12,6 +12,8 @@ from paper_figures._vcpo import share, value
 SHOWN = 32
 """The staleness whose curves are shown."""
 ARMS = ("truncated", "vcpo")
+BOLD = 4.0
+"""The bold rate, in best synchronous ones."""
 
 
 def seen(rows: Any) -> Any:
@@ -82,6 +84,9 @@ def rates(rows: Any) -> dict[str, str]:
             ("double", "noisy", 2.0),
         ):
             found[f"{name}_{arm}"] = value(end(problem, "adam", largest, arm, "final", True, factor))
+    found["bold_vcpo_collapsed"] = (
+        f"{100 * end('graded', 'adam', largest, 'vcpo', 'collapsed', True, BOLD).value:.0f} %"
+    )
     found["most_truncated"] = share(most(ends[ends.factor == 1.0], "noisy"))
     return found | _chosen(rows, ends[ends.factor == 1.0])
 

@@ -14,7 +14,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.actor_critic import SPEED, gain
 
-EXPERIMENTS = {"actor_critic": {"part": "workers", "chosen": True, "staleness": "that of so many workers"}}
+EXPERIMENTS = {"actor_critic": {"part": "workers", "chosen": True, "staleness": "set by the number of workers"}}
 
 
 def draw_speed(ax: Axes, rows: Any) -> None:

@@ -25,7 +25,7 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
 AS_FRESH = {"a3c": "a2c", "vtrace": "a2c", "ppo_behavior": "ppo_proximal"}
 """Arms that are another one without staleness."""
 ANCHORS = {"none": "ppo_proximal", "behavior": "ppo_behavior"}
-SPEED = {"firm": ("FrozenLake, not slippery", "measured", "o"), "cliff": ("CliffWalking", "tuned", "^")}
+SPEED = {"firm": ("non-slippery FrozenLake", "measured", "o"), "cliff": ("CliffWalking", "tuned", "^")}
 
 
 def poles(rows: Any) -> Any:

@@ -14,16 +14,16 @@ from experiments import systems_stories
 from paper_figures import _script
 from paper_figures.systems_stories import intervals, number
 
-EXPERIMENTS = {"systems_stories": {"story": "cut", "task": "none, timing only"}}
+EXPERIMENTS = {"systems_stories": {"story": "cut", "task": "none (timing only)"}}
 CUTS = {
-    "prime_rl": "prime_rl",
-    "nemo_rl_windowed": "nemo_rl, window",
-    "trl": "trl",
+    "prime_rl": "prime-rl",
+    "nemo_rl_windowed": "NeMo RL, window",
+    "trl": "TRL",
     "verl_separate_async drop": "verl, drop",
     "verl_separate_async wait": "verl, wait",
-    "nemo_rl_in_order": "nemo_rl, in order",
+    "nemo_rl_in_order": "NeMo RL, in order",
     "torchtitan": "torchtitan",
-    "areal": "areal",
+    "areal": "AReaL",
 }
 """Systems with limit or allowance 2, those that drop first."""
 

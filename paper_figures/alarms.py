@@ -15,7 +15,7 @@ from experiments import alarms
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("alarms",)
+EXPERIMENTS = {"alarms": {"pooled": True}}
 NAMES = {"token ESS": "low token ESS", "ESS": "low ESS", "KL": "KL to behavior", "return": "low return"}
 RATIOS = {"token ESS", "ESS", "KL", "mean weight"}
 """Alarms that read importance ratios."""

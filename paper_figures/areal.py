@@ -15,7 +15,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"areal": {"part": "objective"}}
-TASKS = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
+TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "fresh": ("PPO, fresh", {"color": look.COLOR["synchronous"], "marker": "s"}),
     "uncorrected": ("no behavior weight", {"color": look.COLOR["partial"], "marker": "D"}),

@@ -11,7 +11,7 @@ from experiments import areal as experiment
 from paper_figures import _script, areal
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"areal": {"part": "speed", "task": "none, timing only"}}
+EXPERIMENTS = {"areal": {"part": "speed", "task": "none (timing only)"}}
 LOOKS = dict(zip(experiment.SPREADS, (("partial", "v"), ("controlled", "o"), ("tuned", "^")), strict=True))
 
 

@@ -18,6 +18,10 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = {"asymre": {"part": "frozen", "task": "10-armed bandits", "staleness": "frozen data"}}
 
 
+LABELED = (-1.0, -0.2, -0.05, 0.0, 0.02, 0.1)
+"""Shifts with a tick; the others are drawn between them, all at equal distances."""
+
+
 def predicted(bandit: int, shift: float) -> np.ndarray:
     """Where the flow ends: the projection below shift 0, from there on the arm with the largest mu (r - V)."""
     logits, means = lab.LOGITS[bandit], lab.MEANS[bandit]
@@ -59,8 +63,9 @@ def draw_limit(ax: Axes, rows: Any, read: Any) -> None:
     ax.plot(range(len(found)), values, linestyle="none", marker="o", markersize=5, color=look.COLOR["controlled"])
     ax.plot(range(len(found)), [read(expected(shift)).mean() for shift in found], **_style.PREDICTED)
     ax.axvline(list(found).index(0.0), **_style.REFERENCE)
-    look.ticks(ax.xaxis, range(len(found)), [f"{shift:g}".replace("-", "−") for shift in found])
-    ax.set(xlabel="baseline − behavior's mean reward")
+    shown = [place for place, shift in enumerate(found) if shift in LABELED]
+    look.ticks(ax.xaxis, shown, [f"{list(found)[place]:g}".replace("-", "−") for place in shown])
+    ax.set(xlabel="baseline − mean reward of the behavior policy")
 
 
 def draw(rows: Any) -> Figure:
@@ -71,9 +76,9 @@ def draw(rows: Any) -> Figure:
         draw_limit(left, rows, reward)
         left.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
         look.say(left, 0.1, reward(lab.softmax(lab.LOGITS)).mean() - 0.05, "behavior", look.COLOR["muted"])
-        left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="trained to the end on frozen data")
+        left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="return after training on frozen data")
         draw_limit(right, rows, support)
-        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="arms that are kept")
+        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="arms that the policy still draws")
         kept = [support(policy).mean() for shift, policy in limits(rows).items() if shift <= 0.0]
         more = kept == sorted(kept, reverse=True) and kept[0] > 2.0
         words = "A baseline below the behavior's mean reward keeps several arms, as predicted"

@@ -28,6 +28,18 @@ SHOWN = {
     "gspo": "sequence clip",
 }
 """One method and more of each family that aims at the gradient, with its kind; the best at the reading point first."""
+NAMES = {
+    "score_centering": "score centering",
+    "reinforce": "REINFORCE",
+    "truncated_is token": "truncated IS, token",
+    "icepop": "IcePop",
+    "m2po_mask": "M2PO",
+    "vcpo": "VCPO",
+    "full_is": "full IS",
+    "truncated_is": "truncated IS",
+    "ppo_clip": "PPO",
+    "gspo": "GSPO",
+}
 KINDS = ("token ratio", "no ratio", "sequence ratio", "token clip", "sequence clip")
 STALENESS = 16
 """The reading point, with the usual length and size of `part`."""
@@ -50,7 +62,7 @@ def draw_progress(ax: Axes, rows: Any) -> Axes:
     ax.set_xlabel(
         "progress of one step along the gradient \n(exact gradient: 1, below 0: away; hollow: few batches decide)"
     )
-    ax.set_yticks(range(len(SHOWN)), [f"{method}\n{kind}" for method, kind in SHOWN.items()])
+    ax.set_yticks(range(len(SHOWN)), [f"{NAMES[method]}\n{kind}" for method, kind in SHOWN.items()])
     ax.tick_params(axis="y", length=0)
     here = part(rows, staleness=STALENESS).set_index("method").loc[list(SHOWN)].progress
     kinds = {kind: [here[method] for method, own in SHOWN.items() if own.startswith(kind)] for kind in KINDS}
@@ -82,12 +94,13 @@ def numbers(rows: Any) -> dict[str, str]:
         rows[rows.source == "exact"][[*keys, "progress"]], on=keys, suffixes=("", "_exact")
     )
     inside = both.progress_exact.between(both.progress_low - 1e-12, both.progress_high + 1e-12)
+    name = NAMES.get(best.method, best.method)
     return {
         "read": f"{STALENESS}",
         "methods": f"{len(here)}",
         "token": f"{cell.token_rms:.2f}",
         "sequence": f"{cell.log_deviation:.1f}",
-        "best": f"{best.method} {best.progress:.2f} ({best.progress_low:.2f} to {best.progress_high:.2f})",
+        "best": f"{name} {best.progress:.2f} ({best.progress_low:.2f} to {best.progress_high:.2f})",
         "away": f"{int((here.progress_high < 0).sum())}",
         "inside": f"{inside.sum()}",
         "exact": f"{len(both)}",

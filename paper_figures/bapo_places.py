@@ -61,16 +61,14 @@ def draw(rows: Any) -> Figure:
     """Staleness on the left, reuse on the right; one rate above, best rates below."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2, sharey=True, sharex="col")
+        axes = figure.subplots(2, 2, sharey=True)
         for row, (reading, title) in zip(axes, TITLES.items(), strict=True):
             for ax, axis in zip(row, ("staleness", "epochs"), strict=True):
                 panel(ax, rows, axis, steps.READINGS[reading])
                 ax.set_title(title)
             row[0].set_ylabel("mean return over training")
-        for ax in axes[0]:
-            ax.set_xlabel("")
         handles = [Line2D([], [], label=steps.NAMES[arm], **look.CONNECTED, **steps.ARMS[arm]) for arm in SHOWN]
-        words = "BAPO beats the clip at most places at a bold rate; tuned, unclipped training wins"
+        words = "At a bold rate BAPO beats the clip in most settings; tuned, training without a clip is best"
         title = _script.finding(holds(rows), words, f"Return on old and on reused data, {steps.TASKS[task(rows)]}")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)

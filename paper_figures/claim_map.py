@@ -1,4 +1,4 @@
-"""Claims of papers, and of the package: how many of each source are reproduced, and how far."""
+"""Claims of papers: how many of each are reproduced, and how far; the package's own are left out."""
 
 from __future__ import annotations
 
@@ -32,23 +32,33 @@ SHARES = (
 )
 COLORS = [tuple(1.0 - share * (1.0 - x) for x in to_rgb(_style.COLORS[name])) for name, share in SHARES]
 """From teal to orange by how much of a claim is reproduced; apart: conditions, and what was not tested."""
-EXACT = "exact results"
-"""Sentences of papers that no figure decides."""
+OWN = ("asyncsim", "Across papers", "delay theory")
+"""Sources that are no paper."""
+NAMES = {"2602.17616": "VCPO", "2607.01083": "Step limits"}
+"""Papers that have a name here, by arXiv id; exact results give the id."""
+OTHERS = "other papers"
+
+
+def claims() -> list[tuple[str, str]]:
+    """Paper and verdict of each claim, those that figures decide and those that exact results decide."""
+    known = [each for each in (*_claims.CLAIMS, *_claims.exact()) if each.source not in OWN]
+    return [(NAMES.get(each.source, each.source), each.verdict) for each in known]
 
 
 def counts() -> dict[str, list[int]]:
-    """Claims by source and verdict, most claims first; papers of one or two claims together."""
-    known = [*((each.source, each.verdict) for each in _claims.CLAIMS), *((EXACT, e.verdict) for e in _claims.exact())]
-    sources = [source for source, _ in known]
-    merged = [(source if sources.count(source) > 2 else "other papers", verdict) for source, verdict in known]
+    """Claims by paper and verdict, most claims first; papers of one claim together, last."""
+    known = claims()
+    papers = [paper for paper, _ in known]
+    merged = [(paper if papers.count(paper) > 1 else OTHERS, verdict) for paper, verdict in known]
     names = sorted(
-        dict.fromkeys(source for source, _ in merged), key=lambda name: -sum(source == name for source, _ in merged)
+        dict.fromkeys(paper for paper, _ in merged),
+        key=lambda name: (name == OTHERS, -sum(paper == name for paper, _ in merged)),
     )
     return {name: [merged.count((name, verdict)) for verdict in _claim.VERDICTS] for name in names}
 
 
 def draw(*tables: Any) -> Figure:
-    """A bar for each source, a part for each verdict, its number inside."""
+    """A bar for each paper, a part for each verdict, its number inside."""
     found = counts()
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.6)
@@ -61,10 +71,12 @@ def draw(*tables: Any) -> Figure:
             left = left + width
         ax.set_yticks(range(len(found)), list(found))
         ax.tick_params(axis="y", length=0)
-        ax.set(ylim=(len(found) - 0.5, -0.5), xlabel="claims")
+        ax.set(ylim=(len(found) - 0.5, -0.5), xlabel="claims of the paper")
         own = {key: int(number) for key, number in numbers().items()}
         good = own["reproduced"] + own["mostly"]
-        title = f"{good} of {sum(own.values())} claims are reproduced or mostly reproduced, {own['mixed']} are mixed"
+        title = (
+            f"Of {own['all']} claims of papers, {good} are reproduced or mostly reproduced, {own['mixed']} are mixed"
+        )
         more: dict[str, Any] = {"handlelength": 1.0, "columnspacing": 1.4, "alignment": "left"}
         figure.legend(title=title, loc="outside upper left", ncols=len(_claim.VERDICTS), **more)
     return figure
@@ -72,5 +84,5 @@ def draw(*tables: Any) -> Figure:
 
 def numbers(*tables: Any) -> dict[str, str]:
     """How many claims came out how."""
-    names = [each.verdict for each in (*_claims.CLAIMS, *_claims.exact())]
-    return {verdict.replace(" ", "_"): str(names.count(verdict)) for verdict in _claim.VERDICTS}
+    found = [verdict for _, verdict in claims()]
+    return {"all": str(len(found))} | {each.replace(" ", "_"): str(found.count(each)) for each in _claim.VERDICTS}

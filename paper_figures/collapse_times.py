@@ -12,7 +12,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.step_limits import COLOR, MOST, drift_constant, products, stale_constant
 
-EXPERIMENTS = {"step_limits": {"quantity": "time"}}
+EXPERIMENTS = {"step_limits": {"quantity": "time", "task": ("linear", "bandit", "tokens")}}
 ARMS = {"linear": "gradient", "tokens": "grpo", "bandit": "grpo"}
 
 

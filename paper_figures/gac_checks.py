@@ -39,7 +39,7 @@ def draw(rows: Any) -> Figure:
         blank = [name for name in NAMES if not name.startswith("stale") and name != FOOLED]
         shows = own.value["stale"] > 0.5 and own.right["stale"] and (own.value[blank] < 0.5).all()
         fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
-        words = "The checks pass settled plain descent alone, but batches chosen to mislead fool them"
+        words = "Only batches chosen to mislead pass the staleness checks with a wrong reading"
         title = _script.finding(shows and fake, words, "Where the checks let a staleness be read")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -14,7 +14,7 @@ from asyncsim.plotting import _style
 from experiments import live_staleness
 from paper_figures import _script
 
-EXPERIMENTS = {"live_staleness": {"task": "token bandit, CartPole, sums", "staleness": "measured"}}
+EXPERIMENTS = {"live_staleness": {"task": "token bandit, CartPole, sums", "staleness": "measured", "pooled": True}}
 MODES = {"waits": "slow generation", "none": "fast generation"}
 """Panels: runs whose generation takes longer than messages, and all others."""
 MARKERS = dict(zip(live_staleness.NAMES, "os^", strict=True))

@@ -1,4 +1,4 @@
-"""Other trust regions on the harness of M2PO, at one rate for all: return over updates on old data."""
+"""Other trust regions on the harness of M2PO, at one bold rate for all: return over updates on old data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from asyncsim.plotting import _style
 from experiments import m2po_steps
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
+from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task="chain", staleness=256, rate="best synchronous and 4 × it")
+EXPERIMENTS = steps.drawn(task="chain", staleness=256, rate="4 × best synchronous")
 LEFT, RIGHT = ("cispo", "areal", "gppo", "m2po"), ("topr", "gspo", "clip", "m2po")
 BOLD = f"{steps.BOLD:g}× the best synchronous rate"
 RIVALS = ("none", *LEFT[:-1], *RIGHT[:2])
@@ -33,23 +34,17 @@ def fallen(rows: Any, arm: str) -> float:
 
 
 def draw(rows: Any) -> Figure:
-    """Weights that leave every token its gradient, then those that hold it back; both rates."""
+    """Weights that leave every token its gradient, then those that hold it back."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2, sharey="row", sharex=True)
-        for row, times in zip(axes, (1.0, steps.BOLD), strict=True):
-            for ax, shown in zip(row, (LEFT, RIGHT), strict=True):
-                steps.traces(ax, rows, shown, "return", times * steps.usual(rows))
-                steps.ended(ax, rows, times * steps.usual(rows))
-            row[0].set_ylabel("return of the trained policy")
-        for row, rate in zip(axes, ("best synchronous rate", BOLD), strict=True):
-            for ax in row:
-                ax.set_title(rate)
-        for ax, shown in zip(axes[0], (LEFT, RIGHT), strict=True):
-            for place, arm in enumerate(shown):
-                steps.label(ax, 0.2, 0.9 - 0.09 * place, arm)
-        for ax in axes[1]:
-            ax.set_xlabel("updates")
+        figure, rate = _style.picture(_style.WIDTH, 2.9), steps.BOLD * steps.usual(rows)
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, shown in zip(axes, (LEFT, RIGHT), strict=True):
+            steps.traces(ax, rows, shown, "return", rate)
+            steps.ended(ax, rows, rate)
+            ends = {arm: float(steps.curve(rows, arm, "return", rate).value.iloc[-1]) for arm in shown}
+            look.ends(ax, {steps.NAMES[arm]: (end, steps.LOOKS[arm]["color"]) for arm, end in ends.items()})
+            ax.set(xlabel="updates", title=f"M2PO and {_script.listed(steps.NAMES[arm] for arm in shown[:-1])}")
+        axes[0].set_ylabel("return (dotted: fresh data)")
         drop = min(fallen(rows, arm) for arm in ("cispo", "areal"))
         words = f"At {BOLD}, with a penalty, CISPO and AReaL's PPO collapse; M2PO does not"
         title = _script.finding(

@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task=("chain", "forks"), rate="best synchronous")
+EXPERIMENTS = steps.drawn(task=("chain", "forks"), rate="best synchronous", names={"forks": "forks"})
 PUBLISHED = 0.04
 SHOWN: dict[str, dict[str, Any]] = {
     "chain": {"color": look.COLOR["controlled"], "marker": "^"},
@@ -35,7 +35,7 @@ def draw_levels(ax: Axes, rows: Any, arm: str, rate: float) -> list[Line2D]:
     for staleness, color in shades:
         steps.trace(ax, steps.curve(rows, arm, "return", rate, staleness=staleness), color=color)
     ax.set(xlabel="updates", xlim=(0, None))
-    return [Line2D([], [], color=color, label=str(staleness)) for staleness, color in shades]
+    return [Line2D([], [], color=color, label=f"staleness {staleness}") for staleness, color in shades]
 
 
 def bounds(rows: Any, task: str, rate: float) -> Any:
@@ -60,8 +60,10 @@ def draw(rows: Any) -> Figure:
             own = bounds(rows, task, steps.rate_of(rows, task))
             look.points(tau, own.tau, own, **{**look.CONNECTED, "markersize": 3.2, **style})
         tau.axvline(PUBLISHED, **_style.REFERENCE)
-        tau.set(xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="the bound")
-        for y, task, text in ((0.14, "chain", "bits"), (0.04, "forks", "forks")):
+        tau.set(
+            xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="M2PO's bound", ylim=(0.0, 1.05)
+        )
+        for y, task, text in ((0.14, "chain", "chain of bits"), (0.04, "forks", "forks")):
             look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title(rows, rate), **more)

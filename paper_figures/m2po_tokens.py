@@ -15,9 +15,9 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task=("chain", "forks"), staleness=256, rate="best synchronous")
+EXPERIMENTS = steps.drawn(task=("chain", "forks"), staleness=256, rate="best synchronous", names={"forks": "forks"})
 KINDS = {1.0: "forks", 0.0: "nearly\ncertain bits"}
-NAMES = {"forks": "forks and\ncertain bits", "chain": "plain bits"}
+NAMES = {"forks": "forks and\ncertain bits", "chain": "chain of bits"}
 SHOWN = {
     "forks": {"color": look.COLOR["tuned"], "marker": "D"},
     "chain": {"color": look.COLOR["controlled"], "marker": "^"},

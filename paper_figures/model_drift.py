@@ -12,7 +12,7 @@ from asyncsim.plotting import _style
 from experiments import model_ratios
 from paper_figures import _models, _script, model_law
 
-EXPERIMENTS = ("model_ratios",)
+EXPERIMENTS = {"model_ratios": {"task": "sums", "staleness": 1}}
 EQUAL = 0.279
 """Share of the sum of squares in the largest 5 percent of equal normal draws."""
 

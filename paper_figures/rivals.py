@@ -15,7 +15,7 @@ from paper_figures import _script
 
 EXPERIMENTS = ("rivals",)
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
-LAWS = {"constant 32": "32 old", "heavy": "heavy-tailed"}
+LAWS = {"constant 32": "32 old", "heavy": "heavy"}
 WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
 """Color of what is said of a rival, as in the league; undecided is a dot."""
 SAID = {"better": "the line's method is better", "equal": "equal", "worse": "worse"}
@@ -40,21 +40,17 @@ def draw_base(ax: Axes, rows: Any, base: str, arms: list[str], places: list[tupl
         else:
             ax.plot(x, y, ".", color=_style.COLORS["muted"], markersize=2.0)
     ax.set(xlim=(-0.5, len(places) - 0.5), ylim=(len(arms) - 0.5, -0.5), title=f"against {base}")
-    ax.set_xticks(range(len(places)), [f"{TASKS[task]}, {LAWS[law]}" for task, law in places], rotation=45, ha="right")
+    ax.set_xticks(range(len(places)), [f"{LAWS[law]}\n{TASKS[task]}" for task, law in places])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 
 
 def title(rows: Any) -> str:
-    """Whether GAC, tuned, wins more than it loses and equals RLOO, and token ratios beat VCPO on graded tokens."""
-    own = judged(rows, "GAC")
-    ahead = (own.word == "worse").sum() > 3 * (own.word == "better").sum()
-    plain = _script.pick(rows, base="GAC", arm="RLOO")
-    graded = _script.pick(judged(rows, "VCPO"), task="graded", law="constant 32")
-    token = graded[graded.arm.isin(["TIS, token", "MIS, token"])]
-    words = "Tuned, GAC beats most rivals and equals RLOO without it; token ratios beat VCPO on graded tokens"
-    holds = ahead and not plain.word.isin(["better", "worse"]).any() and len(token) and (token.word == "better").all()
-    return _script.finding(bool(holds), words, "Rivals beside each method at its best rate, on stale data")
+    """Whether RLOO is nowhere worse than GAC, which is applied to it."""
+    plain = _script.pick(rows, base="GAC", arm="RLOO").word.dropna()
+    words = "With tuned learning rates, GAC is nowhere better than RLOO without it"
+    holds = len(plain) and plain.isin(["equal", "better"]).any() and not (plain == "worse").any()
+    return _script.finding(holds, words, "Rivals beside each method at its best rate, on stale data")
 
 
 def draw(rows: Any) -> Figure:
@@ -62,7 +58,7 @@ def draw(rows: Any) -> Figure:
     arms = [arm for arm in rivals.ARMS if (rows.arm == arm).any()]
     places = [(task, law) for task in TASKS for law in LAWS if len(_script.pick(rows, task=task, law=law))]
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.4 + 0.165 * len(arms))
+        figure = _style.picture(_style.WIDTH, 1.2 + 0.165 * len(arms))
         axes = figure.subplots(1, len(rivals.BASES), sharey=True)
         for ax, base in zip(axes, rivals.BASES, strict=True):
             draw_base(ax, rows, base, arms, places)

@@ -16,7 +16,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"roll_sizes": {"part": ("agents", "latency"), "task": "none, timing only"}}
+EXPERIMENTS = {"roll_sizes": {"part": ("agents", "latency"), "task": "none (timing only)"}}
 EXTRA = 64
 """Spare environments whose seconds are quoted."""
 LADDER = {

@@ -11,7 +11,7 @@ from paper_figures import _roll_sizes as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"roll_sizes": {"part": "bound", "task": "none, timing only"}}
+EXPERIMENTS = {"roll_sizes": {"part": "bound", "task": "none (timing only)"}}
 ARMS = {"queue": ("synchronous queue", shared.OLD), "asynchronous": ("asynchronous", shared.NEW)}
 
 

@@ -12,7 +12,7 @@ from experiments import roll_flash
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"roll_flash": {"task": "none, timing only"}}
+EXPERIMENTS = {"roll_flash": {"task": "none (timing only)"}}
 ARMS: dict[tuple[str, float], tuple[str, str, str]] = {
     ("reasoning", 0.0): ("equal", "muted", "s"),
     ("reasoning", 0.5): ("spread 0.5", "partial", "v"),

@@ -13,7 +13,7 @@ from paper_figures import _roll_sizes as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": "none, timing only"}}
+EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": "none (timing only)"}}
 QUEUES = {"queue": ("queue, 64 slots", shared.PART), "queue, free": ("queue, a slot\nper sample", shared.NEW)}
 PLACED = {"together": ("prompt on one GPU", shared.OLD), "replicated": ("samples on any GPU", shared.NEW)}
 

@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"roll_sizes": {"part": ("gpus", "ratio"), "task": "none, timing only"}}
+EXPERIMENTS = {"roll_sizes": {"part": ("gpus", "ratio"), "task": "none (timing only)"}}
 MORE, ENOUGH = 16, 0.95
 """Spare prompts whose seconds are quoted, and the share of a speed that is enough."""
 GPU_ARMS = {"batch": shared.OLD, "queue": shared.PART, "asynchronous": shared.NEW}

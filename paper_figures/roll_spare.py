@@ -14,7 +14,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.roll_agents import SLOW, spared
 
-EXPERIMENTS = {"roll_sizes": {"part": "environments", "task": "none, timing only"}}
+EXPERIMENTS = {"roll_sizes": {"part": "environments", "task": "none (timing only)"}}
 USES = {"groups": ("more groups", shared.NEW), "samples": ("larger groups", shared.OTHER)}
 FAILURES = {"": "2 % of trajectories stop", ", slow groups": "All of a group is slow"}
 """What goes wrong, by the end of an arm's name."""

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = {"system_frontier": {"part": "frontier", "task": "none, timing only"}}
+EXPERIMENTS = {"system_frontier": {"part": "frontier", "task": "none (timing only)"}}
 PLACES = 32
 """Groups in generation at once, of systems whose number is a setting."""
 LOOKS: dict[str, tuple[str, str]] = {
@@ -26,10 +26,10 @@ LOOKS: dict[str, tuple[str, str]] = {
 """Color and marker: gray where the trainer waits for late groups, orange where they are dropped."""
 NAMES = {
     "synchronous": ("synchronous", (0.15, 1.3)),
-    "one_step_off": ("one_step_off", (1.15, 2.0)),
-    "areal": ("areal, caps the mean", (4.3, 4.85)),
-    "nemo_rl_in_order": ("nemo_rl, torchtitan and verl wait", (3.4, 3.25)),
-    "prime_rl": ("prime_rl drops", (2.1, 4.3)),
+    "one_step_off": ("one step off", (1.15, 2.0)),
+    "areal": ("AReaL caps the mean", (4.3, 4.85)),
+    "nemo_rl_in_order": ("NeMo RL, torchtitan and verl wait", (3.4, 3.25)),
+    "prime_rl": ("prime-rl drops", (2.1, 4.3)),
 }
 
 

@@ -14,7 +14,7 @@ from asyncsim.plotting import _style
 from experiments import system_frontier
 from paper_figures import _script
 
-EXPERIMENTS = {"system_frontier": {"part": "speed", "task": "none, timing only", "staleness": ""}}
+EXPERIMENTS = {"system_frontier": {"part": "speed", "task": "none (timing only)", "staleness": ""}}
 RACERS: dict[str, tuple[str, str]] = {
     "open loop": ("contrast", "X"),
     "areal": ("measured", "o"),
@@ -22,6 +22,7 @@ RACERS: dict[str, tuple[str, str]] = {
     "one_step_off": ("muted", "P"),
 }
 """Color and marker of each system."""
+NAMES = {"areal": "AReaL", "nemo_rl_in_order": "NeMo RL", "one_step_off": "one step off"}
 SPREAD = max(system_frontier.SIGMAS)
 TRAINING = {0.5: ("Quick trainer", ": long tails decide"), 2.0: ("Slow trainer", ": the gain is smaller")}
 """Seconds of training in mean lengths, with what the speed-ups show, if they do."""
@@ -59,7 +60,7 @@ def draw_speed(ax: Axes, rows: Any, train_time: float) -> Axes:
             ax.plot(system_frontier.SIGMAS, mean, color=shade, linewidth=0.9)
         look = {**_style.MEASURED, "marker": marker, "color": shade}
         ax.errorbar(system_frontier.SIGMAS, mean, yerr=half, **look)
-        ends[mean[-1]] = (system.replace("_in_order", ""), shade)
+        ends[mean[-1]] = (NAMES.get(system, system), shade)
     for place, (_, (name, shade)) in zip(_script.apart(ends, 0.8), sorted(ends.items()), strict=True):
         ax.text(1.06 * SPREAD, place, name, color=shade, va="center")
     fine = np.linspace(0.0, SPREAD, 31)

@@ -13,9 +13,9 @@ from asyncsim.plotting import _style
 from experiments import systems_stories
 from paper_figures import _script
 
-EXPERIMENTS = {"systems_stories": {"story": "straggler", "task": "none, timing only"}}
+EXPERIMENTS = {"systems_stories": {"story": "straggler", "task": "none (timing only)"}}
 LOOKS: dict[str, tuple[str, str, str]] = {
-    "areal": ("measured", "o", "areal: no bound"),
+    "areal": ("measured", "o", "AReaL: no bound"),
     "torchtitan": ("muted", "v", ""),
     "verl_separate_async wait": ("muted", "s", ""),
     "nemo_rl_in_order": ("muted", "D", ""),
@@ -71,7 +71,7 @@ def draw_survival(ax: Axes, rows: Any) -> Axes:
             ax.plot(*ends, color=shade, linewidth=0.9, zorder=2)
     ax.plot(*stragglers(systems_stories.HEAVY[KIND]), **_style.PREDICTED, zorder=4)
     ax.axvline(4.0, **_style.REFERENCE)
-    ax.text(30, 6e-3, "areal", color=_style.COLORS["measured"])
+    ax.text(30, 6e-3, "AReaL", color=_style.COLORS["measured"])
     ax.text(9.5, 2.5e-5, "with hard\nlimits", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(xticks=[1, 4, 10, 40, 200], xticklabels=["1", "4", "10", "40", "200"], ylabel="P(staleness $\\geq k$)")
@@ -98,7 +98,7 @@ def draw_price(ax: Axes, rows: Any) -> Axes:
                 ha="right",
                 va="center",
             )
-    ax.text(14, 0.94, "nemo_rl, torchtitan\nand verl wait", color=_style.COLORS["muted"], va="top")
+    ax.text(14, 0.94, "NeMo RL, torchtitan\nand verl wait", color=_style.COLORS["muted"], va="top")
     ax.axhline(1.0, zorder=1, **_style.REFERENCE)
     ax.set(
         xlim=(0, 108),

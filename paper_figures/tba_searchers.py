@@ -13,8 +13,8 @@ from paper_figures.tba_asynchrony import searched
 
 EXPERIMENTS = {"tba_steps": {"part": "search", "rate": "best synchronous"}}
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "arms": ("64 arms", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "rare": ("rarely paid bits", {"color": look.COLOR["tuned"], "marker": "D"}),
+    "arms": ("many arms", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "rare": ("rarely paid", {"color": look.COLOR["tuned"], "marker": "D"}),
 }
 
 

@@ -12,7 +12,7 @@ from experiments import vcpo_collapse
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("vcpo_collapse",)
+EXPERIMENTS = {"vcpo_collapse": {"names": {"chain": "chain"}}}
 SCORES: dict[str, dict[str, Any]] = {
     "return": {"color": look.COLOR["muted"], "marker": "D"},
     "ess": {"color": look.COLOR["measured"], "marker": "o"},

@@ -18,6 +18,8 @@ from paper_figures._vcpo_hours import gain, machine, pick, predicted, step_of, t
 
 EXPERIMENTS = {"vcpo_hours": {"task": "bits with a penalty", "tuned": True}}
 ARMS: dict[str, dict[str, Any]] = {"tis": look.TRUNCATED, "vcpo": look.VCPO}
+MARKS = "o^s"
+"""Training times, from short to long."""
 SPEED: dict[str, Any] = {"color": look.COLOR["muted"], "marker": "D", **look.HOLLOW}
 
 
@@ -29,8 +31,8 @@ def errors(ax: Axes, found: list[tuple[float, tuple[float, ...] | None]], **styl
         ax.errorbar(x, value, yerr=[value - low, high - value], **{**_style.MEASURED, **style})
 
 
-def draw_staleness(ax: Axes, rows: Any) -> None:
-    """Speed-up against staleness: of updates alone, and of learning, each arm at its own step."""
+def draw_staleness(ax: Axes, rows: Any) -> str:
+    """Speed-up against staleness, of updates alone and of learning, each arm at its own step; what it shows."""
     levels = levels_of(rows)
     errors(ax, [(s, throughput(rows, *MAIN, s)) for s in levels], **SPEED, **look.CONNECTED)
     limit = predicted(*MAIN)
@@ -45,36 +47,38 @@ def draw_staleness(ax: Axes, rows: Any) -> None:
     found = {name: {s: gain(rows, {**machine(*MAIN), "staleness": s, "method": name}) for s in levels} for name in ARMS}
     most = [max((s for s in own if own[s]), key=lambda s, own=own: own[s][0], default=0) for own in found.values()]  # type: ignore[misc]
     near = all(PAPER / 2 <= s <= 2 * PAPER for s in most)
-    words = f"The gain in hours is largest near staleness {PAPER}, with or without VCPO"
-    ax.set_title(_script.finding(near, words, "Speed-up in updates and in hours, by staleness"))
-    look.say(ax, 5.0, 2.75, "updates per hour", look.COLOR["muted"])
+    ax.set_title("by staleness")
+    look.say(ax, 4.2, 2.82, "updates per hour", look.COLOR["muted"])
     look.say(ax, 1.0, limit + 0.2, "dashed: predicted limit")
-    look.say(ax, 5.0, 2.15, "hours to the target, VCPO", look.COLOR["controlled"])
-    look.say(ax, 2.4, 1.45, "hours to it, truncated IS", look.COLOR["stale"])
+    look.say(ax, 4.7, 2.2, "VCPO", look.COLOR["controlled"])
+    look.say(ax, 2.0, 1.75, "truncated IS", look.COLOR["stale"])
+    words = f"Time to a return shrinks most near staleness {PAPER}, with or without VCPO"
+    return _script.finding(near, words, "Speed-up in updates and in time to a return")
 
 
-def draw_map(ax: Axes, rows: Any, train: float) -> None:
-    """Speed-up against the spread of lengths, at the staleness of the paper."""
-    known = sorted(set(rows[(rows.train == train) & (rows.staleness == PAPER)].sigma))
-    errors(ax, [(s, throughput(rows, s, train, PAPER)) for s in known], **SPEED)
-    for shift, (name, style) in zip((-0.06, 0.06), ARMS.items(), strict=True):
-        found = [(s + shift, gain(rows, {**machine(s, train), "staleness": PAPER, "method": name})) for s in known]
-        errors(ax, found, **style)
-    ax.set(xlim=(-0.15, 1.65), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of lengths")
-    ax.set_title(f"Training takes {train:g} ×\na mean response")
+def draw_machines(ax: Axes, rows: Any) -> None:
+    """VCPO's speed-up at the staleness of the paper against the spread of lengths, a line for each training time."""
+    names = {}
+    for marker, train in zip(MARKS, vcpo_hours.TRAINS, strict=True):
+        known = sorted(set(rows[(rows.train == train) & (rows.staleness == PAPER)].sigma))
+        found = [(s, gain(rows, {**machine(s, train), "staleness": PAPER, "method": "vcpo"})) for s in known]
+        errors(ax, found, **{**look.VCPO, **look.CONNECTED, "marker": marker})
+        if last := [one[0] for _, one in found if one is not None]:
+            names[f"training {train:g} ×"] = (last[-1], look.COLOR["controlled"])
+    ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of lengths (training: in mean responses)")
+    ax.set_title(f"VCPO at staleness {PAPER}, by response lengths")
+    look.ends(ax, names, gap=0.16)
 
 
 def draw(rows: Any) -> Figure:
-    """Staleness on one machine above, machines below."""
+    """Staleness on one machine, and other machines."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.7)
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1.2, 1.0))
-        panels = [top.subplots(), *bottom.subplots(1, len(vcpo_hours.TRAINS), sharey=True)]
-        draw_staleness(panels[0], rows)
-        for ax, train in zip(panels[1:], vcpo_hours.TRAINS, strict=True):
-            draw_map(ax, rows, train)
-        panels[1].set_ylabel(f"speed-up, staleness {PAPER}")
-        for ax in panels:
+        figure = _style.picture(_style.WIDTH, 3.2)
+        left, right = figure.subplots(1, 2, width_ratios=(1.3, 1.0))
+        figure.suptitle(draw_staleness(left, rows), x=0.01, ha="left")
+        draw_machines(right, rows)
+        right.set_ylabel("speed-up (synchronous: 1)")
+        for ax in (left, right):
             ax.axhline(1.0, **_style.REFERENCE)
     return figure
 

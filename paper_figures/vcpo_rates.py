@@ -14,7 +14,8 @@ from paper_figures._vcpo_training import rates as numbers
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": ("graded", "noisy"), "optimizer": "adam", "staleness": 128}}
+EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": ("graded", "noisy"), "optimizer": "adam", "staleness": 128,
+                                 "names": {"noisy": "pass or fail"}}}  # fmt: skip
 ARMS = {"truncated": look.TRUNCATED, "vcpo": look.VCPO}
 TASKS = {
     "graded": ("Graded", ": VCPO ends higher at every rate"),

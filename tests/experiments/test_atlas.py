@@ -210,7 +210,7 @@ def test_on_fresh_data_a_ratio_changes_nothing(quick):
 def test_the_figure_shows_ten_methods_of_the_rows(quick):
     (ax,) = figure.draw(quick).axes
     shown = [text.get_text().partition("\n")[0] for text in ax.get_yticklabels()]
-    assert shown == list(figure.SHOWN) and len(figure.SHOWN) == 10
+    assert shown == [figure.NAMES[method] for method in figure.SHOWN] and len(figure.SHOWN) == 10
     for box, level in zip(ax.containers, atlas.LEVELS, strict=True):
         expected = figure.part(quick, staleness=level).set_index("method").progress.loc[list(figure.SHOWN)]
         np.testing.assert_allclose(box[0].get_xdata().astype(float), expected, rtol=1e-12)
@@ -251,6 +251,6 @@ def test_numbers_of_the_gallery_are_those_of_the_rows():
     rows = _store.read("atlas")
     told, here = figure.numbers(rows), figure.part(rows, staleness=16)
     best = here.loc[here.progress.idxmax()]
-    assert told["best"].startswith(f"{best.method} {best.progress:.2f} (") and told["methods"] == f"{len(here)}"
+    assert told["best"].startswith(f"{figure.NAMES[best.method]} {best.progress:.2f} (") and told["methods"] == f"{len(here)}"
     assert told["away"] == f"{(here.progress_high < 0).sum()}"
     assert len(rows[rows.source == "exact"]) > 100

@@ -5,7 +5,7 @@ import pytest
 from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
-from paper_figures import _claim, _claims, _looks, _pipeline
+from paper_figures import _claim, _claims, _looks, _pipeline, _setup, claim_map
 
 
 def figure(panels=1, height=2.0, caption="", size=7.0):
@@ -31,6 +31,24 @@ def test_what_is_too_much_is_named(wrong, told):
         assert _looks.faults(figure()) == []
         (line,) = _looks.faults(figure(**wrong))
     assert told in line
+
+
+def test_tasks_are_named_below_as_in_the_panels():
+    """One task needs no name in a panel; where panels pool tasks, the line says so."""
+    drawn = figure(panels=2, caption="Exact rewards and noisy rewards")
+    named = "task: exact rewards, noisy rewards · seeds: 4"
+    assert _setup.unnamed(drawn, named) == [] == _setup.unnamed(drawn, "task: fixed · seeds: 4")
+    (line,) = _setup.unnamed(drawn, "task: exact rewards, random · seeds: 4")
+    assert "names the task random" in line
+    assert _setup.unnamed(drawn, named.replace("task:", "tasks, pooled:").replace("noisy", "random")) == []
+
+
+def test_the_claim_map_counts_claims_of_papers_alone():
+    known = [each.source for each in (*_claims.CLAIMS, *_claims.exact())]
+    own = sum(known.count(source) for source in claim_map.OWN)
+    assert own and len(claim_map.claims()) == len(known) - own == int(claim_map.numbers()["all"])
+    assert sum(map(sum, claim_map.counts().values())) == len(claim_map.claims())
+    assert not set(claim_map.OWN) & set(claim_map.counts()) and "PipelineRL" in claim_map.counts()
 
 
 def test_colors_and_line_styles_of_a_script_are_named(tmp_path):
