@@ -76,10 +76,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 def shown(
     path: Path, settings: dict[str, Any], plot: Path | None, staleness: str | None = None
 ) -> tuple[dict[str, Any], str]:
-    """The report of a log as JSON values and as text; unknown versions stay unknown. Draws it if `plot` is given.
-
-    The report ends with the distribution of the staleness; `staleness` is the expected distribution.
-    """
+    """The report of a log as JSON values and as text; unknown versions stay unknown. Draws it if `plot` is given."""
     from asyncsim import diagnosing, plotting, schedules
 
     try:

@@ -57,11 +57,7 @@ class Grouped(typer.core.TyperCommand):
 def command(
     group: typer.Typer, order: str, /, called: str | None = None, **own: Row | str
 ) -> Callable[[Callable[[Options], int]], Callable[[Options], int]]:
-    """A command with options in this order, as in `OPTIONS`, with another help, or of its own.
-
-    The function gets them as one object, with `given`, options that were given, and `files`, those to be written, which
-    are tried first. Bad input ends in one line and status 2, never in a traceback.
-    """
+    """A command with options in this order, as in `OPTIONS`, with another help, or of its own."""
     rows: dict[str, Row] = {}
     for name in order.split():
         row = own.get(name) or OPTIONS[name]

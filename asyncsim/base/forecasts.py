@@ -98,10 +98,7 @@ class Forecast(calls.Told):
         return asdict(self) | {"misses": self.misses}
 
     def __str__(self) -> str:
-        """Format the forecast: how well it reproduces the run, tables of at most `WIDE` columns, formulas, unknowns.
-
-        The first table has measured values and the forecast at today's setting.
-        """
+        """Format the forecast: how well it reproduces the run, tables of at most `WIDE` columns, formulas, unknowns."""
         columns = [["measured", *(str(each.measured or "-") for each in self.lines)]]
         columns += [[words, *(str(each.forecasts[k]) for each in self.lines)] for k, words in enumerate(self.settings)]
         tables = list[list[str]]()

@@ -83,10 +83,7 @@ class Claim(Declared):
 
 
 def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
-    """The record of a claim, whose formulas parse the point when called and so can refuse it by name.
-
-    Where a formula of a user's `own` claim raises, it is refused too.
-    """
+    """The record of a claim, whose formulas parse the point when called and so can refuse it by name."""
 
     def at_point(
         formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}, name: str = "predict"

@@ -171,10 +171,7 @@ class Evidence:
     def both(
         self, weights: Sequence[Tensor], divisor: Divisor | None = None, kept: Sequence[Tensor] | None = None
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Found and expected cotangents: of the generated tokens of every batch, and last of the single tokens.
-
-        `weights` of the method; `kept`: 1 for what it does not reject (default: everything).
-        """
+        """Found and expected cotangents: of the generated tokens of every batch, and last of the single tokens."""
         divisor, kept = divisor or self.divisor, kept or [probe.mask for probe in self.probes]
         masks = [probe.mask > 0 for probe in self.probes]
         # Where nothing is left 0 / 0 is no other weight; it is found by itself.
@@ -263,10 +260,7 @@ class Fit:
 
 
 def apart(answers: Tensor, targets: Tensor, floor: float | None = None) -> Tensor:
-    """|answers - targets| / max(|answers|, |targets|), in [0, 2]: 0 if both are negligible, 2 if one is not finite.
-
-    Values below `floor` are negligible (default: 1e-7 of the largest target).
-    """
+    """|answers - targets| / max(|answers|, |targets|), in [0, 2]: 0 if both are negligible, 2 if one is not finite."""
     size = torch.maximum(answers.abs(), targets.abs())
     if floor is None:
         floor = _NO_EVIDENCE * (float(targets.abs().nan_to_num(0.0, 0.0, 0.0).max()) if targets.numel() else 0.0)
@@ -306,9 +300,8 @@ def search(
 ) -> list[Fit]:
     """Fits, best first; among equally good ones, the method named `first`, then the simplest.
 
-    Where the method is `known` already, defaults and named choices are all that is tried; without `smooth`, no constant
-    is moved that no kink tells. Methods with a statistic of the batch (they have a scope for it) are left out where
-    tokens ignore one another.
+    Where the method is `known` already, only defaults and named choices are tried; without `smooth`, no constant is
+    moved that no kink tells. Methods with a statistic of the batch are left out where tokens ignore one another.
     """
 
     def by(fit: Fit) -> tuple[Any, ...]:

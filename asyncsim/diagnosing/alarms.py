@@ -220,8 +220,7 @@ def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
 def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, error: float = 0.05) -> tuple[float, float]:
     """AUC of cases against the controls cut at the same times, with the half width of its error bound.
 
-    Controls that learned late are cut late, which moves the other area off 1/2 by time alone. Here no law of scores
-    matters: with weights w_ij of pairs and c the largest sum of one run, A is a mean over matchings of runs, so that
+    With weights w_ij of pairs and c the largest sum of one run, A is a mean over matchings of runs, so that
     P(|A - E A| >= x) <= 2 exp(-2 x^2 / (c^2 min(n, m))) (Hoeffding 1963).
     """
     above, weights = [], []

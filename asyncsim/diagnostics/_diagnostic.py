@@ -368,10 +368,7 @@ def samples(step: Step) -> Tensor | float:
 
 
 def finished(step: Step) -> tuple[Tensor, Tensor]:
-    """Number of episodes that ended in the batch and their mean return, float64 `[R]` each; NaN if none did.
-
-    A trajectory of a task that does not pay by token is an episode; a population has infinitely many.
-    """
+    """Number of episodes that ended in the batch and their mean return, float64 `[R]` each; NaN if none did."""
     batch = step.drawn.generated
     if batch.ended is None or batch.finished is None:
         groups = batch.groups if batch.kept is None else batch.kept.double().sum((1, 2))

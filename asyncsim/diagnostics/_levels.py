@@ -56,10 +56,7 @@ def score_weight(step: Step, advantage: Tensor) -> Tensor:
 
 
 def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
-    """Log of |c / A| with factors included, its masses, and the number of weights.
-
-    One for each sample `[R, G, N, 1]` where the method has one weight for all its tokens, else one for each token.
-    """
+    """Log of |c / A| with factors included, its masses, and the number of weights."""
     advantage = advantages(step)
     silent = advantage == 0
     given = torch.where(silent, torch.ones_like(advantage), advantage)

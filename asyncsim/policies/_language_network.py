@@ -215,10 +215,7 @@ class Model:
 
     @cached_property
     def parts(self) -> bool:
-        """Whether logits can be computed from states, some rows at a time: tried on three tokens.
-
-        Else (a network of another build) they are made with the states.
-        """
+        """Whether logits can be computed from states, some rows at a time: tried on three tokens."""
         network: Any = self.network
         place = torch.arange(3, device="cpu").unsqueeze(0)
         inputs = (place % self.vocabulary, place, (place <= place.mT)[None, None], None, 3)
@@ -288,10 +285,7 @@ class Model:
             network.add_module(CRITIC, head)
 
     def bound(self, flat: Tensor, form: str, live: bool = False) -> tuple[nn.Module, list[nn.Parameter]]:
-        """A network with the weights `[P]` in a number format, and these weights as separate parameters.
-
-        With `live` they are leaves that gradients can be taken for. Frozen weights are shared with every other copy.
-        """
+        """A network with the weights `[P]` in a number format, and these weights as separate parameters."""
         parts = flat.detach().split([shape.numel() for _, shape in self.trained])
         network, fresh = self._frozen(form, flat.device), dict[int, nn.Parameter]()
         for part, (name, shape) in zip(parts, self.trained, strict=True):

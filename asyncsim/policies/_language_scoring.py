@@ -97,10 +97,7 @@ class Scoring:
         return Graph(piece, outputs, leaves, network, raw if large else None, action, which)
 
     def outputs(self, raw: Tensor, action: Tensor, names: Iterable[str], network: nn.Module | None = None) -> Outputs:
-        """Outputs by name for tokens `[...]` from logits `[..., V]`, or from states `[..., W]` and their network.
-
-        A critic's values stand behind both.
-        """
+        """Outputs by name for tokens `[...]` from logits `[..., V]`, or from states `[..., W]` and their network."""
         wide, value = (raw[..., :-1], raw[..., -1]) if self.model.critic else (raw, raw[..., 0])
         log_probs = self.law.log_prob(wide if network is None else logits_of(network, wide))
         return {name: value if name == "value" else _output(name, log_probs, action) for name in names}

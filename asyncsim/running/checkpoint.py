@@ -196,10 +196,7 @@ def made_with() -> dict[str, str | None]:
 
 
 def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any]]:
-    """The written spec (None if that is impossible), the settings that identify it, and the code that it needs.
-
-    Loaded weights that are not parameters are identified by a digest of their contents.
-    """
+    """The written spec (None if that is impossible), the settings that identify it, and the code that it needs."""
     rows: dict[str, Any] | None = None
     frozen = {"weights": getattr(spec.trained_policy, "frozen", None)}
     if digest := getattr(spec.task, "digest", ""):
@@ -231,11 +228,7 @@ def described(spec: Spec) -> dict[str, Any]:
 
 
 class Keeper:
-    """Writes the checkpoints of a run when they are due.
-
-    `parts`: finished blocks; `standing`: state of the block that an earlier run had in progress, until it is resumed.
-    If a file cannot be written, a line says so and the write is tried again later; the run continues.
-    """
+    """Writes the checkpoints of a run when they are due."""
 
     def __init__(self, path: files.Where, every: Any, spec: Spec, seed: int, saved: Saved | None = None) -> None:
         self.path, self.every = files.writable("checkpoint", path), interval(every)

@@ -145,10 +145,7 @@ class Unsendable(Exception):
 
 
 def packed(shared: Shared) -> bytes:
-    """Pickle the values that blocks share; raises `Unsendable` with a reason if that is impossible.
-
-    Parts are pickled directly, or else by the calls that made them.
-    """
+    """Pickle the values that blocks share; raises `Unsendable` with a reason if that is impossible."""
     try:
         return _bytes(shared)
     except _REASONS as error:
@@ -216,10 +213,7 @@ class Piece(NamedTuple):
 
 
 class Table:
-    """Blocks not yet started, and the results of the others by run and first replicate.
-
-    `received`: signals so far; no further block is started after a signal or an error.
-    """
+    """Blocks not yet started, and the results of the others by run and first replicate."""
 
     def __init__(self, received: list[int]) -> None:
         self.left: deque[Piece] = deque()

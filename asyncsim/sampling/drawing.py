@@ -175,10 +175,7 @@ class Ahead:
         self.drawn = {(m, i): (groups[place], n, version) for m, i, place, n, version in tree["drawn"]}
 
     def _draw(self, m: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Draw trajectories of one realization, with ids `[k]` and versions `[k, T]` of each part.
-
-        Earlier tokens are kept up to the first token of another version.
-        """
+        """Draw trajectories of one realization, with ids `[k]` and versions `[k, T]` of each part."""
         one = replace(self.sampler, replicates=self.sampler.replicates[m : m + 1], realization=np.zeros(1, int))
         due: list[_Due] = []
         for ids, version in parts:

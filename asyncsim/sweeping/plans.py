@@ -373,10 +373,7 @@ def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
 
 
 def unneeded(store: Store) -> list[str]:
-    """Files that no sweep of the store needs: units of no sweep, and failures of finished units or of no sweep.
-
-    Raises `InputError` if the needs are unknown: plans are missing, damaged or renamed.
-    """
+    """Files that no sweep of the store needs: units of no sweep, and failures of finished units or of no sweep."""
     remedy = "put it back under its name, or move it out of the store"
     for name in store.names("sweeps"):
         known = ".parquet" not in name or SWEEP.fullmatch(name) is not None

@@ -227,11 +227,7 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
 
 
 def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[Unit, dict[str, Any]]]:
-    """Run units, and yield each with its outcome (as from `units.perform`), in order of completion.
-
-    A unit whose worker dies, or that fails for reasons outside its content, is tried again, up to `ATTEMPTS` times.
-    Raises `InputError` if the store cannot be written.
-    """
+    """Run units, and yield each with its outcome (as from `units.perform`), in order of completion."""
     again: deque[Unit] = deque()
     flying: dict[Future[dict[str, Any]], Unit] = {}
     while True:

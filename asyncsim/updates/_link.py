@@ -255,9 +255,6 @@ def _column(flag: Tensor, like: Tensor) -> Tensor:
 
 
 def link(source: str, *, reports: str = "") -> Callable[[type[T]], type[T]]:
-    """Decorator for a link: a class with `init` and `apply`, whose `joint(**knobs)` refuses inconsistent knobs.
-
-    `reports`: names in the trace.
-    """
+    """Decorator for a link: a class with `init` and `apply`, whose `joint(**knobs)` refuses inconsistent knobs."""
     returns = f"a link on directions `[R, P]`{f' that reports {reports}, `[R]`' * bool(reports)}"
     return parts.page(source, returns, "values outside these ranges")

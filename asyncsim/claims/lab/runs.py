@@ -144,10 +144,7 @@ def offline(point: Point, method: Method, step: float, count: int) -> Spec:
 
 
 def settled(ending: Callable[[int], np.ndarray], updates: int, tolerance: float) -> np.ndarray:
-    """End point of runs, with the length doubled until the end moves by at most `tolerance`.
-
-    Raises `InputError` where sixteen times as many do not settle either.
-    """
+    """End point of runs, with the length doubled until the end moves by at most `tolerance`."""
     most, before = 16 * updates, ending(updates // 2)
     while True:
         after = ending(updates)
