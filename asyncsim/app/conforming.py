@@ -1,7 +1,5 @@
 """The command `asyncsim conformance`: load the target, check it, and print the findings."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any

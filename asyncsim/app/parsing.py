@@ -281,11 +281,7 @@ _SEVERAL = re.compile(r",|^[\d.e+-]+:[\d.e+-]+:\d+$")
 
 
 def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
-    """Rewrite options of `run` as settings of `compare` and `sweep`, and --PART.KEY as --set PART.KEY.
-
-    In a sweep, --task gym --staleness 0,4 becomes --set task=gym --grid staleness=0,4. --model rate=30 becomes --set
-    model.rate=30, and --config FILE the argument FILE.
-    """
+    """Rewrite options of `run` as settings of `compare` and `sweep`, and --PART.KEY as --set PART.KEY."""
     rows = _rows_of(arguments, command)
     # A file behind an option that the command lacks is its argument: advise --config system.yaml.
     options = {f"--{name}" for name, row in rows.items() if not row.positional}

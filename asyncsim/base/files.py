@@ -154,10 +154,7 @@ def _by_handle(handle: int) -> str:
 
 @contextmanager
 def cleared(fresh: Path) -> Iterator[None]:
-    """Remove a new file or folder if an error occurs, or if a signal ends the process meanwhile.
-
-    Signals whose default is to end the process still end it; handlers set by others are kept.
-    """
+    """Remove a new file or folder if an error occurs, or if a signal ends the process meanwhile."""
 
     def remove() -> None:
         shutil.rmtree(fresh, ignore_errors=True)

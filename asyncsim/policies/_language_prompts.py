@@ -49,11 +49,7 @@ class Growing:
 
 
 class Columns:
-    """Keys and values `[B, H, C, D]` of every layer, written one column at a time.
-
-    `point` sets the column and rows that the next pass writes; other rows stay unchanged. Columns behind it are hidden,
-    so a column can be written again.
-    """
+    """Keys and values `[B, H, C, D]` of every layer, written one column at a time."""
 
     is_compileable = False
 

@@ -134,11 +134,7 @@ class Scoring:
         return totals
 
     def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
-        """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are recomputed.
-
-        Each owner's gradient goes to its replicate: owner modulo R. Every weight's part is added as soon as it is
-        known, in the type of the parameters, and let go.
-        """
+        """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are recomputed."""
         total, keep = torch.zeros(self.flat.shape[1:], dtype=self.flat.dtype), graphs is not None
         for graph in self.graphs(True) if graphs is None else graphs:
             weights = {name: cotangent[graph.piece.rows] for name, cotangent in cotangents.items()}

@@ -35,11 +35,7 @@ BYTES = 512 << 20
 
 
 class Site:
-    """This process and its workers, which stay alive from one run to the next until the site is closed.
-
-    `asked`: number of training processes, including this one; None: one per core, once that is worthwhile. `hears`:
-    called with the fraction of updates completed.
-    """
+    """This process and its workers, which stay alive from one run to the next until the site is closed."""
 
     hears: Callable[[float], None] | None = None
 

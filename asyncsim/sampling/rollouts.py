@@ -64,11 +64,7 @@ class Trajectories:
 
 @dataclass(frozen=True)
 class Sampler:
-    """Settings of sampling that are constant during a block of replicates.
-
-    `replicates` and `realization`: int `[R]`; `samples`: N; `seed` of the run; `redundant`: samples per group that are
-    numbered beyond N.
-    """
+    """Settings of sampling that are constant during a block of replicates."""
 
     task: Task
     policy: Policy

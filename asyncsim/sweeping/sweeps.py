@@ -273,11 +273,7 @@ def check(backend: str, count: int | None, address: str | None) -> None:
 
 
 def pool_of(backend: str, count: int | None, address: str | None = None) -> "Pool":
-    """The pool of a backend with `count` workers (None: one per core), after `check` accepted the arguments.
-
-    It has `places` for this many calls at a time. `submit(call, ...)` returns a future, which raises `workers.Died` if
-    its worker died; `close` kills all workers at once.
-    """
+    """The pool of a backend with `count` workers (None: one per core), after `check` accepted the arguments."""
     if backend == "ray":
         return ByRay(count, address)
     count = count or workers.cores()

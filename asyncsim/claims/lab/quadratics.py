@@ -226,11 +226,7 @@ def far_away(
 
 
 def grown(path: np.ndarray, staleness: int) -> np.ndarray:
-    """Whether each replicate's mode grew in a run from far away, bool `[R]`; `path` holds every update, `[U, R]`.
-
-    The last period is compared with the second one, or with a hundredth of the start where the second is smaller. Below
-    that, noise dominates.
-    """
+    """Whether each replicate's mode grew in a run from far away, bool `[R]`; `path` holds every update, `[U, R]`."""
     period = 4 * staleness + 2
     size = np.abs(path)
     early = np.maximum(size[period : 2 * period].max(axis=0), 0.01 * size[0])

@@ -62,10 +62,7 @@ def displaced(
     size: tuple[int, int, int],
     method: Method | None = None,
 ) -> Spec:
-    """Fresh batches generated at behavior and scored at the current policy; `places` are both, in this order.
-
-    `size`: samples of a group, batches of a replicate behind the displacement, replicates.
-    """
+    """Fresh batches generated at behavior and scored at the current policy; `places` are both, in this order."""
     behavior, current = places
     samples, batches, replicates = size
     by = current - behavior
