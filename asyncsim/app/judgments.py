@@ -1,5 +1,7 @@
 """A page of verdicts in any format: joint error rates, the printed table and lines, and advice on what to do next."""
 
+from __future__ import annotations
+
 import json
 import math
 import re

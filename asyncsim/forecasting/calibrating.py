@@ -1,5 +1,7 @@
 """A run's own numbers from what its trainer logged: the description that `advise` takes, with intervals and drift."""
 
+from __future__ import annotations
+
 import math
 import os
 import re
