@@ -256,10 +256,7 @@ class Column:
 
 
 class Recorder:
-    """Records the metrics of a spec every `every` updates, and feeds accumulators at every update.
-
-    A frozen replicate's numbers are missing (NaN) from the update at which it left the finite range.
-    """
+    """Records the metrics of a spec every `every` updates, and feeds accumulators at every update."""
 
     def __init__(self, spec: Any, replicates: int, hear: Hear | None = None, fresh: Any = None) -> None:
         self.hear, self.room, self.fresh = hear, -(-spec.updates // spec.every), fresh

@@ -321,10 +321,7 @@ def rounded(weight: Tensor, form: str) -> Tensor:
 
 
 def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Module:
-    """The same network with other weights, by the identity of the old ones, tied weights included.
-
-    It shares every other tensor, and runs beside it.
-    """
+    """The same network with other weights, by the identity of the old ones, tied weights included."""
     twin = copy.copy(module)
     twin.__dict__ = dict(module.__dict__)
     twin._parameters = {k: fresh.get(id(p), p) for k, p in module._parameters.items()}
@@ -382,10 +379,7 @@ class Several:
 
 
 def beside(networks: Sequence[Any], rows: Sequence[int]) -> Any:
-    """One network for rows sorted by version, `rows` of each, from copies that differ only in their trained weights.
-
-    Everything but the trained weights is computed once for all rows.
-    """
+    """One network for rows sorted by version, `rows` of each, from copies that differ only in their trained weights."""
     first = networks[0]
     if all(network is first for network in networks):
         return first

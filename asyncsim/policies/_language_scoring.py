@@ -76,10 +76,7 @@ class Scoring:
         return self.model.vocabulary
 
     def graph(self, network: nn.Module, leaves: list[nn.Parameter], piece: Piece) -> Graph:
-        """Outputs of a piece by name, 0 for tokens that use another owner's weights.
-
-        Equal responses to equal prompts go through the network once.
-        """
+        """Outputs of a piece by name, 0 for tokens that use another owner's weights."""
         T = int(piece.chosen.any(0).nonzero()[-1]) + 1
         prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
         first, which = prompts.alike(action)

@@ -163,8 +163,9 @@ class Saved(NamedTuple):
         remedy = "go on with the spec and the seed that it was made with (--resume FILE alone has them), or begin anew"
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
         mine, code = identified(spec)[1:]
+        places = {"weights": getattr(spec.trained_policy, "name", ""), "data": getattr(spec.task, "data", "")}
         for name in sorted({*mine, *self.identity}):
-            field = f"spec.{name}{_place(spec, name)}"
+            field = f"spec.{name} ({places[name]})" if places.get(name) else f"spec.{name}"
             ours, theirs = (json.dumps(each.get(name), sort_keys=True) for each in (mine, self.identity))
             bound = f"{checks.clipped(theirs, 120)}, as in {self.path}"
             checks.require(ours == theirs, field, mine.get(name), bound, remedy)
@@ -206,12 +207,6 @@ def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[
             rows = json.loads(json.dumps(spec.to_dict()))
     code = spec_code.code_of(spec_code.Live(spec) if rows is None else rows, "asyncsim.running.running")
     return rows, (described(spec) if rows is None else rows) | frozen, code
-
-
-def _place(spec: Spec, name: str) -> str:
-    """The path of weights or data whose contents differ, as a suffix of the field's name."""
-    told = {"weights": getattr(spec.trained_policy, "name", ""), "data": getattr(spec.task, "data", "")}
-    return f" ({told[name]})" if told.get(name) else ""
 
 
 def described(spec: Spec) -> dict[str, Any]:

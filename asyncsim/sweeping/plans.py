@@ -327,11 +327,7 @@ class Fault:
 
 
 def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] = ()) -> tuple[int, list[Fault]]:
-    """Check all unit files: the number read, and those that are damaged, altered or misnamed.
-
-    `again`: this many of them, selected by `seed`, are computed again and compared to the bit. `trust`: a user's code,
-    my.py:name, that they may call.
-    """
+    """Check all unit files: the number read, and those that are damaged, altered or misnamed."""
     names = [name for own in ("units", "trainings") for name in store.names(own) if UNIT.fullmatch(name)]
     faults: list[Fault] = []
     for name in names:
