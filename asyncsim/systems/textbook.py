@@ -1,5 +1,7 @@
 """Systems of textbooks, and of papers that are no trainers: M2PO, OAPL, TBA, MiniMax's Forge (from its report)."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any
