@@ -64,11 +64,7 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True)
 class Remembering(Baseline):
-    """An advantage with memory of earlier batches, as explicit state like that of links.
-
-    `init` is the state of replicates that have seen nothing. `apply` gives the advantages of a batch and the state
-    behind it. `memory`: the state in front of the batch, None for nothing.
-    """
+    """An advantage with memory of earlier batches: `init` makes its state, `apply` gives the next one."""
 
     memory: State | None = field(default=None, repr=False, compare=False)
 

@@ -122,11 +122,7 @@ def _backward(delta: Tensor, carried: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def moments(step: Step, each: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and unbiased standard deviation over the generated tokens of the step, each `[R, 1, 1, 1]`.
-
-    Tokens count with the mass of their sample, those of dropped groups not at all. One token, or a population, has no
-    factor n / (n - 1).
-    """
+    """Mean and unbiased standard deviation over the generated tokens of the step, each `[R, 1, 1, 1]`."""
     batch = step.batch
     weight = batch.mask * step.mass.unsqueeze(-1)
     total = weight.sum((1, 2, 3), keepdim=True)

@@ -165,7 +165,9 @@ def _pooled(step: Step, weight: Tensor, scope: str = "group") -> Pool:
 
 def _location(pool: Pool, robust: str) -> Tensor:
     """Mean, median or winsorized mean of the rewards under mass times weight, `[R, G, 1]`."""
-    chance = _chance(pool)
+    heavy = pool.mass * pool.weight
+    total = heavy.sum(-1, keepdim=True)
+    chance = torch.where(total > 0, heavy / torch.where(total > 0, total, torch.ones_like(total)), pool.mass)
     origin, relative = pool.relative
     if robust == "median":
         return _quantile(pool.reward, chance, 0.5)
@@ -202,12 +204,6 @@ def _spread(pool: Pool) -> Tensor:
     centered = relative - (pool.mass * relative).sum(-1, keepdim=True)
     deviation = (pool.mass * centered**2).sum(-1, keepdim=True).sqrt()
     return torch.where(deviation > _SMALLEST, deviation, torch.ones_like(deviation))
-
-
-def _chance(pool: Pool) -> Tensor:
-    heavy = pool.mass * pool.weight
-    total = heavy.sum(-1, keepdim=True)
-    return torch.where(total > 0, heavy / torch.where(total > 0, total, torch.ones_like(total)), pool.mass)
 
 
 def _without(values: Tensor) -> Tensor:

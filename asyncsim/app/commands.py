@@ -162,11 +162,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
 
 
 def facts(kind: str, name: str) -> dict[str, Any]:
-    """Properties of a method, advantage, factor, penalty, link, metric or sentence of a paper, for a table.
-
-    They are the defaults of its arguments (None: required or set by the part) and the reference. Methods also have
-    level, anchor, aggregator, the equivalent method when all policies agree, and whether it is a reconstruction.
-    """
+    """Properties of a method, advantage, factor, penalty, link, metric or sentence of a paper, for a table."""
     if kind == "papers":
         about = described(kind, name)
         return {key: about[key] for key in ("status", "claims", "verdict", "when", "number")}

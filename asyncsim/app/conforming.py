@@ -1,7 +1,5 @@
 """The command `asyncsim conformance`: load the target, check it, and print the findings."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,10 +16,7 @@ _PARTS = ("adapter", "controller", "names")
 
 
 def check(o: Options) -> tuple[dict[str, Any], int]:
-    """Check the target; return the record of findings, and the exit status: 0 conforms, 1 deviates.
-
-    `o`: options of `asyncsim conformance`; `hazards` says whether hazards are printed.
-    """
+    """Check the target; return the record of findings, and the exit status: 0 conforms, 1 deviates."""
     kind = "metric" if o.metric else o.kind
     if kind is not None:
         checks.one_of("--kind", kind, KINDS, "say what the function is")

@@ -69,10 +69,7 @@ QUICK = Size(16, 1, 2, 2, 4, 0.0)
 
 
 def check(device: str | torch.device, size: Size | None = None) -> dict[str, Any]:
-    """Check a device and return all results in plain containers; `holds` says whether it agrees with the CPU.
-
-    Raises `InputError` if the device is not available.
-    """
+    """Check a device and return all results in plain containers; `holds` says whether it agrees with the CPU."""
     kind = device.type if isinstance(device, torch.device) else device.partition(":")[0]
     checks.one_of("device", kind, list(SIZES), "choose where to compute")
     checks.require(versions.at_hand(kind), "device", kind, versions.AT_HAND, "use device cpu")

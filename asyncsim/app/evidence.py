@@ -93,11 +93,7 @@ class Ledger:
     """A file of evidence. Each run is written at once and atomically, so that a killed command loses none.
 
     If the code of a claim or the package version changes, a new process starts; the old one stays in the file, so that
-    no seed is used twice. `digest(id)` identifies the code that a process measures. Several commands may write to one
-    file.
-
-    Arguments: `path` of the file, which need not exist. Raises `InputError` for a file of another kind or format, for
-    one that was changed since it was written, and for one whose wealth does not follow from its p-values.
+    no seed is used twice. `digest(id)` identifies the code that a process measures. Several commands may share a file.
     """
 
     def __init__(self, path: str | os.PathLike[str], digest: Callable[[str], str] | None = None) -> None:
@@ -124,10 +120,7 @@ class Ledger:
             return rows
 
     def fresh(self, ids: Sequence[str], seed: int | None = None) -> int:
-        """A seed that no run of these claims has used or drawn from: the given seed, or a random one.
-
-        Raises `InputError` if the given seed is not fresh.
-        """
+        """A seed that no run of these claims has used or drawn from: the given seed, or a random one."""
         used = {id: [run[0] for process in claim for run in process["runs"]] for id, claim in self._read().items()}
         if seed is None:
             seed = secrets.randbelow(LARGEST)

@@ -106,10 +106,7 @@ class Page:
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts and error rates: `counts` by verdict, `false_fail` of one and of all claims, `false_pass`, bugs caught.
-
-    `seconds` are those of all claims, `slowest` those of the slowest.
-    """
+    """Counts and error rates: `counts` by verdict, `false_fail` of one and of all claims, `false_pass`, bugs caught."""
     fails = [v.false_fail for v in verdicts if math.isfinite(v.false_fail)]
     passes = [v.false_pass for v in verdicts if v.verdict == "held" and math.isfinite(v.false_pass)]
     slowest = sorted(verdicts, key=lambda v: -v.seconds)[:SLOWEST]
@@ -188,11 +185,7 @@ def point_text(point: Mapping[str, Any]) -> str:
 
 
 def status(verdicts: Sequence[Verdict], bets: Mapping[str, evidence.Evidence] | None = None) -> int:
-    """Exit status: 1 if a claim is violated or an injected bug was missed, 3 if a verdict is undecided, else 0.
-
-    `bets` over many runs, if there are any, decide instead of one run's verdict, which is then undecided at most,
-    unless a component failed.
-    """
+    """Exit status: 1 if a claim is violated or an injected bug was missed, 3 if a verdict is undecided, else 0."""
     violated = [v.id for v in verdicts if v.verdict == "violated" and (not bets or math.isnan(v.p))]
     if violated or evidence.against(bets or {}) or missed(verdicts):
         return VIOLATED
@@ -206,11 +199,7 @@ def missed(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def table(verdicts: Sequence[Verdict], width: int, bets: Mapping[str, evidence.Evidence] | None = None) -> list[str]:
-    """Lines of markup with the comparison of the smallest margin of each claim, exceptions first.
-
-    `bets` over many runs add a claim's wealth. Where a row would exceed `width`, the quantity is left out; where that
-    does not suffice, the numbers have their own line.
-    """
+    """Lines of markup with the comparison of the smallest margin of each claim, exceptions first."""
     from rich.markup import escape
 
     rows = [["claim", "verdict", "quantity", "predicted", "measured"]]

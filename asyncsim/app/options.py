@@ -34,10 +34,7 @@ class Options(SimpleNamespace):
 
 
 class Row(NamedTuple):
-    """One option: its type (None: that of its default); `of` is the kind whose names complete it.
-
-    `short`: a name of one letter. `written`: whether the option names an output file.
-    """
+    """One option: its type (None: that of its default); `of` is the kind whose names complete it."""
 
     kind: Any
     default: Any

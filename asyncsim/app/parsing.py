@@ -61,11 +61,7 @@ class Grouped(typer.core.TyperCommand):
 def command(
     group: typer.Typer, order: str, /, called: str | None = None, **own: Row | str
 ) -> Callable[[Callable[[Options], int]], Callable[[Options], int]]:
-    """A command with options in this order, as in `OPTIONS`, with another help, or of its own.
-
-    The function gets them as one object, with `given`, options that were given, and `files`, those to be written, which
-    are tried first. Bad input ends in one line and status 2, never in a traceback.
-    """
+    """A command with options in this order, as in `OPTIONS`, with another help, or of its own."""
     rows: dict[str, Row] = {}
     for name in order.split():
         row = own.get(name) or OPTIONS[name]
@@ -289,11 +285,7 @@ _SEVERAL = re.compile(r",|^[\d.e+-]+:[\d.e+-]+:\d+$")
 
 
 def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
-    """Rewrite options of `run` as settings of `compare` and `sweep`, and --PART.KEY as --set PART.KEY.
-
-    In a sweep, --task gym --staleness 0,4 becomes --set task=gym --grid staleness=0,4. --model rate=30 becomes --set
-    model.rate=30, and --config FILE the argument FILE.
-    """
+    """Rewrite options of `run` as settings of `compare` and `sweep`, and --PART.KEY as --set PART.KEY."""
     rows = _rows_of(arguments, command)
     # A file behind an option that the command lacks is its argument: advise --config system.yaml.
     options = {f"--{name}" for name, row in rows.items() if not row.positional}

@@ -57,11 +57,7 @@ def write_page(
     """Write verdicts with their figures, points and injected bugs to one file, atomically.
 
     If the path ends in .md it is Markdown: a table of the claims, then what is violated or not tight; else HTML.
-
-    Arguments: `page`, with at least one verdict; `path` of the file; `title`, by
-    default the number of claims. `references`: claim id to the source of
-    its statement. `predictions`: claim id to what predicts at a point, so that curves go on between measured points.
-    Returns the path. Raises `InputError` for a path that cannot be written.
+    `references`: claim id to the source of its statement. `predictions`: claim id to what predicts between points.
     """
     title = title or f"asyncsim: {plural(len(page.verdicts), 'claim')} predicted and measured"
     marked = str(path).lower().endswith(MARKDOWN)
@@ -289,10 +285,7 @@ def rendered(text: str) -> Markup:
 
 
 def formula(text: str) -> Markup:
-    """Convert a plain-text formula to MathML that may be broken after a sign.
-
-    Indices follow `_`, powers `^`; parentheses around an operand of several signs are omitted.
-    """
+    """Convert a plain-text formula to MathML that may be broken after a sign."""
     from latex2mathml.converter import convert
 
     pieces = [""]

@@ -31,10 +31,7 @@ LINE = "compiling the event kernel, once after an installation (about ten second
 
 
 class Stream:
-    """A text stream that never raises: after its first failure, output is discarded.
-
-    `failure` is the first error, None if there was none.
-    """
+    """A text stream that never raises: after its first failure, output is discarded."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -149,10 +146,7 @@ def announced() -> Iterator[None]:
 
 
 class Files:
-    """Outputs of a command, written one by one; a failure prints a line on stderr and does not affect the others.
-
-    `paths`: the path of each output by its option; None if it is not requested.
-    """
+    """Outputs of a command, written one by one; a failure prints a line on stderr and does not affect the others."""
 
     def __init__(self, paths: Mapping[str, Path | None]) -> None:
         self.paths = paths

@@ -61,10 +61,7 @@ def timeline(
 
 
 def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
-    """Lines to print: measured and predicted values, then costs.
-
-    Without `verbose` identities are omitted, and the distribution of staleness if no formula predicts it.
-    """
+    """Lines to print: measured and predicted values, then costs."""
     law, stale = result["predicted"], result["staleness"]
     if not result["steady"]:
         # A steady-state prediction beside an unsteady measurement would look like an error.

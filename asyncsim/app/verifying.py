@@ -175,8 +175,7 @@ def _measured(
     """Estimates of a trial, or why there are none.
 
     A component that fails where the trial has measured before contradicts the claim. At a point that the user `asked`
-    for, a point that trial or code refuses is outside, and nothing else contradicts. Machines may fail anywhere. A
-    user's claim, with the id `own`, that cannot be measured at its points raises an `InputError` with the line to fix.
+    for, a point that trial or code refuses is outside, and nothing else contradicts. Machines may fail anywhere.
     """
     beyond = trial.reach(point) if asked or own else None
     if beyond is not None:

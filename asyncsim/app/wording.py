@@ -93,10 +93,7 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
 
 
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
-    """A part made by its public function, with unknown or missing arguments refused by name.
-
-    `prefix` is what stands before an argument's name behind --set.
-    """
+    """A part made by its public function, with unknown or missing arguments refused by name."""
     _refuse_valued(kind, name, prefix)
     make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     made = not (inspect.isroutine(make) or isinstance(make, (type, partial)))
@@ -329,10 +326,7 @@ def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
 
 
 def of_words(pairs: Sequence[str], option: str) -> Spec:
-    """A spec from words such as task=token-bandit, method=grpo, method.low=0.1, staleness=16, link=clip-norm,adam.
-
-    Raises `InputError` for a word that is no part, no size and no argument of a part.
-    """
+    """A spec from words such as task=token-bandit, method=grpo, method.low=0.1, staleness=16, link=clip-norm,adam."""
     given = settings(pairs, option)
     known = [name for name in DESCRIBES if name not in ("set", "diagnostics")]
     own = {key: value for key, value in given.items() if "." not in key}

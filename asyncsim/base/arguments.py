@@ -29,10 +29,7 @@ _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCU
 
 @dataclass(frozen=True)
 class Binding:
-    """How to call a loss with the five tensors: by keyword as in `words` (argument: tensor), else by position.
-
-    `notes`: what the report says about the binding.
-    """
+    """How to call a loss with the five tensors: by keyword as in `words` (argument: tensor), else by position."""
 
     fn: Callable[..., Any]
     words: Mapping[str, str]
@@ -87,10 +84,7 @@ def is_loss(part: Any) -> bool:
 def bind(
     fn: Callable[..., Any], needed: Sequence[str] = ("advantages", "log_prob", "mask"), more: Sequence[str] = ()
 ) -> Binding:
-    """Bind a loss to the tensors; raises `InputError` for ambiguous, unknown or missing (of the `needed`) arguments.
-
-    `more`: other arguments that the loss may have, matched by exact name.
-    """
+    """Bind a loss to the tensors; raises `InputError` for ambiguous, unknown or missing (of the `needed`) arguments."""
     made = not isinstance(fn, type) or not hasattr(fn, "forward")
     checks.require(made, "loss", fn, "a module, not its class", f"make one: {getattr(fn, '__name__', fn)}()")
     target = getattr(fn, "forward", fn)

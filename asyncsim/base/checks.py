@@ -164,11 +164,7 @@ def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: s
 
 
 def memory(parts: Mapping[str, tuple[int, str]], device: str = "cpu") -> None:
-    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory.
-
-    That is what the machine, its control group and the limits of the process leave, or the device, or
-    `ASYNCSIM_MEMORY`.
-    """
+    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory."""
     total = sum(size for size, _ in parts.values())
     if not fits(total, device):
         most, whose = available(device)

@@ -263,7 +263,11 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
     _hold("groups", table, "factor", table["factor"] > 0.0, "positive")
     _same("groups", table, "factor", table["factor"][table["prompt"]], "that of its prompt")
     _within("groups", table, "target", 0, checks.LARGEST, missing=True)
-    _same("groups", table, "entry", _entries(table), "counted by t_ready, missing where that is")
+    entries = np.full(len(table["entry"]), -1)
+    entered = np.flatnonzero(~np.isnan(table["t_ready"]))
+    order = entered[np.lexsort((table["entry"][entered], table["t_ready"][entered]))]
+    entries[order] = np.arange(order.size)
+    _same("groups", table, "entry", entries, "counted by t_ready, missing where that is")
     _within("groups", table, "t_submit", 0.0, np.inf)
     _rising("groups", table, "t_submit v_submit")
     for times in ("t_submit t_done t_ready t_left", "t_done t_free"):
@@ -272,15 +276,6 @@ def _groups(table: Table, uses: Table, batches: Table, publishes: Table, places:
         _ordered("groups", table, versions, -1)
     for version, time, more in (("v_submit", "t_submit", 0), ("v_done", "t_done", ahead), ("v_left", "t_left", 0)):
         _in_time("groups", table, version, time, publishes["t_install"], more)
-
-
-def _entries(table: Table) -> np.ndarray:
-    """Ranks of groups by entry time; ties keep the order of the column."""
-    entries = np.full(len(table["entry"]), -1)
-    entered = np.flatnonzero(~np.isnan(table["t_ready"]))
-    order = entered[np.lexsort((table["entry"][entered], table["t_ready"][entered]))]
-    entries[order] = np.arange(order.size)
-    return entries
 
 
 def _samples(table: Table, groups: Table, batches: Table, publishes: Table, ahead: int) -> None:

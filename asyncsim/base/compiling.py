@@ -99,10 +99,7 @@ class _DiskCache(FunctionCache):
 
 
 class Shelf:
-    """Machine code under own names, in numba's cache folder of a function; the least recently used entries are deleted.
-
-    Failures of a folder or disk only make programs start more slowly.
-    """
+    """Machine code under own names, in numba's cache folder of a function; the least recently used goes first."""
 
     def __init__(self, function: Callable[..., Any], most: int = 256) -> None:
         self.most, self.folder = most, None

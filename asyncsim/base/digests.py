@@ -32,10 +32,7 @@ LINES = "carried.jsonl"
 
 
 class Facts(NamedTuple):
-    """Facts about a module: digest of its syntax tree, dotted names that it imports or uses, and its imports.
-
-    `imported` maps local names, which other modules may import, to dotted names.
-    """
+    """Facts about a module: digest of its syntax tree, dotted names that it imports or uses, and its imports."""
 
     digest: str
     names: tuple[str, ...]
@@ -64,10 +61,7 @@ def of(value: Any, digits: int = 16) -> str:
 
 
 def needed(body: list[ast.stmt], roots: Iterable[str], acts: bool = True) -> list[ast.stmt]:
-    """Statements that define the roots, directly or through the names used, in order, and those that define no name.
-
-    Without `acts`, statements that define no name are left out, as in a script whose other lines only use a function.
-    """
+    """Statements that define the roots, directly or through the names used, in order, and those that define no name."""
     defined = [(node, own) for node in body if (own := names(node)) or acts]
     wanted, size = set(roots), -1
     while len(wanted) != size:

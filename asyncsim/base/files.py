@@ -154,10 +154,7 @@ def _by_handle(handle: int) -> str:
 
 @contextmanager
 def cleared(fresh: Path) -> Iterator[None]:
-    """Remove a new file or folder if an error occurs, or if a signal ends the process meanwhile.
-
-    Signals whose default is to end the process still end it; handlers set by others are kept.
-    """
+    """Remove a new file or folder if an error occurs, or if a signal ends the process meanwhile."""
 
     def remove() -> None:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -309,10 +306,7 @@ def well_formed(path: Where, kind: str) -> Iterator[None]:
 
 
 def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
-    """Read the mapping in a JSON or YAML file (by its suffix); values have plain types only.
-
-    Raises `InputError` for a file that is missing, damaged, longer than `LONGEST` bytes, or that refers to itself.
-    """
+    """Read the mapping in a JSON or YAML file (by its suffix); values have plain types only."""
     import yaml
 
     remedy = "write it as JSON, or as YAML, indented by spaces, in a file that ends in .yaml"
@@ -357,10 +351,7 @@ def save_arrays(
 
 
 def load_arrays(path: Where, kind: str, remedy: str | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read a file of `save_arrays`; raises `InputError` if missing, damaged, too big, or of another kind or format.
-
-    Declared sizes are checked against `limit` before memory is allocated.
-    """
+    """Read a file of `save_arrays`; raises `InputError` if missing, damaged, too big, or of another kind or format."""
     remedy = remedy or f"write it again with {kind}.save()"
     arrays = packed_arrays(path, f"{kind} file", remedy, text="__header__")
     with decoding(path, f"{kind} file", remedy):

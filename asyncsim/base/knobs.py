@@ -148,11 +148,7 @@ def numbered(parts: Iterable[Any]) -> list[str]:
 
 
 def bind(part: Any, replicates: np.ndarray) -> Any:
-    """A copy of the part with every array knob cut to the given replicates and turned into a tensor `[R, 1]`.
-
-    Links broadcast it against `[R, P]`; `per_sample` reshapes it for `[R, G, N, T]`. A part that draws random numbers
-    gets the indices of its replicates.
-    """
+    """A copy of the part with every array knob cut to the given replicates and turned into a tensor `[R, 1]`."""
     if hasattr(part, "numbered"):
         part = part.numbered(replicates)
     if not dataclasses.is_dataclass(part) or not lengths(part):

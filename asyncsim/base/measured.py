@@ -24,10 +24,7 @@ def refuse_rows(field: str, column: str, numbers: np.ndarray, good: np.ndarray, 
 
 
 def column(field: str, place: str) -> tuple[str, np.ndarray]:
-    """Name and numbers of the column given as `file.csv`, `file.csv:column` or `file.csv:column*factor`.
-
-    A .txt file is one unnamed column with one number per line.
-    """
+    """Name and numbers of the column given as `file.csv`, `file.csv:column` or `file.csv:column*factor`."""
     factor = 1.0
     before, times, text = place.rpartition("*")
     if times and not os.path.exists(place):

@@ -98,9 +98,7 @@ def _lines(path: Path) -> list[str]:
 def keep(largest: int = 32 << 20) -> None:
     """Let the C library keep freed arrays of up to `largest` bytes, in total at most 512 MiB, for reuse.
 
-    This lasts for the rest of the process. By default the library returns every few megabytes to the system and gets
-    them back page by page. That costs networks a tenth of their time on one thread and a third on two, and half in a
-    simulation that records. Other C libraries ignore the setting.
+    It would return them to the system and get them back page by page, half the time of a simulation that records.
     """
     try:
         library = ctypes.CDLL(None)

@@ -7,10 +7,7 @@ from typing import NamedTuple
 
 
 class Word(NamedTuple):
-    """A term: LaTeX symbol, unit ("" for a pure number), and its name on an axis.
-
-    `name` replaces an identifier that is an abbreviation or too vague; it is "" where the symbol suffices.
-    """
+    """A term: LaTeX symbol, unit ("" for a pure number), and its name on an axis."""
 
     symbol: str
     unit: str

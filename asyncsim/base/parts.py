@@ -27,10 +27,7 @@ Made = TypeVar("Made", bound=Callable[..., Any])
 
 @dataclasses.dataclass(frozen=True)
 class Knob:
-    """A knob: its default (`...` if required), description, check, domain, and type in stubs.
-
-    `varies`: replicates may differ; `optional`: None is accepted.
-    """
+    """A knob: its default (`...` if required), description, check, domain, and type in stubs."""
 
     usual: Any
     words: str
@@ -76,10 +73,7 @@ def number(
     varies: bool = True,
     remedy: str = "",
 ) -> Any:
-    """Declare a number in [low, high], or one per replicate if it `varies`; `above` excludes `low`, `optional`: None.
-
-    `remedy` is the advice in error messages (default: give `words`).
-    """
+    """Declare a number in [low, high], or one per replicate if it `varies`; `above` excludes `low`."""
     check = knobs.knob if varies else checks.real
     advice = remedy or f"give {'' if words.startswith('how ') else 'the '}{words}"
     domain = f"{'>' if above else '>='} {low:g}" if low > -math.inf else ""
@@ -239,10 +233,7 @@ def public(name: str, body: Any, own: Mapping[str, Knob], kind: Any, returns: st
 
 
 def made(source: str, returns: str, refused: str) -> Callable[[Made], Made]:
-    """A decorator for a function that makes a part from checked knobs; other arguments are passed unchanged.
-
-    Text from the declarations is inserted before the example of the docstring.
-    """
+    """A decorator for a function that makes a part from checked knobs; other arguments are passed unchanged."""
 
     def decorate(body: Made) -> Made:
         own = {name: each.default for name, each in inspect.signature(body).parameters.items()}

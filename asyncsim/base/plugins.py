@@ -112,8 +112,7 @@ def _read_docstrings(tree: ast.Module) -> dict[str, str | None]:
 def load(package: str, name: str, kind: str) -> Any:
     """Load the public object `name` of a plug-in folder, in kebab or snake case; `kind` is for messages.
 
-    A name with a colon, such as my_parts.py:power, is an object of a user's file or module; other packages register
-    their objects as entry points. Raises `InputError` with similar names for an unknown name.
+    A name with a colon, such as my_parts.py:power, is an object of a user's file or module.
     """
     beside = vars(importlib.import_module(package)).get("_beside", {})
     if ":" in name or name.endswith(".py"):

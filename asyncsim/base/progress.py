@@ -11,11 +11,7 @@ SECONDS = 30.0
 
 
 class Progress:
-    """Counts completed steps out of a total, and shows the progress.
-
-    `wanted`: whether to show it (None: a bar on a terminal for at least `LONG` steps, elsewhere a line every `SECONDS`;
-    False: nothing).
-    """
+    """Counts completed steps out of a total, and shows the progress."""
 
     def __init__(self, what: str, total: int, wanted: bool | None = None) -> None:
         self.what, self.total, self.done, self.before = what, total, 0, 0

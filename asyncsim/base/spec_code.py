@@ -32,9 +32,7 @@ def code_of(written: Any, *roots: str) -> dict[str, Any]:
     """Versions and digests of the code that a spec in JSON needs, in addition to the modules `roots`.
 
     These are the version of the package, the digest of the modules reached, and digests of files that the spec names
-    (code, tables, logs, models) and of the user's modules that those import. A user's modules are beside the file,
-    in the working directory, or elsewhere on Python's path outside installed packages. Files that are read or imported
-    by a computed name are not found.
+    (code, tables, logs, models) and of the user's modules that those import. Computed names of files are not found.
     """
     starts, files = set(roots), dict[str, str]()
     if isinstance(written, Live):
@@ -143,10 +141,7 @@ def _bytes(path: Path, *_: int) -> str:
 
 
 def _module_of(text: str) -> tuple[str, Path | None]:
-    """The code that a text names, and its file; None for other texts.
-
-    The text is module:name, path.py:name, or a part that another package registers.
-    """
+    """The code that a text names, and its file; None for other texts."""
     kind, _, name = text.partition(".")
     if name and kind in plugins.PARTS and name not in plugins.summaries(f"{PACKAGE}.{kind}"):
         text = outside.registered(f"{PACKAGE}.{kind}").get(name, text)

@@ -212,10 +212,7 @@ def _names(root: Path, folder: str, above: frozenset[str] = frozenset()) -> Iter
 
 
 def opened(where: str, make: bool = True) -> Store:
-    """Open the store at a path, and create it there if the path is empty (`make`).
-
-    Raises `InputError` for a folder with other content, or a store of another format version.
-    """
+    """Open the store at a path, and create it there if the path is empty (`make`)."""
     store = Store(where)
     remedy = "choose another folder; `asyncsim results ls` reads stores of this version"
     if not store.has(HEADER):
@@ -299,11 +296,7 @@ def _seal(data: bytes) -> tuple[int, bytes]:
 
 
 def unpack(data: bytes, name: str, remedy: str = "remove it and make it again") -> tuple[Any, dict[str, Any]]:
-    """The pyarrow table in a Parquet file, and the JSON object that `pack` stored; messages call the file `name`.
-
-    Raises `InputError` for a file that is damaged, was changed after it was sealed, or exceeds the memory limit of one
-    file.
-    """
+    """The pyarrow table in a Parquet file, and the JSON object that `pack` stored; messages call the file `name`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

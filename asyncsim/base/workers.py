@@ -96,10 +96,7 @@ def imported_ray() -> Any:
 
 
 class Crew:
-    """A pool of `count` worker processes, started on demand.
-
-    Calls name a function as module:name; arguments and results are pickled. Exceptions of a function are raised here.
-    """
+    """A pool of `count` worker processes, started on demand."""
 
     def __init__(self, count: int) -> None:
         # As many calls wait as there are workers, so that none is idle while its next one is prepared.
@@ -178,10 +175,7 @@ class Crew:
 
 
 def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -> Iterator[tuple[int, Any]]:
-    """Index and result of every call, in order of completion; with one worker the calls run in this process.
-
-    `workers`: their number, or a crew that its owner closes. An exception of a call is raised here; it ends the others.
-    """
+    """Index and result of every call, in order of completion; with one worker the calls run in this process."""
     ready = Here() if workers == 1 else workers
     with Crew(ready) if isinstance(ready, int) else nullcontext(ready) as crew:
         left = enumerate(arguments)

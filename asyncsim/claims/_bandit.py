@@ -305,10 +305,7 @@ class PaidSequencePair(SequencePair):
 
 
 def exact_return(pair: SequencePair, logits: np.ndarray, success: float | None, only: int | None = None) -> Any:
-    """Expected return J of a policy by forward recursion on (row, count of token 0), without enumeration.
-
-    `only`: the place of the token that they draw, behavior draws all others.
-    """
+    """Expected return J of a policy by forward recursion on (row, count of token 0), without enumeration."""
     probabilities, others = softmax(logits), softmax(pair.behavior_logits)
     height = max(len(logits), pair.horizon + 1)
     mass = np.zeros((height, pair.horizon + 1), dtype=probabilities.dtype)

@@ -61,11 +61,7 @@ class Claim(Declared):
         raise NotImplementedError
 
     def reach(self, point: Point, /) -> str | None:
-        """Return why a point inside the domain cannot be measured, with the bound and the remedy; None if it can.
-
-        Such a point is outside, as one is where `measure` raises `InputError`. At the claim's own points that is a
-        violation, so that no defect hides there.
-        """
+        """Return why a point inside the domain cannot be measured, with the bound and the remedy; None if it can."""
         return None
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -83,10 +79,7 @@ class Claim(Declared):
 
 
 def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
-    """The record of a claim, whose formulas parse the point when called and so can refuse it by name.
-
-    Where a formula of a user's `own` claim raises, it is refused too.
-    """
+    """The record of a claim, whose formulas parse the point when called and so can refuse it by name."""
 
     def at_point(
         formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}, name: str = "predict"

@@ -15,10 +15,7 @@ import numpy as np
 
 @dataclass
 class Loop:
-    """Small event simulation; `generation` and `training` yield the seconds of the next group and of the next batch.
-
-    `tickets`, `capacity` and `total`, groups that are admitted in all: infinite where there is no limit.
-    """
+    """Small event simulation; `generation` and `training` yield the seconds of the next group and of the next batch."""
 
     generation: Iterator[float]
     training: Iterator[float]

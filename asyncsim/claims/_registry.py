@@ -96,11 +96,7 @@ def _take(subject: Any, id: str) -> str:
 
 
 def known(id: str) -> str:
-    """Return the id of a claim; underscores are accepted instead of dashes.
-
-    Or where a user's claim is, my.py:MyClaim, or the name under which a package registers one (`asyncsim.claims`).
-    Raises `InputError` naming the nearest id where there is none.
-    """
+    """Return the id of a claim; underscores are accepted instead of dashes."""
     key, name = str(id).replace("_", "-"), str(id).replace("-", "_")
     if id in _OWN:
         return id

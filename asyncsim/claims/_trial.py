@@ -80,10 +80,7 @@ def up_to(most: float, count: Callable[[Point], float], text: str) -> Callable[[
 
 
 def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> str | None:
-    """Return why the mean of a heavy-tailed work or training time cannot be sampled in a reasonable run; else None.
-
-    `index` of a Pareto law and `shape` of a gamma law at least.
-    """
+    """Return why the mean of a heavy-tailed work or training time cannot be sampled in a reasonable run; else None."""
     for name in names:
         law = laws.as_law(name, point[name]) if isinstance(point[name], str) else laws.constant(1.0)
         last, reason = law.parameters[-1], "errors of heavier tails are not normal"

@@ -278,10 +278,7 @@ def searched(rules: Rules, factory: Callable[[], Any], names: Names, examples: i
 
 
 def _walk(run: Run, choose: random.Random, steps: int, losses: bool, whole: bool) -> None:
-    """Run one random event sequence; small leaks show only in long runs with few crashes and losses.
-
-    `whole`: every event happens to as many groups as it can, which makes short failing runs.
-    """
+    """Run one random event sequence; small leaks show only in long runs with few crashes and losses."""
     crashes = choose.choice((0, 1, 1, 3))
     run.check()
     for _ in range(steps):

@@ -33,11 +33,7 @@ def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = method
 
 @dataclass
 class Case:
-    """A loss with its answers, the nearest method and the intended one (`like`).
-
-    `subject` is evaluated in place of the `original` loss, `trimmed` says why they differ; `further`, batches beyond
-    the ordinary ones.
-    """
+    """A loss with its answers, the nearest method and the intended one (`like`)."""
 
     subject: Subject
     probes: Sequence[Probe]
@@ -147,10 +143,7 @@ class Case:
     def _beside(
         self, group: str | None, method: Method | None, weigh: Weigh | None, raw: bool
     ) -> Iterator[tuple[Probe, Tensor, Tensor | None]]:
-        """Batches with expected and found cotangents; None if the loss fails.
-
-        With `raw` inputs are as given, not as the loss reads them, but where it may read them so.
-        """
+        """Batches with expected and found cotangents; None if the loss fails."""
         method = self.nearest if method is None else method
         fitted = method is not self.like
         scale = self.best.scale if fitted else self.target.scale
@@ -391,10 +384,7 @@ def _evidence(subject: Subject, probes: Sequence[Probe], curves: parts.Curves, t
 
 
 def _fits(evidence: Evidence, curves: parts.Curves, like: Method | None) -> tuple[list[Fit], Evidence]:
-    """The nearest methods; if none is exact, also with the penalty or the mask that the tokens show.
-
-    Where the asked method is the loss the others are not searched, only looked at with their defaults.
-    """
+    """The nearest methods; if none is exact, also with the penalty or the mask that the tokens show."""
     # Fit as they are.
     first, tolerance, candidates = like.name if like else None, evidence.tolerance, methods.families()[0]
     # The asked method with the anchor that makes it the loss; None where none does.

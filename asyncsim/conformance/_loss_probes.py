@@ -47,10 +47,7 @@ LIMITS = (
 
 @lru_cache(8)
 def ordinary(seed: int) -> list[Probe]:
-    """Batches that every loss should handle, of several shapes, with positive, negative and zero advantages.
-
-    Every row has one advantage, of size 2 at most.
-    """
+    """Batches that every loss should handle, of several shapes, with positive, negative and zero advantages."""
     probes = [_drawn(seed, index, *row) for index, row in enumerate(ORDINARY)]
     # Tokens of middling probability come last, where masks on probabilities bind.
     middling = _likely(seed, 99, "probable tokens", lambda rng: np.log(rng.uniform(0.15, 0.95, (8, 6))))

@@ -365,10 +365,7 @@ def _described(values: Tensor, read: Tensor) -> tuple[str, str, str]:
 
 
 def readings(curves: Curves, sizes: Tensor, exact: bool) -> Iterator[Reading]:
-    """All interpretations of the inputs of a loss, most likely first; `sizes` are those of advantages.
-
-    Where a method is `exact` on ordinary batches, only large or small advantages can be read in another way.
-    """
+    """All interpretations of the inputs of a loss, most likely first; `sizes` are those of advantages."""
     if not exact:
         yield from filter(None, [rounding(curves)])
         yield from _of_powers(curves)

@@ -35,11 +35,7 @@ _NO_EVIDENCE = 1e-7
 
 @dataclass
 class Evidence:
-    """Measurements of a loss, cotangents on batches and single tokens, and the parts assumed to explain them.
-
-    `points` begin with a token at ratio 1. `reading`: what the loss makes of its inputs; `divisor`, its aggregator.
-    `left` counts down how many more methods may be weighed.
-    """
+    """Measurements of a loss, cotangents on batches and single tokens, and the parts assumed to explain them."""
 
     probes: Sequence[Probe]
     answers: Sequence[Tensor]
@@ -171,10 +167,7 @@ class Evidence:
     def both(
         self, weights: Sequence[Tensor], divisor: Divisor | None = None, kept: Sequence[Tensor] | None = None
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Found and expected cotangents: of the generated tokens of every batch, and last of the single tokens.
-
-        `weights` of the method; `kept`: 1 for what it does not reject (default: everything).
-        """
+        """Found and expected cotangents: of the generated tokens of every batch, and last of the single tokens."""
         divisor, kept = divisor or self.divisor, kept or [probe.mask for probe in self.probes]
         masks = [probe.mask > 0 for probe in self.probes]
         # Where nothing is left 0 / 0 is no other weight; it is found by itself.
@@ -191,10 +184,7 @@ class Evidence:
         return [(x != 0).to(x.dtype) for x in methods.expected_on(method, some)]
 
     def compare(self, method: Method, family: methods.Family | None = None, own: dict[str, Any] | None = None) -> "Fit":
-        """Fit of a method (alone, or as member of a family) to all measurements, scaled at ratio 1.
-
-        Where it explains single tokens but not batches, also with the tokens that it rejects out of the denominator.
-        """
+        """Fit of a method (alone, or as member of a family) to all measurements, scaled at ratio 1."""
         family, values = family or methods.fixed(method), methods.settings_of(method) if own is None else own
         weights = self.weights(method)
 
@@ -263,10 +253,7 @@ class Fit:
 
 
 def apart(answers: Tensor, targets: Tensor, floor: float | None = None) -> Tensor:
-    """|answers - targets| / max(|answers|, |targets|), in [0, 2]: 0 if both are negligible, 2 if one is not finite.
-
-    Values below `floor` are negligible (default: 1e-7 of the largest target).
-    """
+    """|answers - targets| / max(|answers|, |targets|), in [0, 2]: 0 if both are negligible, 2 if one is not finite."""
     size = torch.maximum(answers.abs(), targets.abs())
     if floor is None:
         floor = _NO_EVIDENCE * (float(targets.abs().nan_to_num(0.0, 0.0, 0.0).max()) if targets.numel() else 0.0)
@@ -306,9 +293,8 @@ def search(
 ) -> list[Fit]:
     """Fits, best first; among equally good ones, the method named `first`, then the simplest.
 
-    Where the method is `known` already, defaults and named choices are all that is tried; without `smooth`, no constant
-    is moved that no kink tells. Methods with a statistic of the batch (they have a scope for it) are left out where
-    tokens ignore one another.
+    Where the method is `known` already, only defaults and named choices are tried; without `smooth`, no constant is
+    moved that no kink tells. Methods with a statistic of the batch are left out where tokens ignore one another.
     """
 
     def by(fit: Fit) -> tuple[Any, ...]:
@@ -330,7 +316,10 @@ def search(
         fits += _descended(evidence, descents, candidates(kinks))
     best = min(fits, key=by)
     if best.exact(tolerance):
-        fits += _alike(evidence, families, best)
+        others = [one for one in families if one.name != best.family.name and one.numbers.keys() & best.settings.keys()]
+        shared = {one: {k: v for k, v in best.settings.items() if k in one.numbers} for one in others}
+        tried = [(one, {**settings, **shared[one]}) for one in others for settings in methods.combinations(one)]
+        fits += [evidence.fit(*each) for each in tried if evidence.curve(*each) <= 1e-6]
     elif smooth and not known and best.score < _HOPELESS:
         for fit in sorted(fits, key=by)[:_REFINED]:
             fits.append(_refined(evidence, fit))
@@ -435,14 +424,6 @@ def _bare(evidence: Evidence, fit: Fit) -> Fit:
             if less.score <= fit.score + _NOTHING:
                 return less
     return fit
-
-
-def _alike(evidence: Evidence, families: Sequence[methods.Family], best: Fit) -> list[Fit]:
-    """Other methods with the constants of the best one."""
-    others = [one for one in families if one.name != best.family.name and one.numbers.keys() & best.settings.keys()]
-    shared = {one: {k: v for k, v in best.settings.items() if k in one.numbers} for one in others}
-    tried = [(one, {**settings, **shared[one]}) for one in others for settings in methods.combinations(one)]
-    return [evidence.fit(*each) for each in tried if evidence.curve(*each) <= 1e-6]
 
 
 def _refined(evidence: Evidence, fit: Fit) -> Fit:

@@ -71,10 +71,7 @@ class Answer(NamedTuple):
 
 @dataclass
 class Subject:
-    """A caller's loss; `mutated` names the inputs that it modified, `attached` those that receive a gradient.
-
-    It is a function of what it is `given`, which `admit` checks: equal ones are asked once; `answers` has these.
-    """
+    """A caller's loss; `mutated` names the inputs that it modified, `attached` those that receive a gradient."""
 
     fn: Loss
     mutated: list[str] = field(default_factory=list)

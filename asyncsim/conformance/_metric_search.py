@@ -54,11 +54,7 @@ def meaning(name: str) -> str | None:
 
 @dataclass
 class Subject:
-    """A caller's metric: `roles` by argument, candidate `pairs` of policies for its ratio, and how it is called.
-
-    `key` picks one number of a dictionary or tuple; with `micro_batch` rows, it is asked for each micro-batch and the
-    mean is its number.
-    """
+    """A caller's metric: `roles` by argument, candidate `pairs` of policies for its ratio, and how it is called."""
 
     fn: Callable[..., Any]
     key: str | int | None = None

@@ -123,10 +123,7 @@ def check_admission(
 
 
 def _uncalled(one: Any, names: Names, failed: bool, asked: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
-    """Methods that are never called, and the result with them in place of the calls that they resemble.
-
-    The second value is whether it passes then: so what is wrong is a name.
-    """
+    """Methods that are never called, and the result with them in place of the calls that they resemble."""
     methods = uncalled(one, names)
     if not methods:
         return (), False

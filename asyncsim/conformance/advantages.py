@@ -36,10 +36,7 @@ class _Shape(ValueError):
 
 
 class Subject:
-    """A caller's advantage function: `roles` by argument, its family, and how it is called.
-
-    A way is a library, the type of flags, a layout, and whether values have one more step.
-    """
+    """A caller's advantage function: `roles` by argument, its family, and how it is called."""
 
     def __init__(
         self, fn: Callable[..., Any], gamma: float | None = None, lam: float | None = None, dones: str | None = None

@@ -240,10 +240,7 @@ def _kink_lines(case: Case) -> tuple[str, ...]:
 
 
 def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
-    """The case with the anchor that explains the loss, and a reason if it is not the method's own anchor.
-
-    Where neither explains it: the log-probs that its adapter hands over (`declared`), else the only ones it reads.
-    """
+    """The case with the anchor that explains the loss, and a reason if it is not the method's own anchor."""
     like = case.like
     if like is None or case.target.exact(case.tolerance):
         return case, ""

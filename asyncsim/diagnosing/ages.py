@@ -91,7 +91,15 @@ def followed(found: Ages | None, expected: str | None) -> Draft:
         action = "Compare with `asyncsim timeline` of your trainer: no simple distribution fits."
         saying = Saying("mixed staleness", "No named distribution fits the staleness of this run.", action)
         return Draft(QUESTION, "systems/mean-staleness-identity", saying, measured=measured, unit="versions")
-    saying, goal = Saying(f"{best.name} staleness", _sentence(best, measured.value)), (best.number, best.number)
+    average = f"{measured.value:.3g} on average, for {best.number:.3g} predicted"
+    words = {
+        "constant": f"Every sample is {best.number:.3g} versions old.",
+        "sawtooth": f"Staleness climbs one version a step and falls back, {average}.",
+        "uniform": f"All stalenesses are equally frequent, {average}.",
+        "geometric": f"Staleness is that of {best.number + 1:.0f} equal exponential workers that update on arrival.",
+        "capped": f"Staleness is geometric up to a cap of {len(best.shares) - 1} versions.",
+    }
+    saying, goal = Saying(f"{best.name} staleness", words[best.name]), (best.number, best.number)
     return Draft(QUESTION, best.claim, saying, None, p[best.name], measured, goal, "versions")
 
 
@@ -122,18 +130,6 @@ def _expected(
         ),
         chance, measured, None if goal is None else (goal, goal), "versions",
     )  # fmt: skip
-
-
-def _sentence(law: Law, mean: float) -> str:
-    average = f"{mean:.3g} on average, for {law.number:.3g} predicted"
-    words = {
-        "constant": f"Every sample is {law.number:.3g} versions old.",
-        "sawtooth": f"Staleness climbs one version a step and falls back, {average}.",
-        "uniform": f"All stalenesses are equally frequent, {average}.",
-        "geometric": f"Staleness is that of {law.number + 1:.0f} equal exponential workers that update on arrival.",
-        "capped": f"Staleness is geometric up to a cap of {len(law.shares) - 1} versions.",
-    }
-    return words[law.name]
 
 
 def candidates(found: Ages) -> list[Law]:

@@ -177,10 +177,7 @@ def watched(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int)
 
 
 def worst(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | None, lead: int = 0) -> np.ndarray:
-    """Score per run: maximum of a statistic in the `watch` updates until `lead` before the reference time.
-
-    Without a watch all updates from the first one on count, so that scores of later times are maxima of more numbers.
-    """
+    """Score per run: maximum of a statistic in the `watch` updates until `lead` before the reference time."""
     if watch is None:
         return np.fmax.accumulate(values, axis=0)[times - 1 - lead, runs]
     return watched(values, runs, times - lead, watch - lead).max(axis=-1)
@@ -198,10 +195,8 @@ def announced(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: in
 def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
     """Probability that a case scores above a control, ties counted half; cases `[n]`, controls `[m]` or `[draws, m]`.
 
-    The error is that of a two-sample U statistic (DeLong 1988): of the mean placement of cases among controls and of
-    controls among cases, added in squares; over several draws of the same controls placements are averaged first.
-    Where no score is out of place it would be 0, and the bound A (1 - A) / min(n) at one half of a pair misplaced
-    stands in.
+    The error is that of a two-sample U statistic (DeLong 1988); over several draws of the same controls placements are
+    averaged first. Where no score is out of place, it is the bound A (1 - A) / min(n) at one half of a pair misplaced.
     """
     own = stats.rankdata(cases)
     drawn, n, m = np.atleast_2d(controls), len(cases), np.shape(controls)[-1]
@@ -220,8 +215,7 @@ def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
 def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, error: float = 0.05) -> tuple[float, float]:
     """AUC of cases against the controls cut at the same times, with the half width of its error bound.
 
-    Controls that learned late are cut late, which moves the other area off 1/2 by time alone. Here no law of scores
-    matters: with weights w_ij of pairs and c the largest sum of one run, A is a mean over matchings of runs, so that
+    With weights w_ij of pairs and c the largest sum of one run, A is a mean over matchings of runs, so that
     P(|A - E A| >= x) <= 2 exp(-2 x^2 / (c^2 min(n, m))) (Hoeffding 1963).
     """
     above, weights = [], []

@@ -61,11 +61,7 @@ class Saying(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """A finding before all p-values are known: `agrees` if p is large, `differs` if p is small.
-
-    `p` None: the data cannot tell, and `agrees` says what is missing. `decisive` False: a p that is not small decides
-    nothing either.
-    """
+    """A finding before all p-values are known: `agrees` if p is large, `differs` if p is small."""
 
     question: str
     claim: str

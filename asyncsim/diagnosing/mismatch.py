@@ -69,11 +69,7 @@ def _doubtful(telemetry: Telemetry) -> bool:
 
 
 def first_step(telemetry: Telemetry) -> Estimate | None:
-    """Variance of log ratios in the run's first step, whose data are fresh; None if the log begins later.
-
-    Its error is that of a mean over its tokens, or of sequences where they are known; of a single number, that of later
-    fresh data in proportion.
-    """
+    """Variance of log ratios in the run's first step, whose data are fresh; None if the log begins later."""
     tokens, found = telemetry.tokens, levels(telemetry)
     steps = tokens.step if tokens is not None else telemetry.get("step")
     if found is None or steps is None or float(steps[0]) not in (0.0, 1.0) or not np.isfinite(found.square[0]).any():
@@ -124,11 +120,7 @@ def floor(telemetry: Telemetry) -> Draft:
 
 
 def fresh(telemetry: Telemetry) -> Draft:
-    """Test whether data stamped fresh have the variance of the first step, when all data are fresh.
-
-    Stale data differ from the second step on. A mismatch that grows with training, as that of a temperature does, says
-    nothing of stamps.
-    """
+    """Test whether data stamped fresh have the variance of the first step, when all data are fresh."""
     claim, found, first = "ratio/drift-growth", levels(telemetry), first_step(telemetry)
     at = np.zeros(0) if found is None else found.square[1:, found.staleness == 0.0].ravel()
     at = at[np.isfinite(at)]

@@ -170,10 +170,7 @@ def _alarm(
 
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The named metrics `[U, R]`, with several sources concatenated along runs.
-
-    Raises `InputError` for a source without one of them, or sources of different lengths.
-    """
+    """The named metrics `[U, R]`, with several sources concatenated along runs."""
     sources = list(runs) if isinstance(runs, (list, tuple)) else [runs]
     checks.require(bool(sources), "runs", runs, "at least one run", REMEDY)
     tables = [_table(source, number, names) for number, source in enumerate(sources)]

@@ -146,7 +146,19 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
     if gap is None:
         return missing(NAMED, "ess/limit", "Too few steps have ESS and chi-square.", "Log both at every step.")
     if name == "ess_clamped":
-        return _clamped(logged, true, cap)
+        if cap is None:
+            words = f"This ESS is of clamped weights, the plain one {np.nanmean(true):.3g}."
+            return missing(NAMED, "ess/clamp-floor", words, "Give `cap`, the clamp's upper limit.")
+        least = 1.0 / claims.claim("ess/clamp-floor").predict({"clamp": cap})["largest_inverse"]
+        lowest = float(np.nanmin(logged))
+        words = f"A clamp at {cap:g} keeps this ESS above {least:.2g}; the plain one is {float(np.nanmean(true)):.3g}."
+        return Draft(
+            NAMED, "ess/clamp-floor",
+            Saying("clamped as named", words),
+            Saying("ESS below its floor", f"ESS of {lowest:.3g} is below {least:.3g}, the floor of a clamp at {cap:g}.",
+                   "Check `cap`, and that both sides are clamped."),
+            0.0 if lowest < least * (1.0 - NEAR) else 1.0, mean(logged), (least, 1.0), "ESS/N",
+        )  # fmt: skip
     same = np.allclose(logged, true, rtol=NEAR, atol=0.0, equal_nan=True)
     return Draft(
         NAMED, "ess/limit",
@@ -154,23 +166,6 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
         Saying("ESS clamped or averaged", f"ESS is {gap.value:+.2g} away from what chi-square says of the same tokens.",
                "Take the ESS before any clamp, and over the whole step; tokens tell which it is."),
         1.0 if same else 0.0, mean(logged), (float(np.nanmean(true)),) * 2, "ESS/N",
-    )  # fmt: skip
-
-
-def _clamped(logged: np.ndarray, true: np.ndarray, cap: float | None) -> Draft:
-    """Check an ESS of clamped weights, which cannot fall below the clamp's floor."""
-    if cap is None:
-        words = f"This ESS is of clamped weights, the plain one {np.nanmean(true):.3g}."
-        return missing(NAMED, "ess/clamp-floor", words, "Give `cap`, the clamp's upper limit.")
-    least = 1.0 / claims.claim("ess/clamp-floor").predict({"clamp": cap})["largest_inverse"]
-    lowest = float(np.nanmin(logged))
-    words = f"A clamp at {cap:g} keeps this ESS above {least:.2g}; the plain one is {float(np.nanmean(true)):.3g}."
-    return Draft(
-        NAMED, "ess/clamp-floor",
-        Saying("clamped as named", words),
-        Saying("ESS below its floor", f"ESS of {lowest:.3g} is below {least:.3g}, the floor of a clamp at {cap:g}.",
-               "Check `cap`, and that both sides are clamped."),
-        0.0 if lowest < least * (1.0 - NEAR) else 1.0, mean(logged), (least, 1.0), "ESS/N",
     )  # fmt: skip
 
 

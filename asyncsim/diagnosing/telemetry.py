@@ -102,10 +102,7 @@ class Header(NamedTuple):
 def read(
     source: Any, tokens: Any, setup: Setup, columns: Any = None, run: str | None = None, system: bool = False
 ) -> Telemetry:
-    """Read telemetry from a table and, if given, a second table of tokens; `system` adds seconds and lengths.
-
-    Raises `InputError` that names column and row where the table is mixed, not finite, out of order or cut off.
-    """
+    """Read telemetry from a table and, if given, a second table of tokens; `system` adds seconds and lengths."""
     mapping = _log_stacks.mapping_of(columns, declarable(system), "write columns='kl_k3=THEIRS,staleness_mean=THEIRS'")
     cells, head, rows = _columns("telemetry", source, mapping, run, system)
     names = head.names()
@@ -130,10 +127,7 @@ def refuse_runs(names: Iterable[str]) -> None:
 
 
 def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, system: bool) -> Header:
-    """Identify each column: as mapped, else by its name, for one run where W&B wrote `run - metric`.
-
-    Raises `InputError` for several runs, two columns of one quantity, or nothing that is known.
-    """
+    """Identify each column: as mapped, else by its name, for one run where W&B wrote `run - metric`."""
     names = list(names)
     refuse_runs(names)
     for ours, theirs in mapping.items():
@@ -304,10 +298,7 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
 
 
 def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.ndarray | None = None) -> np.ndarray:
-    """Numbers `[U]`, NaN for empty cells; `rows` gives the table row of each cell if it is not its position.
-
-    `free`: cells that may hold anything.
-    """
+    """Numbers `[U]`, NaN for empty cells; `rows` gives the table row of each cell if it is not its position."""
     values = np.full(len(cells), np.nan)
     with suppress(TypeError, ValueError):
         array = np.asarray(cells, dtype=float)

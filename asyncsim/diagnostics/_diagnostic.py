@@ -256,10 +256,7 @@ class Column:
 
 
 class Recorder:
-    """Records the metrics of a spec every `every` updates, and feeds accumulators at every update.
-
-    A frozen replicate's numbers are missing (NaN) from the update at which it left the finite range.
-    """
+    """Records the metrics of a spec every `every` updates, and feeds accumulators at every update."""
 
     def __init__(self, spec: Any, replicates: int, hear: Hear | None = None, fresh: Any = None) -> None:
         self.hear, self.room, self.fresh = hear, -(-spec.updates // spec.every), fresh
@@ -368,10 +365,7 @@ def samples(step: Step) -> Tensor | float:
 
 
 def finished(step: Step) -> tuple[Tensor, Tensor]:
-    """Number of episodes that ended in the batch and their mean return, float64 `[R]` each; NaN if none did.
-
-    A trajectory of a task that does not pay by token is an episode; a population has infinitely many.
-    """
+    """Number of episodes that ended in the batch and their mean return, float64 `[R]` each; NaN if none did."""
     batch = step.drawn.generated
     if batch.ended is None or batch.finished is None:
         groups = batch.groups if batch.kept is None else batch.kept.double().sum((1, 2))

@@ -36,7 +36,18 @@ def token_count(step: Step) -> Tensor:
 def weights_of(step: Step, of: str) -> tuple[Tensor, Tensor, Tensor | float]:
     """Log weights `[R, G, N]` or `[R, G, N, T]`, their masses, and the number of weights that these represent."""
     if of == "applied":
-        return log_applied(step)
+        # log |c / A|, with factors included.
+        advantage = advantages(step)
+        silent = advantage == 0
+        given = torch.where(silent, torch.ones_like(advantage), advantage)
+        weight = score_weight(step, advantage) / given
+        if bool(silent.any()):
+            # Where there is no advantage, the weight that a positive one would have.
+            weight = torch.where(silent, score_weight(step, given), weight)
+        size = step.method.factored(step, advantage, weight).abs().double().log()
+        if size.shape[-1] == 1:
+            return size, step.step_mass.double().unsqueeze(-1), samples(step)
+        return size, token_share(step), token_count(step)
     if of == "token":
         return step.log_ratio, token_share(step), token_count(step)
     parts = {"staleness": "staleness_log_ratio", "mismatch": "mismatch_log_ratio"}
@@ -53,24 +64,6 @@ def advantages(step: Step) -> Tensor:
 def score_weight(step: Step, advantage: Tensor) -> Tensor:
     """c for given advantages, without factors and penalties, `[R, G, N, T or 1]`."""
     return step.method.weight.score_weight(step, advantage)
-
-
-def log_applied(step: Step) -> tuple[Tensor, Tensor, Tensor | float]:
-    """Log of |c / A| with factors included, its masses, and the number of weights.
-
-    One for each sample `[R, G, N, 1]` where the method has one weight for all its tokens, else one for each token.
-    """
-    advantage = advantages(step)
-    silent = advantage == 0
-    given = torch.where(silent, torch.ones_like(advantage), advantage)
-    weight = score_weight(step, advantage) / given
-    if bool(silent.any()):
-        # Where there is no advantage, the weight that a positive one would have.
-        weight = torch.where(silent, score_weight(step, given), weight)
-    size = step.method.factored(step, advantage, weight).abs().double().log()
-    if size.shape[-1] == 1:
-        return size, step.step_mass.double().unsqueeze(-1), samples(step)
-    return size, token_share(step), token_count(step)
 
 
 def over_tokens(step: Step, part: Tensor) -> Tensor:

@@ -20,10 +20,7 @@ TOLERANCE = 1e-6
 
 
 def check(fn: Callable[..., Any], method: Method, trainer: str, old: str, cap: Any) -> tuple[LossReport, float]:
-    """Check an exported loss; return the report of `check_loss` and the maximum deviation; raises `ConformanceError`.
-
-    `old`: the policy whose log-probs verl hands over; `cap`: of the weights that it makes of pi_prox/mu.
-    """
+    """Check an exported loss: the report of `check_loss` and the maximum deviation, or a `ConformanceError`."""
     loss = called(fn, method, trainer, old, cap)
     deviation = max(difference(loss, method, *batch) for batch in batches(trainer == "trl"))
     if not deviation <= TOLERANCE:
@@ -118,10 +115,7 @@ def difference(loss: Loss, method: Method, log_prob: Tensor, *others: Tensor) ->
 
 
 def check_step(step: Callable[..., Any], link: Any) -> float:
-    """Maximum relative deviation of steps on random gradients from those of the link; raises `ConformanceError`.
-
-    Gradients follow one another at changing angles, and one is zero. Of the sequence ratios some are 0, some infinite.
-    """
+    """Maximum relative deviation of steps on random gradients from those of the link; raises `ConformanceError`."""
     draw = torch.Generator().manual_seed(0)
     weights = [torch.nn.Parameter(torch.zeros(size, dtype=torch.float64)) for size in ((2, 3), (4,))]
     optimizer, memory, chain = torch.optim.SGD(weights, lr=1.0), dict[str, Any](), Chain((link,))

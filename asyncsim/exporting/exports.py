@@ -135,10 +135,7 @@ class Settings(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Filled:
-    """The formula of a method for a trainer: its code, the policies that it uses, and its settings.
-
-    `drops`: whether groups of equal rewards have to leave the batch before.
-    """
+    """The formula of a method for a trainer: its code, the policies that it uses, and its settings."""
 
     method: Method
     trainer: str

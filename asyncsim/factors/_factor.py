@@ -112,10 +112,7 @@ def log_bound(bound: Any) -> Any:
 
 
 def ages(step: Step) -> tuple[Tensor, Tensor]:
-    """Staleness of every token in versions, and whether it is known, each `[R, G, N, T or 1]`.
-
-    The share of the step's tokens whose staleness is unknown goes into the trace.
-    """
+    """Staleness of every token in versions, and whether it is known, each `[R, G, N, T or 1]`."""
     age = step.staleness
     known = (age >= 0) & (age < torch.inf)
     step.statistics["unknown_staleness"] = (step.share * (~known).to(step.share.dtype)).sum((1, 2, 3))

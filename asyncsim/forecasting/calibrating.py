@@ -227,10 +227,7 @@ SAMPLED = {"sample_id", "train_version", "train_step", "start_version", "version
 
 @dataclass
 class Read:
-    """Contents of logs: series by quantity `[U]` with their columns, sample rows, and tokens.
-
-    `first`: steps of the run before the first row.
-    """
+    """Contents of logs: series by quantity `[U]` with their columns, sample rows, and tokens."""
 
     series: dict[str, np.ndarray] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)

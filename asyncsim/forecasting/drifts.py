@@ -42,13 +42,8 @@ def second_moment(v: np.ndarray, share: np.ndarray) -> float:
     return float(share @ np.exp(np.minimum(v, 50.0)))
 
 
-def _size(v: np.ndarray, share: np.ndarray) -> float:
-    """E |x| of normal x with variances v, averaged with weights `share`."""
-    return float(share @ np.sqrt(2.0 * v / math.pi))
-
-
 ESS, KL = "ess/limit", Gauge(lambda x: 2.0 * x, lambda v, p: float(p @ v) / 2.0, "estimator/kl-estimators")
-SIZE = Gauge(lambda x: x**2 * math.pi / 2.0, _size, "ratio/drift-growth")
+SIZE = Gauge(lambda x: x**2 * math.pi / 2.0, lambda v, p: float(p @ np.sqrt(2.0 * v / math.pi)), "ratio/drift-growth")
 GAUGES = {
     "kl_k3": KL,
     "kl_k1": KL,

@@ -43,9 +43,8 @@ def held(order: list[Var]) -> int:
 def emitted(order: list[Var], outputs: list[Var], used: list[int], width: int) -> str:
     """LLVM text of a module with two functions: the program, and `scratch()`, the bytes that it needs between loops.
 
-    The program is (first, last, step, inputs, constants, scalars, outputs, scratch). It works on `width` replicates
-    from `first`, then from `first + step` and so on, and finally on those from `last` on. So it handles any number of
-    at least `width` replicates. `used`: numbers of the inputs in order.
+    The program is (first, last, step, inputs, constants, scalars, outputs, scratch), for `width` replicates or more:
+    from `first`, then from `first + step` and so on, and finally from `last` on. `used`: numbers of inputs in order.
     """
     body = Body(order, outputs, used, width)
     body.write()

@@ -25,10 +25,7 @@ REDUCTIONS = ("sum", "amax", "amin", "any", "all")
 
 @dataclass(eq=False)
 class Node:
-    """A value to compute: at `step` (three per stage), and read from memory until step `last`.
-
-    `shared` are inputs and constants of all replicates, and single numbers: they need no computation.
-    """
+    """A value to compute: at `step` (three per stage), and read from memory until step `last`."""
 
     var: Var
     reads: "list[Read]"
@@ -47,10 +44,7 @@ class Node:
 
 @dataclass(eq=False)
 class Read:
-    """Lanes that are read: element k is lane `places[k]` of `sources[which[k]]`.
-
-    `table`: which lanes are needed is known only at run time; `few` lanes are chosen in registers.
-    """
+    """Lanes that are read: element k is lane `places[k]` of `sources[which[k]]`."""
 
     sources: list[Node]
     which: np.ndarray

@@ -295,10 +295,7 @@ def primitive(rule: Rule, *operands: Tensor) -> Iterator[Callable[..., Tensor]]:
 
 
 def entries(table: Tensor, index: Tensor) -> Tensor:
-    """Entries of a table at indices of any shape; indices run through the tables `[..., R, n]` of all replicates.
-
-    `index_select` is the fastest way in torch.
-    """
+    """Entries of a table at indices of any shape; indices run through the tables `[..., R, n]` of all replicates."""
     with primitive(_entries, table, index) as done:
         return done(table.reshape(-1).index_select(0, index.reshape(-1)).reshape(index.shape))
 

@@ -80,9 +80,8 @@ class Mapped(mmap.mmap):
 class Board:
     """A sequence lock with a checksum: one process writes, all read, and a killed process blocks nobody.
 
-    The turn is odd while the board is written. A reader copies, and takes the copy if the turn was even and the
-    checksum fits: then no machine's order of memory can mix two versions. Memory without a name ends with the last
-    process that holds it, however that ends; `Mapped` ends with its folder.
+    The turn is odd while the board is written. A reader takes its copy if the turn was even and the checksum fits.
+    Memory without a name ends with the last process that holds it, however that ends; `Mapped` ends with its folder.
     """
 
     memory: Any

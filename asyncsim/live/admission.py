@@ -47,11 +47,7 @@ class Group:
 
 @dataclass
 class Desk:
-    """Groups in progress and ready; the learner's methods and the thread that receives from actors share one lock.
-
-    `hooks`: the controller; `seconds`: the stand-in for each group's time, or None; `now`: the run's clock;
-    `installs`: when each version was on the board.
-    """
+    """Groups in progress and ready; the learner's methods and the thread that receives from actors share one lock."""
 
     system: Settings
     hooks: Hooks
@@ -98,10 +94,7 @@ class Desk:
             return sorted(chosen, key=lambda group: group.number), at
 
     def publish(self, version: int, write: Callable[[], None]) -> float:
-        """Install a version, after the last group in generation if the system drains, and admit groups.
-
-        Returns the seconds that it waited for groups in generation.
-        """
+        """Install a version, after the last group in generation if the system drains, and admit groups."""
         with self.changed:
             begun, self.open = self.now(), False
             while self.prepared < len(self.pipes) or (self.system.mode == "drain" and self.running):

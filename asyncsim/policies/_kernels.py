@@ -292,10 +292,7 @@ def _descending(values):
 
 @numba.njit
 def _least(scaled, top_k, top_p):
-    """Smallest logit that is kept: of the `top_k` largest (0: all), the first that together reach mass `top_p`.
-
-    An action is kept when those before it hold less than `top_p`.
-    """
+    """Smallest logit that is kept: of the `top_k` largest (0: all), the first that together reach mass `top_p`."""
     ordered = _descending(scaled)
     count = top_k if 0 < top_k < ordered.size else ordered.size
     least = ordered[count - 1]
@@ -372,10 +369,7 @@ def act_on_noise(
     k0, k1, first, realization, ids, third, law, degrees, scale,
     table, temperature, top_k, top_p, uniform, slot, state, action, log_prob,
 ):  # fmt: skip
-    """Sample actions from noisy logits, with log-probs under that distribution; shapes as in `_kernels.choose`.
-
-    The draws of the noise are keyed by replicate, trajectory and `third` (the token, or 0 for the whole sequence).
-    """
+    """Sample actions from noisy logits, with log-probs under that distribution; shapes as in `_kernels.choose`."""
     R, G, N = state.shape
     A = table.shape[3]
     blocks = _blocks(A, law)

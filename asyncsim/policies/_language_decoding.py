@@ -153,10 +153,7 @@ def rounds(owner: np.ndarray, wanted: np.ndarray, apart: bool = False) -> Iterat
 def write(
     policy: Any, view: View, seen: Tensor, draws: Draws, stops: tuple[int, ...], before: Written, where: Tensor | None
 ) -> Written:
-    """Sample wanted tokens (bool `[R, G, N, T]`; None: all) of a `CausalLM` after the existing ones.
-
-    A row that changes weights is read again with the new ones.
-    """
+    """Sample wanted tokens (bool `[R, G, N, T]`; None: all) of a `CausalLM` after the existing ones."""
     shape, model = before.mask.shape, policy.model
     R, T, B = shape[0], shape[3], before.mask[..., 0].numel()
     slot = view.slot if view.slot.shape[0] == 1 else view.slot[view.realization]

@@ -215,10 +215,7 @@ class Model:
 
     @cached_property
     def parts(self) -> bool:
-        """Whether logits can be computed from states, some rows at a time: tried on three tokens.
-
-        Else (a network of another build) they are made with the states.
-        """
+        """Whether logits can be computed from states, some rows at a time: tried on three tokens."""
         network: Any = self.network
         place = torch.arange(3, device="cpu").unsqueeze(0)
         inputs = (place % self.vocabulary, place, (place <= place.mT)[None, None], None, 3)
@@ -288,10 +285,7 @@ class Model:
             network.add_module(CRITIC, head)
 
     def bound(self, flat: Tensor, form: str, live: bool = False) -> tuple[nn.Module, list[nn.Parameter]]:
-        """A network with the weights `[P]` in a number format, and these weights as separate parameters.
-
-        With `live` they are leaves that gradients can be taken for. Frozen weights are shared with every other copy.
-        """
+        """A network with the weights `[P]` in a number format, and these weights as separate parameters."""
         parts = flat.detach().split([shape.numel() for _, shape in self.trained])
         network, fresh = self._frozen(form, flat.device), dict[int, nn.Parameter]()
         for part, (name, shape) in zip(parts, self.trained, strict=True):
@@ -327,10 +321,7 @@ def rounded(weight: Tensor, form: str) -> Tensor:
 
 
 def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Module:
-    """The same network with other weights, by the identity of the old ones, tied weights included.
-
-    It shares every other tensor, and runs beside it.
-    """
+    """The same network with other weights, by the identity of the old ones, tied weights included."""
     twin = copy.copy(module)
     twin.__dict__ = dict(module.__dict__)
     twin._parameters = {k: fresh.get(id(p), p) for k, p in module._parameters.items()}
@@ -388,10 +379,7 @@ class Several:
 
 
 def beside(networks: Sequence[Any], rows: Sequence[int]) -> Any:
-    """One network for rows sorted by version, `rows` of each, from copies that differ only in their trained weights.
-
-    Everything but the trained weights is computed once for all rows.
-    """
+    """One network for rows sorted by version, `rows` of each, from copies that differ only in their trained weights."""
     first = networks[0]
     if all(network is first for network in networks):
         return first

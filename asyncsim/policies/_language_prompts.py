@@ -25,10 +25,7 @@ WORTH = 8
 
 
 class Growing:
-    """Cache that appends the keys and values of one pass to those of an earlier pass; gradients flow through both.
-
-    `layers` holds what this pass added; the pass before may have had one row, which stands for every row.
-    """
+    """Cache that appends the keys and values of one pass to those of an earlier pass; gradients flow through both."""
 
     is_compileable = False
 
@@ -52,11 +49,7 @@ class Growing:
 
 
 class Columns:
-    """Keys and values `[B, H, C, D]` of every layer, written one column at a time.
-
-    `point` sets the column and rows that the next pass writes; other rows stay unchanged. Columns behind it are hidden,
-    so a column can be written again.
-    """
+    """Keys and values `[B, H, C, D]` of every layer, written one column at a time."""
 
     is_compileable = False
 
@@ -269,10 +262,7 @@ def common(network: nn.Module, prompts: Prompts) -> list[Pair] | None:
 def read_through(
     network: nn.Module, prompts: Prompts, response: Tensor, before: list[Pair] | None, count: int
 ) -> tuple[Tensor, list[Pair]]:
-    """Read the rest of each prompt and a response int64 `[B, T]`, which may be empty, after the shared columns.
-
-    Gives the logits of the last `kept` positions, `[B, kept, V]`, and the new keys and values.
-    """
+    """Read the rest of each prompt and a response int64 `[B, T]`, which may be empty, after the shared columns."""
     ids = torch.cat([prompts.rest, response.clamp(min=0)], 1)
     K, L = prompts.shared.shape[0], ids.shape[1]
     place = (torch.arange(L).unsqueeze(0) - prompts.rest.shape[1] + prompts.length.unsqueeze(1)).clamp(min=0)

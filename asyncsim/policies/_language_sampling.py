@@ -174,10 +174,7 @@ class Lane:
         return picked(logits, places), which
 
     def _seat(self, rows: Tensor, which: Tensor, leaders: Tensor) -> None:
-        """Give each distinct row its own entry before the columns of its leader are written.
-
-        Where rows of one place have parted, or three quarters of the cache or less are read on, the others leave it.
-        """
+        """Give each distinct row its own entry before the columns of its leader are written."""
         assert self.cache is not None
         places = self.place[leaders]
         others = self.place >= 0
@@ -196,11 +193,7 @@ class Lane:
 
 @dataclass
 class Memory:
-    """Prompts, actions int64 `[B, t]`, and one lane per set of weights in use.
-
-    Lanes are forgotten with the weights that they belong to; they are then read again from prompts and actions. With
-    `kept` what they hold stays instead, and the lanes of other weights go on with it.
-    """
+    """Prompts, actions int64 `[B, t]`, and one lane per set of weights in use."""
 
     prompts: Prompts
     context: int

@@ -76,10 +76,7 @@ class Scoring:
         return self.model.vocabulary
 
     def graph(self, network: nn.Module, leaves: list[nn.Parameter], piece: Piece) -> Graph:
-        """Outputs of a piece by name, 0 for tokens that use another owner's weights.
-
-        Equal responses to equal prompts go through the network once.
-        """
+        """Outputs of a piece by name, 0 for tokens that use another owner's weights."""
         T = int(piece.chosen.any(0).nonzero()[-1]) + 1
         prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
         first, which = prompts.alike(action)
@@ -97,10 +94,7 @@ class Scoring:
         return Graph(piece, outputs, leaves, network, raw if large else None, action, which)
 
     def outputs(self, raw: Tensor, action: Tensor, names: Iterable[str], network: nn.Module | None = None) -> Outputs:
-        """Outputs by name for tokens `[...]` from logits `[..., V]`, or from states `[..., W]` and their network.
-
-        A critic's values stand behind both.
-        """
+        """Outputs by name for tokens `[...]` from logits `[..., V]`, or from states `[..., W]` and their network."""
         wide, value = (raw[..., :-1], raw[..., -1]) if self.model.critic else (raw, raw[..., 0])
         log_probs = self.law.log_prob(wide if network is None else logits_of(network, wide))
         return {name: value if name == "value" else _output(name, log_probs, action) for name in names}
@@ -137,11 +131,7 @@ class Scoring:
         return totals
 
     def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
-        """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are recomputed.
-
-        Each owner's gradient goes to its replicate: owner modulo R. Every weight's part is added as soon as it is
-        known, in the type of the parameters, and let go.
-        """
+        """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are recomputed."""
         total, keep = torch.zeros(self.flat.shape[1:], dtype=self.flat.dtype), graphs is not None
         for graph in self.graphs(True) if graphs is None else graphs:
             weights = {name: cotangent[graph.piece.rows] for name, cotangent in cotangents.items()}

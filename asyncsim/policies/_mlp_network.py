@@ -121,10 +121,7 @@ class Layout:
 
 
 def _orthogonal(replicates: np.ndarray, seed: int, layer: int, inputs: int, outputs: int) -> Tensor:
-    """One uniformly random matrix with orthonormal rows or columns per replicate, float64 `[R, inputs, outputs]`.
-
-    Draws are keyed by (replicate, row, layer, column).
-    """
+    """One uniformly random matrix with orthonormal rows or columns per replicate, float64 `[R, inputs, outputs]`."""
     from asyncsim.base import rng_compiled
 
     long, short = max(inputs, outputs), min(inputs, outputs)
@@ -208,10 +205,7 @@ class Evaluation:
 
 
 class Perceptron(nn.Module):
-    """Both networks as torch modules: `policy`, `values` if there is a critic, and `log_std` of a normal head.
-
-    Maps observations `[n, D]`, not yet normalized, to logits or means `[n, A]`, with a critic also to values `[n]`.
-    """
+    """Both networks as torch modules: `policy`, `values` if there is a critic, and `log_std` of a normal head."""
 
     mean: Tensor
     variance: Tensor

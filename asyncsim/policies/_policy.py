@@ -180,10 +180,7 @@ class Policy:
         raise NotImplementedError
 
     def hear(self, memory: Any, token: int, action: Tensor, rows: Tensor) -> None:
-        """Record a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`.
-
-        Where nothing is remembered it stands in the next state.
-        """
+        """Record a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`."""
 
     def value(self, view: View, seen: Tensor) -> Tensor:
         """Critic value of an observation."""

@@ -187,10 +187,7 @@ def load(network: Transformer, path: Path) -> Transformer:
 
 
 def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
-    """Train until the target or the last step; return the number of steps and the exact match.
-
-    The numbers depend on the recipe alone, up to rounding that differs between machines.
-    """
+    """Train until the target or the last step; return the number of steps and the exact match."""
     random = np.random.Generator(np.random.Philox(key=recipe.seed + 1))
     problems = lines(replace(recipe, calls=0.0), HELD, random)
     weights = list(network.requires_grad_(True).parameters())

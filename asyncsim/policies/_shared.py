@@ -17,10 +17,7 @@ from asyncsim.step.versions import View, Weights
 
 @dataclass(frozen=True)
 class Shared(Tabular):
-    """A softmax over logits that a perceptron computes from state features `[S, D]`; see `linear` and `mlp`.
-
-    `features` None: one for each state. Without `hidden` units the logits are linear.
-    """
+    """A softmax over logits that a perceptron computes from state features `[S, D]`; see `linear` and `mlp`."""
 
     features: tuple[tuple[float, ...], ...] | None = None
     hidden: tuple[int, ...] = ()

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.policies._engine import Engine
@@ -64,12 +62,9 @@ def tabular(
     tables = []
     for name, value in (("logits", logits), ("reference", reference)):
         remedy = "give one row per state"
-        tables.append(None if value is None else _rows(checks.finite_array(name, value, (rows, actions), remedy)))
+        own = None if value is None else checks.finite_array(name, value, (rows, actions), remedy)
+        tables.append(None if own is None else tuple(map(tuple, own.tolist())))
     checks.integer("top_k", top_k, 0, "0 keeps every action", actions)
     engine = Engine(temperature, top_p, top_k, noise, noise_law, noise_per, noise_in)
     _ = engine.law  # refuses an unknown one
     return Tabular(rows, actions, tables[0], tables[1], engine)
-
-
-def _rows(table: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(float(x) for x in row) for row in table)

@@ -25,10 +25,7 @@ FINITE = {"float64": 1e150, "float32": 1e18}
 
 
 class Block:
-    """Everything that trains a block of replicates: feed, source of batches, and recorder.
-
-    `keeping`: record what `packed` needs; `hear`: see `Recorder`.
-    """
+    """Everything that trains a block of replicates: feed, source of batches, and recorder."""
 
     def __init__(self, shared: Shared, cut: Cut, keeping: bool = False, hear: Hear | None = None) -> None:
         spec, policy = shared.spec, shared.spec.trained_policy
@@ -116,10 +113,7 @@ class Block:
 
 @contextmanager
 def computing(spec: Spec) -> Iterator[None]:
-    """Set up torch for runs of the spec: no gradients, the policy's threads, and the device.
-
-    If the device runs out of memory, an `InputError` names the settings to lower.
-    """
+    """Set up torch for runs of the spec: no gradients, the policy's threads, and the device."""
     try:
         with torch.no_grad(), versions.threads(spec.trained_policy.threads), versions.on(spec.device):
             yield

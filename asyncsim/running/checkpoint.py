@@ -163,8 +163,9 @@ class Saved(NamedTuple):
         remedy = "go on with the spec and the seed that it was made with (--resume FILE alone has them), or begin anew"
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
         mine, code = identified(spec)[1:]
+        places = {"weights": getattr(spec.trained_policy, "name", ""), "data": getattr(spec.task, "data", "")}
         for name in sorted({*mine, *self.identity}):
-            field = f"spec.{name}{_place(spec, name)}"
+            field = f"spec.{name} ({places[name]})" if places.get(name) else f"spec.{name}"
             ours, theirs = (json.dumps(each.get(name), sort_keys=True) for each in (mine, self.identity))
             bound = f"{checks.clipped(theirs, 120)}, as in {self.path}"
             checks.require(ours == theirs, field, mine.get(name), bound, remedy)
@@ -196,10 +197,7 @@ def made_with() -> dict[str, str | None]:
 
 
 def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any]]:
-    """The written spec (None if that is impossible), the settings that identify it, and the code that it needs.
-
-    Loaded weights that are not parameters are identified by a digest of their contents.
-    """
+    """The written spec (None if that is impossible), the settings that identify it, and the code that it needs."""
     rows: dict[str, Any] | None = None
     frozen = {"weights": getattr(spec.trained_policy, "frozen", None)}
     if digest := getattr(spec.task, "digest", ""):
@@ -209,12 +207,6 @@ def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[
             rows = json.loads(json.dumps(spec.to_dict()))
     code = spec_code.code_of(spec_code.Live(spec) if rows is None else rows, "asyncsim.running.running")
     return rows, (described(spec) if rows is None else rows) | frozen, code
-
-
-def _place(spec: Spec, name: str) -> str:
-    """The path of weights or data whose contents differ, as a suffix of the field's name."""
-    told = {"weights": getattr(spec.trained_policy, "name", ""), "data": getattr(spec.task, "data", "")}
-    return f" ({told[name]})" if told.get(name) else ""
 
 
 def described(spec: Spec) -> dict[str, Any]:
@@ -231,11 +223,7 @@ def described(spec: Spec) -> dict[str, Any]:
 
 
 class Keeper:
-    """Writes the checkpoints of a run when they are due.
-
-    `parts`: finished blocks; `standing`: state of the block that an earlier run had in progress, until it is resumed.
-    If a file cannot be written, a line says so and the write is tried again later; the run continues.
-    """
+    """Writes the checkpoints of a run when they are due."""
 
     def __init__(self, path: files.Where, every: Any, spec: Spec, seed: int, saved: Saved | None = None) -> None:
         self.path, self.every = files.writable("checkpoint", path), interval(every)

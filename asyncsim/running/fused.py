@@ -211,10 +211,7 @@ class _Update:
 
 
 class FusedSampling:
-    """Monte Carlo batches drawn by a program, if all tokens read the same weights.
-
-    Rewards that no program can compute (such as normal noise) are computed on tensors from the drawn actions.
-    """
+    """Monte Carlo batches drawn by a program, if all tokens read the same weights."""
 
     def __init__(self) -> None:
         self.program: Program | None = None

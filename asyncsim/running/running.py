@@ -129,10 +129,7 @@ def run(
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
-    """Traces of several specs with their seeds, trained in parallel; each is equal to that of `run`.
-
-    Raises what `run` raises; on Ctrl-C, `Interrupted` with the trace of the first interrupted run.
-    """
+    """Traces of several specs with their seeds, trained in parallel; each is equal to that of `run`."""
     if site.count == 1 and len(runs) > 1:
         return [trace for each in runs for trace in together([each], site)]  # one schedule in memory at a time
     jobs = [_job(spec, seed) for spec, seed in runs]
@@ -187,11 +184,7 @@ def how_far(trace: Trace) -> str:
 
 
 class Training:
-    """Trains the blocks of several runs; `table` has the results of each block that was started.
-
-    `received`: signals so far; after a signal, training stops at the end of the batch. `bar`, `keeper` and `callbacks`
-    belong to a single run. `halted`: whether a callback has ended it.
-    """
+    """Trains the blocks of several runs; `table` has the results of each block that was started."""
 
     def __init__(
         self,

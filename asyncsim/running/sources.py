@@ -126,10 +126,7 @@ class Source:
 
 
 def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str | None = None) -> Trace:
-    """The trace of all blocks, or of those trained before the signal named in `by`.
-
-    Recorded arrays are removed from the blocks, so that a long run holds them only once.
-    """
+    """The trace of all blocks, or of those trained before the signal named in `by`."""
     if source.coupled:
         # Schedules have as many batches as the first or cannot stand beside it.
         parts = list(itertools.takewhile(lambda part: part.updates == parts[0].updates, parts))

@@ -35,11 +35,7 @@ BYTES = 512 << 20
 
 
 class Site:
-    """This process and its workers, which stay alive from one run to the next until the site is closed.
-
-    `asked`: number of training processes, including this one; None: one per core, once that is worthwhile. `hears`:
-    called with the fraction of updates completed.
-    """
+    """This process and its workers, which stay alive from one run to the next until the site is closed."""
 
     hears: Callable[[float], None] | None = None
 
@@ -145,10 +141,7 @@ class Unsendable(Exception):
 
 
 def packed(shared: Shared) -> bytes:
-    """Pickle the values that blocks share; raises `Unsendable` with a reason if that is impossible.
-
-    Parts are pickled directly, or else by the calls that made them.
-    """
+    """Pickle the values that blocks share; raises `Unsendable` with a reason if that is impossible."""
     try:
         return _bytes(shared)
     except _REASONS as error:
@@ -216,10 +209,7 @@ class Piece(NamedTuple):
 
 
 class Table:
-    """Blocks not yet started, and the results of the others by run and first replicate.
-
-    `received`: signals so far; no further block is started after a signal or an error.
-    """
+    """Blocks not yet started, and the results of the others by run and first replicate."""
 
     def __init__(self, received: list[int]) -> None:
         self.left: deque[Piece] = deque()

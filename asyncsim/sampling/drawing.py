@@ -35,7 +35,15 @@ class Late:
         """Draw the data of a batch."""
         version, trajectory = self.feed.take(batch, self.lengths)
         if self.sampler.task.segments:
-            self.last = _refuse_gaps(trajectory, version, self.last, batch)
+            # Batch b holds the b-th segment of every slot, none under older weights than the one before ended with.
+            expected = batch * trajectory[0].size + np.arange(trajectory[0].size)
+            ordered = (trajectory.reshape(len(trajectory), -1) == expected).all()
+            fits = bool(ordered and (version[..., 0] >= self.last).all())
+            bound = "one that handles every segment in the order of its slot"
+            remedy = "use an imposed schedule, or trajectory='episode'"
+            given = f"one that generates or trains segments out of order (batch {batch})"
+            checks.require(fits, "system", given, bound, remedy)
+            self.last = version[..., -1]
         view = self.store.view(version)
         data = self.sample(self.sampler, version, train_version, trajectory, view, self.world)
         self.world = data.after
@@ -175,10 +183,7 @@ class Ahead:
         self.drawn = {(m, i): (groups[place], n, version) for m, i, place, n, version in tree["drawn"]}
 
     def _draw(self, m: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Draw trajectories of one realization, with ids `[k]` and versions `[k, T]` of each part.
-
-        Earlier tokens are kept up to the first token of another version.
-        """
+        """Draw trajectories of one realization, with ids `[k]` and versions `[k, T]` of each part."""
         one = replace(self.sampler, replicates=self.sampler.replicates[m : m + 1], realization=np.zeros(1, int))
         due: list[_Due] = []
         for ids, version in parts:
@@ -247,21 +252,6 @@ def _stack(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
     replies = [g.inserted for g in groups if g.inserted is not None]
     trajectories.inserted = join(replies) if replies else None
     return trajectories
-
-
-def _refuse_gaps(trajectory: np.ndarray, version: np.ndarray, last: np.ndarray, batch: int) -> np.ndarray:
-    """Check that segments of a slot follow one another: batch b has to hold the b-th segment of every slot.
-
-    No segment may begin under older weights than its predecessor ended with, `last` `[M, G, N]`; else the two were
-    generated at the same time. Returns the versions that this batch ends with.
-    """
-    expected = batch * trajectory[0].size + np.arange(trajectory[0].size)
-    ordered = (trajectory.reshape(len(trajectory), -1) == expected).all()
-    fits = bool(ordered and (version[..., 0] >= last).all())
-    bound = "one that handles every segment in the order of its slot"
-    remedy = "use an imposed schedule, or trajectory='episode'"
-    checks.require(fits, "system", f"one that generates or trains segments out of order (batch {batch})", bound, remedy)
-    return version[..., -1]
 
 
 class Arriving:

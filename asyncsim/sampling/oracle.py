@@ -147,10 +147,7 @@ def moments(
 
 
 def population(step: Step) -> Tensor:
-    """Gradient `[R, P]` of the step's method on the population of its batch's behavior weights.
-
-    NaN if it is undefined: in later updates on a batch, if ratios refer to the proximal policy.
-    """
+    """Gradient `[R, P]` of the step's method on the population of its batch's behavior weights."""
     batch, policy = step.batch, step.policy
     remedy = "use drawing='late', which keeps weights"
     if batch.view is None:
@@ -165,10 +162,7 @@ def population(step: Step) -> Tensor:
 
 
 def batch_variance(step: Step) -> Tensor:
-    """Exact total variance over batches `[R]` of the step's method, for one group at one behavior version.
-
-    NaN as in `population`; 0 if the batch is the population.
-    """
+    """Exact total variance over batches `[R]` of the step's method, for one group at one behavior version."""
     batch = step.batch
     if math.isinf(batch.size):
         return torch.zeros(batch.reward.shape[0], dtype=torch.float64)

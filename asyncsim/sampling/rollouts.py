@@ -64,11 +64,7 @@ class Trajectories:
 
 @dataclass(frozen=True)
 class Sampler:
-    """Settings of sampling that are constant during a block of replicates.
-
-    `replicates` and `realization`: int `[R]`; `samples`: N; `seed` of the run; `redundant`: samples per group that are
-    numbered beyond N.
-    """
+    """Settings of sampling that are constant during a block of replicates."""
 
     task: Task
     policy: Policy
@@ -118,10 +114,7 @@ class Sampler:
         return self.policy.install(weights, Keys(self.seed, self.replicates, version))
 
     def record(self, view: View, trajectories: Trajectories) -> Outputs:
-        """Score data at the weights that generated it: the policy's first output (`log_prob`).
-
-        The trainer's log-probs are added if they differ.
-        """
+        """Score data at the weights that generated it: the policy's first output (`log_prob`)."""
         batch = self.unrewarded(view, trajectories)
         if self.policy.mismatched:
             outputs = {**self.policy.record(view, batch), **self.policy.compared(view, batch)}
@@ -274,10 +267,7 @@ class Asked(NamedTuple):
 
 
 def generate_each(sampler: Sampler, view: View, asked: Sequence[Asked], axis: int) -> list[Trajectories]:
-    """`generate` for several requests at one view, in a single pass if the policy draws all tokens at once.
-
-    Requests differ in their groups (axis 1) or in their samples (axis 2).
-    """
+    """`generate` for several requests at one view, in a single pass if the policy draws all tokens at once."""
     if not sampler.at_once(view):
         return [
             generate(sampler, view, sampler.draws(ids), sampler.prompts(ids), before, tensor(where))
@@ -471,10 +461,7 @@ def _enumerate(sampler: Sampler, trajectory: np.ndarray) -> tuple[Trajectories, 
 
 
 def _listed(sampler: Sampler, view: View, outcomes: Trajectories) -> Tensor:
-    """Record enumerated outcomes, and return their log-probs under the sampling distribution, `[R, G, O]`.
-
-    Tokens that the sampler cannot draw are masked.
-    """
+    """Record enumerated outcomes, and return their log-probs under the sampling distribution, `[R, G, O]`."""
     policy = sampler.policy
     law = policy.law(view, sampler.unrewarded(view, outcomes)) if policy.mismatched else None
     outcomes.outputs = sampler.record(view, outcomes)

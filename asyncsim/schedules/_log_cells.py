@@ -261,7 +261,16 @@ def _behind(parts: list[tuple[Cells | None, int]]) -> Cells:
 def of_table(columns: dict[str, Any], budget: files.Budget) -> dict[str, Cells]:
     """Columns of a library's table, after a check that their texts fit in memory."""
     for column in columns.values():
-        budget.take(2 * _text(column))
+        from pyarrow import compute, types
+
+        size = 0
+        for chunk in column.chunks:
+            while hasattr(chunk, "flatten") and not types.is_dictionary(chunk.type) and types.is_nested(chunk.type):
+                chunk = chunk.flatten()
+            if types.is_dictionary(chunk.type) and not types.is_primitive(chunk.type.value_type):
+                lengths = compute.binary_length(chunk.dictionary)
+                size += compute.sum(compute.take(lengths, chunk.indices)).as_py() or 0
+        budget.take(2 * size)
     # A column leaves as soon as it is converted: both at once would double the memory of a long log.
     return {name: of_arrow(columns.pop(name)) for name in list(columns)}
 
@@ -285,20 +294,6 @@ def type_inside(schema: Any, name: str) -> Any:
             return None
         kind = kind.field(part).type
     return kind
-
-
-def _text(column: Any) -> int:
-    """Bytes of a column's texts if each cell has its own copy."""
-    from pyarrow import compute, types
-
-    size = 0
-    for chunk in column.chunks:
-        while hasattr(chunk, "flatten") and not types.is_dictionary(chunk.type) and types.is_nested(chunk.type):
-            chunk = chunk.flatten()
-        if types.is_dictionary(chunk.type) and not types.is_primitive(chunk.type.value_type):
-            lengths = compute.binary_length(chunk.dictionary)
-            size += compute.sum(compute.take(lengths, chunk.indices)).as_py() or 0
-    return size
 
 
 def of_arrow(column: Any) -> Cells:

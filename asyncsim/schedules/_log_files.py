@@ -59,10 +59,7 @@ PLAIN = Layout()
 
 
 def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN) -> Table:
-    """Read the requested columns of all files; at least one row is required.
-
-    Raises `InputError` for a file that is damaged, or would take more memory than its budget.
-    """
+    """Read the requested columns of all files; at least one row is required."""
     wanted = set(wanted)
     tables: list[Table] = []
     for place in places:
@@ -134,10 +131,7 @@ class _Refused(Exception):
 
 
 def _values(path: Path, kind: str, wanted: set[str], budget: files.Budget, records: str) -> Table:
-    """Rows of a file: the list under the key `records`, a list of records, or a record of columns.
-
-    Values beside the list are columns `file:KEY`. Raises `InputError` for anything but tensors and plain values.
-    """
+    """Rows of a file: the list under the key `records`, a list of records, or a record of columns."""
     tensors, size = kind in (".pt", ".pth"), path.stat().st_size
     if tensors and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -346,10 +340,7 @@ class Leaf(NamedTuple):
 
 
 def footer(path: Path, budget: files.Budget) -> tuple[int, list[Leaf]]:
-    """Number of rows in a file and the chunks of its columns, from its footer.
-
-    Raises what a damaged one comes to, and `InputError` for one that is too big.
-    """
+    """Number of rows in a file and the chunks of its columns, from its footer."""
     with open(path, "rb") as file:
         whole = file.seek(0, os.SEEK_END)
         file.seek(max(0, whole - 8))

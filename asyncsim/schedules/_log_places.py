@@ -27,10 +27,7 @@ class Place(NamedTuple):
 
 
 def found(path: Path, pattern: str) -> list[Place]:
-    """Files of a log in the order of the numbers in their names; in a folder, those that match the pattern.
-
-    Raises `InputError` where there is none.
-    """
+    """Files of a log in the order of the numbers in their names; in a folder, those that match the pattern."""
     if path.is_dir():
         # Folders may go while they are listed.
         names = [Path(folder, name) for folder, _, inside in os.walk(path) for name in inside]

@@ -44,10 +44,7 @@ class Rows(NamedTuple):
 
 
 def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[checks.InputError] = ()) -> Rows:
-    """Read a log and check every row; raise `InputError` for contradictions and missing values.
-
-    `asked`: what is missing besides, told together with missing columns.
-    """
+    """Read a log and check every row; raise `InputError` for contradictions and missing values."""
     budget = files.Budget(path)
     # Every name that `_choose` may choose.
     stack, mapping = declared.stack, declared.columns

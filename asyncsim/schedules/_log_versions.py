@@ -23,10 +23,7 @@ def refuse(
     remedy: str,
     row_of: np.ndarray | None = None,
 ) -> None:
-    """Raise for the first wrong row, counted from one, and state how many rows are wrong.
-
-    `value` of all entries, of each, or a function of an entry; `row_of`: their rows from zero, where they are not rows.
-    """
+    """Raise for the first wrong row, counted from one, and state how many rows are wrong."""
     if not wrong.any():
         return
     entries = np.flatnonzero(wrong)
@@ -302,10 +299,7 @@ class Log:
         }
 
     def _between(self, used: np.ndarray) -> dict[str, Any]:
-        """Bounds of the mean staleness per token if some samples have none: the known ones are not representative.
-
-        It lies between the newest and the first token's staleness of each.
-        """
+        """Bounds of the mean staleness per token if some samples have none: the known ones are not representative."""
         known = self.samples["token_mean"][used]
         lacking = np.isnan(known)
         if not lacking.any():

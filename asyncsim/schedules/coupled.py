@@ -85,10 +85,7 @@ class Coupled(Source):
 
 
 class _SteppedFeed:
-    """M realizations, each advanced until the wanted batch starts training; all request lengths together.
-
-    Token t of a sample is emitted when t tokens of its work are done. Batches are taken in order.
-    """
+    """M realizations, each advanced until the wanted batch starts training; all request lengths together."""
 
     def __init__(
         self, source: Coupled, batches: int, samples: int, tokens: int, realizations: int, seed: int, first: int

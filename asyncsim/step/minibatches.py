@@ -164,10 +164,7 @@ class Cuts:
 def cut_rules(
     count: int, cut: str, when: str, sizes: tuple[int, int, int], advantage: Any, sampling: str
 ) -> Iterator[tuple[bool, str, Any, str, str]]:
-    """Conditions on a cut, each with the parts of an error message; `sizes` are G, N and T of a batch.
-
-    Counts divide, groups are large enough for their advantage, and no cut separates what an advantage compares.
-    """
+    """Conditions on a cut, each with the parts of an error message; `sizes` are G, N and T of a batch."""
     if count == 1:
         return
     remedy = "a minibatch is made of samples; use sampling='monte_carlo'"

@@ -109,10 +109,7 @@ def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
-    """Smallest log weight at which the cumulative mass reaches `level`, `[R]`; levels 0 and 1 are min and max.
-
-    Log weights may be infinite; if one is NaN, so is the result.
-    """
+    """Smallest log weight at which the cumulative mass reaches `level`, `[R]`; levels 0 and 1 are min and max."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     flat_mass = flat_mass.double().expand(flat.shape)
     present = flat_mass > 0

@@ -32,10 +32,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """All settings: `structures` by name (label -> value), and numeric `knobs` by name, whose values are vectorized.
-
-    `build` makes the spec or system from one value of each structure.
-    """
+    """All settings: `structures` by name (label -> value), and numeric `knobs` by name, whose values are vectorized."""
 
     structures: dict[str, dict[settings.Scalar, Any]]
     knobs: dict[str, tuple[float, ...]]

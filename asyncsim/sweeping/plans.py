@@ -327,11 +327,7 @@ class Fault:
 
 
 def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] = ()) -> tuple[int, list[Fault]]:
-    """Check all unit files: the number read, and those that are damaged, altered or misnamed.
-
-    `again`: this many of them, selected by `seed`, are computed again and compared to the bit. `trust`: a user's code,
-    my.py:name, that they may call.
-    """
+    """Check all unit files: the number read, and those that are damaged, altered or misnamed."""
     names = [name for own in ("units", "trainings") for name in store.names(own) if UNIT.fullmatch(name)]
     faults: list[Fault] = []
     for name in names:
@@ -373,10 +369,7 @@ def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
 
 
 def unneeded(store: Store) -> list[str]:
-    """Files that no sweep of the store needs: units of no sweep, and failures of finished units or of no sweep.
-
-    Raises `InputError` if the needs are unknown: plans are missing, damaged or renamed.
-    """
+    """Files that no sweep of the store needs: units of no sweep, and failures of finished units or of no sweep."""
     remedy = "put it back under its name, or move it out of the store"
     for name in store.names("sweeps"):
         known = ".parquet" not in name or SWEEP.fullmatch(name) is not None

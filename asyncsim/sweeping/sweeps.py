@@ -227,11 +227,7 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
 
 
 def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[Unit, dict[str, Any]]]:
-    """Run units, and yield each with its outcome (as from `units.perform`), in order of completion.
-
-    A unit whose worker dies, or that fails for reasons outside its content, is tried again, up to `ATTEMPTS` times.
-    Raises `InputError` if the store cannot be written.
-    """
+    """Run units, and yield each with its outcome (as from `units.perform`), in order of completion."""
     again: deque[Unit] = deque()
     flying: dict[Future[dict[str, Any]], Unit] = {}
     while True:
@@ -277,11 +273,7 @@ def check(backend: str, count: int | None, address: str | None) -> None:
 
 
 def pool_of(backend: str, count: int | None, address: str | None = None) -> "Pool":
-    """The pool of a backend with `count` workers (None: one per core), after `check` accepted the arguments.
-
-    It has `places` for this many calls at a time. `submit(call, ...)` returns a future, which raises `workers.Died` if
-    its worker died; `close` kills all workers at once.
-    """
+    """The pool of a backend with `count` workers (None: one per core), after `check` accepted the arguments."""
     if backend == "ray":
         return ByRay(count, address)
     count = count or workers.cores()

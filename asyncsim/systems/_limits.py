@@ -61,10 +61,7 @@ def refuse_more(s: Settings, batches: int, samples: int, groups: int, trained: i
 
 
 def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Size:
-    """Expected size: groups trained, or all that unrestricted generators produce while the trainer trains.
-
-    Lengths enter by their means. With `sharp` false the rate is that of groups of one sample.
-    """
+    """Expected size: groups trained, or all that unrestricted generators produce while the trainer trains."""
     started = samples + s.redundant
     publishes = batches // s.batches_per_publish
     uses = math.inf if s.max_uses is None else s.max_uses

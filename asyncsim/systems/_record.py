@@ -21,10 +21,7 @@ Columns = dict[str, np.ndarray]
 
 
 def trained(state: State, tokens: int) -> tuple[np.ndarray, ...]:
-    """Trained samples of a finished state, by id inside each batch; one token column if versions agree.
-
-    Versions `[B, G, N, T or 1]`, ids and works `[B, G, N]`, seconds `[B]`.
-    """
+    """Trained samples of a finished state, by id inside each batch; one token column if versions agree."""
     code = kept_codes(state, groups_of_batches(state))
     start, end = state.sample.v_start[code], state.sample.v_end[code]
     work = state.sample.work[code]

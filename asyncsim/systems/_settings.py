@@ -183,10 +183,7 @@ class Settings(Source):
         return replace(self, **changes)
 
     def modeled(self, model: Mapping[str, Any], field: str = "model") -> Self:
-        """The same system with event-model settings changed by name; `load` and `train_time` replace each other.
-
-        Raises `InputError` for names that are no settings, beside what `replace` refuses.
-        """
+        """The same system with event-model settings changed by name; `load` and `train_time` replace each other."""
         refuse_unknown(model, field)
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in model.items()}
         if "train_time" in changes:

@@ -130,10 +130,7 @@ class LanguageTask(Task):
         return Turn(world, ~torch.isin(action, tensor(np.array(self._stops(), dtype=np.int64))))
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
-        """Reward of each answer, `[R, G, N]`; 0 if it has not ended within the horizon.
-
-        The trajectory says which prompt it asks: two prompts of one text may have different answers.
-        """
+        """Reward of each answer, `[R, G, N]`; 0 if it has not ended within the horizon."""
         asked = draws.asked[draws.realization].ravel().tolist()
         rewards = self.rewards(asked, self.read(action, mask))
         return torch.tensor(rewards, dtype=mask.dtype, device=mask.device).reshape(mask.shape[:3])

@@ -108,10 +108,7 @@ def table(
     start: str | None = None,
     order: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """Validate the arguments shared by all tasks with a table `[S, A]`, and return them as fields.
-
-    `order`: actions of each row from the best one on, int64 `[1 or S, A]`, where it is not that of their numbers.
-    """
+    """Validate the arguments shared by all tasks with a table `[S, A]`, and return them as fields."""
     if start is not None:
         checks.require(logits is None, "start", start, "left out beside logits", "give one of the two")
         order = np.arange(shape[1]) if order is None else order

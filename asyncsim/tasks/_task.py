@@ -129,10 +129,7 @@ class Task:
         return observed
 
     def reply(self, world: Any, written: Tensor, token: int, draws: Any) -> Tensor:
-        """Token int64 `[R, G, N]` that the environment writes after those `written` `[R, G, N, t]`.
-
-        -1 where the policy chooses. Such tokens are stepped and read like any other, and have mask 0.
-        """
+        """Token int64 `[R, G, N]` that the environment writes after those `written` `[R, G, N, t]`."""
         return torch.full(written.shape[:3], -1)
 
     def step(self, world: Any, action: Tensor, token: int, draws: Any) -> Turn:

@@ -162,10 +162,7 @@ class World:
 
 
 class Carts(NamedTuple):
-    """State of the cart-pole physics: gymnasium's own vectorized environment, `[4, E]` float64 and int32 `[E]`.
-
-    The environment is a tool that holds no state between calls, so that worlds are values: an old one can go on again.
-    """
+    """State of the cart-pole physics: gymnasium's own vectorized environment, `[4, E]` float64 and int32 `[E]`."""
 
     physics: Any
     state: np.ndarray
@@ -270,10 +267,7 @@ class Spare:
 
 @dataclass(frozen=True)
 class Loop:
-    """Plain environments stepped in a loop, each seeded from keyed draws at every reset.
-
-    `limit`: tokens of an episode at most (None: any number); `surface`: what one environment shows and takes.
-    """
+    """Plain environments stepped in a loop, each seeded from keyed draws at every reset."""
 
     id: str
     settings: tuple[tuple[str, Any], ...]

@@ -1,7 +1,5 @@
 """Markov decision processes given by tables: stepping by inverse CDF, exact values by recursion."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,25 +44,6 @@ class Transitions(NamedTuple):
         return bool((self.probability[..., 0] == 1.0).all() and self.start.amax() == 1.0)
 
 
-def _transitions(environment: Any) -> Transitions:
-    """Transition tables of a toy-text environment of gymnasium (its `P` and `initial_state_distrib`)."""
-    law = environment.P
-    S, A = len(law), len(law[0])
-    K = max(len(law[s][a]) for s in range(S) for a in range(A))
-    probability, following, reward, terminal = (np.zeros((S, A, K)) for _ in range(4))
-    for s in range(S):
-        for a in range(A):
-            for k, outcome in enumerate(law[s][a]):
-                probability[s, a, k], following[s, a, k], reward[s, a, k], terminal[s, a, k] = outcome
-    return Transitions(
-        torch.from_numpy(probability),
-        torch.from_numpy(following.astype(np.int64)),
-        torch.from_numpy(reward),
-        torch.from_numpy(terminal > 0),
-        torch.as_tensor(np.asarray(environment.initial_state_distrib, dtype=np.float64)),
-    )
-
-
 @dataclass(frozen=True)
 class TabularMDP(TabularTask):
     """One episode of at most T steps per trajectory; subclasses define the transition tables.
@@ -87,7 +66,22 @@ class TabularMDP(TabularTask):
     @cached_property
     def law(self) -> Transitions:
         """Transition tables of gymnasium's environment."""
-        return _transitions(self.environment())
+        environment = self.environment()
+        law = environment.P
+        S, A = len(law), len(law[0])
+        K = max(len(law[s][a]) for s in range(S) for a in range(A))
+        probability, following, reward, terminal = (np.zeros((S, A, K)) for _ in range(4))
+        for s in range(S):
+            for a in range(A):
+                for k, outcome in enumerate(law[s][a]):
+                    probability[s, a, k], following[s, a, k], reward[s, a, k], terminal[s, a, k] = outcome
+        return Transitions(
+            torch.from_numpy(probability),
+            torch.from_numpy(following.astype(np.int64)),
+            torch.from_numpy(reward),
+            torch.from_numpy(terminal > 0),
+            torch.as_tensor(np.asarray(environment.initial_state_distrib, dtype=np.float64)),
+        )
 
     def environment(self) -> Any:
         """gymnasium's own environment, without a time limit."""

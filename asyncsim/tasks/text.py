@@ -258,10 +258,7 @@ def _holding(tokenizer: Any, text: str) -> list[int]:
 
 
 def _read(data: Any, split: str | None = None) -> tuple[_Columns, str]:
-    """Columns of a file or folder, and the first 12 hexadecimal digits of the SHA-256 of its contents.
-
-    Raises `InputError` for a path that is missing, a file of another kind, a damaged one or one without rows.
-    """
+    """Columns of a file or folder, and the first 12 hexadecimal digits of the SHA-256 of its contents."""
     path = files.named("data", data).expanduser()
     checks.require(path.exists(), "data", str(path), _FORMS, "give the path of a file that exists")
     if path.is_dir():

@@ -1,7 +1,5 @@
 """Problems in writing for a language model: sums, sums with a calculator, generated reasoning problems."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

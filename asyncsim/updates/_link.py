@@ -77,11 +77,7 @@ class Chain:
         return [link.init(parameters) for link in self.links]
 
     def apply(self, record: Record, states: list[State]) -> tuple[Record, list[State]]:
-        """The step `[R, P]` in `record.direction`, 0 if the update is skipped, and the new states.
-
-        Links behind the one that skips keep their state: a skipped update does not exist for them. A chain begins with
-        nobody skipped.
-        """
+        """The step `[R, P]` in `record.direction`, 0 if the update is skipped, and the new states."""
         following, nobody = [], record.skip
         for link, state in zip(self.links, states, strict=True):
             skipped, direction = record.skip, record.direction
@@ -162,11 +158,7 @@ def norm(direction: Tensor) -> Tensor:
 
 
 def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor) -> tuple[Tensor, Tensor]:
-    """First and second moment `[R, P]` after the gradient `g`; factors are `[R, 1]` in float64.
-
-    Factors are worked out in float64 for each replicate, in the same operations whether there is one number or one for
-    each. The arrays `[R, P]` stay in the type of the parameters.
-    """
+    """First and second moment `[R, P]` after the gradient `g`; factors are `[R, 1]` in float64."""
     first = first * beta1.to(g.dtype) + g * (1.0 - beta1).to(g.dtype)
     return first, (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(second * beta2.to(g.dtype))
 
@@ -201,11 +193,7 @@ def moved(
 def in_one(
     g: Tensor, first: Tensor, second: Tensor, count: Tensor, lr: float, beta1: float, beta2: float, eps: float
 ) -> Tensor:
-    """The step of `adam_step` by torch's fused kernel, in one pass, overwriting the previous moments.
-
-    The same formula up to rounding; `count` `[R, 1]` of updates before this one. A GPU would else read and write the
-    arrays in ten kernels.
-    """
+    """The step of `adam_step` by torch's fused kernel, in one pass, overwriting the previous moments."""
     step, counts = torch.zeros_like(g), count[:, 0].float()
     steps, gradients, firsts, seconds, numbers = (list(x.unbind(0)) for x in (step, g, first, second, counts))
     # A step is where parameters at 0 move to. Theirs descends; to maximize it would turn the moments as well.
@@ -229,10 +217,7 @@ def adam_step(first: Tensor, second: Tensor, size: Tensor, scale: Tensor, eps: f
 
 
 def cosine(g: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and inner product of two directions `[R, P]`, float64 `[R, 1]`; NaN cosine for an unusable direction.
-
-    Unusable: zero, as a reference is where there is none, or not finite.
-    """
+    """Cosine and inner product of two directions `[R, P]`, float64 `[R, 1]`; NaN cosine for an unusable direction."""
     g, reference = g.double(), reference.double()
     inner = (g * reference).sum(-1, keepdim=True)
     # Rounding may carry the cosine of parallel vectors beyond 1.
@@ -256,9 +241,6 @@ def _column(flag: Tensor, like: Tensor) -> Tensor:
 
 
 def link(source: str, *, reports: str = "") -> Callable[[type[T]], type[T]]:
-    """Decorator for a link: a class with `init` and `apply`, whose `joint(**knobs)` refuses inconsistent knobs.
-
-    `reports`: names in the trace.
-    """
+    """Decorator for a link: a class with `init` and `apply`, whose `joint(**knobs)` refuses inconsistent knobs."""
     returns = f"a link on directions `[R, P]`{f' that reports {reports}, `[R]`' * bool(reports)}"
     return parts.page(source, returns, "values outside these ranges")

@@ -133,10 +133,7 @@ class Tested:
         return 1.0 - (self.row.predicted - self.row.measured) / abs(self.row.predicted)
 
     def drop(self, term: str, lowering: float) -> float:
-        """Decrease of the bound when a term is lowered by a fraction; 0 if the term does not determine the bound.
-
-        In a least of several, a term equal to another does not: a larger one would leave the bound unchanged.
-        """
+        """Decrease of the bound when a term is lowered by a fraction; 0 if the term does not determine the bound."""
         if term not in self.claim.terms:
             return lowering * abs(self.row.predicted)
         bound, factors = self.claim.terms[term], (1.0, 1.0 - lowering, 1.0 + lowering)
@@ -168,10 +165,7 @@ class Tested:
         return high
 
     def undecided(self, term: str, effect: float) -> bool:
-        """Whether more samples could show that the term is tight here, because the interval reaches far enough.
-
-        A point whose error exceeds what it should see would need thirty times as many, and decides nothing.
-        """
+        """Whether more samples could show that the term is tight here, because the interval reaches far enough."""
         drop = self.drop(term, effect)
         if drop < self.estimate.error:
             return False

@@ -35,10 +35,7 @@ class Descent(Declared):
     }
 
     def budget(self, mean: float, part: float) -> dict[str, float]:
-        """The bound summed over updates: integer delays whose running mean tracks the mean, plus the remainder.
-
-        Each carries a part of step L^2 (step noise)^2.
-        """
+        """The bound summed over updates: integer delays whose running mean tracks the mean, plus the remainder."""
         energy, terms = (self.step * self.noise) ** 2, []
         late = part * self.step * self.curvature**2 * energy
         for update in range(1, self.updates + 1):

@@ -17,10 +17,7 @@ from asyncsim.systems._system import System, refuse_standstill, stepped
 
 @dataclass(frozen=True)
 class Mistaken(System):
-    """A system whose kernel errs once a fraction `when` of the batches has trained; 1 is after the last batch.
-
-    `simulate` is the only way into the kernel, so timelines, schedules and stalenesses all have the mistake.
-    """
+    """A system whose kernel errs once a fraction `when` of the batches has trained; 1 is after the last batch."""
 
     mistake: str = ""
     when: float = 0.05

@@ -19,10 +19,7 @@ _SAMPLES = 2
 def ran(
     point: Point, batches: int, seed: int, plant: Plant, second: float | None = None
 ) -> tuple[Any, list[dict[str, Any]]]:
-    """Run `batches` batches live under K permits with a slot each, and return the run with the rows of its log.
-
-    `second`: mean seconds of a response, None: none waits.
-    """
+    """Run `batches` batches live under K permits with a slot each, and return the run with the rows of its log."""
     length = laws.as_law("length", "lognormal:1:0.7")
     groups, tickets = point["publish_groups"], point["tickets"]
     permits = {"groups_per_batch": groups, "tickets": tickets, "release": point["release"], "train_time": 0.2}

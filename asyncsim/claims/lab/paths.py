@@ -57,10 +57,7 @@ def moment_boundary(
     version: np.ndarray, chance: np.ndarray, curvature: float, bracket: tuple[float, float], seed: int, plant: Plant,
     power: int = 2,
 ) -> Estimate:  # fmt: skip
-    """Learning rate at which E x_t^power stops decaying, averaged over all rows of versions `[K, T, G]`.
-
-    That moment obeys a linear recurrence of order T/2: so many exact values give its roots.
-    """
+    """Learning rate at which E x_t^power stops decaying, averaged over all rows of versions `[K, T, G]`."""
     paths, count = version.shape[:2]
 
     def excess(steps: np.ndarray) -> np.ndarray:
@@ -88,10 +85,7 @@ def of_workers(
 
 
 def orders(workers: int, updates_: int) -> tuple[np.ndarray, np.ndarray]:
-    """All distinct version sequences of equally likely orders, `[K, T, 1]`, and their probabilities `[K]`.
-
-    What the last update reads is not seen.
-    """
+    """All distinct version sequences of equally likely orders, `[K, T, 1]`, and their probabilities `[K]`."""
     each = listed(range(workers), updates_ - 1)
     read, version = np.zeros((len(each), workers), dtype=np.int64), np.zeros((len(each), updates_), dtype=np.int64)
     for t in range(updates_ - 1):

@@ -117,13 +117,7 @@ class FourthPower(Wrapped):
 
 @dataclass(frozen=True)
 class Displace:
-    """Instrument, not a defect: the first update adds a given vector to the parameters, later updates add zero.
-
-    `by` `[P]`, or `[R, P]` for vectors of all replicates of a block.
-
-    With a frozen schedule the policy is then at a known place away from behavior, and every further update is a fresh
-    batch measured there.
-    """
+    """Instrument, not a defect: the first update adds the vector `by`, `[P]` or `[R, P]`; later updates add zero."""
 
     by: tuple[float, ...] | tuple[tuple[float, ...], ...]
 

@@ -45,10 +45,7 @@ def products(
     point: Point, curvatures: tuple[float, ...], length: int, spread: float, effect: float, comparisons: int, seed: int,
     plant: Plant,
 ) -> np.ndarray:  # fmt: skip
-    """Mean products of gradients up to lag staleness + 1, over `length` updates after a warm-up.
-
-    In as many replicates as the effect needs, `spread` the relative standard deviation of one, or as are affordable.
-    """
+    """Mean products of gradients up to lag staleness + 1, over `length` updates after a warm-up."""
     tau = point["staleness"]
     after = warm_up(curvatures, tau, point["step"])
     replicates = min(units_for(spread, effect, comparisons), int(_DRAWN / effect**2 / (length + after)))
@@ -229,11 +226,7 @@ def far_away(
 
 
 def grown(path: np.ndarray, staleness: int) -> np.ndarray:
-    """Whether each replicate's mode grew in a run from far away, bool `[R]`; `path` holds every update, `[U, R]`.
-
-    The last period is compared with the second one, or with a hundredth of the start where the second is smaller. Below
-    that, noise dominates.
-    """
+    """Whether each replicate's mode grew in a run from far away, bool `[R]`; `path` holds every update, `[U, R]`."""
     period = 4 * staleness + 2
     size = np.abs(path)
     early = np.maximum(size[period : 2 * period].max(axis=0), 0.01 * size[0])
@@ -243,10 +236,7 @@ def grown(path: np.ndarray, staleness: int) -> np.ndarray:
 
 
 def largest_step(build: Any, low: float, high: float, staleness: int, seed: int) -> tuple[float, float]:
-    """Bracket of the learning rate at which the mode starts to grow: two grids of 32 rates, one per replicate.
-
-    `build(steps, updates)` makes the spec. Low and high must lie on either side.
-    """
+    """Bracket of the learning rate at which the mode starts to grow: two grids of 32 rates, one per replicate."""
     length = 24 * (4 * staleness + 2)
     for _ in range(2):
         steps = np.geomspace(low, high, 32)

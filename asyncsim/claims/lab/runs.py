@@ -62,10 +62,7 @@ def displaced(
     size: tuple[int, int, int],
     method: Method | None = None,
 ) -> Spec:
-    """Fresh batches generated at behavior and scored at the current policy; `places` are both, in this order.
-
-    `size`: samples of a group, batches of a replicate behind the displacement, replicates.
-    """
+    """Fresh batches generated at behavior and scored at the current policy; `places` are both, in this order."""
     behavior, current = places
     samples, batches, replicates = size
     by = current - behavior
@@ -144,10 +141,7 @@ def offline(point: Point, method: Method, step: float, count: int) -> Spec:
 
 
 def settled(ending: Callable[[int], np.ndarray], updates: int, tolerance: float) -> np.ndarray:
-    """End point of runs, with the length doubled until the end moves by at most `tolerance`.
-
-    Raises `InputError` where sixteen times as many do not settle either.
-    """
+    """End point of runs, with the length doubled until the end moves by at most `tolerance`."""
     most, before = 16 * updates, ending(updates // 2)
     while True:
         after = ending(updates)

@@ -25,11 +25,7 @@ _SETTINGS = ("places", *(each.name for each in fields(System)))
 def realizations_for(
     spread: float, effect: float, tolerance: float, comparisons: int, kind: str = "expectation"
 ) -> int:
-    """Number of realizations that detect the effect despite a tolerance, which a verdict counts twice.
-
-    `spread`: the relative standard deviation of one realization's number, at most, at the points of a claim; measured
-    and rounded up.
-    """
+    """Number of realizations that detect the effect despite a tolerance, which a verdict counts twice."""
     net_effect = max(effect - 2.0 * tolerance, effect / 4.0)
     return max(_FEWEST, units_for(spread, net_effect, comparisons, kind))
 

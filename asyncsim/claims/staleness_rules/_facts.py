@@ -174,7 +174,14 @@ class Facts:
         if self.target_staleness is not None:
             return ADAPTS
         if self.epoch is not None:
-            return self._why_epochs()
+            epoch = int(self.epoch or 0)
+            text = f"every epoch of {epoch} batches begins and ends with nothing outstanding"
+            if self.tickets is None or self.release != "publish" or epoch % self.batches:
+                return text
+            ends = range(self.batches, epoch + 1, self.batches)
+            left = sum(min(self.tickets - self.publish, (epoch - end) * self.batch) for end in ends)
+            mean = left / (epoch * self.batch)
+            return f"{text}; over whole epochs the mean is {mean:.4g} where every group permit is used"
         ahead = (1 if self.follows else 2) + self.prefetch // self.batches
         shut = self.overflow == "close" and self.capacity is not None and self.capacity < self.tickets
         uneven = self.quantum > 1 and (self.tickets % self.quantum or self.returned % self.quantum)
@@ -193,16 +200,6 @@ class Facts:
             and not alone,
         }
         return first(reasons)
-
-    def _why_epochs(self) -> str:
-        """Return how epochs change the mean, since nothing is outstanding at their ends."""
-        epoch = int(self.epoch or 0)
-        text = f"every epoch of {epoch} batches begins and ends with nothing outstanding"
-        if self.tickets is None or self.release != "publish" or epoch % self.batches:
-            return text
-        ends = range(self.batches, epoch + 1, self.batches)
-        mean = sum(min(self.tickets - self.publish, (epoch - end) * self.batch) for end in ends) / (epoch * self.batch)
-        return f"{text}; over whole epochs the mean is {mean:.4g} where every group permit is used"
 
     def why_dropped(self) -> str | None:
         """Return why a group may be discarded, other than by its age."""

@@ -32,7 +32,17 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
     # Use tickets: a known mean, then bounds.
     bound, why_no_mean = _bounded.tightest(s), _bounded.why_no_mean(s)
     if why_no_mean is None:
-        return _always_in_use(s, bound)
+        mean = _bounded.mean(s)
+        reason = f"{s.tickets} group permits are in use at every install, {s.publish} groups are trained between two"
+        arrivals = _without_permits(s) if s.instant and s.publish == 1 and s.tickets == s.places else ""
+        if isinstance(arrivals, PredictedStaleness):
+            return arrivals._replace(mean=mean, also=("systems/cap-binds",))
+        if bound is None:
+            tail = _stragglers(s)
+            also = () if tail is None else ("systems/straggler-tail",)
+            return PredictedStaleness("systems/cap-binds", mean, tail=tail, also=also, reason=reason)
+        hard = _hard(s, bound, reason)
+        return hard._replace(mean=mean, pmf=_pmf(hard.support, mean), also=("systems/cap-binds",))
     if bound is not None:
         return _hard(s, bound, f"no mean: {why_no_mean}")
     # Bound the tickets that wait for places.
@@ -45,21 +55,6 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
         return loop_law
     reasons = [loop_law] if s.tickets is None else dict.fromkeys([why_no_mean, ticket_mean, loop_law])
     return PredictedStaleness(None, reason="; ".join(reasons))
-
-
-def _always_in_use(s: Facts, bound: _bounded.Bound | None) -> PredictedStaleness:
-    """Prediction when every permit is in use at every install: the mean, and more if a bound or the order gives it."""
-    mean = _bounded.mean(s)
-    reason = f"{s.tickets} group permits are in use at every install, {s.publish} groups are trained between two"
-    arrivals = _without_permits(s) if s.instant and s.publish == 1 and s.tickets == s.places else ""
-    if isinstance(arrivals, PredictedStaleness):
-        return arrivals._replace(mean=mean, also=("systems/cap-binds",))
-    if bound is None:
-        tail = _stragglers(s)
-        also = () if tail is None else ("systems/straggler-tail",)
-        return PredictedStaleness("systems/cap-binds", mean, tail=tail, also=also, reason=reason)
-    hard = _hard(s, bound, reason)
-    return hard._replace(mean=mean, pmf=_pmf(hard.support, mean), also=("systems/cap-binds",))
 
 
 def _hard(s: Facts, bound: _bounded.Bound, reason: str) -> PredictedStaleness:

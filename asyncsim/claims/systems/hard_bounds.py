@@ -98,10 +98,7 @@ class HardBounds(_engines.Engines):
         return candidates[: s.groups_per_batch] if len(candidates) >= s.groups_per_batch else []
 
     def play(s, pick: Callable[[list[int], bool], list[int]]) -> list[int]:
-        """Staleness of groups trained after the start-up, simulated by the order of events without a clock.
-
-        `pick` names the groups that finish before each try, of those in generation, given whether a batch can form.
-        """
+        """Staleness of groups trained after the start-up, simulated by the order of events without a clock."""
         ready, running, version, batch = _Groups(), dict.fromkeys(range(s.tickets), 0), 0, 0
         stalenesses, warm = list[int](), 2 * (s.largest + s.tickets // s.publish) + 2
         while version < 3 * warm + 4:

@@ -118,10 +118,7 @@ class Little(_engines.Engines):
         return limits or (heavy(point, "length") if "exponential" in str(point["train_time"]) else None)
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        """Compare one run's summary counts with the stamps of its timeline, from empty to the last batch.
-
-        The seconds of groups that the end cuts off are taken out of the counts, so what is left begins and ends empty.
-        """
+        """Compare one run's summary counts with the stamps of its timeline, from empty to the last batch."""
         groups, samples = point["groups_per_batch"], point["samples_per_group"]
         batches = -(-20_000 // groups)
         system = plant(lab.engine(point))
