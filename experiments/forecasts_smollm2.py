@@ -2,8 +2,8 @@
 
 SmolLM2-135M-Instruct trains its last layer by GRPO with Adam on texts of eight tokens, paid by the share of the letter
 e among their characters, under the event model of AReaL. A run is calibrated on its first third, and judged on the rest
-and at other settings. `begin`: updates that every run leaves out, during which Adam's moments are new. Columns and rows are those of `forecasts`: k3 in nats per token, ESS over tokens, `outside` the
-share of token ratios outside [0.8, 1.2].
+and at other settings, after the `begin` updates in which Adam's steps shrink. Columns and rows are those of
+`forecasts`: k3 in nats per token, ESS over tokens, `outside` the share of token ratios outside [0.8, 1.2].
 """
 
 from __future__ import annotations
