@@ -27,10 +27,12 @@ SYSTEM = {
     "staleness_limit": 2,
 }
 CHANGES = [{}, {"staleness_limit": 5}, {"staleness_limit": 4, "machines": 3}]
-RUNS: list[tuple[float, dict[str, int]]] = [
+LATER = {"begin": 60, "updates": 120}
+RUNS: list[tuple[float, dict[str, Any]]] = [
     (1e-5, {}),
     (3e-5, {}),
-    *((rate, {"begin": 60, "updates": 120}) for rate in (1e-5, 3e-5, 1e-4)),
+    *((rate, LATER | {"changes": CHANGES[:1]}) for rate in (1e-5, 3e-5, 1e-4)),
+    (3e-5, LATER | {"changes": CHANGES[:2]}),
 ]
 """Learning rate of each seed's run, and whether its log begins later."""
 SETTINGS: list[dict[str, Any]] = [
