@@ -72,3 +72,51 @@ def trained(setting: dict[str, Any], change: dict[str, Any], number: int) -> dic
         return forecasts.steps(series(r), first) | {"step": np.arange(begin + 1, begin + first + 1)}
 
     return {"unknown": (), "logs": logs, "means": means, "load": math.nan}
+
+
+class Course:
+    """Of every update: length of the last weight step, gradient norm, and the share of groups with equal rewards."""
+
+    name, outputs = "course", ("log_prob",)
+
+    def __init__(self) -> None:
+        self.found: list[tuple[float, float, float]] = []
+        self.before: Any = math.nan
+
+    def fresh(self) -> Course:
+        """One that has seen nothing."""
+        return Course()
+
+    def observe(self, step: Any) -> None:
+        """Compare the weights with those before the last update."""
+        moved, self.before = step.parameters - self.before, step.parameters.clone()
+        reward = step.batch.reward
+        equal = reward.amax(-1) - reward.amin(-1) < 1e-9
+        self.found.append((float(moved.norm()), float(step.gradient.norm()), float(equal.double().mean())))
+
+    def result(self) -> dict[str, np.ndarray]:
+        """All updates, `[U, 3]`."""
+        return {"course": np.array(self.found)}
+
+
+def course(setting: dict[str, Any], width: int = 20) -> str:
+    """A table of how a run moves, in stretches of updates; a step of 1 moves every weight by the learning rate.
+
+    `python -c "from experiments import forecasts_smollm2 as e; print(e.course(e.SETTINGS[0]))"` prints it.
+    """
+    import asyncsim as sim
+
+    spec = _models.spec(setting, 0, setting.get("begin", 0) + setting["updates"], [forecasts.Ratios(), Course()])
+    spec = spec.replace(system=forecasts.described(setting, {}))
+    trace = sim.run(spec, seed=1000 * (setting["seed"] + 1), progress=False)
+    found = {name.removeprefix("ratios_"): each[..., 0] for name, each in trace.accumulated.items() if name != "course"}
+    series = forecasts.of_ratios(found, found["count"])
+    step, gradient, equal = trace.accumulated["course"].T
+    step = step / setting["rate"] / math.sqrt(trace.parameters.size)
+    lines = ["| updates | step | gradient | groups without signal | k3 / staleness^2 | reward |", f"|{'---|' * 6}"]
+    for first in range(0, len(step), width):
+        part = slice(first, first + width)
+        drift = series["k3"][part].sum() / (series["staleness"][part] ** 2).sum()
+        cells = f"{np.nanmean(step[part]):.3f} | {gradient[part].mean():.2f} | {equal[part].mean():.2f} | {drift:.2g}"
+        lines.append(f"| {first + 1}-{min(first + width, len(step))} | {cells} | {series['reward'][part].mean():.3f} |")
+    return "\n".join(lines)
