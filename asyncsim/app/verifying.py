@@ -190,12 +190,13 @@ def _measured(
         with limit:
             return trial.measure(point, effect, seed, plant)
     except Exception as error:
-        if isinstance(error, checks.InputError) and (asked or (own and plant is not untouched)):
-            return Unmeasured(f"refused: {error}")
         machine = isinstance(error, (checks.RunError, MemoryError, OSError)) and plant is untouched
-        if own and plant is untouched and not machine:
-            bound, remedy = "a measurement that runs", "see docs/conjecture.md"
-            raise outside.user_error(error, f"{own}.measure", point, bound, remedy) from error
+        if isinstance(error, checks.InputError) and asked and not (own and plant is not untouched):
+            return Unmeasured(f"refused: {error}")
+        if own and not machine:
+            # A defect that breaks off is one that nothing has caught.
+            field, bound = f"{own}.{'measure' if plant is untouched else 'defects'}", "a measurement that runs"
+            raise outside.user_error(error, field, point, bound, "see docs/conjecture.md") from error
         package, frames = str(Path(claims.__file__).parents[1]), traceback.extract_tb(error.__traceback__)
         frame = ([f for f in frames if package not in f.filename and "site-packages" not in f.filename] or frames)[-1]
         text = f"{BROKEN} {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"

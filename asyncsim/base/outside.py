@@ -139,7 +139,7 @@ def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:
 
 def user_error(error: BaseException, field: str, value: Any, bound: str, remedy: str) -> checks.InputError:
     """An `InputError` that names the line of a user's file that raised, with `remedy` where no such line is known."""
-    packages = (str(Path(__file__).parents[1]), "<frozen")
+    packages = (str(Path(__file__).parents[1]), os.path.dirname(os.__file__), "<frozen")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(packages)]
     own = [f for f in frames if "importlib" not in f.filename and "site-packages" not in f.filename]
     text = " ".join(f"{type(error).__name__}: {error}".split())

@@ -60,9 +60,12 @@ def test_the_page_takes_a_newcomer_from_a_conjecture_to_its_verdict(tmp_path: Pa
 def test_without_a_defect_that_was_caught_a_claim_is_not_held() -> None:
     assert sim.verify(Caught).verdict == "held"
     blind, wild = {"nothing": lambda: lambda value: value}, {"raises": lambda: broken}
-    for each in (Right, variant(defects=blind), variant(defects=wild)):
+    for each in (Right, variant(defects=blind)):
         verdict = sim.verify(each)
         assert verdict.verdict == UNTESTED and "would notice a mistake" in str(verdict), each
+    # A defect that breaks off has shown nothing: its own line is to be fixed.
+    with pytest.raises(checks.InputError, match=r"defects = .*a mistake of the user's.*; fix line \d+ of .*outside.py"):
+        sim.verify(variant(defects=wild))
     missed = sim.verify(variant(defects=Caught.defects | blind))
     assert missed.verdict == UNTESTED and "not caught: nothing" in missed.reason
 
