@@ -252,7 +252,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             explains = f"asyncsim list diagnostics {word} explains it"
             instead[word] = f"write asyncsim run --diagnostics {word}, which measures it; {explains}"
         instead |= {"cite": "CITATION.cff beside the README says how", "version": "write asyncsim --version"}
-        remedy = instead.get(word) or checks.hint(unknown[1], known, see)
+        remedy = calls.ELSEWHERE.get(f"command {word}") or instead.get(word) or checks.hint(unknown[1], known, see)
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text

@@ -46,18 +46,20 @@ def verify(
     and expectations.
 
     Arguments: `claim`, an id of `sim.claims.claims()`, or a user's conjecture: a class that inherits
-    `sim.claims.Claim`, its instance (that point alone), or its location, my.py:MyClaim. Bugs of such a claim are always
-    injected; unless it has some and all are caught, it "holds, not tested" at best. `size`: "quick", or "full" (half
-    the effect, more points); `seed`. `defects`: also inject each of the trial's bugs, check that the verdict changes,
-    and try the wrong formulas. `at`: parameters that replace those of the trial's first point. If the statement holds,
-    but its trial or a limit of the package cannot judge it, the verdict is "outside", and its reason names bound and
-    remedy. `workers`: number of processes that share the claims (default: one per core; few claims are measured in this
-    process); verdicts do not depend on it. Returns one `Verdict`, or a list of them. Raises `InputError` for an unknown
-    claim, or a point outside of the claim's domain, where nothing is stated.
+    `sim.claims.Claim`, its instance (that point alone), its location, my.py:MyClaim, or a list of these. Bugs of such a
+    claim are always injected; unless it has some and all are caught, it "holds, not tested" at best. `size`: "quick",
+    or "full" (half the effect, more points); `seed`. `defects`: also inject each of the trial's bugs, check that the
+    verdict changes, and try the wrong formulas. `at`: parameters that replace those of the trial's first point. If the
+    statement holds, but its trial or a limit of the package cannot judge it, the verdict is "outside", and its reason
+    names bound and remedy. `workers`: number of processes that share the claims (default: one per core; few claims are
+    measured in this process); verdicts do not depend on it. Returns one `Verdict`, or a list of them. Raises
+    `InputError` for an unknown claim, or a point outside of the claim's domain, where nothing is stated.
 
     >>> verify("estimator/full-is").verdict
     'held'
     """
+    if isinstance(claim, (list, tuple)):
+        return [verify_one(_registry.taken(each), size, defects, seed, at) for each in claim]
     if claim is not None:
         return verify_one(_registry.taken(claim), size, defects, seed, at)
     checks.require(at is None, "at", at, "used with one claim", "name the claim")

@@ -130,6 +130,8 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known:
         place, _, own = name.rpartition(".")
         remedy = f"write {own if own in known else f'{place}:{own} for one of your own'}" if place else ""
+        if kind == "schedule" and Path(name).suffix in (".csv", ".jsonl", ".json", ".parquet"):
+            remedy = f"write --schedule replay --set schedule.path={name}"
         remedy = remedy or _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
         checks.one_of(kind, name, listed(package), remedy, listed(package) if remedy.startswith("see ") else None, 8)
     home = _read_index(package)[snake][0]

@@ -86,7 +86,7 @@ class Unmeasured(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(calls.Told):
     """A statement of the theory that a measurement can contradict; backticks mark the formulas in `statement`.
 
     `point` reads a point, or raises `InputError` outside the domain, and declares its parameters. `predict(point)` and

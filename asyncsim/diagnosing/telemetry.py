@@ -337,7 +337,8 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     change = np.diff(step)
     _refuse_first(
         f"column {name}", np.append(False, change <= 0), step, "above the row before",
-        "give several runs as a list, one log a run; cut the log where the run was resumed, and drop repeated rows",
+        "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for their staleness; "
+        "give several runs as a list, and cut a log where its run was resumed",
     )  # fmt: skip
     if len(change) and not calls:
         stride = float(np.median(change))

@@ -219,9 +219,10 @@ def _numbers(
     checks.require(not decrease, "train_version", decrease, "not decreasing from batch to batch", remedy)
     publish = int((version == version[0]).sum()) if publish is None else publish
     bound = f"{first_version} in the first batch"
+    early = int(version[0]) - first_version
     remedy = (
-        "check train_offset (steps counted from one train on version step - 1); for a log that begins inside a run "
-        "give its first_version"
+        f"if steps count from {early}, add {-early} to train_offset; if the log begins inside a run, "
+        f"write first_version={version[0]}"
     )
     checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
     wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)

@@ -103,6 +103,9 @@ class Chain:
         return [repr(link) for link in self.links] or [NOTHING]
 
 
+_PROTOCOL = "an object with init(parameters), a dict of tensors, and apply(record, state), which returns both"
+
+
 def chain(*links: Link) -> Chain:
     """Compose update links; `chain()` adds the plain gradient to the parameters.
 
@@ -113,7 +116,7 @@ def chain(*links: Link) -> Chain:
     checks.require(not listed, "links", "a list", "given one by one", "write chain(a, b), or chain(*links)")
     for link in links:
         fits = hasattr(link, "init") and hasattr(link, "apply")
-        remedy = plugins.by_name(link, "updates", "write sim.updates.NAME(...)")
+        remedy = plugins.by_name(link, "updates", f"write sim.updates.NAME(...), or {_PROTOCOL}")
         checks.require(fits, "link", link, "an update link", remedy)
     names = [type(link).__name__ for link in links]
     # Adam divides its input by its own scale: a factor in front of it has no effect.

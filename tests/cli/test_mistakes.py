@@ -150,6 +150,18 @@ TYPED = {
         "part = 'grpo'",
         "write method.KEY in place of grpo.KEY",
     ),
+    "a question as a command": ("staleness log.csv", "command = 'staleness'", "asyncsim log LOG.csv"),
+    "a log as a schedule": (
+        "run --task softmax-bandit --method grpo --schedule log.csv",
+        "schedule = 'log.csv'",
+        "write --schedule replay --set schedule.path=log.csv",
+    ),
+    "columns of a replay": (
+        "run --task softmax-bandit --method grpo --schedule replay --columns a=b",
+        "option = '--columns'",
+        "--set schedule.columns=OURS=THEIRS",
+    ),
+    "a bandit of no kind": ("run --task bandit --method grpo", "task = 'bandit'", "did you mean softmax_bandit?"),
     "names with a space": ("run --diagnostics ess kl", "file = 'kl'", "separate several names by commas"),
     "a single arm": ("compare method=grpo --smallest 0.1", "arms = ['method=grpo']", "write for example method=grpo"),
     "an option of Python": (f"{TWO} --smallest 0.1 --tune x", "tune = 'x'", "--tune none keeps the arms as they are"),
@@ -677,6 +689,7 @@ WRITTEN = {
     ),
     "a link by its name": (lambda: sim.chain("adam"), "link", r"write sim.updates.adam\("),
     "a link without a chain": (lambda: SPEC.replace(update=sim.updates.sgd(0.1)), "update", r"sim.chain\(link\)"),
+    "an object as a link": (lambda: sim.chain(object()), "link", r"init\(parameters\).* and apply\(record, state\)"),
     "factors of a method": (lambda: sim.methods.grpo(factors=()), "grpo argument", r"METHOD.replace\(factors="),
     "a percentage": (lambda: sim.compare(SPEC, SPEC, smallest="5%"), "smallest = '5%'", "as 0.05"),
     "no speed": (lambda: sim.systems.areal(4, 8, length=3), "load, train_time", "load=1.5, or train_time=SECONDS"),
@@ -939,6 +952,20 @@ def test_words_without_their_part_are_arguments_of_the_one_part_that_takes_them(
 def test_a_call_says_what_to_write(name):
     call, field, remedy = WRITTEN[name]
     assert re.search(remedy, str(refused(field, call)))
+
+
+def test_names_that_a_module_or_claim_lacks_are_answered():
+    for of, name, remedy in (
+        (sim.methods, "token_tis", r"truncated_is\(level='token'\)"),
+        (sim, "report", "asyncsim verify CLAIMS --report page.html"),
+        (sim.claims.claim("ess/limit"), "parameters", r"claim.point.example\(\)"),
+    ):
+        with pytest.raises(AttributeError, match=remedy):
+            getattr(of, name)
+
+
+def test_a_list_of_claims_is_verified_one_by_one():
+    assert [each.id for each in sim.verify(["ess/limit", "ess/clamp-floor"])] == ["ess/limit", "ess/clamp-floor"]
 
 
 def test_all_unknown_arguments_of_a_call_are_answered_at_once():
