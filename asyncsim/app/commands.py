@@ -251,6 +251,7 @@ def run(spec: Spec, o: Options) -> int:
     if not (o.file or o.resume or o.link or wording.names_rate(o.set or ())):
         _say_flat(spec, trace)
     o.files.say("plot: {}", "plot")
+    o.files.say("trace: {}, one file for sim.Trace.load", "save")
     if stopped is not None:
         path = o.checkpoint or o.resume
         remedy = "start it again" if path is None else f"go on with asyncsim run --resume {path}"

@@ -216,7 +216,8 @@ def opened(where: str, make: bool = True) -> Store:
     store = Store(where)
     remedy = "choose another folder; `asyncsim results ls` reads stores of this version"
     if not store.has(HEADER):
-        checks.require(make, "store", where, "one that `sweep` or `compare --store` made", "name it: --store FOLDER")
+        one = f"this is one run: sim.Trace.load({where!r})" if os.path.isfile(where) else "name it: --store FOLDER"
+        checks.require(make, "store", where, "one that `sweep` or `compare --store` made", one)
         foreign = next((name for name in store.names() if not name.startswith(OWN)), None)
         checks.require(foreign is None, "store", where, f"empty, or a store (it has {foreign})", remedy)
         store.write(HEADER, json.dumps({"kind": KIND, "format": FORMAT}).encode() + b"\n")
