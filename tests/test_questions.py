@@ -216,7 +216,7 @@ def test_the_site_leads_a_claim_to_its_place_in_the_reference():
     turned = _site.LINK.sub(
         lambda m: _site._turned(m, "docs/questions.md", _site.places()), _claimed.link("ratio/top-p")
     )
-    assert turned == "[`ratio/top-p`](reference/claims.md#ratiotop-p)"
+    assert turned == "[`ratio/top-p`](reference/claims/ratio.md#ratiotop-p)"
 
 
 def outside(found, predicted):

@@ -126,9 +126,10 @@ def list_names(o: Options) -> int:
 def run(o: Options) -> int:
     """Train many replicates on the staleness of a system.
 
-    Aggregators of methods differ in scale: tune learning rates, or use --link adam. Arguments of parts are
-    PART.KEY=VALUE: task.arms=5, method.cap=4, adam.lr=0.01, system.load=2, and model.rate=30 for settings of the
-    system's event model. Logs go to tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live or live:METRIC.
+    Aggregators of methods differ in scale: tune learning rates, or use --link adam. Runs of one --seed share schedules
+    and draws: compare them in pairs. Arguments of parts are PART.KEY=VALUE: task.arms=5, method.cap=4, adam.lr=0.01,
+    system.load=2, and model.rate=30 for settings of the system's event model. Logs go to tensorboard:FOLDER,
+    wandb:PROJECT, trackio:PROJECT, live or live:METRIC.
     """
     streams.load()
     if o.resume is not None and not {"file", *DESCRIBES} & set(o.given):

@@ -451,7 +451,8 @@ def test_a_negative_seed_is_refused(command: list[str], tmp_path: Path, monkeypa
     assert result.exit_code == 2 and result.stderr.startswith("asyncsim: seed = -1") and not list(tmp_path.iterdir())
 
 
-def test_the_header_says_what_a_comparison_needs() -> None:
-    assert "note: " not in call("run", *SMALL, "--method", "grpo").output
+def test_header_and_help_say_what_a_comparison_needs() -> None:
     text = call("run", *SMALL, "--method", "grpo", "--verbose").output
-    assert text.count("note: ") == 2 and "(here sequence_mean)" in text and "runs of one --seed share schedules" in text
+    assert "note: " not in text and 'aggregator="sequence_mean"' in text
+    helped = " ".join(call("run", "--help").output.split())
+    assert "Aggregators of methods differ in scale" in helped and "Runs of one --seed share schedules" in helped
