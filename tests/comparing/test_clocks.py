@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import shlex
 import subprocess
@@ -277,7 +278,8 @@ def test_the_page_shows_what_its_command_prints(tmp_path):
     at = words.index("--plot")
     picture, words[at + 1] = words[at + 1], str(tmp_path / "picture.png")
     run = [sys.executable, "-m", "asyncsim", *words, "--json", str(tmp_path / "answer.json")]
-    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)
+    wide = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(run, cwd=ROOT, env=wide, capture_output=True, text=True)
     assert done.returncode == 0 and (ROOT / picture).exists() and (tmp_path / "picture.png").exists()
     assert f"]({picture.removeprefix('docs/')})" in text
     assert [line.rstrip() for line in done.stdout.splitlines()[: len(lines)]] == lines
