@@ -306,7 +306,7 @@ class Log:
             return {}
         ends = {end: np.where(lacking, self.samples[name][used], known) for end, name in ENDS.items()}
         limits = {end: None if np.isnan(each).any() else float(each.mean()) for end, each in ends.items()}
-        row = {"mean": None, "max": None, "known": int((~lacking).sum()), "of": len(known)}
+        row = {"mean": None, "p99": None, "max": None, "known": int((~lacking).sum()), "of": len(known)}
         return {"token_mean": row | limits}
 
     def text(self) -> str:
@@ -320,8 +320,9 @@ class Log:
             f"staleness in publishes of the samples trained, warm-up included, by the stamp at {self.reference}:",
         ]
         for name, row in report["staleness"].items():
-            known = row["mean"] is not None
-            text = "mean {mean:.3f}, max {max:g}, known for {known} of {of}".format(**row) if known else "not known"
+            text = "not known"
+            if row["mean"] is not None:
+                text = "mean {mean:.3f}, p99 {p99:g}, max {max:g}, known for {known} of {of}".format(**row)
             if row.get("low") is not None and row.get("high") is not None:
                 text = "mean between {low:.3f} and {high:.3f}, known for {known} of {of}".format(**row)
             lines.append(f"  {name:12}{STALENESS[name][2]:39}{text}")
@@ -334,7 +335,7 @@ class Log:
 STALENESS = {
     "head": ("v_train", "v_start", "first token"),
     "newest": ("v_train", "v_last", "last token"),
-    "token_mean": ("v_train", "versions of tokens", "mean over the sample's tokens"),
+    "token_mean": ("v_train", "versions of tokens", "mean over tokens, each sample once"),
     "span": ("v_last", "v_start", "versions between first and last token"),
     "in_flight": ("v_end", "v_start", "versions until generation ended"),
     "in_queue": ("v_train", "v_end", "versions from then to training"),
@@ -348,8 +349,12 @@ ENDS = {"low": "newest", "high": "head"}
 
 def _summary(values: np.ndarray, used: np.ndarray) -> dict[str, Any]:
     known = values[used & np.isfinite(values)]
-    mean, largest = (float(known.mean()), float(known.max())) if known.size else (None, None)
-    return {"mean": mean, "max": largest, "known": int(known.size), "of": int(used.sum())}
+    # The 99th percentile is a value that occurs.
+    count = {"known": int(known.size), "of": int(used.sum())}
+    if not known.size:
+        return {"mean": None, "p99": None, "max": None} | count
+    tail = float(np.quantile(known, 0.99, method="inverted_cdf"))
+    return {"mean": float(known.mean()), "p99": tail, "max": float(known.max())} | count
 
 
 class Samples(dict[str, np.ndarray]):

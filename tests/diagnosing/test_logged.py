@@ -91,7 +91,7 @@ def test_means_of_a_report_say_what_they_are_of_and_nan_is_never_predicted(tmp_p
         text, found = call(*words, expected).output, law_of(words[1], expected)
         assert found.verdict == "differs" and "nan" not in text and found.predicted == (mean and (mean, mean))
         assert (mean is not None) == ("No mean is predicted" not in text) == (f"; expected {mean or 0:g};" in text)
-        assert "head        first token  " in text and "token_mean  mean over the sample's tokens  " in text
+        assert "head        first token  " in text and "token_mean  mean over tokens, each sample once  " in text
         warm = int(text.partition("samples, without the ")[2].split()[0])
         assert 0 < warm < 400 and f"first tokens of {8 * (400 - warm)} samples" in text
 

@@ -479,7 +479,7 @@ def test_the_command_reports_and_draws(tmp_path: Path, capsys: pytest.CaptureFix
     picture, data = tmp_path / "log.png", tmp_path / "log.json"
     assert call("log", str(path), "--stack", "prime-rl", "--plot", str(picture), "--json", str(data)) == 0
     out = capsys.readouterr().out
-    assert f"mean {HEADS.mean():.3f}, max 2" in out and "cannot be told" in out
+    assert f"mean {HEADS.mean():.3f}, p99 2, max 2" in out and "cannot be told" in out
     assert picture.stat().st_size > 10_000
     assert json.loads(data.read_text())["staleness"]["head"]["mean"] == HEADS.mean()
     assert call("log", str(path), "--stack", "prime-rl", "--set", "speed=3") == 2

@@ -771,6 +771,6 @@ def test_the_report_bounds_a_token_mean_that_some_samples_lack():
     assert "token_mean is known for 3 of 4 samples" in law.log.text()
     assert "mean between 0.125 and 0.375, known for 3 of 4" in law.log.text()
     row = law.log.report()["staleness"]["token_mean"]
-    assert row == {"mean": None, "max": None, "known": 3, "of": 4, "low": 0.125, "high": 0.375}
+    assert row == {"mean": None, "p99": None, "max": None, "known": 3, "of": 4, "low": 0.125, "high": 0.375}
     whole = [row | {"end_version": row["start_version"]} for row in rows]
     assert "token_mean is known" not in replay(written(whole), unit="publishes").log.text()
