@@ -70,8 +70,9 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
         kept = [word for word in words if word.partition("=")[0].strip().replace("-", "_") not in chosen]
         # A learning rate that varies need not be given beside the grid.
         given = {word.partition("=")[0].strip() for word in kept}
-        rates = [name for name in values if f".{name}".endswith(".lr") and name not in {*chosen, *given}]
-        kept += [f"{name}={next(iter(values[name]))}" for name in rates]
+        absent = (name for name in values if f".{name}".endswith(".lr") and name not in {*chosen, *given})
+        first = {name: next(iter(values[name])) for name in absent}
+        kept += [f"{name}={value}" for name, value in first.items() if isinstance(value, (int, float))]
         return wording.of_words([*kept, *(f"{name}={value}" for name, value in chosen.items())], "--grid")
 
     parts = ("task", "system", "schedule", "model", "policy", "advantage")

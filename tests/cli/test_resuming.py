@@ -36,7 +36,9 @@ def test_a_killed_command_goes_on_from_its_checkpoint_alone(tmp_path: Path) -> N
     assert resumed.exit_code == 0, resumed.stderr
     again = call("run", "--resume", checkpoint, *words[1:], "--save", tmp_path / "again.npz")
     whole = call(*words, "--save", tmp_path / "whole.npz")
-    assert whole.exit_code == again.exit_code == 0 and resumed.output == whole.output == again.output
+    assert whole.exit_code == again.exit_code == 0
+    texts = [each.output.partition("\ntrace: ")[0] for each in (resumed, whole, again)]
+    assert texts[0] == texts[1] == texts[2]
     traces = [sim.Trace.load(tmp_path / f"{name}.npz") for name in ("whole", "resumed", "again")]
     assert traces[0] == traces[1] == traces[2]
 

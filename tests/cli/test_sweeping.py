@@ -127,3 +127,8 @@ def test_a_dry_run_counts_writes_its_plan_and_nothing_else(tmp_path):
     assert told(tmp_path, "sweep --dry-run --grid staleness=0,4", *SMALL)[1]["units"] == 2
     refused = call("sweep", "--grid", "staleness=0,4", "--dry-run", "--plot", "p.png")
     assert refused.exit_code == 2 and "left out beside --dry-run" in refused.stderr
+
+
+def test_a_rate_that_varies_need_not_be_given_beside_the_grid():
+    words = "sweep --grid lr=0.1,0.4 --link adam --set updates=2 --replicates 2"
+    assert "made" in call(*words.split()).output
