@@ -244,11 +244,13 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
     brief = len(verdicts) > MANY and not verbose
     reasons = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED) and not brief]
     planted = page.summary["defects"]
+    # A claim that is violated without a defect shows nothing by its defects.
+    tested = any(v.defects and v.verdict != "violated" for v in verdicts)
     turned = f"{planted['caught']} of {planted['planted']} planted defects turned their claim to violated"
     return [
         *reasons,
         *[f"measured in {cost(page.summary)}"] * verbose,
-        *[turned] * bool(planted["planted"]),
+        *[turned] * tested,
         *["-v prints each claim"] * brief,
         f"{held} of {len(verdicts)} claims held{others} ({rates}) in {page.summary['seconds']:.1f} s",
     ]

@@ -202,3 +202,11 @@ def test_a_line_for_each_claim_as_it_is_reached(tmp_path: Path) -> None:
         "asyncsim: 1 of 2: ess/clamp-floor held",
         "asyncsim: 2 of 2: ess/limit held",
     ]
+
+
+def test_defects_of_a_claim_that_is_violated_without_them_are_not_counted() -> None:
+    held = verifying.verify_one("ess/clamp-floor", defects=True)
+    assert held.defects
+    for made, counted in ((held, True), (dataclasses.replace(held, verdict="violated"), False)):
+        lines = judgments.lines(judgments.Page([made], {"seed": 0}))
+        assert any("planted defects turned" in line for line in lines) == counted
