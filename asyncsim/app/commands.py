@@ -263,14 +263,20 @@ def run(spec: Spec, o: Options) -> int:
     return o.files.status(128 + received[0] if received else 0)
 
 
+def _last_tenth(trace: Trace) -> np.ndarray:
+    """Staleness of tokens in versions over the last tenth of batches; NaN if it is unknown."""
+    stale = trace.schedule.staleness()
+    return stale[:, -max(1, stale.shape[1] // 10) :]
+
+
 def _say_fresh(trace: Trace) -> None:
     """Print a hint if rollouts are hardly stale although the limit of their system allows it."""
     from asyncsim.sweeping.advising import TRAINERS
 
     system = trace.header["spec"].get("system") or {}
     limit = next((each.limit for each in TRAINERS.values() if each.preset == system.get("name")), "")
-    allowed, stale = (system.get("knobs") or {}).get(limit), trace.schedule.staleness()
-    if allowed and (mean := float(np.nanmean(stale[:, -max(1, stale.shape[1] // 10) :]))) < FRESH:
+    allowed = (system.get("knobs") or {}).get(limit)
+    if allowed and (mean := float(np.nanmean(_last_tenth(trace)))) < FRESH:
         cause = f"generation may be too slow: see asyncsim timeline {system['name']}"
         streams.complain(f"mean staleness is {mean:.2g}, although {limit} = {allowed} allows more; {cause}")
 
@@ -323,9 +329,8 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
                 print(f"  {notation.whose(metric):{width}} {value:>12}  {bounds}")
         if constant:
             streams.show([f"  constant: {', '.join(constant)}"])
-        # Where schedules are random, the staleness of tokens over the last tenth.
-        stale = part.schedule.staleness()
-        stale = stale[:, -max(1, stale.shape[1] // 10) :]
+        # Where schedules are random, the staleness of tokens.
+        stale = _last_tenth(part)
         if part.schedule.random and bool(np.isfinite(stale).any()):
             mean, high = np.nanmean(stale), np.nanpercentile(stale, 99, method="inverted_cdf")
             print(f"  staleness of tokens in versions: mean {mean:.4g}, 99th percentile {high:.4g}")

@@ -120,7 +120,8 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "open": sum(v.status == "open" for v in verdicts),
     }
     for kind in ("defects", "formula_defects"):
-        planted = [defect for v in verdicts for defect in getattr(v, kind)]
+        # A claim that is violated without a defect shows nothing by its defects.
+        planted = [defect for v in verdicts if v.verdict != "violated" for defect in getattr(v, kind)]
         totals[kind] = {"planted": len(planted), "caught": sum(defect["verdict"] == "violated" for defect in planted)}
     return totals
 
@@ -244,13 +245,11 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
     brief = len(verdicts) > MANY and not verbose
     reasons = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED) and not brief]
     planted = page.summary["defects"]
-    # A claim that is violated without a defect shows nothing by its defects.
-    tested = any(v.defects and v.verdict != "violated" for v in verdicts)
     turned = f"{planted['caught']} of {planted['planted']} planted defects turned their claim to violated"
     return [
         *reasons,
         *[f"measured in {cost(page.summary)}"] * verbose,
-        *[turned] * tested,
+        *[turned] * bool(planted["planted"]),
         *["-v prints each claim"] * brief,
         f"{held} of {len(verdicts)} claims held{others} ({rates}) in {page.summary['seconds']:.1f} s",
     ]

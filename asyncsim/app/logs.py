@@ -1,11 +1,16 @@
 """Trainer logs on the command line: what each trainer writes, code to add missing columns, and reports."""
 
+from __future__ import annotations
+
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import wording
 from asyncsim.base import checks
+
+if TYPE_CHECKING:
+    from asyncsim.diagnosing import Finding
 
 NEEDED = "import json\nfrom typing import Any\n\n"
 """Imports that a pasted log writer needs."""
@@ -71,9 +76,11 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 def shown(
     path: Path, settings: dict[str, Any], plot: Path | None, staleness: str | None = None
 ) -> tuple[dict[str, Any], str]:
-    """The report of a log as JSON values and as text; unknown versions stay unknown. Draws it if `plot` is given."""
+    """The report of a log as JSON values and as text; unknown versions stay unknown. Draws it if `plot` is given.
+
+    The report ends with the distribution of the staleness; `staleness` is the expected distribution.
+    """
     from asyncsim import diagnosing, plotting, schedules
-    from asyncsim.diagnosing.findings import HARMLESS
 
     try:
         replayed = schedules.replay(path, unknown="keep", **settings)
@@ -83,16 +90,7 @@ def shown(
         batches, _, samples = replayed.log.grid.shape
         plotting.plot(replayed.schedule(batches, samples, 1, 1, 0), plot)
     law = diagnosing.log_law(replayed.log, staleness)
-    cause = f" ({law.cause})" if law.cause else ""
-    lines = [f"{law.question}: {law.verdict}{cause}", f"  {law.sentence} [{law.claim}]"]
-    if law.measured is not None:
-        fit = "" if law.p is None else f"; p {law.p:.2g}"
-        against = (
-            "" if law.predicted is None else f"; {'expected' if staleness else 'predicted'} {law.predicted[0]:.4g}"
-        )
-        reach = f"95 % interval {law.low:.4g} to {law.high:.4g}"
-        lines.append(f"  mean {law.measured:.4g} {law.unit}; {reach}{against}{fit}")
-    text = "\n".join([*lines, *([f"  {law.action}"] if law.action != HARMLESS else [])])
+    text = _law(law, "expected" if staleness else "predicted")
     return replayed.log.report() | {"law": law.row()}, f"{replayed.log.text()}\n{text}"
 
 
@@ -106,6 +104,20 @@ def _referred(path: Path, error: checks.InputError) -> checks.InputError:
             remedy = f"use `asyncsim diagnose {path}`, which reads averages and tokens of {found.steps} steps"
             return checks.InputError("path", str(path), "a log with a row a sample, which has versions", remedy)
     return error
+
+
+def _law(finding: Finding, word: str) -> str:
+    """Format the distribution of the staleness in three lines."""
+    from asyncsim.diagnosing.findings import HARMLESS
+
+    cause = f" ({finding.cause})" if finding.cause else ""
+    lines = [f"{finding.question}: {finding.verdict}{cause}", f"  {finding.sentence} [{finding.claim}]"]
+    if finding.measured is not None:
+        fit = "" if finding.p is None else f"; p {finding.p:.2g}"
+        against = "" if finding.predicted is None else f"; {word} {finding.predicted[0]:.4g}"
+        reach = f"95 % interval {finding.low:.4g} to {finding.high:.4g}"
+        lines.append(f"  mean {finding.measured:.4g} {finding.unit}; {reach}{against}{fit}")
+    return "\n".join([*lines, *([f"  {finding.action}"] if finding.action != HARMLESS else [])])
 
 
 def recorded(path: Path, column: str, settings: list[str], beside: dict[str, Any]) -> tuple[dict[str, Any], str]:

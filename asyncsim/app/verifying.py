@@ -59,7 +59,7 @@ def verify(
     'held'
     """
     if isinstance(claim, (list, tuple)):
-        return [verify_one(_registry.taken(each), size, defects, seed, at) for each in claim]
+        return verify_many([_registry.taken(each) for each in claim], size, defects, seed, at, workers=workers)
     if claim is not None:
         return verify_one(_registry.taken(claim), size, defects, seed, at)
     checks.require(at is None, "at", at, "used with one claim", "name the claim")

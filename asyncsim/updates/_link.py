@@ -77,7 +77,10 @@ class Chain:
         return [link.init(parameters) for link in self.links]
 
     def apply(self, record: Record, states: list[State]) -> tuple[Record, list[State]]:
-        """The step `[R, P]` in `record.direction`, 0 if the update is skipped, and the new states."""
+        """The step `[R, P]` in `record.direction`, 0 if the update is skipped, and the new states.
+
+        Links behind the one that skips keep their state: a skipped update does not exist for them.
+        """
         following, nobody = [], record.skip
         for link, state in zip(self.links, states, strict=True):
             skipped, direction = record.skip, record.direction
