@@ -1,5 +1,6 @@
 """The answer of `advise`: seconds, staleness and slot-hours of every simulated setting, the knee, possible gains."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ class Advice(calls.Told):
 
     `knob` is the trainer's name for the limit; `about` describes the system; `share` is the accepted relative slowdown;
     `knee` is the smallest limit with today's machines whose mean seconds exceed the minimum by at most that share.
-    `between`: the smallest limit for which that cannot be excluded, and the smallest for which it is certain.
+    `between` bounds it among all limits, tried or not. `least` is the trainer's smallest limit; `whole`: no fractions.
     """
 
     trainer: str
@@ -106,6 +107,8 @@ class Advice(calls.Told):
     settings: tuple[Setting, ...]
     realizations: int
     updates: int
+    least: float
+    whole: bool
 
     def table(self) -> "pd.DataFrame":
         """One row per setting: limit, machines, slots, and each number as NAME_mean, NAME_low and NAME_high."""
@@ -135,9 +138,30 @@ class Advice(calls.Told):
         return self._least(0)
 
     @property
-    def between(self) -> tuple[float, float]:
-        """The lowest and highest limit that the knee may have, given the spread between realizations."""
-        return self._least(1).limit, self._least(2).limit
+    def between(self) -> tuple[float | None, float]:
+        """The largest limit tried that is certainly too slow, None without one, and the smallest certainly fast enough.
+
+        At 95 % the knee among all limits is above the first and at most the second, if seconds fall with the limit.
+        """
+        high, rows = self._least(2).limit, zip(self.curve(), self.slower(), strict=True)
+        return max((s.limit for s, loss in rows if s.limit < high and loss[1] > self.share), default=None), high
+
+    @property
+    def reach(self) -> str:
+        """The interval of the knee in words."""
+        low, high = self.between
+        return "95 %: " + f"above {low or 0.0:g}, " * (low is not None) + f"at most {high:g}"
+
+    @property
+    def gaps(self) -> str:
+        """Ask for untried limits in the interval of the knee, if any."""
+        low, high = self.between
+        tried = [each.limit for each in self.curve() if (low is None or each.limit >= low) and each.limit <= high]
+        wide = [(a, b) for a, b in itertools.pairwise(tried) if b - a > (1.0 if self.whole else 0.1 * b)]
+        more = [(a + b) // 2.0 if self.whole else (a + b) / 2.0 for a, b in wide]
+        if low is None and high > self.least:
+            more = [self.least, *more]
+        return f"To narrow its interval, add {', '.join(f'{x:g}' for x in more)} to staleness_limit." * bool(more)
 
     def knees(self) -> list[Setting]:
         """The smallest limit within `share` of the fastest, for each number of machines and rollout mode."""
@@ -152,7 +176,7 @@ class Advice(calls.Told):
     @property
     def sentence(self) -> str:
         """The recommendation in one sentence, with value, unit and interval."""
-        knee, (low, high) = self.knee, self.between
+        knee = self.knee
         mean, least, most = mean_interval(knee.numbers["seconds"])
         if len({each.limit for each in self.settings}) == 1:
             return (
@@ -160,8 +184,8 @@ class Advice(calls.Told):
                 "To compare limits, write staleness_limit as a list, [0, 1, 2, 4], or leave it out."
             )
         return (
-            f"Set {self.knob} to {knee.limit:g} (95 % interval {low:g} to {high:g}): {mean:.4g} s [{least:.4g}, "
-            f"{most:.4g}] an update, within {self.share:.0%} of the fastest limit tried, at a mean staleness of "
+            f"Set {self.knob} to {knee.limit:g} ({self.reach}): {mean:.4g} s [{least:.4g}, {most:.4g}] an update, "
+            f"within {100.0 * self.share:g} % of the fastest limit tried, at a mean staleness of "
             f"{knee.mean('staleness'):.2g} versions per token, 99th percentile {knee.p99}."
         )
 
@@ -211,6 +235,7 @@ class Advice(calls.Told):
             short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
         ends = [self._with(each) or "today" for each in knees if each.limit == self.curve()[-1].limit]
         where = f" ({', '.join(ends)})" * (len(knees) > 1)
+        short += [self.gaps] * bool(self.gaps and len(self.curve()) > 1)
         short += [f"The knee is at the largest limit tried{where}: larger ones may be faster still."] * bool(ends)
         parts = [self.sentence, "", self.about, "", *table, "", *_KEY, "", self.standstill, *self.gains(), *short, ""]
         knobs = ", ".join(f"{name}={value}" for name, value in knee.knobs.items())
@@ -220,7 +245,7 @@ class Advice(calls.Told):
     def row(self) -> dict[str, Any]:
         """The answer as a JSON object."""
         low, high = self.between
-        names = ("trainer", "knob", "about", "share", "realizations", "updates", "sentence", "standstill")
+        names = ("trainer", "knob", "about", "share", "realizations", "updates", "sentence", "standstill", "gaps")
         own = {name: getattr(self, name) for name in names}
         rows = [each.row() for each in self.settings]
         knee = {"limit": self.knee.limit, "low": low, "high": high}

@@ -215,7 +215,7 @@ def assumed(known: Mapping[str, Any]) -> list[str]:
     knob, samples, _ = trainer.running.partition("*")
     made, _ = advising.system_of(known, known["staleness_limit"][0], machines, known["partial_rollouts"][0])
     at_once = knob and f"{made.knobs[knob]}{' responses' if samples else ''}, from the number of slots"
-    usual = {"prompts_at_once": at_once, "machines": "1", "publish_every": "1" if trainer.publish else ""}
+    usual = {"prompts_at_once": at_once, "machines": "1", "publish_every": trainer.publish and known["publish_every"]}
     usual |= {"sync_seconds": "0", "partial_rollouts": "true" if isinstance(trainer.partial, str) else ""}
     words = "; ".join(f"{name} {value}" for name, value in usual.items() if value and name in known["unsaid"])
     return [TABLE["assumed"].format(words)] * bool(words)

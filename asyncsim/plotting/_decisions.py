@@ -40,10 +40,16 @@ def draw_advice(advice: Advice) -> Figure:
     """Draw seconds per update, slot-hours and staleness of trained tokens against the limit; mark what to set."""
     figure = _style.picture(_style.WIDTH, 3.0)
     axes = figure.subplots(1, 3)
+    knee, knees, (low, high) = advice.knee, advice.knees()[:MOST], advice.between
     limits = sorted({each.limit for each in advice.settings})
     least = min((each for each in limits if each > 0.0), default=1.0)  # below it the axis is linear
+    place = {each: each / least * 0.3 if each <= least else 0.3 + math.log10(each / least) for each in limits}
+    named = list[float]()
+    for each in sorted(limits, key=lambda x: x != knee.limit):
+        apart = min((abs(place[each] - place[other]) for other in named), default=math.inf)
+        named += [each] * (apart >= 0.1 * (place[limits[-1]] - place[limits[0]]))
     curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
-    knee, knees, (low, high) = advice.knee, advice.knees()[:MOST], advice.between
+    low = high - 0.2 * max(high, least) if low is None else low
     several = len(limits) > 1
     ring: dict[str, Any] = RING | {"visible": several}
     shade: dict[str, Any] = {"color": _style.COLORS["effect"], "visible": several, "zorder": 0}
@@ -57,9 +63,9 @@ def draw_advice(advice: Advice) -> Figure:
         _line(axes[-1], advice.curve(), name, _style.COLORS["measured"], label, marker=mark)
     axes[-1].plot(knee.limit, knee.mean("staleness"), "o", **ring)
     for ax in axes:
-        ax.axvspan(low - 0.2 * max(low, least), high + 0.2 * max(high, least), **shade)
+        ax.axvspan(low, high, **shade)
         ax.set_xscale("symlog", linthresh=least, linscale=0.3)
-        ax.set_xticks(limits, [f"{each:g}" for each in limits])
+        ax.set_xticks(limits, [f"{each:g}" * (each in named) for each in limits])
         ax.minorticks_off()
         ax.set(ylim=(0.0, None), xlabel=advice.knob)
     axes[-1].set_ylim(top=1.5 * axes[-1].get_ylim()[1])  # room for the key
@@ -78,7 +84,7 @@ def draw_advice(advice: Advice) -> Figure:
     axes[1].yaxis.set_major_formatter("{x:,.0f}")
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
     axes[2].set(ylabel="staleness of tokens (versions)", title=rf"$\bf{{c}}$   mean {stale} {at}")
-    said = f"set {advice.knob} to {knee.limit:g} (95 % interval {low:g} to {high:g})"
+    said = f"set {advice.knob} to {knee.limit:g} ({advice.reach})"
     said = said if several else f"{advice.knob} {knee.limit:g} is the only limit tried"
     figure.suptitle(f"{advice.trainer}: {said}", ha="left", x=0.02)
     return figure

@@ -1,6 +1,7 @@
 """Advice on the staleness limit: a described system, simulated at every limit and with other numbers of machines."""
 
 import itertools
+import math
 import os
 import tomllib
 import warnings
@@ -29,7 +30,8 @@ class Trainer(NamedTuple):
     """Names of a trainer preset's options for the fields of a description.
 
     `batch`, `running`: options for prompts per batch and in generation at once; with a final `*` they count samples.
-    `partial`: the option for partial rollouts, or whether samples always continue. `limits`: the default limits.
+    `partial`: the option for partial rollouts, or whether samples always continue. `limits`: the default limits, from
+    the smallest possible one; `whole`: no fractions between them.
     """
 
     preset: str
@@ -37,6 +39,7 @@ class Trainer(NamedTuple):
     batch: str
     limits: Sequence[float]
     partial: str | bool = True
+    whole: bool = True
     running: str = ""
     publish: str = ""
     size: str = ""
@@ -59,7 +62,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "samples_per_prompt": (..., "responses to a prompt"),
     "train_seconds": (..., "seconds of a training step, or their distribution"),
     "sync_seconds": (0.0, "seconds of a weight sync"),
-    "publish_every": (1, "training steps between two syncs"),
+    "publish_every": (None, "training steps between two syncs (the trainer's default unless given)"),
     "staleness_limit": (None, "limits to try, in the trainer's own unit"),
     "partial_rollouts": (None, "whether responses go on under new weights, today's first"),
     "prompts_at_once": (None, "prompts in generation at once (as many as there are slots unless given)"),
@@ -124,7 +127,8 @@ def advise(
         slots, knobs = machines * given["slots_per_machine"], dict(systems[k].knobs)
         settings.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
     about = _about(trainer, given)
-    return Advice(given["trainer"], trainer.limit, about, share, tuple(settings), realizations, updates)
+    own = (min(trainer.limits), trainer.whole)
+    return Advice(given["trainer"], trainer.limit, about, share, tuple(settings), realizations, updates, *own)
 
 
 class Batches(NamedTuple):
@@ -212,6 +216,9 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     fixed = [trainer.partial] if isinstance(trainer.partial, bool) else [True, False]
     given["staleness_limit"] = trainer.limits if given["staleness_limit"] is None else given["staleness_limit"]
     given["partial_rollouts"] = fixed[:1] if given["partial_rollouts"] is None else given["partial_rollouts"]
+    if given["publish_every"] is None:
+        make = plugins.load("asyncsim.systems", trainer.preset, "system")
+        given["publish_every"] = make.knobs[trainer.publish].usual if trainer.publish else 1
     for name in ("machines", "staleness_limit", "partial_rollouts"):
         given[name] = list(given[name]) if isinstance(given[name], (list, tuple)) else [given[name]]
         different = bool(given[name]) and len(set(given[name])) == len(given[name])
@@ -322,9 +329,12 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     sync, every, note = given["sync_seconds"], given["publish_every"], ""
     equal = f" All responses have exactly {length:g} tokens: where this is their mean, write lognormal:{length:g}:0.8."
     equal *= given["response_lengths"].kind == "constant"
+    lengths = given["response_lengths"]
+    if lengths.kind == "empirical" and (n := len(lengths.parameters)) > 1:
+        spread = f"{196.0 * np.std(lengths.parameters, ddof=1) / math.sqrt(n) / length:.2g}"
+        equal = f" The mean of the {n} lengths is uncertain by {spread} % (95 %); the intervals below take it as exact."
     if trainer.publish and "publish_every" in given["unsaid"]:
-        usual = plugins.load("asyncsim.systems", trainer.preset, "system").knobs[trainer.publish].usual
-        note = f" (assumed; the trainer's default is {usual}: publish_every)" * (usual not in (None, every))
+        note = " (the trainer's default; yours is publish_every)"
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "

@@ -246,7 +246,7 @@ def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
 
 ASSUMED = [
     ("areal", ["machines", "sync_seconds"], "prompts_at_once 8, from the number of slots; machines 1; sync_seconds 0"),
-    ("verl", [], "prompts_at_once 32, from the number of slots; publish_every 1; partial_rollouts true"),
+    ("verl", [], "prompts_at_once 32, from the number of slots; publish_every 4; partial_rollouts true"),
     ("prime_rl", [], "prompts_at_once 32 responses, from the number of slots"),
     ("open_instruct", [], "partial_rollouts true"),
 ]

@@ -37,7 +37,13 @@ def test_seconds_are_those_of_the_closed_form():
     advice = advise(SYSTEM, updates=40, realizations=2)
     seconds = [each.mean("seconds") for each in advice.curve()]
     assert seconds == pytest.approx([18.0, 9.0, 8.0, 8.0], rel=1e-9)
-    assert advice.knee.limit == 2 and advice.between == (2, 2)
+    assert advice.knee.limit == 2 and advice.between == (1, 2) and not advice.gaps
+    # Limit 2 is the knee; where it is not tried, the interval still holds it, and the answer asks for it.
+    coarse = advise(SYSTEM | {"staleness_limit": [1, 4]}, updates=40, realizations=2)
+    assert coarse.knee.limit == 4 and coarse.reach == "95 %: above 1, at most 4"
+    assert coarse.gaps == "To narrow its interval, add 2 to staleness_limit." and coarse.gaps in str(coarse)
+    fast = advise(SYSTEM | {"staleness_limit": [4, 8]}, updates=40, realizations=2)
+    assert fast.reach == "95 %: at most 4" and "add 0, 6 to" not in fast.gaps and "add 0 to" in fast.gaps
     assert advice.knee.slot_hours == pytest.approx(8 * 8.0 * 1000 / 3600)
     # Slots write 4 x 300 tokens of a batch; the staleness of an unbound cap is what its permits let wait.
     assert [each.mean("tokens") for each in advice.curve()] == pytest.approx([1200 / s for s in seconds])
@@ -73,7 +79,8 @@ def test_more_machines_and_a_slower_sync_bring_what_arithmetic_says():
 
 def test_partial_rollouts_are_compared_at_their_knees():
     """Planted: the limit of today's knee in place of each one's own."""
-    system = {**SYSTEM, "trainer": "verl", "response_lengths": "lognormal:300:0.8", "partial_rollouts": [True, False]}
+    system = {**SYSTEM, "trainer": "verl", "response_lengths": "lognormal:300:0.8", "publish_every": 1}
+    system["partial_rollouts"] = [True, False]
     advice = advise(system, updates=40, realizations=3)
     drained = advice.curve(partial=False)
     assert [each.limit for each in drained] == [0, 1, 2, 4]
@@ -109,8 +116,7 @@ def test_every_knee_at_the_end_of_the_limits_is_named_and_drawn():
         assert rings == [[[each.limit, each.interval(name)[0]]] for each in (few, many)]
     entries = [text.get_text() for text in figure.legends[0].get_texts()]
     assert entries[:2] == ["today: 1 machine", "8 machines"]
-    low, high = advice.between
-    assert figure.get_suptitle() == f"areal: set {advice.knob} to {few.limit:g} (95 % interval {low:g} to {high:g})"
+    assert figure.get_suptitle() == f"areal: set {advice.knob} to {few.limit:g} ({advice.reach})"
     hours = f"{few.slot_hours.mean():,.0f} slot-hours at {few.limit:g}"
     assert [ax.get_title(loc="left").endswith(hours) for ax in figure.axes] == [False, True, False]
 
