@@ -1,4 +1,4 @@
-"""Advantages: what a sample's reward is compared with."""
+"""Advantages: baselines that are subtracted from the rewards."""
 
 from asyncsim.base import plugins
 

@@ -81,7 +81,7 @@ def everything(
 def list_names(o: Options) -> int:
     """List what asyncsim has, or describe one part of it.
 
-    `--json` alone prints JSON.
+    Examples: `asyncsim list`, `asyncsim list systems`, `asyncsim list systems areal`. `--json` alone prints JSON.
     """
     kind = ALSO.get(o.kind or "", o.kind)
     about: Any
@@ -126,10 +126,10 @@ def list_names(o: Options) -> int:
 def run(o: Options) -> int:
     """Train many replicates on the staleness of a system.
 
-    Aggregators of methods differ in scale: tune learning rates, or use --link adam. Runs of one --seed share schedules
-    and draws: compare them in pairs. Arguments of parts are PART.KEY=VALUE: task.arms=5, method.cap=4, adam.lr=0.01,
-    system.load=2, and model.rate=30 for settings of the system's event model. Logs go to tensorboard:FOLDER,
-    wandb:PROJECT, trackio:PROJECT, live or live:METRIC.
+    Gradients of methods differ in scale: tune the learning rate, or use --link adam. Runs with the same --seed share
+    schedules and random numbers, so compare them in pairs. Write an argument of a part as PART.KEY=VALUE: task.arms=5,
+    method.cap=4, adam.lr=0.01, system.load=2; model.rate=30 is a setting of the system's event model. --log writes to
+    tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live or live:METRIC.
     """
     streams.load()
     if o.resume is not None and not {"file", *DESCRIBES} & set(o.given):
@@ -169,11 +169,11 @@ def run(o: Options) -> int:
     store=Row(str, None, "Folder or address that keeps each training."),
 )
 def compare(o: Options) -> int:
-    """Say which of several arms is better, and how surely.
+    """Decide which arm is better, with stated error rates.
 
-    And by how much, each arm at its own best learning rate. An arm is a method or the words that are its own, as
-    "tight: method=grpo method.low=0.1", here with a name. Others are compared with the first. Settings of all arms are
-    options of `run`, such as --task gym or --staleness 16, or follow --set.
+    An arm is a method, or the settings that only it has, with or without a name: "tight: method=grpo method.low=0.1".
+    Each arm is tuned to its own best learning rate, and compared with the first. Give settings that all arms share as
+    options of `run`, such as --task gym or --staleness 16, or with --set.
     """
     streams.load()
     from asyncsim import comparing
@@ -226,10 +226,10 @@ def compare(o: Options) -> int:
     dry_run="Check every setting, count the units, and stop.",
 )
 def sweep(o: Options) -> int:
-    """Run every setting of a grid and keep all its numbers.
+    """Train at every setting of a grid; store all results.
 
-    Resumably, on all cores or a cluster; numbers are those of all replicates. What is varied: staleness=0,4,16,
-    method=grpo,reinforce, lr=0.01:1:9 (low:high:count, logarithmic). What is in the store is not done again.
+    A sweep uses all cores or a cluster. A stopped sweep continues where it stopped: what the store has is not trained
+    again. Examples of --grid: staleness=0,4,16; method=grpo,reinforce; lr=0.01:1:9 (min:max:count, logarithmic).
     """
     for option, path in (("--plot", o.plot), ("--csv", o.csv)):
         checks.require(not (o.dry_run and path), option, str(path), "left out beside --dry-run", "nothing is run then")
@@ -239,7 +239,7 @@ def sweep(o: Options) -> int:
 
 @command(results, "store json", called="ls")
 def results_ls(o: Options) -> int:
-    """Sweeps of a store, the latest first, how far each is."""
+    """List the sweeps of a store, and how far each is."""
     from asyncsim.sweeping import plans
 
     kept = plans.sweeps(opened(o.store, make=False))
@@ -255,7 +255,7 @@ def results_ls(o: Options) -> int:
     name=argument(str, None, "Beginning of a sweep's id (default: the only one)."),
 )
 def results_show(o: Options) -> int:
-    """The table of one sweep, as far as it is done."""
+    """Print the table of one sweep, as far as it is done."""
     from asyncsim.sweeping import sweeps
 
     path = bool(o.name) and ("/" in o.name or Path(o.name).is_dir())
@@ -271,7 +271,7 @@ def results_show(o: Options) -> int:
     seed="Seed of that draw.",
 )
 def results_verify(o: Options) -> int:
-    """Whether rows are as written, and come out again."""
+    """Check that stored rows are intact and reproducible."""
     checks.integer("--again", o.again, 0, "count units")
     checks.integer("--seed", o.seed, 0, "give a non-negative integer seed")
     from asyncsim.sweeping import plans
@@ -292,7 +292,7 @@ def results_verify(o: Options) -> int:
 def results_gc(o: Options) -> int:
     """Move units that no sweep needs into the store's trash.
 
-    And reasons of failures that are over.
+    Messages of failures that were resolved go there too.
     """
     from asyncsim.sweeping import plans
 
@@ -317,13 +317,13 @@ def results_gc(o: Options) -> int:
     report=writes("Write a page: HTML, or Markdown for a path in .md."),
     evidence=writes("Runs of --size long (default: build/evidence.json)."),
     workers="Processes (default: one per core for many claims).",
-    verbose="Print each claim also where they are many.",
+    verbose="Print every claim, even in long reports.",
 )
 def verify(o: Options) -> int:
-    """Measure claims of the theory beside their predictions.
+    """Compare formulas with simulation, and give verdicts.
 
-    Verdicts have stated error rates. Size full has half the effect and more points. Size long is full at fresh seeds,
-    which add up in --evidence.
+    Verdicts have stated error rates. --size full detects half the deviation, at more points. --size long does so with
+    new seeds, and adds the results of all its runs in --evidence.
     """
     from asyncsim.app import verdicts
 
@@ -346,7 +346,7 @@ def verify(o: Options) -> int:
     save="Save the timeline; load it with sim.Timeline.load.",
 )
 def timeline(o: Options) -> int:
-    """Simulate a system: its staleness, losses and costs.
+    """Simulate a system: staleness, idle time and cost.
 
     Settings of the event model: rate=30 (tokens per second of a sample), slots=64 (samples that a server decodes at
     once), reward=exponential:2 or reward=@delays.csv:reward_ms*0.001 (seconds until a reward).
@@ -390,10 +390,10 @@ def timeline(o: Options) -> int:
     within=Row(float, 0.05, "Share of seconds that a smaller limit may cost."),
 )
 def advise(o: Options) -> int:
-    """Say which staleness limit a system should have.
+    """Recommend a staleness limit for your system.
 
-    The system is what its owner knows: machines, slots, tokens per second, response lengths, seconds. The answer is in
-    seconds per update and slot-hours, with more machines and partial rollouts where the file names them.
+    The file describes machines, slots, tokens per second, response lengths and seconds. The answer has seconds per
+    update and slot-hours. If the file names several numbers of machines or both rollout modes, it compares them.
     """
     from asyncsim.sweeping import advising
 
@@ -414,10 +414,10 @@ def advise(o: Options) -> int:
     stack=Row(str, None, "The trainer of sample rows; see `asyncsim list logs`."),
 )
 def calibrate(o: Options) -> int:
-    """Read a run's lengths, rates and drift from its log.
+    """Estimate lengths, rates and drift from a run's log.
 
-    With 95 % intervals, as a description that `advise` and `forecast` take. What the log does not have is asked for by
-    name, with the column to log.
+    Writes a description with 95 % intervals, which `advise` and `forecast` read. If the log lacks something, the
+    message says which column to log, or which value to give.
     """
     from asyncsim.forecasting import calibrating
 
@@ -442,10 +442,10 @@ def calibrate(o: Options) -> int:
     plot="Draw measured and forecast numbers.",
 )
 def forecast(o: Options) -> int:
-    """Forecast a calibrated run at another setting.
+    """Forecast your run at another setting.
 
-    Staleness, seconds, idle slots, discarded prompts, ESS and clipped share: point, 95 % band, formula, and what the
-    log measured at its own setting. Several --set change the setting together.
+    Forecasts staleness, seconds, idle slots, discarded prompts, ESS and clipped share, each with a 95 % band and its
+    formula, beside what the log measured. Several --set change several settings at once.
     """
     from asyncsim.forecasting import forecasting
 
@@ -470,10 +470,10 @@ def forecast(o: Options) -> int:
     staleness=Row(str, None, "Expected: constant:4, uniform, geometric:7 or capped."),
 )
 def read_log(o: Options) -> int:
-    """How stale a real run was by its own log.
+    """Measure how stale a real run was, from its log.
 
-    Its staleness, their distribution, fates, and what the log cannot tell. Versions that it lacks stay unknown. With
-    --delays: how correlated measured delays are, of a column or a multiple of it, ms*0.001. Settings: unit,
+    Prints the distribution of staleness, what became of each sample, and what the log cannot tell. --delays reports
+    the autocorrelation of a column of delays, or of a multiple of it (ms*0.001). Names for --set: unit,
     batches_per_publish, updates_per_batch, samples_per_publish, train_offset, stamp_offset, start_is, first_version.
     """
     own = {"stack": o.stack, "columns": o.columns}
@@ -502,12 +502,12 @@ def read_log(o: Options) -> int:
     seed="Seed of the batches on which a loss is evaluated.",
 )
 def conformance(o: Options) -> int:
-    """Say which method a loss is, and its known mistakes.
+    """Identify the method of a loss, and find known mistakes.
 
-    Or which metric or advantage it is; or check a controller. Arguments are those of the method of --like (high=0.28),
-    of the adapter (adapter.old=behavior), of the check of an advantage (dones=before) or of a controller
-    (batch_size=4), and of the controller's class (controller.KEY).
-    Names: capacity=get_capacity; a call named none is left out.
+    Checks losses, metrics, advantages and staleness controllers (--kind). --set gives arguments of the method of
+    --like (high=0.28), the adapter (adapter.old=behavior), the check of an advantage (dones=before) or a controller
+    (batch_size=4). Those of the controller's own class are controller.KEY. --names capacity=get_capacity says what
+    your controller calls a method; capacity=none leaves it out.
     """
     o.hazards = o.hazards or o.strict or (o.json is None and sys.stdout.isatty())
     result, status = conforming.check(o)
@@ -526,8 +526,8 @@ def conformance(o: Options) -> int:
 def export(o: Options) -> int:
     """Write a method as the loss function of a trainer.
 
-    One function of torch in the signature of the trainer's hook. Before it is written its gradient is compared with the
-    method's, and check_loss has to name it. Links, ess_scaling and gac, are steps around an optimizer of torch.
+    Writes one torch function with the signature of the trainer's hook. Before that, its gradient is compared with the
+    method's, and check_loss has to identify it. The links ess_scaling and gac become steps around a torch optimizer.
     """
     from asyncsim.exporting import exports
 
@@ -570,9 +570,9 @@ def export(o: Options) -> int:
     html=writes("Write a page: HTML, or Markdown for a path in .md."),
 )
 def diagnose(o: Options) -> int:
-    """Compare the telemetry of a run with the theory.
+    """Compare the metrics of a run with theory.
 
-    Staleness, mismatch, drift, ESS, cosine, boundary, known bugs.
+    Checks staleness, engine mismatch, drift, ESS, cosine, the stability boundary, and known bugs.
     """
     from asyncsim.app import diagnosing
     from asyncsim.diagnosing import diagnose as ask
@@ -604,10 +604,10 @@ def diagnose(o: Options) -> int:
     plot="Draw curves and their difference to this path.",
 )
 def judge(o: Options) -> int:
-    """Say whether a setting is better, from finished runs.
+    """Decide from logs of finished runs whether B beats A.
 
-    B is compared with A on fresh seeds: an interval between runs, not between steps. Where few runs cannot tell, the
-    answer says what they do tell, and how many seeds would.
+    The interval is between runs, so it holds for new seeds. If there are too few runs, the answer says what they do
+    show, and how many seeds would decide.
     """
     from asyncsim.diagnosing import judge_runs
 
@@ -626,10 +626,10 @@ def judge(o: Options) -> int:
     quick=Row(bool, False, "A tiny model, in seconds: whether all of it runs."),
 )
 def device(o: Options) -> int:
-    """Compare a device with the CPU, in a minute.
+    """Check in a minute that a device agrees with the CPU.
 
-    On a language model: log-probs, gradients, greedy tokens and resumed runs have to agree, else the status is 1. Then
-    the mismatch of samplers in each number format, tokens per second, updates per minute, and the peak of memory.
+    Compares log-probs, gradients, greedy tokens and resumed runs of a language model; the exit status is 1 if one
+    differs. Also prints sampler mismatch by number format, tokens per second, updates per minute and peak memory.
     """
     from asyncsim.app import devices
 

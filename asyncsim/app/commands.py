@@ -109,12 +109,12 @@ def _conformance(kind: str) -> dict[str, tuple[str, str]]:
 def kinds() -> list[dict[str, str]]:
     """Name and summary of each kind, read without any import."""
     summaries = {
-        "claims": "statements of the theory, each with a prediction and a measurement that can contradict it.",
-        "papers": "sentences of papers, each with its status and the claims that are set against it.",
-        "adapters": "styles of losses for `asyncsim conformance --adapter`, and packages whose losses are checked.",
-        "like": "what a metric may be meant to be, for `asyncsim conformance --metric --like`; for losses see methods.",
-        "exports": "methods and links that `asyncsim export` writes as code, and for which trainers.",
-        "logs": "trainers whose logs are read, what each writes, and what to paste where that is not enough.",
+        "claims": "formulas and statements of theory, each with a prediction and a measurement that can contradict it.",
+        "papers": "sentences of papers, each with its status and the claims that test it.",
+        "adapters": "signatures of losses for `asyncsim conformance --adapter`, and packages whose losses it checks.",
+        "like": "metrics that `asyncsim conformance --metric --like` can compare yours with; for losses see methods.",
+        "exports": "methods and links that `asyncsim export` writes as code, with the trainers.",
+        "logs": "trainers whose logs asyncsim reads, what each of them logs, and code to log what is missing.",
     }
     for kind in plugins.PARTS:
         text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")

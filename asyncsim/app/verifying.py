@@ -234,6 +234,5 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
         reason = claim.domain(point)
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         reason = f"not even comparable with it: {error}"
-    bound = f"inside the claim's domain ({reason})"
-    checks.require(reason is None, claim.id, dict(at), bound, "ask inside the domain")
+    checks.require(reason is None, f"point of {claim.id}", dict(at), "inside the claim's domain", reason or "")
     return point

@@ -1,4 +1,4 @@
-"""Diagnostics: one number per replicate and recorded update."""
+"""Diagnostics: metrics, one number per replicate and recorded update."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Factors: what multiplies score weights before they are aggregated (masks, weights of samples)."""
+"""Factors: masks and weights that multiply a method's loss, by token or by sample."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Methods: an advantage, a weight on the score and an aggregator, as one value."""
+"""Methods: loss functions, each an advantage, a weight on the score and an aggregator."""
 
 from typing import Any, Literal
 

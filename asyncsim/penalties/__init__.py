@@ -1,4 +1,4 @@
-"""Penalties: terms of the objective that know no advantage."""
+"""Penalties: terms of the loss without an advantage, such as KL and entropy."""
 
 from asyncsim.base import plugins
 

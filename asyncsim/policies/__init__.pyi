@@ -1,4 +1,4 @@
-"""Policies: maps from parameters and a batch to named outputs, with their pullbacks."""
+"""Policies: parameterized distributions of actions or tokens, with their gradients."""
 
 from asyncsim.policies._engine import Engines
 from asyncsim.policies._module import module as module

@@ -1,3 +1,3 @@
-"""Rewards: when they are there, and what becomes of samples whose reward is late."""
+"""Rewards: when they arrive, and what happens to samples whose reward is late."""
 
 from asyncsim.rewards.late import late as late

@@ -1,4 +1,4 @@
-"""Schedules: under which version every training token is generated, imposed by a law or taken from a system."""
+"""Schedules: the version that generated each training token, imposed, or taken from a system or a log."""
 
 from asyncsim.base import plugins
 

@@ -1,4 +1,4 @@
-"""Systems: who generates, who trains and when weights move, as discrete-event models under their own names."""
+"""Systems: event models of real trainers: who generates, who trains, when weights are published."""
 
 from asyncsim.base import plugins
 

@@ -1,4 +1,4 @@
-"""Tasks: what is asked, which outcomes exist and what they earn."""
+"""Tasks: what a policy is trained on: prompts, possible outcomes and their rewards."""
 
 from asyncsim.base import plugins
 

@@ -1,4 +1,4 @@
-"""Tasks: what is asked, which outcomes exist and what they earn."""
+"""Tasks: what a policy is trained on: prompts, possible outcomes and their rewards."""
 
 from asyncsim.tasks.bandits import bit_chain as bit_chain
 from asyncsim.tasks.bandits import softmax_bandit as softmax_bandit

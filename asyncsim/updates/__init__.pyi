@@ -1,4 +1,4 @@
-"""Update links: transformations of the gradient or the step, composed by `chain`."""
+"""Update links: steps from gradient to weights, such as clip-norm and adam, composed by `chain`."""
 
 from typing import Literal
 

@@ -455,4 +455,4 @@ def test_header_and_help_say_what_a_comparison_needs() -> None:
     text = call("run", *SMALL, "--method", "grpo", "--verbose").output
     assert "note: " not in text and 'aggregator="sequence_mean"' in text
     helped = " ".join(call("run", "--help").output.split())
-    assert "Aggregators of methods differ in scale" in helped and "Runs of one --seed share schedules" in helped
+    assert "Gradients of methods differ in scale" in helped and "Runs with the same --seed share" in helped

@@ -31,7 +31,13 @@ RECORDED = sim.callbacks.Recorded(0, 1, 0, 1, np.arange(2), {"ess": np.ones(2)})
 SAMPLES = pandas.DataFrame({"prompt_id": range(4), "param_version_start": 0, "start_time": 0.0, "step": range(4)})
 TABLE = pandas.DataFrame({"step": range(40), "reward": 0.5, "timing_s/step": 40.0, "timing_s/gen": 10.0})
 TABLE["response_length/mean"], TABLE["response_length/max"] = 1000.0, 3000.0
-SLOW = {"tokens_per_second": 4, "prompts_per_batch": 4, "samples_per_prompt": 1, "slots_per_machine": 8}
+SLOW = {
+    "publish_every": 1,
+    "tokens_per_second": 4,
+    "prompts_per_batch": 4,
+    "samples_per_prompt": 1,
+    "slots_per_machine": 8,
+}
 SLOW |= {"machines": 1, "staleness_limit": 1, "response_lengths": 1000}
 TWO = "compare method=grpo method=ppo-clip"
 AREAL = "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set load=1.5"

@@ -16,7 +16,7 @@ from tests.forecasting.simulated import DRIFT, SMALL, given, part, sample_rows, 
 
 PRESETS = {
     "areal": {"staleness_limit": 2},
-    "verl": {"staleness_limit": 1, "partial_rollouts": True},
+    "verl": {"staleness_limit": 1, "partial_rollouts": True, "publish_every": 1},
     "skyrl": {"staleness_limit": 2},
     "prime_rl": {"staleness_limit": 2},
     "nemo_rl": {"staleness_limit": 2},
