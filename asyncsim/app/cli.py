@@ -156,7 +156,7 @@ def run(o: Options) -> int:
     arms=argument(list[str], ..., 'Two or more, such as "method=grpo method.low=0.1".'),
     smallest=Row(float, ..., "Smallest difference of the metric that matters."),
     set="Words of all arms: task=token-bandit, staleness=16.",
-    over="mean, end, time, reached, collapse, seconds...",
+    over="mean, end, time, reached, collapse, seconds, slot-hours",
     horizon=Row(float, None, "Where arms are compared (default: the shortest's end)."),
     trainer_slots=Row(float, 0.0, "Slots that the trainer counts as, in slot-hours."),
     statistic=Row(str, "mean", "mean, median, iqm or improvement."),
