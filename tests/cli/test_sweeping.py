@@ -139,7 +139,8 @@ def test_a_picture_along_categories_is_drawn(tmp_path):
     words = ("--grid", "method=grpo,reinforce", "--set", "updates=4", "--set", "replicates=4", "--plot", picture)
     done = call("sweep", *words, "--store", tmp_path / "store")
     assert done.exit_code == 0 and picture.stat().st_size > 1000
-    words = ("--set", "load=0.5", "--sweep", "partial_rollout=true,false", "--realizations", "2", "--plot", picture)
+    system = ("--set", "ppo_mini_batch_size=8", "--set", "length=lognormal:1.0:0.8", "--set", "load=0.5")
+    words = (*system, "--sweep", "partial_rollout=true,false", "--realizations", "2", "--plot", picture)
     picture.unlink()
     assert call("timeline", "verl_fully_async", *words).exit_code == 0 and picture.stat().st_size > 1000
 
