@@ -242,9 +242,11 @@ def results_ls(o: Options) -> int:
     """List the sweeps of a store, and how far each is."""
     from asyncsim.sweeping import plans
 
-    kept = plans.sweeps(opened(o.store, make=False))
+    store = opened(o.store, make=False)
+    kept, trainings = plans.sweeps(store), len(list(store.names("trainings")))
     o.files.json([each.row() for each in kept])
-    print("\n".join(map(str, kept)) or f"no sweeps in {o.store}")
+    alone = f"; {plural(trainings, 'training')} of `asyncsim compare`, which continues them" if trainings else ""
+    print("\n".join(map(str, kept)) or f"no sweeps in {o.store}{alone}")
     return o.files.status(0)
 
 
