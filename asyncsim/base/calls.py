@@ -5,6 +5,7 @@ import dataclasses
 import dis
 import functools
 import inspect
+import numbers
 import os
 import re
 import sys
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from asyncsim.base import checks
 
@@ -66,6 +69,43 @@ def examples(lacks: Iterable[str], parameters: Mapping[str, inspect.Parameter], 
         usual = {"int": "8", "float": "1.0"}[kind[0]] if kind else "..."
         values[name] = ELSEWHERE.get(f"example {name}", usual)
     return values
+
+
+_KINDS: dict[str, tuple[Any, str]] = {
+    "bool": ((bool, np.bool_, int), "True or False"),
+    "int": (numbers.Integral, "an integer"),
+    "float": (numbers.Real, "a number"),
+    "str": (str, "text"),
+    "PathLike": (os.PathLike, "a path"),
+    "Mapping": (Mapping, "a mapping; write {name: value}"),
+    "Sequence": ((list, tuple), "a list"),
+    "Iterable": (Iterable, "a list"),
+    "Callable": (Callable, "a function"),
+    "None": (type(None), ""),
+    "Spec": ((), "a spec; write sim.Spec(task, system, method, update)"),
+    "Trace": ((), "a trace; write sim.run(spec), or sim.Trace.load('run.npz')"),
+    "Estimate": ((), "an estimate; write trace.final('ess')"),
+}
+"""Kinds of arguments by the words of their annotations: types (none: the class of that name), and words for people."""
+WRONG = (TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
+"""What Python raises from inside a function that gets an argument of another kind."""
+
+
+def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any) -> None:
+    """Raise `CallError` for the first argument whose value is of none of the kinds in its annotation."""
+    for name, value in given.items():
+        parameter = signature.parameters[name]
+        text = inspect.formatannotation(parameter.annotation)
+        while text != (text := re.sub(r"\[[^\[\]]*\]", "", text)):
+            pass
+        kinds = [word.strip("' ").rpartition(".")[2] for word in text.split("|")]
+        classes = {each.__name__ for each in type(value).__mro__}
+        known = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and {*kinds} <= {*_KINDS}
+        if known and not any(kind in classes or isinstance(value, _KINDS[kind][0]) for kind in kinds):
+            wanted = dict.fromkeys(_KINDS[kind][1].partition("; ")[::2] for kind in kinds if kind != "None")
+            bound, meaning = " or ".join(words for words, _ in wanted), meanings(function, [name])[name]
+            remedy = next((write for _, write in wanted if write), f"{name}: {meaning}" if meaning else f"give {bound}")
+            raise checks.CallError(name, value, bound, remedy)
 
 
 def bound(
@@ -125,20 +165,32 @@ def named(function: Called) -> Called:
         function.__init__ = named(function.__init__)  # type: ignore[misc]
         if hasattr(function, "replace"):
             function.__setattr__ = _fixed  # type: ignore[assignment]
+        _answering(function)
         return function
     owner, _, name = function.__qualname__.removesuffix(".__init__").rpartition(".")
     name, signature = f"{owner.lower()}.{name}" if owner else name, inspect.signature(function)
+    flags = {n for n, p in signature.parameters.items() if re.fullmatch("'?bool( . None)?'?|<class 'bool'>", str(p.annotation))}
 
     @functools.wraps(function)
     def call(*arguments: Any, **settings: Any) -> Any:
+        # "false" would be taken for True.
+        typed({flag: settings[flag] for flag in flags & settings.keys()}, signature, function)
         try:
             return function(*arguments, **settings)
-        except TypeError as error:
+        except checks.InputError:
+            raise
+        except WRONG as error:
             refused = error
-        bound(name, signature, arguments, settings, function)
+        typed(bound(name, signature, arguments, settings, function).arguments, signature, function)
         raise refused
 
     return call  # type: ignore[return-value]
+
+
+def _answering(kind: Any) -> None:
+    """Let what a class lacks be answered by what it has."""
+    if not hasattr(kind, "__getattr__"):
+        kind.__getattr__ = vars(Told)["__getattr__"]
 
 
 def _fixed(self: Any, name: str, value: Any) -> None:
@@ -155,6 +207,12 @@ def unknown_name(text: str) -> Exception:
     code = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else -1
     # Without names, else Python adds its own "Did you mean".
     return ImportError(text) if code == dis.opmap["IMPORT_FROM"] else AttributeError(text, name=None, obj=None)
+
+
+def lacks(module: str, name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """The message about a name that a module lacks: a near one, else all of them."""
+    names = [each for each in names if not each.startswith("_")]
+    return f"{module} has no {name!r}; {checks.hint(name, names, otherwise or 'it has ' + ', '.join(names))}"
 
 
 class Lacking(AttributeError):
@@ -175,7 +233,10 @@ class Lacking(AttributeError):
             known = f"write {kind.lower()}[{name!r}]"
         remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, "", 0.75)
         if not remedy:
-            docs = {n: inspect.getdoc(getattr(type(of), n, None)) or "" for n in own}
+            # A default has the docstring of its type, which says nothing of it.
+            said = {n: getattr(type(of), n, None) for n in own}
+            documented = (property, functools.cached_property)
+            docs = {n: inspect.getdoc(x) or "" for n, x in said.items() if inspect.isroutine(x) or isinstance(x, documented)}
             about = meanings(type(of), own) | {
                 n: doc.splitlines()[0] for n, doc in docs.items() if doc and n in vars(type(of))
             }
@@ -197,8 +258,9 @@ class Keyed(dict[str, Any]):
             for each in own
         }
         known = {key: f"[{key!r}]" for key in self} | inner
-        near = checks.near(name, known)
-        raise KeyError(f"no {name!r}; " + (f"write {known[near[0]]}" if near else f"it has {', '.join(self)}"))
+        near = checks.near(str(name), known)
+        remedy = f"write {known[near[0]]}" if near else f"it has {checks.clipped(', '.join(self), 600)}"
+        raise KeyError(f"no {name!r}; {remedy}")
 
 
 class Told:
@@ -210,6 +272,8 @@ class Told:
         def __init_subclass__(cls, **settings):
             super().__init_subclass__(**settings)
             for name, own in {**vars(cls)}.items():
+                if isinstance(own, classmethod):
+                    setattr(cls, name, classmethod(named(own.__func__)))
                 if inspect.isfunction(own) and not name.startswith("_"):
                     setattr(cls, name, named(own))
 
@@ -222,6 +286,21 @@ class Told:
         def __getattr__(self, name):
             raise Lacking(name, self)
 
+        def __format__(self, form):
+            return no_number(self) if form[-1:] in [*"bcdeEfFgGnoxX%"] else format(str(self), form)
+
+
+def no_number(self: Any, *_: Any) -> Any:
+    """Refuse arithmetic with what has several numbers: say which of them to write."""
+    kind = type(self).__name__
+    advice = ELSEWHERE.get(f"{kind} number", "write one of its numbers, ANSWER.NAME; print(ANSWER) shows them")
+    raise TypeError(f"{kind} is no number; {advice.replace('ANSWER', kind.lower())}")
+
+
+SUMS = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv") for side in ("", "r")]
+for _name in (*SUMS, "__float__", "__int__", "__round__", "__abs__", "__neg__", "__lt__", "__le__", "__gt__", "__ge__"):
+    setattr(Told, _name, no_number)
+
 
 def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The same function, whose parts remember that it made them and with which arguments.
@@ -233,7 +312,13 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(make)
     def made(*arguments: Any, **named: Any) -> Any:
         given = bound(make.__name__, signature, arguments, named, make).arguments
-        part = make(*arguments, **named)
+        try:
+            part = make(*arguments, **named)
+        except checks.InputError:
+            raise
+        except WRONG:
+            typed(given, signature, make)
+            raise
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
@@ -243,6 +328,7 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
             frozen = getattr(vars(kind).get("__dataclass_params__"), "frozen", False)
             if frozen and kind.__setattr__ is not _fixed and kind.__module__.startswith("asyncsim."):
                 kind.__setattr__ = _fixed  # type: ignore[assignment]
+                _answering(kind)
         return part
 
     return made

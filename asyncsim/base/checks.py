@@ -107,8 +107,20 @@ def integer(field: str, value: Any, low: int, remedy: str, high: int | None = No
     if high is not None and high >= LARGEST:
         bound = f"an integer >= {low} and at most {high}"
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    number = _meant(value)
+    remedy = f"write {number:.0f}" if not whole and number is not None and number == round(number) >= low else remedy
     require(whole and value >= low and (high is None or value <= high), field, value, bound, remedy)
     return int(value)
+
+
+def _meant(value: Any) -> float | None:
+    """The finite number that text, a fraction or an array of one element stands for; None for other values."""
+    one = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+    try:
+        number = None if isinstance(one, (bool, np.bool_)) else float(one)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    return number if number is not None and math.isfinite(number) else None
 
 
 def is_number(value: Any) -> bool:
@@ -130,6 +142,10 @@ def real(
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
+    meant = _meant(value)
+    if meant is not None and (isinstance(value, str) or high == 1.0 < meant <= 100.0):
+        percent = 1.0 < meant <= 100.0 and high == 1.0
+        remedy = f"write {meant / 100.0:g} for {meant:g} percent; {remedy}" if percent else f"write {meant:g}"
     require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
     _refuse_trained(field, value, bound, remedy)
     try:
@@ -214,22 +230,31 @@ def _called() -> dict[str, list[str]]:
     return words_by_name(Path(__file__).with_name("called.txt"))
 
 
+@functools.cache
+def _words() -> set[str]:
+    """Words of the field: who writes one means it, so that it is no misspelling of a name with similar letters."""
+    rows = [*words_by_name(Path(__file__).with_name("elsewhere.txt")).values(), *_called().values()]
+    return {word.replace("-", "_") for row in rows for word in row}
+
+
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike.
 
-    >>> near("gpro", ["gspo", "grpo"]), near("learning_rate", ["beta1", "lr"])
-    (['grpo'], ['lr'])
+    >>> near("gpro", ["gspo", "grpo"]), near("learning_rate", ["beta1", "lr"]), near("save", ["share"])
+    (['grpo'], ['lr'], [])
     """
     word = word.strip("-").lower().replace("-", "_")
-    alike = difflib.SequenceMatcher(b=word)
+    alike, meant = difflib.SequenceMatcher(b=word), word in _words()
     scores: dict[str, float] = {}
     for name in names:
         own = name.lower().replace("-", "_")
         alike.set_seq1(own)
         begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
         limits = 0.9 * bool(LIMIT.match(word) and LIMIT.match(own))
-        letters = 2.0 * (sorted(own) == sorted(word)) + 2.0 * (own == word)
-        scores[name] = max(3.0 * (word in _called().get(own, ())), letters, begins, limits, alike.ratio())
+        letters = 4.0 * (own == word) or 2.0 * (not meant and sorted(own) == sorted(word))
+        plural = 2.5 * (own.rstrip("s") == word.rstrip("s"))
+        ratio = 0.0 if meant else alike.ratio()
+        scores[name] = max(3.0 * (word in _called().get(own, ())), letters, plural, begins, limits, ratio)
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
 
 

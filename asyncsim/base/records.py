@@ -65,12 +65,8 @@ class Estimate(NamedTuple):
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
-def _no_sum(self: Estimate, _: Any) -> Any:
-    raise TypeError("an Estimate has an error, which sums do not add; write estimate.value for its number")
-
-
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"):
-    setattr(Estimate, f"__{_name}__", _no_sum)
+for _name in calls.SUMS:
+    setattr(Estimate, _name, calls.no_number)
 setattr(Estimate, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - a tuple has no other base
 
 

@@ -50,9 +50,9 @@ class Evaluated(calls.Told):
 
     def table(self) -> pd.DataFrame:
         """The responses as a table with a row for each."""
-        import pandas as pd
+        from asyncsim.base.tables import Table
 
-        return pd.DataFrame(self.texts)
+        return Table(self.texts)
 
 
 @calls.named
