@@ -54,7 +54,7 @@ def meanings(function: Any, names: Iterable[str]) -> dict[str, str]:
     text = " ".join((getattr(function, "__doc__", None) or "").split())
     found = {}
     for name in names:
-        marked = re.search(rf"`{name}`(?:, `\w+`)*(?: >=? \d+)?[:,]? ((?:[^.;]|\.(?=\w))+)", text)
+        marked = re.search(rf"`{name}`(?:(?:,| and|, and) `\w+`)*(?: >=? \d+)?[:,]? ((?:[^.;]|\.(?=\w))+)", text)
         match = marked or re.search(rf"(?<![\w.=]){name}: ((?:[^.;]|\.(?=\w))+)", text)
         found[name] = textwrap.shorten(match[1], 140, placeholder=" ...").rstrip(" ,`") if match else ""
     return found
@@ -212,7 +212,8 @@ def unknown_name(text: str) -> Exception:
 def lacks(module: str, name: str, names: Iterable[str], otherwise: str = "") -> str:
     """The message about a name that a module lacks: a near one, else all of them."""
     names = [each for each in names if not each.startswith("_")]
-    return f"{module} has no {name!r}; {checks.hint(name, names, otherwise or 'it has ' + ', '.join(names))}"
+    otherwise = otherwise or f"it has {', '.join(names)}"
+    return f"{module} has no {name!r}; {checks.hint(name, names, otherwise, 0.75)}"
 
 
 class Lacking(AttributeError):

@@ -117,7 +117,7 @@ def _meant(value: Any) -> float | None:
     """The finite number that text, a fraction or an array of one element stands for; None for other values."""
     one = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
     try:
-        number = None if isinstance(one, (bool, np.bool_)) else float(one)
+        number = None if isinstance(one, bool) or getattr(one, "requires_grad", False) else float(one)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
     return number if number is not None and math.isfinite(number) else None
@@ -143,8 +143,8 @@ def real(
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
     meant = _meant(value)
-    if meant is not None and (isinstance(value, str) or high == 1.0 < meant <= 100.0):
-        percent = 1.0 < meant <= 100.0 and high == 1.0
+    if meant is not None and (isinstance(value, str) or high == 1.0 and 5.0 <= meant <= 100.0):
+        percent = high == 1.0 < meant
         remedy = f"write {meant / 100.0:g} for {meant:g} percent; {remedy}" if percent else f"write {meant:g}"
     require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
     _refuse_trained(field, value, bound, remedy)

@@ -28,7 +28,7 @@ def _naming(name: str) -> Any:
             if not hidden and "the columns are" not in str(asked):
                 columns = [*map(str, self.columns)]
                 what = f"no {asked!r}" if arguments[:1] == (asked,) else str(asked)
-                hint = checks.hint(str(arguments[0]) if arguments else "", columns)
+                hint = checks.hint(str(arguments[0]) if arguments else "", columns, "", 0.75)
                 error.args = (f"{what}; {hint} the columns are {', '.join(columns)}".replace("  ", " "),)
             raise
 

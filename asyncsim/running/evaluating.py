@@ -85,6 +85,7 @@ def evaluate(
     ((2, 1, 50), True)
     """
     checks.require(hasattr(task, "policy"), "task", task, "a task", "write sim.tasks.NAME(...), as text('test.jsonl')")
+    checks.one_of("device", str(device).partition(":")[0], ("cpu", "cuda"), "say where to compute")
     checks.integer("samples", samples, 1, "give samples per prompt")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     if not isinstance(trained, Trace):
