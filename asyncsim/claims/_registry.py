@@ -78,7 +78,7 @@ def _take(subject: Any, id: str) -> str:
     remedy = "write what it states into the docstring of the class"
     stated = home.__doc__ or "\n\n" in (sys.modules[home.__module__].__doc__ or "")
     checks.require(bool(stated), f"{id} docstring", None, "a statement", remedy)
-    checks.one_of(f"{id}.kind", home.kind, records.KINDS, "say what kind of statement it is")
+    checks.one_of(f"{id}.kind", home.kind, records.KINDS, "an upper bound is a 'bound'")
     if not isinstance(subject, type):
         words = {"points": (dict(vars(subject)),), "more": (), "__doc__": home.__doc__, "__module__": home.__module__}
         home = type(home.__name__, (home,), words)
