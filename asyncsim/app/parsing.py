@@ -208,8 +208,6 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
-        elif "callback" in name or "early" in name:
-            see = "in Python write sim.run(spec, callback=f)"
         elif takers:
             see = f"{see}; {' and '.join(takers[:3])} take{'s' * (len(takers) == 1)} {error.option_name}"
         elif own and len(own) <= LISTED:
@@ -254,8 +252,6 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             explains = f"asyncsim list diagnostics {word} explains it"
             instead[word] = f"write asyncsim run --diagnostics {word}, which measures it; {explains}"
         instead |= {each: f"write asyncsim list {kind}" for each, kind in ALSO.items()}
-        instead |= {"cite": "CITATION.cff beside the README says how", "version": "write asyncsim --version"}
-        instead |= {"report": "write asyncsim verify --report page.html", "claims": "write asyncsim list claims"}
         remedy = calls.ELSEWHERE.get(f"command {word}") or instead.get(word) or checks.hint(unknown[1], known, see)
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
@@ -273,8 +269,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"give one log; two settings are compared by asyncsim judge {before} {value}"
     elif context and context.command.name == "export":
         see = f"write asyncsim export METHOD --for {before or 'TRAINER'}"
-    elif context and context.command.name == "advise":
-        see = "give one file, and run the command for each; synchronous training is staleness_limit 0 of the same file"
+    elif context and f"asyncsim.{context.command.name} ()" in calls.ELSEWHERE:
+        see = calls.ELSEWHERE[f"asyncsim.{context.command.name} ()"]
     elif option == "set" and context.command.name == "timeline":
         see = "write --set NAME=VALUE for each"
     elif option == "grid" and "," in value:

@@ -49,8 +49,6 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
             remedy = f"write {pairs_of[1]}={pairs_of[2]}"
         elif re.search(r"\.(csv|jsonl|parquet)$", pair):
             remedy = "logs are compared by asyncsim judge A.csv B.csv"
-        elif re.search(r"\.(ya?ml|json)$", pair):
-            remedy = f"files of runs are compared in Python: sim.compare([sim.Spec.load({pair!r}), OTHER], ...)"
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
         joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)

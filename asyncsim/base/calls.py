@@ -71,41 +71,25 @@ def examples(lacks: Iterable[str], parameters: Mapping[str, inspect.Parameter], 
     return values
 
 
-_KINDS: dict[str, tuple[Any, str]] = {
-    "bool": ((bool, np.bool_, int), "True or False"),
-    "int": (numbers.Integral, "an integer"),
-    "float": (numbers.Real, "a number"),
-    "str": (str, "text"),
-    "PathLike": (os.PathLike, "a path"),
-    "Mapping": (Mapping, "a mapping; write {name: value}"),
-    "Sequence": ((list, tuple), "a list"),
-    "Iterable": (Iterable, "a list"),
-    "Callable": (Callable, "a function"),
-    "None": (type(None), ""),
-    "Spec": ((), "a spec; write sim.Spec(task, system, method, update)"),
-    "Trace": ((), "a trace; write sim.run(spec), or sim.Trace.load('run.npz')"),
-    "Estimate": ((), "an estimate; write trace.final('ess')"),
-}
-"""Kinds of arguments by the words of their annotations: types (none: the class of that name), and words for people."""
-WRONG = (TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
-"""What Python raises from inside a function that gets an argument of another kind."""
+_TYPES: dict[str, Any] = {"bool": (bool, np.bool_, int), "int": numbers.Integral, "float": numbers.Real, "str": str}
+_TYPES |= {"Sequence": (list, tuple), "Iterable": Iterable, "Mapping": Mapping, "Callable": Callable}
+_TYPES |= {"PathLike": os.PathLike, "None": type(None)}
+"""Types of values by the words of annotations; others are classes of that name."""
 
 
 def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any) -> None:
     """Raise `CallError` for the first argument whose value is of none of the kinds in its annotation."""
     for name, value in given.items():
         parameter = signature.parameters[name]
-        text = inspect.formatannotation(parameter.annotation)
-        while text != (text := re.sub(r"\[[^\[\]]*\]", "", text)):
-            pass
+        text = re.sub(r"\[(?:[^][]|\[[^][]*\])*\]", "", inspect.formatannotation(parameter.annotation))
         kinds = [word.strip("' ").rpartition(".")[2] for word in text.split("|")]
         classes = {each.__name__ for each in type(value).__mro__}
-        known = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and {*kinds} <= {*_KINDS}
-        if known and not any(kind in classes or isinstance(value, _KINDS[kind][0]) for kind in kinds):
-            wanted = dict.fromkeys(_KINDS[kind][1].partition("; ")[::2] for kind in kinds if kind != "None")
-            bound, meaning = " or ".join(words for words, _ in wanted), meanings(function, [name])[name]
-            remedy = next((write for _, write in wanted if write), f"{name}: {meaning}" if meaning else f"give {bound}")
-            raise checks.CallError(name, value, bound, remedy)
+        fits = any(kind in classes or isinstance(value, _TYPES.get(kind, ())) for kind in kinds)
+        known = [ELSEWHERE.get(f"kind {kind}", "").partition("; ")[::2] for kind in kinds if kind != "None"]
+        if not fits and all(words for words, _ in known) and parameter.kind in (1, 3):
+            words, meaning = " or ".join(words for words, _ in known), meanings(function, [name])[name]
+            remedy = next((write for _, write in known if write), f"{name}: {meaning}" if meaning else f"give {words}")
+            raise checks.CallError(name, value, words, remedy)
 
 
 def bound(
@@ -165,11 +149,11 @@ def named(function: Called) -> Called:
         function.__init__ = named(function.__init__)  # type: ignore[misc]
         if hasattr(function, "replace"):
             function.__setattr__ = _fixed  # type: ignore[assignment]
-        _answering(function)
+        function.__getattr__ = getattr(function, "__getattr__", vars(Told)["__getattr__"])  # type: ignore[attr-defined]
         return function
     owner, _, name = function.__qualname__.removesuffix(".__init__").rpartition(".")
     name, signature = f"{owner.lower()}.{name}" if owner else name, inspect.signature(function)
-    flags = {n for n, p in signature.parameters.items() if re.fullmatch("'?bool( . None)?'?|<class 'bool'>", str(p.annotation))}
+    flags = {n for n, p in signature.parameters.items() if p.annotation in (bool, "bool", bool | None, "bool | None")}
 
     @functools.wraps(function)
     def call(*arguments: Any, **settings: Any) -> Any:
@@ -177,20 +161,13 @@ def named(function: Called) -> Called:
         typed({flag: settings[flag] for flag in flags & settings.keys()}, signature, function)
         try:
             return function(*arguments, **settings)
-        except checks.InputError:
-            raise
-        except WRONG as error:
+        except (TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
             refused = error
-        typed(bound(name, signature, arguments, settings, function).arguments, signature, function)
+        if not isinstance(refused, checks.InputError):
+            typed(bound(name, signature, arguments, settings, function).arguments, signature, function)
         raise refused
 
     return call  # type: ignore[return-value]
-
-
-def _answering(kind: Any) -> None:
-    """Let what a class lacks be answered by what it has."""
-    if not hasattr(kind, "__getattr__"):
-        kind.__getattr__ = vars(Told)["__getattr__"]
 
 
 def _fixed(self: Any, name: str, value: Any) -> None:
@@ -207,13 +184,6 @@ def unknown_name(text: str) -> Exception:
     code = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else -1
     # Without names, else Python adds its own "Did you mean".
     return ImportError(text) if code == dis.opmap["IMPORT_FROM"] else AttributeError(text, name=None, obj=None)
-
-
-def lacks(module: str, name: str, names: Iterable[str], otherwise: str = "") -> str:
-    """The message about a name that a module lacks: a near one, else all of them."""
-    names = [each for each in names if not each.startswith("_")]
-    otherwise = otherwise or f"it has {', '.join(names)}"
-    return f"{module} has no {name!r}; {checks.hint(name, names, otherwise, 0.75)}"
 
 
 class Lacking(AttributeError):
@@ -235,12 +205,11 @@ class Lacking(AttributeError):
         remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, "", 0.75)
         if not remedy:
             # A default has the docstring of its type, which says nothing of it.
-            said = {n: getattr(type(of), n, None) for n in own}
-            documented = (property, functools.cached_property)
-            docs = {n: inspect.getdoc(x) or "" for n, x in said.items() if inspect.isroutine(x) or isinstance(x, documented)}
-            about = meanings(type(of), own) | {
-                n: doc.splitlines()[0] for n, doc in docs.items() if doc and n in vars(type(of))
+            static = {
+                n: x for n, x in vars(type(of)).items() if n in own and x.__doc__ != type(x).__doc__ and x.__doc__
             }
+            first = {n: x.__doc__.strip().splitlines()[0] for n, x in static.items()}
+            about = {**meanings(type(of), own), **{n: x for n, x in first.items() if x[:5] != "Alias"}}
             remedy = f"it has {', '.join(own)}\n{checks.explained(name, about, 24)}".rstrip()
         return f"{kind} has no {name!r}; {remedy}"
 
@@ -260,8 +229,8 @@ class Keyed(dict[str, Any]):
         }
         known = {key: f"[{key!r}]" for key in self} | inner
         near = checks.near(str(name), known)
-        remedy = f"write {known[near[0]]}" if near else f"it has {checks.clipped(', '.join(self), 600)}"
-        raise KeyError(f"no {name!r}; {remedy}")
+        all_of = checks.clipped(", ".join(self), 600)
+        raise KeyError(f"no {name!r}; " + (f"write {known[near[0]]}" if near else f"it has {all_of}"))
 
 
 class Told:
@@ -273,10 +242,9 @@ class Told:
         def __init_subclass__(cls, **settings):
             super().__init_subclass__(**settings)
             for name, own in {**vars(cls)}.items():
-                if isinstance(own, classmethod):
-                    setattr(cls, name, classmethod(named(own.__func__)))
-                if inspect.isfunction(own) and not name.startswith("_"):
-                    setattr(cls, name, named(own))
+                if isinstance(own, classmethod) or (inspect.isfunction(own) and not name.startswith("_")):
+                    plain = getattr(own, "__func__", own)
+                    setattr(cls, name, named(plain) if plain is own else classmethod(named(plain)))
 
         def __getitem__(self, name):
             kind = type(self).__name__
@@ -308,18 +276,12 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     The memory stands beside the part, so that a copy with changes does not have it.
     """
-    signature = inspect.signature(make)
+    signature, refusing = inspect.signature(make), named(make)
 
     @functools.wraps(make)
-    def made(*arguments: Any, **named: Any) -> Any:
-        given = bound(make.__name__, signature, arguments, named, make).arguments
-        try:
-            part = make(*arguments, **named)
-        except checks.InputError:
-            raise
-        except WRONG:
-            typed(given, signature, make)
-            raise
+    def made(*arguments: Any, **settings: Any) -> Any:
+        given = bound(make.__name__, signature, arguments, settings, make).arguments
+        part = refusing(*arguments, **settings)
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
@@ -329,7 +291,7 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
             frozen = getattr(vars(kind).get("__dataclass_params__"), "frozen", False)
             if frozen and kind.__setattr__ is not _fixed and kind.__module__.startswith("asyncsim."):
                 kind.__setattr__ = _fixed  # type: ignore[assignment]
-                _answering(kind)
+                kind.__getattr__ = getattr(kind, "__getattr__", vars(Told)["__getattr__"])
         return part
 
     return made
@@ -396,19 +358,13 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
     ((name, arguments),) = value.items()
     remedy = "write {kind.name: {argument: value}}"
     checks.require(isinstance(arguments or {}, Mapping), field, arguments, "arguments by name", remedy)
-    make = load(name)
+    make = named(load(name))
+    settings = {key: read(f"{field}.{key}", each, load) for key, each in (arguments or {}).items()}
     try:
-        known = inspect.signature(make).parameters
+        takes = inspect.signature(make).parameters.items()
     except (TypeError, ValueError):
         raise checks.InputError(field, name, "a function of named arguments", remedy) from None
-    settings = {key: read(f"{field}.{key}", each, load) for key, each in (arguments or {}).items()}
-    for key in settings:
-        checks.one_of(f"{name} argument", key, list(known), "see `asyncsim list KIND NAME`")
-    several = next((key for key, each in known.items() if each.kind is each.VAR_POSITIONAL), None)
-    spread = settings.pop(several, ()) if several else ()
-    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    missing = [n for n, p in known.items() if p.default is p.empty and n not in settings and p.kind not in optional]
-    checks.require(not missing, f"{name} argument", ", ".join(missing), "given", "add it to the file")
+    spread = settings.pop(next((key for key, each in takes if each.kind is each.VAR_POSITIONAL), ""), ())
     try:
         return make(*spread, **settings)
     except checks.InputError:

@@ -39,6 +39,13 @@ class InputError(ValueError):
         self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
         if re.fullmatch(r"asyncsim\.\w+", str(getattr(value, "__module__", ""))) and hasattr(value, "__code__"):
             remedy = f"call it, {value.__module__.removeprefix('async')}.{value.__name__}(...); {remedy}"
+        written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)[]'\"]*", shown(value))
+        if written and re.match("an integer|a finite number|a number", bound):
+            number, whole = float(written[2]), bound.startswith("an integer")
+            if "1]" in bound and 5.0 <= number <= 100.0:
+                remedy = f"write {number / 100.0:g} for {number:g} percent"
+            elif (written[1] or (whole and written[3])) and (number.is_integer() or not whole):
+                remedy = f"write {number:.15g}"
         # Names that were given may have line breaks in them, wherever they stand.
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
 
@@ -107,20 +114,8 @@ def integer(field: str, value: Any, low: int, remedy: str, high: int | None = No
     if high is not None and high >= LARGEST:
         bound = f"an integer >= {low} and at most {high}"
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    number = _meant(value)
-    remedy = f"write {number:.0f}" if not whole and number is not None and number == round(number) >= low else remedy
     require(whole and value >= low and (high is None or value <= high), field, value, bound, remedy)
     return int(value)
-
-
-def _meant(value: Any) -> float | None:
-    """The finite number that text, a fraction or an array of one element stands for; None for other values."""
-    one = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
-    try:
-        number = None if isinstance(one, bool) or getattr(one, "requires_grad", False) else float(one)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        return None
-    return number if number is not None and math.isfinite(number) else None
 
 
 def is_number(value: Any) -> bool:
@@ -142,10 +137,6 @@ def real(
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
-    meant = _meant(value)
-    if meant is not None and (isinstance(value, str) or high == 1.0 and 5.0 <= meant <= 100.0):
-        percent = high == 1.0 < meant
-        remedy = f"write {meant / 100.0:g} for {meant:g} percent; {remedy}" if percent else f"write {meant:g}"
     require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
     _refuse_trained(field, value, bound, remedy)
     try:

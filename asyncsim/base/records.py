@@ -87,8 +87,8 @@ class Claim(calls.Told):
 
     `point` reads a point, or raises `InputError` outside the domain, and declares its parameters. `predict(point)` and
     `cross_check(point)` are two independent computations of the same named quantities. `formula_defects` are wrong
-    versions of `predict`, each a known mistake. A "bound" (or "ordering") as `kind` is an upper bound, which only larger
-    measurements contradict. `relative_to` is what an effect of x percent refers to. That is each
+    versions of `predict`, each a known mistake. The `kind` "bound" is an upper bound, which only larger measurements
+    contradict. `relative_to` is what an effect of x percent refers to. That is each
     predicted "value", or, for vectors with small components, a Euclidean "norm". The norm is that of all quantities
     that share a stem, the text before "[". `terms` are the parts of a bound: `terms[name](point, factor)` is the
     prediction with that part multiplied by the factor. A measurement tests a part only where a smaller one would be

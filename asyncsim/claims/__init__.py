@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from asyncsim.base import calls
+from asyncsim.base import calls, checks
 from asyncsim.base.declared import Choice, Count, Flag, Integer, Positive, Real, Staleness, Vector
 from asyncsim.claims._claim import Claim
 from asyncsim.claims._papers import papers
@@ -28,11 +28,11 @@ __all__ += ["Choice", "Claim", "Count", "Flag", "Integer", "Positive", "Real", "
 class _Catalogue(ModuleType):
     """The package, which answers `sim.claims[ID]` and names that it lacks."""
 
-    def __getitem__(self, id: str) -> Any:
-        return claim(id)
+    __getitem__ = staticmethod(claim)
 
     def __getattr__(self, name: str) -> Any:
-        raise calls.unknown_name(calls.lacks(__name__, name, __all__, "a claim is sim.claims['ess/clamp-floor']"))
+        remedy = checks.hint(name, __all__, "a claim is sim.claims['ess/clamp-floor']", 0.75)
+        raise calls.unknown_name(f"{__name__} has no {name!r}; {remedy}")
 
 
 sys.modules[__name__].__class__ = _Catalogue
