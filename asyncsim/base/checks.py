@@ -43,9 +43,9 @@ class InputError(ValueError):
         if written and re.match("an integer|a finite number|a number", bound):
             number, whole = float(written[2]), bound.startswith("an integer")
             if "1]" in bound and 5.0 <= number <= 100.0:
-                remedy = f"write {number / 100.0:g} for {number:g} percent"
+                self.remedy = remedy = f"write {number / 100.0:g} for {number:g} percent"
             elif (written[1] or (whole and written[3])) and (number.is_integer() or not whole):
-                remedy = f"write {number:.15g}"
+                self.remedy = remedy = f"write {number:.15g}"
         # Names that were given may have line breaks in them, wherever they stand.
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
 
