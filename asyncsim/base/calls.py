@@ -358,7 +358,7 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
     ((name, arguments),) = value.items()
     remedy = "write {kind.name: {argument: value}}"
     checks.require(isinstance(arguments or {}, Mapping), field, arguments, "arguments by name", remedy)
-    make = named(load(name))
+    make = load(name)
     settings = {key: read(f"{field}.{key}", each, load) for key, each in (arguments or {}).items()}
     try:
         takes = inspect.signature(make).parameters.items()
@@ -366,7 +366,7 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
         raise checks.InputError(field, name, "a function of named arguments", remedy) from None
     spread = settings.pop(next((key for key, each in takes if each.kind is each.VAR_POSITIONAL), ""), ())
     try:
-        return make(*spread, **settings)
+        return (named(make) if inspect.isfunction(make) else make)(*spread, **settings)
     except checks.InputError:
         raise
     except (TypeError, ValueError) as error:

@@ -84,13 +84,8 @@ def evaluate(
     >>> found.rewards.shape, found.low < found.mean < found.high
     ((2, 1, 50), True)
     """
-    checks.require(
-        callable(getattr(task, "policy", None)),
-        "task",
-        task,
-        "a task",
-        "write sim.tasks.NAME(...), as text('test.jsonl')",
-    )
+    fits = callable(getattr(task, "policy", None))
+    checks.require(fits, "task", task, "a task", "write sim.tasks.NAME(...), as text('test.jsonl')")
     checks.one_of("device", str(device).partition(":")[0], ("cpu", "cuda"), "say where to compute")
     checks.integer("samples", samples, 1, "give samples per prompt")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
