@@ -131,6 +131,7 @@ def _simulated(
     def one(work: tuple[int, int]) -> Drawn:
         at, k = work
         given, change = dict(known[at]), changes[at]
+        samples = given["prompts_per_batch"] * given["samples_per_prompt"]
         for name in SCALED:
             if name not in change:
                 given[name] = _scaled(given[name], scale[name][k])
@@ -146,20 +147,17 @@ def _simulated(
                     laws.lognormal(law.mean(), spread) if spread else laws.empirical(drawn * law.mean() / drawn.mean())
                 )
             elif law.kind == "lognormal" and "longest_response" in measured:
-                number = given["prompts_per_batch"] * given["samples_per_prompt"]
                 mean, longest = (measured[name]["value"] for name in LENGTHS)
-                moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], number)
-                law = laws.lognormal(law.mean(), max(0.0, law.parameters[1] + moved - sigma_of(mean, longest, number)))
+                moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], samples)
+                law = laws.lognormal(law.mean(), max(0.0, law.parameters[1] + moved - sigma_of(mean, longest, samples)))
             given["response_lengths"] = law
-        system, _ = advising.system_of(
-            given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0]
-        )
+        now = (given[name][0] for name in ("staleness_limit", "machines", "partial_rollouts"))
+        system, _ = advising.system_of(given, *now)
         passes = feeds.updates_of(system)
         numbers, stale = advising.measure(system, max(2, updates // passes), given["samples_per_prompt"], seed, k)
         # Trainers log the mean of a step, so here too steps count alike, however many tokens they have.
         mean = float(stale.cells @ np.arange(len(stale.cells)))
         numbers["generator_idle"] = 1.0 - (1.0 - numbers["generator_idle"]) * busy
-        samples = given["prompts_per_batch"] * given["samples_per_prompt"]
         numbers |= {"seconds": numbers["seconds"] * passes, "head": stale.head, "staleness": mean}
         numbers |= {"sequence": samples, "token": samples * given["response_lengths"].mean()}
         return Drawn(numbers, stale.cells)
