@@ -45,7 +45,7 @@ EXPLORER = ROOT / "docs" / "explorer.html"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
-NAMES = re.compile(r'<cite data-page="([^"]*)">(.*?)</cite>|<a href="#(\w+/[\w-]+)">(.*?)</a>')
+NAMES = re.compile(r'<a href="([\w./-]+\.md)">(.*?)</a>|<a href="#(\w+/[\w-]+)">(.*?)</a>')
 """A page of the tree, or a claim, that the explorer names."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 UNLINKED = re.compile(rf"(<(a|code|pre|math|h\d|script)\b.*?</\2>|<[^>]+>)|(?:arXiv[: ])?({ARXIV.pattern})", re.S)
@@ -491,7 +491,7 @@ def on_post_build(config: Any) -> None:
 
     def turned(found: re.Match[str]) -> str:
         """A page that the explorer names, or a claim of it, as a link to a page of the site."""
-        place = claim_place(found[3]) if found[3] else where[found[1]]
+        place = claim_place(found[3]) if found[3] else where[posixpath.normpath(f"docs/{found[1]}")]
         return f'<a href="{place.replace("README", "index").replace(".md", ".html")}">{found[2] or found[4]}</a>'
 
     alone = EXPLORER.name
