@@ -95,7 +95,8 @@ def _inside(pattern: str) -> list[str]:
 def on_config(config: Any) -> Any:
     """Give the pages of a long kind places behind its own in the navigation."""
     listed = next(each["Reference"] for each in config["nav"] if "Reference" in each)
-    for row in listed:
+    below = [part for row in listed for inner in row.values() if isinstance(inner, list) for part in inner]
+    for row in [*(row for row in listed if isinstance(next(iter(row.values())), str)), *below]:
         ((name, place),) = row.items()
         pages = split_pages(Path(place).stem)
         if pages:
@@ -144,12 +145,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     # Notebooks as text: a cell is a block with a language behind braces.
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
     if source == "README.md":
+        page.meta["hide"] = ["navigation", "toc"]
         text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
+        text = re.sub(r"^(\*\*.+\?\*\*.*\n(?:.+\n)*\n!\[.*)", r'<div class="card" markdown="1">\n\n\1\n\n</div>', text, flags=re.M)
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
     # What is folded is Markdown as well.
     text = text.replace("<details>", '<details markdown="1">')
     parts = FENCED.split(text)
+    parts[1::2] = [re.sub(r"\A```\n", f"```{_columns(part)}\n", part) for part in parts[1::2]]
     parts[::2] = [LINK.sub(lambda m: _turned(m, source, where), part) for part in parts[::2]]
     if page.file.src_uri.startswith("reference/"):
         split = re.compile(r"(\n\n|^#.*$|\n(?=[-*] )|\|)", re.M)
@@ -165,8 +169,17 @@ def _plain(words: str) -> str:
 def _session(found: re.Match[str]) -> str:
     """Commands and what they print as blocks of their own: a command may wrap, and its output keeps its columns."""
     runs = re.split(r"^((?:\$ .*\n(?:(?<=\\\n).*\n)*)+)", found[1], flags=re.M)
-    blocks = ((run, ("text", "console")[k % 2]) for k, run in enumerate(runs) if run.strip())
+    blocks = ((run, "console" if k % 2 else _columns(run)) for k, run in enumerate(runs) if run.strip())
     return "\n\n".join(f"```{language}\n{run.strip(chr(10))}\n```" for run, language in blocks)
+
+
+def _columns(output: str) -> str:
+    """The language of an output: `text` keeps its lines, and `output`, of sentences without columns, wraps.
+
+    >>> _columns("  mean     2.004    2"), _columns("  rooted is better than ppo_clip")
+    ('text', 'output')
+    """
+    return "text" if re.search(r"\S {2,}\S", output) else "output"
 
 
 def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
