@@ -148,7 +148,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         page.meta["hide"] = ["navigation", "toc"]
         text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
-        text = re.sub(r"^(\*\*.+\?\*\*.*\n(?:.+\n)*\n!\[.*)", r'<div class="card" markdown="1">\n\n\1\n\n</div>', text, flags=re.M)
+        text = re.sub(
+            r"^(\*\*.+\?\*\*.*\n(?:.+\n)*\n!\[.*)", r'<div class="card" markdown="1">\n\n\1\n\n</div>', text, flags=re.M
+        )
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
     # What is folded is Markdown as well.
     text = text.replace("<details>", '<details markdown="1">')
