@@ -54,7 +54,9 @@ def draw_verdicts(path: Path) -> None:
         ax.axvline(0.0, **_style.PREDICTED)
         for row, (_, middle, half, color) in enumerate(examples):
             ax.errorbar(middle, row, xerr=half, **{**_style.MEASURED, "color": _style.COLORS[color]})
-        ax.set(xlim=(-3.0, 3.0), ylim=(len(examples) - 0.5, -0.5), xlabel="measured minus predicted, in smallest effects")
+        ax.set(
+            xlim=(-3.0, 3.0), ylim=(len(examples) - 0.5, -0.5), xlabel="measured minus predicted, in smallest effects"
+        )
         ax.set_yticks(range(len(examples)), [name for name, *_ in examples])
         ax.set_title("Dashed: the prediction. Shaded: one smallest effect either side.", fontsize=7.5)
         _style.write(figure, path)
