@@ -156,7 +156,7 @@ def run(o: Options) -> int:
     arms=argument(list[str], ..., 'Two or more, such as "method=grpo method.low=0.1".'),
     smallest=Row(float, ..., "Smallest difference of the metric that matters."),
     set="Words of all arms: task=token-bandit, staleness=16.",
-    over="mean, end, time, reached, collapse, seconds...",
+    over="mean, end, time, reached, collapse, seconds, slot-hours",
     horizon=Row(float, None, "Where arms are compared (default: the shortest's end)."),
     trainer_slots=Row(float, 0.0, "Slots that the trainer counts as, in slot-hours."),
     statistic=Row(str, "mean", "mean, median, iqm or improvement."),
@@ -242,9 +242,11 @@ def results_ls(o: Options) -> int:
     """List the sweeps of a store, and how far each is."""
     from asyncsim.sweeping import plans
 
-    kept = plans.sweeps(opened(o.store, make=False))
+    store = opened(o.store, make=False)
+    kept, trainings = plans.sweeps(store), len(list(store.names("trainings")))
     o.files.json([each.row() for each in kept])
-    print("\n".join(map(str, kept)) or f"no sweeps in {o.store}")
+    alone = f"; {plural(trainings, 'training')} of `asyncsim compare`, which continues them" if trainings else ""
+    print("\n".join(map(str, kept)) or f"no sweeps in {o.store}{alone}")
     return o.files.status(0)
 
 

@@ -118,7 +118,7 @@ def _typed(message: str, known: Container[str]) -> str:
         return f"--{name.replace('_', '-')} {value}" if name in known else found[0]
 
     head, mark, remedy = message.rpartition("; ")
-    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=-]+'|\d+)(?![\w=])", option, remedy)
+    return head + mark + re.sub(r"(?<![\w.-])(?<!--set )(\w+)=(None|'[\w.,=-]+'|\d+)(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:
@@ -208,8 +208,6 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
-        elif "callback" in name or "early" in name:
-            see = "in Python write sim.run(spec, callback=f)"
         elif takers:
             see = f"{see}; {' and '.join(takers[:3])} take{'s' * (len(takers) == 1)} {error.option_name}"
         elif own and len(own) <= LISTED:
@@ -221,6 +219,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"
         write = f"add --{name} VALUE" if option else f"write {context.command_path} {name.upper()}"
+        named = next((word for word in arguments[1:] if option and word.isidentifier() and word in str(what)), "")
+        write = f"write --{name} {named} for {named} alone" if named else write
         word = next((word for word in arguments if "=" in word and not word.startswith("-")), "")
         write = f"{write.removesuffix('VALUE')}{word}" if name == "grid" and word else write
         file = next((word for word in arguments if re.search(r"\.(ya?ml|json|toml)$", word)), "")
@@ -231,9 +231,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         wanted = re.search(r"valid (\w+)", text)
         bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"
         value = _value_of(parameter.opts[0], arguments)
-        digits = re.fullmatch(r"([\d.]+(?:e\d+)?)(%?)", str(value))
+        digits = re.fullmatch(r"([\d.]+(?:e\d+)?)([%kKM]?)", str(value))
         if digits and wanted and checks.is_number(wording.value(digits[1])):
-            number = float(digits[1]) / (100 if digits[2] else 1)
+            number = float(digits[1]) * {"%": 0.01, "": 1.0, "M": 1e6}.get(digits[2], 1e3)
             see = f"write {parameter.opts[0]} {number:{'.0f' if wanted[1] == 'integer' else 'g'}}"
         several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
         several = "give one; --replicates takes their number" if parameter.name == "seed" else several
@@ -251,7 +251,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         if "diagnostics" in plugins.kinds_of(word):
             explains = f"asyncsim list diagnostics {word} explains it"
             instead[word] = f"write asyncsim run --diagnostics {word}, which measures it; {explains}"
-        instead |= {"cite": "CITATION.cff beside the README says how", "version": "write asyncsim --version"}
+        instead |= {each: f"write asyncsim list {kind}" for each, kind in ALSO.items()}
         remedy = calls.ELSEWHERE.get(f"command {word}") or instead.get(word) or checks.hint(unknown[1], known, see)
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
@@ -269,13 +269,16 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"give one log; two settings are compared by asyncsim judge {before} {value}"
     elif context and context.command.name == "export":
         see = f"write asyncsim export METHOD --for {before or 'TRAINER'}"
-    elif context and context.command.name == "advise":
-        see = "give one file, and run the command for each; synchronous training is staleness_limit 0 of the same file"
+    elif context and f"asyncsim.{context.command.name} ()" in calls.ELSEWHERE:
+        see = calls.ELSEWHERE[f"asyncsim.{context.command.name} ()"]
     elif option == "set" and context.command.name == "timeline":
         see = "write --set NAME=VALUE for each"
     elif option == "grid" and "," in value:
         see = f"write --grid NAME={value}, without a space"
-    return checks.InputError("arguments", value, "a command and no more than it takes", see)
+    elif context and context.command.name in ("log", "conformance") and not {"--stack", "--like"} & {*arguments}:
+        name = next((word for word in (value, before) if word.isidentifier()), "NAME")
+        see = f"write --{'stack' if context.command.name == 'log' else 'like'} {name}"
+    return checks.InputError("arguments", value, "left out, as the command takes no more", see)
 
 
 _FILES = ("--config", "--file", "--spec", "--input", "--path", "--csv", "--yaml", "--log")

@@ -42,9 +42,13 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip() or 'KEY'}=VALUE"
-        remedy = (
-            "several values are joined by commas, as --staleness 0,4,16" if checks.is_number(value(pair)) else remedy
-        )
+        pairs_of = re.fullmatch(r"([\w.-]+)[: ]+([-+\d.e]+|true|false|none)", pair)
+        if checks.is_number(value(pair)):
+            remedy = "several values are joined by commas, as --staleness 0,4,16"
+        elif pairs_of:
+            remedy = f"write {pairs_of[1]}={pairs_of[2]}"
+        elif re.search(r"\.(csv|jsonl|parquet)$", pair):
+            remedy = "logs are compared by asyncsim judge A.csv B.csv"
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
         joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)

@@ -114,7 +114,9 @@ class Advice(calls.Told):
         """One row per setting: limit, machines, slots, and each number as NAME_mean, NAME_low and NAME_high."""
         import pandas as pd
 
-        return pd.json_normalize([each.row() for each in self.settings], sep="_").drop(columns="defaults")
+        from asyncsim.base.tables import Table
+
+        return Table(pd.json_normalize([each.row() for each in self.settings], sep="_")).drop(columns="defaults")
 
     def curve(self, machines: int | None = None, partial: bool | None = None) -> list[Setting]:
         """Settings with one number of machines, with or without partial rollouts, by limit; default: today's."""

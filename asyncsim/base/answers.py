@@ -323,9 +323,9 @@ class Answer(calls.Told):
         Columns: `task`, the setting, `arm`, `mean`, `low`, `high`, `replicates`, `never`, `knob`, `chosen`, and of the
         pair with the first arm `difference`, `difference_low`, `difference_high` and `word` (missing for that arm).
         """
-        import pandas as pd
+        from asyncsim.base.tables import Table
 
-        return pd.DataFrame(list(self._rows()))
+        return Table(list(self._rows()))
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         for on in self.tasks:
@@ -406,9 +406,9 @@ class Sweep(calls.Told):
         share that left the finite range, `diverged_at` the median update at which they did. `replicates` counts
         those with a value.
         """  # fmt: skip
-        import pandas as pd
+        from asyncsim.base.tables import Table
 
-        return pd.DataFrame(list(self.summary))
+        return Table(list(self.summary))
 
     def rows(self) -> "Iterator[pd.DataFrame]":
         """Numbers of every replicate, one table per unit in the order of the grid, read lazily."""
@@ -517,9 +517,9 @@ class Boundary(calls.Told):
 
     def table(self) -> "pd.DataFrame":
         """One row per structure: its setting, low, high, narrow, replicates, and predicted if a claim is named."""
-        import pandas as pd
+        from asyncsim.base.tables import Table
 
-        return pd.DataFrame(list(self.rows))
+        return Table(list(self.rows))
 
     def row(self) -> dict[str, Any]:
         """The answer as a JSON object."""

@@ -5,6 +5,7 @@ import dataclasses
 import dis
 import functools
 import inspect
+import numbers
 import os
 import re
 import sys
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from asyncsim.base import checks
 
@@ -51,7 +54,7 @@ def meanings(function: Any, names: Iterable[str]) -> dict[str, str]:
     text = " ".join((getattr(function, "__doc__", None) or "").split())
     found = {}
     for name in names:
-        marked = re.search(rf"`{name}`(?:, `\w+`)*(?: >=? \d+)?[:,]? ((?:[^.;]|\.(?=\w))+)", text)
+        marked = re.search(rf"`{name}`(?:(?:,| and|, and) `\w+`)*(?: >=? \d+)?[:,]? ((?:[^.;]|\.(?=\w))+)", text)
         match = marked or re.search(rf"(?<![\w.=]){name}: ((?:[^.;]|\.(?=\w))+)", text)
         found[name] = textwrap.shorten(match[1], 140, placeholder=" ...").rstrip(" ,`") if match else ""
     return found
@@ -66,6 +69,27 @@ def examples(lacks: Iterable[str], parameters: Mapping[str, inspect.Parameter], 
         usual = {"int": "8", "float": "1.0"}[kind[0]] if kind else "..."
         values[name] = ELSEWHERE.get(f"example {name}", usual)
     return values
+
+
+_TYPES: dict[str, Any] = {"bool": (bool, np.bool_, int), "int": numbers.Integral, "float": numbers.Real, "str": str}
+_TYPES |= {"Sequence": (list, tuple), "Iterable": Iterable, "Mapping": Mapping, "Callable": Callable}
+_TYPES |= {"PathLike": os.PathLike, "None": type(None)}
+"""Types of values by the words of annotations; others are classes of that name."""
+
+
+def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any) -> None:
+    """Raise `CallError` for the first argument whose value is of none of the kinds in its annotation."""
+    for name, value in given.items():
+        parameter = signature.parameters[name]
+        text = re.sub(r"\[(?:[^][]|\[[^][]*\])*\]", "", inspect.formatannotation(parameter.annotation))
+        kinds = [word.strip("' ").rpartition(".")[2] for word in text.split("|")]
+        classes = {each.__name__ for each in type(value).__mro__}
+        fits = any(kind in classes or isinstance(value, _TYPES.get(kind, ())) for kind in kinds)
+        known = [ELSEWHERE.get(f"kind {kind}", "").partition("; ")[::2] for kind in kinds if kind != "None"]
+        if not fits and all(words for words, _ in known) and parameter.kind in (1, 3):
+            words, meaning = " or ".join(words for words, _ in known), meanings(function, [name])[name]
+            remedy = next((write for _, write in known if write), f"{name}: {meaning}" if meaning else f"give {words}")
+            raise checks.CallError(name, value, words, remedy)
 
 
 def bound(
@@ -125,17 +149,22 @@ def named(function: Called) -> Called:
         function.__init__ = named(function.__init__)  # type: ignore[misc]
         if hasattr(function, "replace"):
             function.__setattr__ = _fixed  # type: ignore[assignment]
+        function.__getattr__ = getattr(function, "__getattr__", vars(Told)["__getattr__"])  # type: ignore[attr-defined]
         return function
     owner, _, name = function.__qualname__.removesuffix(".__init__").rpartition(".")
     name, signature = f"{owner.lower()}.{name}" if owner else name, inspect.signature(function)
+    flags = {n for n, p in signature.parameters.items() if p.annotation in (bool, "bool", bool | None, "bool | None")}
 
     @functools.wraps(function)
     def call(*arguments: Any, **settings: Any) -> Any:
+        # "false" would be taken for True.
+        typed({flag: settings[flag] for flag in flags & settings.keys()}, signature, function)
         try:
             return function(*arguments, **settings)
-        except TypeError as error:
+        except (TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
             refused = error
-        bound(name, signature, arguments, settings, function)
+        if not isinstance(refused, checks.InputError):
+            typed(bound(name, signature, arguments, settings, function).arguments, signature, function)
         raise refused
 
     return call  # type: ignore[return-value]
@@ -175,10 +204,12 @@ class Lacking(AttributeError):
             known = f"write {kind.lower()}[{name!r}]"
         remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, "", 0.75)
         if not remedy:
-            docs = {n: inspect.getdoc(getattr(type(of), n, None)) or "" for n in own}
-            about = meanings(type(of), own) | {
-                n: doc.splitlines()[0] for n, doc in docs.items() if doc and n in vars(type(of))
+            # A default has the docstring of its type, which says nothing of it.
+            static = {
+                n: x for n, x in vars(type(of)).items() if n in own and x.__doc__ != type(x).__doc__ and x.__doc__
             }
+            first = {n: x.__doc__.strip().splitlines()[0] for n, x in static.items()}
+            about = {**meanings(type(of), own), **{n: x for n, x in first.items() if x[:5] != "Alias"}}
             remedy = f"it has {', '.join(own)}\n{checks.explained(name, about, 24)}".rstrip()
         return f"{kind} has no {name!r}; {remedy}"
 
@@ -197,8 +228,9 @@ class Keyed(dict[str, Any]):
             for each in own
         }
         known = {key: f"[{key!r}]" for key in self} | inner
-        near = checks.near(name, known)
-        raise KeyError(f"no {name!r}; " + (f"write {known[near[0]]}" if near else f"it has {', '.join(self)}"))
+        near = checks.near(str(name), known)
+        all_of = checks.clipped(", ".join(self), 600)
+        raise KeyError(f"no {name!r}; " + (f"write {known[near[0]]}" if near else f"it has {all_of}"))
 
 
 class Told:
@@ -210,8 +242,9 @@ class Told:
         def __init_subclass__(cls, **settings):
             super().__init_subclass__(**settings)
             for name, own in {**vars(cls)}.items():
-                if inspect.isfunction(own) and not name.startswith("_"):
-                    setattr(cls, name, named(own))
+                if isinstance(own, classmethod) or (inspect.isfunction(own) and not name.startswith("_")):
+                    plain = getattr(own, "__func__", own)
+                    setattr(cls, name, named(plain) if plain is own else classmethod(named(plain)))
 
         def __getitem__(self, name):
             kind = type(self).__name__
@@ -222,18 +255,33 @@ class Told:
         def __getattr__(self, name):
             raise Lacking(name, self)
 
+        def __format__(self, form):
+            return no_number(self) if form[-1:] in [*"bcdeEfFgGnoxX%"] else format(str(self), form)
+
+
+def no_number(self: Any, *_: Any) -> Any:
+    """Refuse arithmetic with what has several numbers: say which of them to write."""
+    kind = type(self).__name__
+    advice = ELSEWHERE.get(f"{kind} number", "write one of its numbers, ANSWER.NAME; print(ANSWER) shows them")
+    raise TypeError(f"{kind} is no number; {advice.replace('ANSWER', kind.lower())}")
+
+
+SUMS = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv") for side in ("", "r")]
+for _name in (*SUMS, "__float__", "__int__", "__round__", "__abs__", "__neg__", "__lt__", "__le__", "__gt__", "__ge__"):
+    setattr(Told, _name, no_number)
+
 
 def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The same function, whose parts remember that it made them and with which arguments.
 
     The memory stands beside the part, so that a copy with changes does not have it.
     """
-    signature = inspect.signature(make)
+    signature, refusing = inspect.signature(make), named(make)
 
     @functools.wraps(make)
-    def made(*arguments: Any, **named: Any) -> Any:
-        given = bound(make.__name__, signature, arguments, named, make).arguments
-        part = make(*arguments, **named)
+    def made(*arguments: Any, **settings: Any) -> Any:
+        given = bound(make.__name__, signature, arguments, settings, make).arguments
+        part = refusing(*arguments, **settings)
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)
             reference = weakref.ref(part, lambda _: _MADE.pop(key, None))
@@ -243,6 +291,7 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
             frozen = getattr(vars(kind).get("__dataclass_params__"), "frozen", False)
             if frozen and kind.__setattr__ is not _fixed and kind.__module__.startswith("asyncsim."):
                 kind.__setattr__ = _fixed  # type: ignore[assignment]
+                kind.__getattr__ = getattr(kind, "__getattr__", vars(Told)["__getattr__"])
         return part
 
     return made
@@ -310,20 +359,14 @@ def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> A
     remedy = "write {kind.name: {argument: value}}"
     checks.require(isinstance(arguments or {}, Mapping), field, arguments, "arguments by name", remedy)
     make = load(name)
+    settings = {key: read(f"{field}.{key}", each, load) for key, each in (arguments or {}).items()}
     try:
-        known = inspect.signature(make).parameters
+        takes = inspect.signature(make).parameters.items()
     except (TypeError, ValueError):
         raise checks.InputError(field, name, "a function of named arguments", remedy) from None
-    settings = {key: read(f"{field}.{key}", each, load) for key, each in (arguments or {}).items()}
-    for key in settings:
-        checks.one_of(f"{name} argument", key, list(known), "see `asyncsim list KIND NAME`")
-    several = next((key for key, each in known.items() if each.kind is each.VAR_POSITIONAL), None)
-    spread = settings.pop(several, ()) if several else ()
-    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    missing = [n for n, p in known.items() if p.default is p.empty and n not in settings and p.kind not in optional]
-    checks.require(not missing, f"{name} argument", ", ".join(missing), "given", "add it to the file")
+    spread = settings.pop(next((key for key, each in takes if each.kind is each.VAR_POSITIONAL), ""), ())
     try:
-        return make(*spread, **settings)
+        return (named(make) if inspect.isfunction(make) else make)(*spread, **settings)
     except checks.InputError:
         raise
     except (TypeError, ValueError) as error:

@@ -39,6 +39,13 @@ class InputError(ValueError):
         self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
         if re.fullmatch(r"asyncsim\.\w+", str(getattr(value, "__module__", ""))) and hasattr(value, "__code__"):
             remedy = f"call it, {value.__module__.removeprefix('async')}.{value.__name__}(...); {remedy}"
+        written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)[]'\"]*", shown(value))
+        if written and re.match("an integer|a finite number|a number", bound):
+            number, whole = float(written[2]), bound.startswith("an integer")
+            if "1]" in bound and 5.0 <= number <= 100.0:
+                self.remedy = remedy = f"write {number / 100.0:g} for {number:g} percent"
+            elif (written[1] or (whole and written[3])) and (number.is_integer() or not whole):
+                self.remedy = remedy = f"write {number:.15g}"
         # Names that were given may have line breaks in them, wherever they stand.
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
 
@@ -214,22 +221,31 @@ def _called() -> dict[str, list[str]]:
     return words_by_name(Path(__file__).with_name("called.txt"))
 
 
+@functools.cache
+def _words() -> set[str]:
+    """Words of the field: who writes one means it, so that it is no misspelling of a name with similar letters."""
+    rows = [*words_by_name(Path(__file__).with_name("elsewhere.txt")).values(), *_called().values()]
+    return {word.replace("-", "_") for row in rows for word in row}
+
+
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike.
 
-    >>> near("gpro", ["gspo", "grpo"]), near("learning_rate", ["beta1", "lr"])
-    (['grpo'], ['lr'])
+    >>> near("gpro", ["gspo", "grpo"]), near("learning_rate", ["beta1", "lr"]), near("save", ["share"])
+    (['grpo'], ['lr'], [])
     """
     word = word.strip("-").lower().replace("-", "_")
-    alike = difflib.SequenceMatcher(b=word)
+    alike, meant = difflib.SequenceMatcher(b=word), word in _words()
     scores: dict[str, float] = {}
     for name in names:
         own = name.lower().replace("-", "_")
         alike.set_seq1(own)
         begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
         limits = 0.9 * bool(LIMIT.match(word) and LIMIT.match(own))
-        letters = 2.0 * (sorted(own) == sorted(word)) + 2.0 * (own == word)
-        scores[name] = max(3.0 * (word in _called().get(own, ())), letters, begins, limits, alike.ratio())
+        letters = 4.0 * (own == word) or 2.0 * (not meant and sorted(own) == sorted(word))
+        plural = 2.5 * (own.rstrip("s") == word.rstrip("s"))
+        ratio = 0.0 if meant else alike.ratio()
+        scores[name] = max(3.0 * (word in _called().get(own, ())), letters, plural, begins, limits, ratio)
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
 
 

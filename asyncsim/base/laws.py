@@ -210,6 +210,7 @@ def gamma(mean: float, shape: float) -> Law:
     return Law("gamma", (_positive("mean", mean), _positive("shape", shape)))
 
 
+@calls.named
 def empirical(values: object) -> Law:
     """Empirical distribution: each of the given positive numbers with equal probability.
 
@@ -235,6 +236,7 @@ def recorded(values: object) -> Law:
     return Law("recorded", empirical(values).parameters)
 
 
+@calls.named
 def uniform(low: int, high: int) -> tuple[float, ...]:
     """Probabilities of 0, 1, ..., high that are uniform on low..high, for `schedules.random`.
 

@@ -65,12 +65,8 @@ class Estimate(NamedTuple):
         return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
 
 
-def _no_sum(self: Estimate, _: Any) -> Any:
-    raise TypeError("an Estimate has an error, which sums do not add; write estimate.value for its number")
-
-
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"):
-    setattr(Estimate, f"__{_name}__", _no_sum)
+for _name in calls.SUMS:
+    setattr(Estimate, _name, calls.no_number)
 setattr(Estimate, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - a tuple has no other base
 
 
@@ -91,7 +87,8 @@ class Claim(calls.Told):
 
     `point` reads a point, or raises `InputError` outside the domain, and declares its parameters. `predict(point)` and
     `cross_check(point)` are two independent computations of the same named quantities. `formula_defects` are wrong
-    versions of `predict`, each a known mistake. `relative_to` is what an effect of x percent refers to. That is each
+    versions of `predict`, each a known mistake. The `kind` "bound" is an upper bound, which only larger measurements
+    contradict. `relative_to` is what an effect of x percent refers to. That is each
     predicted "value", or, for vectors with small components, a Euclidean "norm". The norm is that of all quantities
     that share a stem, the text before "[". `terms` are the parts of a bound: `terms[name](point, factor)` is the
     prediction with that part multiplied by the factor. A measurement tests a part only where a smaller one would be
@@ -111,7 +108,7 @@ class Claim(calls.Told):
     terms: Mapping[str, Callable[[Point, float], dict[str, float]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checks.one_of("claim kind", self.kind, KINDS, "use one of the kinds of `records.KINDS`")
+        checks.one_of("claim kind", self.kind, KINDS, "'bound' is an upper bound")
         checks.one_of("claim status", self.status, STATUSES, "use one of the statuses of `records.STATUSES`")
         checks.one_of("relative_to", self.relative_to, ("value", "norm"), "say what an effect is relative to")
 

@@ -282,7 +282,7 @@ class Trace(calls.Told):
         `replicates` counts those that have not diverged. `independent` is False where replicates share one random
         schedule, so that the error is too small.
         """
-        import pandas as pd
+        from asyncsim.base.tables import Table
 
         knobs, rows = list(self.settings), []
         for part in self.split().values():
@@ -298,7 +298,7 @@ class Trace(calls.Told):
                         statistics = (estimate.value, estimate.error, *ends, count, estimate.independent)
                         rows.append((int(update), name, *setting, *statistics))
         columns = ["mean", "standard_error", "low", "high", "replicates", "independent"]
-        return pd.DataFrame(rows, columns=["update", "metric", *knobs, *columns])
+        return Table(rows, columns=["update", "metric", *knobs, *columns])
 
     def texts(self) -> pd.DataFrame:
         """Prompts and responses of samples, one row each, if `diagnostics.texts` was recorded.

@@ -6,9 +6,12 @@ A class has two sides. The prediction computes in float64 with NumPy and SciPy, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from asyncsim.base import calls, checks
 from asyncsim.base.declared import Choice, Count, Flag, Integer, Positive, Real, Staleness, Vector
 from asyncsim.claims._claim import Claim
 from asyncsim.claims._papers import papers
@@ -22,6 +25,20 @@ __all__ = ["claim", "claims", "papers", "predicted_staleness", "trial"]
 __all__ += ["Choice", "Claim", "Count", "Flag", "Integer", "Positive", "Real", "Staleness", "Vector", "replaced"]
 
 
+class _Catalogue(ModuleType):
+    """The package, which answers `sim.claims[ID]` and names that it lacks."""
+
+    __getitem__ = staticmethod(claim)
+
+    def __getattr__(self, name: str) -> Any:
+        remedy = checks.hint(name, __all__, "a claim is sim.claims['ess/clamp-floor']", 0.75)
+        raise calls.unknown_name(f"{__name__} has no {name!r}; {remedy}")
+
+
+sys.modules[__name__].__class__ = _Catalogue
+
+
+@calls.named
 def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:
     """Predict the steady-state distribution of staleness from the settings of a system, where a known formula applies.
 

@@ -30,7 +30,8 @@ Quantities = dict[str, float]
 class Claim(Declared):
     """Base class of claims; an instance is one parsed point, or the trial that is given points to measure.
 
-    `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. A wrong formula or a term gives
+    `kind`, `status`, `source`, `relative_to`, `wrong` and `terms`: see `records.Claim`. `kind = "bound"` is an upper
+    bound: the measurement must not exceed `predict`; for a lower bound negate both. A wrong formula or a term gives
     what it changes, all other quantities are those of `predict`.
 
     `points` are measured at the quick size, `more` beside them at the full one. `through` names parts of the product in

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks, outside, records
+from asyncsim.base import calls, checks, outside, records
 from asyncsim.claims import _claim
 
 
@@ -22,7 +22,7 @@ def claims() -> dict[str, Path]:
     """
     files = sorted(Path(__file__).parent.glob("*/*.py"))
     found = {f"{f.parent.name}/{f.stem.replace('_', '-')}": f for f in files if not f.stem.startswith("_")}
-    return {id: file for id, file in found.items() if file.parent.name != "lab"}
+    return calls.Keyed({id: file for id, file in found.items() if file.parent.name != "lab"})
 
 
 _OWN: dict[str, type[_claim.Claim]] = {}
@@ -78,7 +78,7 @@ def _take(subject: Any, id: str) -> str:
     remedy = "write what it states into the docstring of the class"
     stated = home.__doc__ or "\n\n" in (sys.modules[home.__module__].__doc__ or "")
     checks.require(bool(stated), f"{id} docstring", None, "a statement", remedy)
-    checks.one_of(f"{id}.kind", home.kind, records.KINDS, "say what kind of statement it is")
+    checks.one_of(f"{id}.kind", home.kind, records.KINDS, "an upper bound is a 'bound'")
     if not isinstance(subject, type):
         words = {"points": (dict(vars(subject)),), "more": (), "__doc__": home.__doc__, "__module__": home.__module__}
         home = type(home.__name__, (home,), words)
@@ -97,14 +97,15 @@ def _take(subject: Any, id: str) -> str:
 
 def known(id: str) -> str:
     """Return the id of a claim; underscores are accepted instead of dashes."""
-    key, name = str(id).replace("_", "-"), str(id).replace("-", "_")
+    checks.require(isinstance(id, str), "claim", id, "the id of a claim, family/name", "see `asyncsim list claims`")
+    key, name = id.replace("_", "-"), id.replace("-", "_")
     if id in _OWN:
         return id
-    others = {} if key in claims() or ":" in str(id) else outside.registered(__package__)
-    if ":" in str(id) or name in others:
+    others = {} if key in claims() or ":" in id else outside.registered(__package__)
+    if ":" in id or name in others:
         return _take(outside.loaded(others.get(name, id), "claim", installed=name in others), id)
     if key not in claims():
-        word = str(id).rpartition(".py/")[2]
+        word = id.rpartition(".py/")[2]
         # VCPO is a paper's, MyClaim a class.
         named = word.endswith(".py") or (word[:1].isupper() and not word.isupper())
         own = outside.defined(word)[:5] or ["my.py:MyClaim"] * named
@@ -113,7 +114,7 @@ def known(id: str) -> str:
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
-        hint = f"write --at {id}" if "=" in str(id) else hint
+        hint = f"write --at {id}" if "=" in id else hint
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
     return key
 
@@ -130,6 +131,7 @@ def class_of(key: str) -> type[_claim.Claim]:
 _stated = cache(lambda key: _claim.stated(class_of(key), key))
 
 
+@calls.named
 def claim(id: str) -> records.Claim:
     """Return the statement of a claim by id. Raises `InputError` if there is none.
 
@@ -140,6 +142,7 @@ def claim(id: str) -> records.Claim:
     return _claim.stated(_OWN[key], key, own=True) if key in _OWN else _stated(key)
 
 
+@calls.named
 def trial(id: str) -> _claim.Claim:
     """Return the measurement of a claim by id, without reading a point. Raises `InputError` if there is none."""
     key = known(id)

@@ -83,14 +83,19 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
         lines.append(f"arms train on different numbers of samples per update: {each}")
-    headers = [spec.describe() for spec in specs.values()]
-    levels = (str(spec.method.weight.level) for spec in specs.values())
+    headers = {name: spec.describe() for name, spec in specs.items()}
+    # With one token, the ratio of a token is that of its sequence.
+    longer = {name: str(spec.method.weight.level) for name, spec in specs.items() if spec.task.horizon > 1}
     parts = {
-        "method.advantage": [str(header.get("advantage")) for header in headers],
-        "the level of the ratio (method.level, where it can be set)": [each for each in levels if each != "none"],
+        "method.advantage": {name: str(header.get("advantage")) for name, header in headers.items()},
+        "the level of the ratio (method.level, where it can be set)": {n: x for n, x in longer.items() if x != "none"},
     }
-    if len({str(header["method"]) for header in headers}) > 1:
-        lines += [f"arms also differ in {name}: {', '.join(x)}" for name, x in parts.items() if len(set(x)) > 1]
+    if len({str(header["method"]) for header in headers.values()}) > 1:
+        for part, own in parts.items():
+            if len(set(own.values())) > 1:
+                each = ", ".join(f"{name} {value}" for name, value in own.items())
+                same = "; method.advantage=NAME gives all arms one" if part == "method.advantage" else ""
+                lines.append(f"arms also differ in {part}: {each}{same}")
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
         lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")

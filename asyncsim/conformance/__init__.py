@@ -18,6 +18,8 @@ give the same numbers, on the batches and among the right and wrong metrics of `
 import importlib
 from typing import Any
 
+from asyncsim.base import checks
+
 _HOMES = {
     "admission": "check_admission",
     "advantages": "check_advantage",
@@ -33,7 +35,7 @@ __all__ = sorted([*_NAMES, "adapters"])
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"asyncsim.conformance has no {name!r}; see dir(asyncsim.conformance)")
+        raise AttributeError(f"{__name__} has no {name!r}; {checks.hint(name, __all__, f'it has {__all__}', 0.75)}")
     module = importlib.import_module(f"asyncsim.conformance.{_NAMES.get(name, name)}")
     return getattr(module, name, module)
 

@@ -79,8 +79,11 @@ class Case:
 
     @cached_property
     def target(self) -> Fit:
-        """Fit of that method to the loss; for a requested method, a wrong divisor counts as a deviation."""
-        return self.best if self.like is None else self.evidence.plain().compare(self.like)
+        """Fit of that method to the loss; for a requested method, a divisor that is no convention is a deviation."""
+        if self.like is None:
+            return self.best
+        usual = self.divisor.rule is parts.EMPTY and self.divisor.aggregator == self.like.aggregator
+        return self.evidence.plain().beside(divisor=self.divisor if usual else parts.UNKNOWN).compare(self.like)
 
     @property
     def conforms(self) -> bool:
@@ -151,10 +154,9 @@ class Case:
         of = methods.as_given if meant else self.evidence.of
         for probe in self.probes if group is None else self.further[group]:
             answer = self.subject.quietly(probe)
-            times: Tensor | float = 1.0
-            if fitted:
-                kept = self.evidence.kept(method, [probe])[0] if self.divisor.rule in parts.REJECTING else None
-                times = self.divisor.times(probe, kept)
+            divisor = self.divisor if fitted else self.target.divisor
+            kept = self.evidence.kept(method, [probe])[0] if divisor.rule in parts.REJECTING else None
+            times = divisor.times(probe, kept)
             key = id(method), id(probe), meant, weigh
             if key not in self._weighed:
                 # Kept beside it: another method or batch must not come to have the same id.

@@ -434,17 +434,19 @@ _FILTERED = "rows without an advantage leave the denominator"
 _GROWS = "a convention of filtered rows; the step grows as fewer rows have an advantage"
 _PARTS = {"2 rows": 2, "4 rows": 4, "half of the rows": 0.5, "a quarter of the rows": 0.25}
 _TOKENS = ("token_mean",)
+EMPTY = Rule(
+    "x B / (B - M), without the M rows that have no tokens", ROWS, lambda p, k: len(k) / _filled(k),
+    "fully masked sequences leave the count", "note",
+    "a convention: verl leaves them out on purpose, others count every row; say which beside results",
+)  # fmt: skip
+"""The factor of means over rows that have tokens: a convention, so that a loss with it still is the asked method."""
 RULES = (
     Rule(
         "x T / (T + M), with M rows without tokens that count as a token each", _TOKENS,
         lambda p, k: k.sum() / k.sum(-1).clamp(min=1.0).sum(), "rows without tokens counted as a token", "bug",
         "divide by mask.sum(), not by a sum of lengths of at least 1",
     ),
-    Rule(
-        "x B / (B - M), without the M rows that have no tokens", ROWS, lambda p, k: len(k) / _filled(k),
-        "fully masked sequences leave the count", "note",
-        "a convention: verl leaves them out on purpose, others count every row; say which beside results",
-    ),
+    EMPTY,
     *(
         Rule(f"of parts of {words}, averaged", _TOKENS, partial(_average, rows), "micro-batches averaged", "bug", _SUMS)
         for words, rows in _PARTS.items()

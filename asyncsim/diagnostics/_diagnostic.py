@@ -47,6 +47,7 @@ Hear = Callable[[int, dict[str, np.ndarray], Any], None]
 """Called behind every recorded update with its number, its metrics, name to float64 `[R]`, and parameters `[R, P]`."""
 
 
+@calls.named
 @dataclass(frozen=True)
 class Metric:
     """A metric: one number per replicate and recorded update.

@@ -116,7 +116,7 @@ def _public(
         if baseline is None:
             baseline = compared(**numbers) if compared else _usual(advantage)
         if callable(aggregator):
-            mean = mean or aggregator(**numbers)
+            mean = aggregator(**numbers) if mean is None else mean
         weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
         return Method(name, baseline, weight, mean, **made)
 

@@ -53,12 +53,11 @@ LABELS |= {"trainer_idle": "trainer", "generator_idle": "generators"}
 def draw_sweep(sweep: Sweep) -> Figure:
     """Draw the first metric of a sweep, or a system's costs."""
     numbers = [name for name in sweep.names if all(checks.is_number(value) for value in sweep.values[name])]
-    checks.require(bool(numbers), "sweep", sweep.names, "over at least one number", "print it, or use its table()")
     checks.require(bool(sweep.summary), "sweep", sweep.id, "one with numbers", "print it for the reasons")
     if PACE in sweep.metrics and len(sweep.names) == 1:
         return _draw_costs(sweep)
-    if len(numbers) == 1:
-        return _draw_lines(sweep, numbers[0])
+    if len(numbers) <= 1:
+        return _draw_lines(sweep, (numbers or sweep.names)[-1])
     # Structures lie across, knobs upwards.
     return _draw_maps(sweep, numbers[-2], numbers[-1])
 
@@ -92,12 +91,18 @@ def _draw_lines(sweep: Sweep, name: str) -> Figure:
     for number, (own, label) in enumerate(settings):
         _errorbars(ax, own, name, number, label)
     _scaled(ax, sweep.values[name])
-    ax.set(xlabel=axis(name), ylabel=axis(sweep.metrics[0]), title="mean over replicates, 95 % intervals")
+    ax.set(xlabel=axis(name), ylabel=_read(sweep), title="mean over replicates, 95 % intervals")
     if len(settings) > len(SERIES):
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     elif others:
         ax.legend(loc="best")
     return figure
+
+
+def _read(sweep: Sweep) -> str:
+    """Axis of what a sweep read: its first metric, or an event that its words name."""
+    event = sweep.reading.startswith(("share of replicates", "updates until"))
+    return textwrap.fill(sweep.reading.partition(";")[0], 36) if event else axis(sweep.metrics[0])
 
 
 def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tuple[list[dict[str, Any]], str]]:
@@ -111,13 +116,14 @@ def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tupl
 
 
 def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int, label: str, **marks: Any) -> None:
-    rows = sorted(rows, key=lambda row: row[name])
-    x = [row[name] for row in rows]
+    numeric = all(checks.is_number(row[name]) for row in rows)
+    rows = sorted(rows, key=lambda row: row[name]) if numeric else rows
+    x = [row[name] if numeric else str(row[name]) for row in rows]
     mean = np.array([row["mean"] for row in rows])
     # An interval of a quantile need not hold the sample's own.
     reach = np.array([[row["mean"] - row["low"], row["high"] - row["mean"]] for row in rows]).T.clip(0.0)
     reach[~np.isfinite(reach)] = 0.0
-    marks = marks or {**_style.MEASURED, "linestyle": "-", "linewidth": 0.8}
+    marks = marks or {**_style.MEASURED, "linestyle": "-" if numeric else "none", "linewidth": 0.8}
     marks["marker"] = SERIES[number % len(SERIES)][1]
     ax.errorbar(x, mean, yerr=reach, color=color(number), label=label or None, **marks)
 
@@ -145,7 +151,7 @@ def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
     words = f" (grey: {reason})" if reason else ""
     if beyond:
         words += f"\n{beyond} of {len(rows)} beyond the scale, up to {max(row['mean'] for row in rows):.3g}"
-    figure.colorbar(mesh, ax=list(axes), label=axis(sweep.metrics[0]) + words, extend="both" if beyond else "neither")
+    figure.colorbar(mesh, ax=list(axes), label=_read(sweep) + words, extend="both" if beyond else "neither")
     return figure
 
 
@@ -208,7 +214,9 @@ def _is_log(values: Sequence[float]) -> bool:
 
 
 def _scaled(ax: Axes, values: Sequence[float], along: Any = None) -> None:
-    """Use a logarithmic axis for values of several scales, and the values as ticks if there are few."""
+    """Use a logarithmic axis for numbers of several scales, and the values as ticks if there are few."""
+    if not all(map(checks.is_number, values)):
+        return
     along = along or ax.xaxis
     if _is_log(values):
         (ax.set_xscale if along is ax.xaxis else ax.set_yscale)("log")

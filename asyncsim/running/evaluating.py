@@ -50,9 +50,9 @@ class Evaluated(calls.Told):
 
     def table(self) -> pd.DataFrame:
         """The responses as a table with a row for each."""
-        import pandas as pd
+        from asyncsim.base.tables import Table
 
-        return pd.DataFrame(self.texts)
+        return Table(self.texts)
 
 
 @calls.named
@@ -84,7 +84,9 @@ def evaluate(
     >>> found.rewards.shape, found.low < found.mean < found.high
     ((2, 1, 50), True)
     """
-    checks.require(hasattr(task, "policy"), "task", task, "a task", "write sim.tasks.NAME(...), as text('test.jsonl')")
+    fits = callable(getattr(task, "policy", None))
+    checks.require(fits, "task", task, "a task", "write sim.tasks.NAME(...), as text('test.jsonl')")
+    checks.one_of("device", str(device).partition(":")[0], ("cpu", "cuda"), "say where to compute")
     checks.integer("samples", samples, 1, "give samples per prompt")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     if not isinstance(trained, Trace):

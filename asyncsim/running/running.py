@@ -315,7 +315,13 @@ class Training:
         def hear(update: int, metrics: dict[str, np.ndarray], parameters: Any) -> None:
             recorded = Recorded(update, spec.updates, block, of, numbers, metrics, parameters, spec.trained_policy)
             for callback in self.callbacks:
-                go_on = callback(recorded)
+                try:
+                    go_on = callback(recorded)
+                except Exception as error:
+                    name, seed = getattr(callback, "__name__", type(callback).__name__), self.jobs[0].shared.seed
+                    rows = f"replicates {piece.start} to {piece.stop - 1}"
+                    error.add_note(f"in the callback {name}, called after update {update} of {rows}, seed {seed}")
+                    raise
                 whole = go_on is None or isinstance(go_on, (bool, np.bool_))
                 remedy = "return nothing, or False to end the run"
                 checks.require(whole, "what the callback returns", go_on, "None, True or False", remedy)

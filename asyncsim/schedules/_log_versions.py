@@ -2,7 +2,8 @@
 
 import json
 from array import array
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -89,25 +90,32 @@ class Steps(NamedTuple):
         """Version of the last token, -1 if unknown."""
         return self.version[self.first[1:] - 1]
 
-    def token_mean(self) -> np.ndarray:
-        """Mean version over tokens, float64 [n]; NaN if a version or the lengths of steps are unknown."""
-        if len(self.at) == len(self.length):
-            return np.where(self.version >= 0, self.version, np.nan)
-        # In parts: for ten million samples the arrays below would take a gigabyte.
-        parts = []
+    def parts(self) -> Iterator[tuple[np.ndarray, ...]]:
+        """Samples in parts: first entry of each, then of every entry its sample, version and number of tokens.
+
+        Versions and numbers of tokens are float64, NaN where unknown.
+        """
+        # In parts: for ten million samples these arrays would take a gigabyte.
         for low in range(0, len(self.length), PART):
             length = self.length[low : low + PART]
             first = self.first[low : low + len(length) + 1]
             entries = slice(first[0], first[-1])
             first, at, version = first - first[0], self.at[entries], self.version[entries]
-            single, owner = np.diff(first) == 1, np.repeat(np.arange(len(length)), np.diff(first))
+            owner = np.repeat(np.arange(len(length)), np.diff(first))
             until = np.append(at[1:], 0)
             until[first[1:] - 1] = length
-            weight = np.where(single[owner], 1, until - at).astype(np.float64)
-            value = np.where((version >= 0) & (single | (length > 0))[owner], version, np.nan)
-            total = np.add.reduceat(weight, first[:-1])
-            parts.append(np.add.reduceat(value * weight, first[:-1]) / total)
-        return np.concatenate(parts)
+            tokens = np.where(length[owner] > 0, until - at, np.nan)
+            yield first[:-1], low + owner, np.where(version >= 0, version, np.nan), tokens
+
+    def token_mean(self) -> np.ndarray:
+        """Mean version over tokens, float64 [n]; NaN if a version or the lengths of steps are unknown."""
+        if len(self.at) == len(self.length):
+            return np.where(self.version >= 0, self.version, np.nan)
+        means = []
+        for first, owner, version, tokens in self.parts():
+            weight = np.where(np.bincount(owner - owner[0])[owner - owner[0]] == 1, 1.0, tokens)
+            means.append(np.add.reduceat(version * weight, first) / np.add.reduceat(weight, first))
+        return np.concatenate(means)
 
     def take(self, index: np.ndarray, tokens: int) -> np.ndarray:
         """Versions of tokens 0 .. T-1 of the samples `index`, int64 `[n, T]`, where token t is at fraction t/T.
@@ -291,7 +299,9 @@ class Log:
         report |= {"samples_per_group": samples, "batches_per_publish": self.batches_per_publish}
         return report | {
             "trained_versions": [int(versions.min()), int(versions.max())],
-            "staleness": {name: _summary(self.samples[name], used) for name in STALENESS} | self._between(used),
+            "staleness": {name: _summary(self.samples[name], used) for name in STALENESS}
+            | self._between(used)
+            | self._tokens(used),
             "tokens": {name: _summary(length, self.samples["fate"] == place) for name, place in fates.items()},
             "fates": {name: int(counts[place]) for name, place in fates.items()},
             "refused": dict(self.refused),
@@ -309,6 +319,24 @@ class Log:
         row = {"mean": None, "p99": None, "max": None, "known": int((~lacking).sum()), "of": len(known)}
         return {"token_mean": row | limits}
 
+    def _tokens(self, used: np.ndarray) -> dict[str, Any]:
+        """Staleness over all tokens, each counted once: a long sample counts more. None if any token's is unknown."""
+        sizes: Counter[float] = Counter()
+        unknown = 0
+        for _, owner, version, tokens in self.steps.parts():
+            stale = np.where(used, self.samples["v_train"], np.nan)[owner] - version
+            lacking = used[owner] & np.isnan(stale * tokens)
+            unknown += np.unique(owner[lacking]).size
+            found, place = np.unique(stale[used[owner] & ~lacking], return_inverse=True)
+            sizes.update(dict(zip(found.tolist(), np.bincount(place, tokens[used[owner] & ~lacking]), strict=True)))
+        count = {"known": int(used.sum()) - unknown, "of": int(used.sum())}
+        if unknown or not sizes:
+            return {"tokens": {"mean": None, "p99": None, "max": None} | count}
+        value, size = np.array(sorted(sizes.items())).T
+        reached = np.cumsum(size)
+        tail = float(value[np.searchsorted(reached, 0.99 * reached[-1] * (1.0 - 1e-12))])
+        return {"tokens": {"mean": float(value @ size / size.sum()), "p99": tail, "max": float(value[-1])} | count}
+
     def text(self) -> str:
         """Format the report on one page."""
         report = self.report()
@@ -325,7 +353,8 @@ class Log:
                 text = "mean {mean:.3f}, p99 {p99:g}, max {max:g}, known for {known} of {of}".format(**row)
             if row.get("low") is not None and row.get("high") is not None:
                 text = "mean between {low:.3f} and {high:.3f}, known for {known} of {of}".format(**row)
-            lines.append(f"  {name:12}{STALENESS[name][2]:39}{text}")
+            meaning = STALENESS[name][2] if name in STALENESS else "all tokens, each token once"
+            lines.append(f"  {name:12}{meaning:39}{text}")
         lines.append("fates: " + ", ".join(f"{name} {count}" for name, count in report["fates"].items()))
         lines += [f"refused: {count} rows, {reason}" for reason, count in self.refused.items()]
         lines += [f"cannot be told: {reason}" for reason in self.unchecked]
@@ -335,7 +364,7 @@ class Log:
 STALENESS = {
     "head": ("v_train", "v_start", "first token"),
     "newest": ("v_train", "v_last", "last token"),
-    "token_mean": ("v_train", "versions of tokens", "mean over tokens, each sample once"),
+    "token_mean": ("v_train", "versions of tokens", "tokens of a sample, each sample once"),
     "span": ("v_last", "v_start", "versions between first and last token"),
     "in_flight": ("v_end", "v_start", "versions until generation ended"),
     "in_queue": ("v_train", "v_end", "versions from then to training"),

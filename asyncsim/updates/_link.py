@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim import adam as functional
 
-from asyncsim.base import checks, parts, plugins
+from asyncsim.base import calls, checks, parts, plugins
 from asyncsim.base.parts import T
 from asyncsim.fusing.tape import none, surely
 from asyncsim.step.ratios import LARGE
@@ -66,6 +66,7 @@ class Stateless:
         return {}
 
 
+@calls.named
 @dataclass(frozen=True)
 class Chain:
     """Links applied in order; the empty chain adds the plain gradient."""
@@ -109,6 +110,7 @@ class Chain:
 _PROTOCOL = "an object with init(parameters), a dict of tensors, and apply(record, state), which returns both"
 
 
+@calls.named
 def chain(*links: Link) -> Chain:
     """Compose update links; `chain()` adds the plain gradient to the parameters.
 

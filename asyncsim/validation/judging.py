@@ -203,6 +203,7 @@ def judge(
     reason = f"measured/bound = {value / predicted:.4g}" if kind == "bound" and predicted else ""
     if deviation > reach:
         verdict = "violated"
+        reason = f"{reason}, above an upper bound".lstrip(", ") if kind == "bound" else reason
     elif missed <= false_pass:
         verdict = "held"
     elif plain_inequality:

@@ -132,3 +132,21 @@ def test_a_dry_run_counts_writes_its_plan_and_nothing_else(tmp_path):
 def test_a_rate_that_varies_need_not_be_given_beside_the_grid():
     words = "sweep --grid lr=0.1,0.4 --link adam --set updates=2 --replicates 2"
     assert "made" in call(*words.split()).output
+
+
+def test_a_picture_along_categories_is_drawn(tmp_path):
+    picture = tmp_path / "a.png"
+    words = ("--grid", "method=grpo,reinforce", "--set", "updates=4", "--set", "replicates=4", "--plot", picture)
+    done = call("sweep", *words, "--store", tmp_path / "store")
+    assert done.exit_code == 0 and picture.stat().st_size > 1000
+    system = ("--set", "ppo_mini_batch_size=8", "--set", "length=lognormal:1.0:0.8", "--set", "load=0.5")
+    words = (*system, "--sweep", "partial_rollout=true,false", "--realizations", "2", "--plot", picture)
+    picture.unlink()
+    assert call("timeline", "verl_fully_async", *words).exit_code == 0 and picture.stat().st_size > 1000
+
+
+def test_a_store_of_trainings_is_not_called_empty(tmp_path):
+    store = tmp_path / "kept"
+    words = ("--smallest", "0.5", "--set", "updates=4", "--max-replicates", "64", "--store", store)
+    call("compare", "grpo", "reinforce", *words)
+    assert "trainings of `asyncsim compare`, which" in call("results", "ls", "--store", store).output

@@ -180,11 +180,13 @@ def test_samples_of_an_update_that_differ_are_said():
 
 def test_advantages_that_differ_beside_the_method_are_said():
     arms = {"a": arm(), "b": arm().replace(method=sim.methods.reinforce())}
-    assert compared(arms).notes == ("arms also differ in method.advantage: group_std, leave_one_out",)
+    assert compared(arms).notes == (
+        "arms also differ in method.advantage: a group_std, b leave_one_out; method.advantage=NAME gives all arms one",
+    )
     sequence = compared(
         arms | {"b": arm().replace(method=sim.methods.truncated_is(advantage=sim.advantages.group_std()))}
     )
-    differs = "arms also differ in the level of the ratio (method.level, where it can be set): token, sequence"
+    differs = "arms also differ in the level of the ratio (method.level, where it can be set): a token, b sequence"
     assert sequence.notes == (differs,)
     # What the words name is not said again, nor what is the same.
     for method in (sim.methods.grpo, sim.methods.ppo_clip):
@@ -357,3 +359,9 @@ def test_curves_of_an_answer_have_bands():
         low, high = each.band
         assert (low <= each.curve).all() and (each.curve <= high).all() and (low < high).any()
         assert math.isclose(each.mean, each.end)
+
+
+def test_one_token_has_no_level_of_its_ratio():
+    one = arm().replace(task=sim.tasks.token_bandit(actions=4, horizon=1))
+    method = sim.methods.truncated_is(advantage=sim.advantages.group_std())
+    assert compared({"a": one, "b": one.replace(method=method)}).notes == ()

@@ -1,5 +1,8 @@
 """Which distribution a log's staleness follows: logs of systems with a known one, and of one with none."""
 
+import json
+import math
+
 import numpy as np
 import pytest
 
@@ -91,7 +94,7 @@ def test_means_of_a_report_say_what_they_are_of_and_nan_is_never_predicted(tmp_p
         text, found = call(*words, expected).output, law_of(words[1], expected)
         assert found.verdict == "differs" and "nan" not in text and found.predicted == (mean and (mean, mean))
         assert (mean is not None) == ("No mean is predicted" not in text) == (f"; expected {mean or 0:g};" in text)
-        assert "head        first token  " in text and "token_mean  mean over tokens, each sample once  " in text
+        assert "head        first token  " in text and "token_mean  tokens of a sample, each sample once  " in text
         warm = int(text.partition("samples, without the ")[2].split()[0])
         assert 0 < warm < 400 and f"first tokens of {8 * (400 - warm)} samples" in text
 
@@ -105,3 +108,28 @@ def test_the_report_of_a_log_ends_with_its_distribution(tmp_path):
     assert law["claim"] == "staleness/random-mean" and law["low"] < 2.0 < law["high"]
     assert call(*words, "--staleness", "constant:1").exit_code == 1
     assert call(*words, "--staleness", "often").exit_code == 2
+
+
+def test_each_token_counts_once_in_a_row_of_its_own(tmp_path):
+    rows, every = [], []
+    for number in range(64):
+        length, batch = (100 if number % 2 else 1), number // 8
+        stale = [5] if length == 1 else [1] * 98 + [0] * 2
+        every += stale
+        rows.append(
+            {"sample_id": number, "group_id": number // 2, "batch": batch, "train_version": 8 + batch}
+            | {"versions": [8 + batch - each for each in stale]}
+        )
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    log = sim.schedules.replay(path, unit="publishes", first_version=8, unknown="keep").log
+    report = log.report()["staleness"]
+    tail = sorted(every)[math.ceil(0.99 * len(every)) - 1]
+    assert report["tokens"] == {"mean": sum(every) / len(every), "p99": tail, "max": 5.0, "known": 64, "of": 64}
+    assert report["token_mean"]["mean"] == pytest.approx((5 + 0.98) / 2) and report["token_mean"]["p99"] == 5.0
+    printed = call("log", path, "--set", "unit=publishes", "--set", "first_version=8").output
+    assert "all tokens, each token once            mean 1.020, p99 1, max 5" in printed
+    rows[0]["versions"] = None
+    path.write_text("\n".join(map(json.dumps, rows)))
+    log = sim.schedules.replay(path, unit="publishes", first_version=8, unknown="keep").log
+    assert log.report()["staleness"]["tokens"]["mean"] is None
