@@ -237,7 +237,7 @@ def doubled(found: Results) -> str:
     return (
         f"{both}. The smaller system reaches the return after {arm(time, few)['mean']:.3g} s and "
         f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. They cost {more} more. "
-        "The trainer counts as four times the slots of the smaller system. "
+        "The trainer is costed as four times as many slots as the smaller system has. "
         "Both arms use the same learning rate, and the cost of GPUs is outside the model."
     )
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
-from asyncsim.plotting import _decisions
+from asyncsim.plotting import _decisions, _style
 from docs import _page
 
 ROOT = _page.HERE.parent
@@ -36,3 +36,27 @@ def draw() -> None:
         draws = mock.patch.object(_decisions, "draw_forecast", shown)
         with contextlib.chdir(ROOT), contextlib.redirect_stdout(io.StringIO()), draws:
             _page.run("asyncsim", words)
+    draw_verdicts(_page.HERE / "pictures" / "verdicts.png")
+
+
+def draw_verdicts(path: Path) -> None:
+    """A sketch of the rule behind four verdicts: deviations with their intervals, in smallest effects."""
+    examples = [
+        ("held", 0.15, 0.5, "measured"),
+        ("violated", 1.7, 0.5, "contrast"),
+        ("inconclusive", 0.5, 1.6, "muted"),
+        ("holds, not tight\n(bounds only)", -2.2, 0.5, "measured"),
+    ]
+    with _style.applied():
+        figure = _style.picture(1.3 * _style.COLUMN, 1.9)
+        ax = figure.subplots()
+        ax.axvspan(-1.0, 1.0, color=_style.COLORS["muted"], alpha=0.18, linewidth=0)
+        ax.axvline(0.0, **_style.PREDICTED)
+        for row, (_, middle, half, color) in enumerate(examples):
+            ax.errorbar(middle, row, xerr=half, **{**_style.MEASURED, "color": _style.COLORS[color]})
+        ax.set(
+            xlim=(-3.0, 3.0), ylim=(len(examples) - 0.5, -0.5), xlabel="measured minus predicted, in smallest effects"
+        )
+        ax.set_yticks(range(len(examples)), [name for name, *_ in examples])
+        ax.set_title("Dashed: the prediction. Shaded: one smallest effect either side.", fontsize=7.5)
+        _style.write(figure, path)

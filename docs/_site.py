@@ -58,6 +58,11 @@ ENDINGS = re.compile(r"(?<=\. )(?=(?:Returns|Raises|Assumes|Source:) )")
 """In front of the sentences that end a docstring."""
 LONG = 30
 """Most parts of a kind on one page."""
+PREDICTION = re.compile(r"^(```python\nmy_prediction = None\n```)\n(.*?)(?=^## |\*\*Predict\.\*\*|\Z)", re.M | re.S)
+"""The cell of a prediction in a notebook, and all up to the next question or heading."""
+ANSWER = "Measurement, theory and conclusion"
+SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
+STILL = "The sliders need a running kernel. This page shows the picture at the settings of the first cell."
 PICTURE = re.compile(r'(<a\b.*?</a>)|(<img [^>]*src="([^"]+)"[^>]*>)', re.S)
 """A picture, and a link that may hold one."""
 BUTTONS = "[Install](#install){ .md-button .md-button--primary } [Tutorial](docs/tutorial.md){ .md-button } "
@@ -132,6 +137,9 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
 
     text, found = MarkdownExporter().from_filename(str(book))
     text = re.sub(r"!\[\w+\]\((output_\d+_\d+\.\w+)\)", rf"![What the code above draws]({book.stem}_\1)", text)
+    # A reader of the page predicts before the answer is seen, and has no kernel for the sliders.
+    text = PREDICTION.sub(rf"\1\n\n<details>\n<summary>{ANSWER}</summary>\n\n\2\n\n</details>\n\n", text)
+    text = SLIDERS.sub(rf"\1\n\n*{STILL}*\n", text)
     return text, {f"{book.stem}_{name}": data for name, data in found["outputs"].items()}
 
 

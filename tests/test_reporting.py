@@ -121,11 +121,11 @@ def test_the_promised_rate_stands_beside_the_attained_one(tmp_path):
 def test_planted_defects_and_wrong_formulas_are_listed_apart(page):
     defects = ({"name": "off by one", "verdict": "violated"}, {"name": "dropped ratio", "verdict": "inconclusive"})
     made = page(verdict(defects=defects, formula_defects=({"name": "factor forgotten", "verdict": "held"},)))
-    assert "1 of 2 defects planted in the product and 0 of 1 wrong formulas were caught" in made.text
+    assert "1 of 2 bugs injected into the code and 0 of 1 wrong formulas were caught" in made.text
     product, formulas = made.text.split("Wrong formulas")
     assert "off by one violated ✓ yes" in product and "dropped ratio inconclusive ✗ no" in product
     assert "factor forgotten held ✗ no" in formulas and "factor forgotten" not in product
-    assert "No defects were planted" in page(verdict()).text
+    assert "No bugs were injected" in page(verdict()).text
 
 
 def test_a_claim_outside_its_domain_and_a_diverged_one_are_shown(page):
@@ -192,7 +192,7 @@ def test_a_coarse_measurement_shows_the_places_of_its_prediction():
 def test_of_many_comparisons_those_of_least_margin_are_shown(page):
     """69 rows: 12 at once, 50 behind a click, 7 in the JSON alone; 62 or fewer are all there."""
     row = verdict().points[0]
-    rows = tuple(dataclasses.replace(row, quantity=f"x{k:03d}", margin=float(-k)) for k in range(69))
+    rows = tuple(dataclasses.replace(row, quantity=f"x{k:03d}", margin=-1.0 - k, measured=9.0) for k in range(69))
     made = verdict(points=rows)
     shown = reporting.comparisons(made)
     assert [each.quantity for each in shown["first"]] == [f"x{k:03d}" for k in range(68, 56, -1)]
@@ -202,6 +202,8 @@ def test_of_many_comparisons_those_of_least_margin_are_shown(page):
     assert len(made.row()["points"]) == 69
     few = reporting.comparisons(verdict(points=rows[:62]))
     assert len(few["first"]) + len(few["more"]) == 62 and few["left"] == 0
+    exact = page(verdict(points=tuple(dataclasses.replace(each, measured=row.measured, margin=1.0) for each in rows)))
+    assert "69 comparisons, largest deviation below 0.01 smallest effects" in exact.text
 
 
 def test_parameters_that_vary_are_columns_and_rare_ones_share_one():
@@ -235,7 +237,7 @@ def test_a_claim_says_what_was_measured_and_how_near(changes, words):
 
 def test_claims_at_one_deviation_are_stacked_and_those_beyond_are_at_the_edge():
     claims = [verdict(f"a/{k}", value=value) for k, value in enumerate((2.05, 2.0499, 1.951, 9.0))]
-    assert [(round(x, 2), y) for _, x, y in reporting.swarm(claims)] == [(0.48, 0), (0.48, 1), (-0.48, 0), (1.2, 0)]
+    assert [(round(x, 2), y) for _, x, y in reporting.swarm(claims)] == [(0.48, 0), (0.48, 1), (-0.48, 0), (1.4, 0)]
 
 
 def test_numbers_of_arxiv_are_links_and_years_are_not(page):

@@ -146,9 +146,9 @@ def detection(rows: Sequence[Mapping[str, Any]]) -> str:
     broken = sum(bool(row["raised"] and not row["claims"]) for row in rows)
     low, high = (100.0 * end for end in stats.binomtest(seen, len(rows)).proportion_ci(method="wilson"))
     return (
-        f"Of {len(rows)} random bugs planted in the code, {run} lie in code that claims run. "
-        f"Of these, {seen} made a claim fail, and {broken} more crashed its measurement. "
-        f"Expect {low:.0f} to {high:.0f} % of new bugs to make a claim fail; tests look for the others."
+        f"Of {len(rows)} random bugs injected into the code, {run} lie in code that claims run. "
+        f"Of all, {seen} made a claim fail, and {broken} more crashed its measurement. "
+        f"The other {len(rows) - seen - broken} need unit tests. Of new bugs, expect {low:.0f} to {high:.0f} % to fail a claim."
     )
 
 

@@ -118,7 +118,7 @@ def anchor(id: str) -> str:
 def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     """Comparisons for a section.
 
-    `first` and `more`: those shown at once, and those behind a click; `left`, how many are not shown. `shared`:
+    `first` and `more`: those shown at once (none of many exact ones), and behind a click; `left`: not shown. `shared`:
     parameters that are equal at all points; `varying` and `others`: names of those that have a column, and of the rest.
     """
     points = list({repr(row.point): row.point for row in verdict.points}.values())
@@ -127,10 +127,11 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     varying = sorted((name for name in names if counts[name] > 1), key=lambda name: -counts[name])
     ranked = sorted(verdict.points, key=lambda row: (math.isnan(row.margin), row.margin))
     rows = ranked if len(ranked) > SHOWN else verdict.points
+    first = 0 if len(rows) > SHOWN and abs(farthest(verdict)[0]) < EXACT else SHOWN
     return {
-        "first": rows[:SHOWN],
-        "more": rows[SHOWN : SHOWN + MOST],
-        "left": max(0, len(rows) - SHOWN - MOST),
+        "first": rows[:first],
+        "more": rows[first : first + MOST],
+        "left": max(0, len(rows) - first - MOST),
         "shared": {name: points[0][name] for name in names if counts[name] == 1},
         "varying": varying[:COLUMNS],
         "others": varying[COLUMNS:],
@@ -169,11 +170,11 @@ def finding(verdict: records.Verdict) -> str:
 
 
 def swarm(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float, int]]:
-    """Each claim's largest deviation in smallest effects, at most 1.2, and the level of its dot where several agree."""
+    """Each claim's largest deviation in smallest effects, at most 1.4, and the level of its dot where several agree."""
     dots: list[tuple[records.Verdict, float, int]] = []
     for verdict in verdicts:
         deviation, row = farthest(verdict)
-        place = round(max(-1.2, min(1.2, deviation)) / DOT) * DOT
+        place = round(max(-1.4, min(1.4, deviation)) / DOT) * DOT
         dots += [] if row is None else [(verdict, place, sum(place == other for _, other, _ in dots))]
     return dots
 
@@ -218,7 +219,7 @@ def markdown(page: Page, title: str) -> str:
         parts += _list(judgments.steps(verdict, page) if verdict.verdict == "violated" else [])
     missed = judgments.missed(page.verdicts)
     if missed:
-        parts += ["## Planted defects that were not caught", *_list(missed)]
+        parts += ["## Injected bugs that were not caught", *_list(missed)]
     if page.coverage is not None:
         seen = page.coverage["rows"]
         rows = [[f"{r['file']}:{r['line']}", r["change"], r["text"], ", ".join(r["claims"]) or "—"] for r in seen]
@@ -246,7 +247,7 @@ def _head(page: Page) -> list[str]:
     lines = [", ".join(f"{count} {word}" for word, count in counts if count or word in ("held", "violated"))]
     lines += [f"{judgments.together(page)}. False pass of those held: {rate(page.summary['false_pass'])} at most."]
     if planted["planted"]:
-        lines.append(f"{planted['caught']} of {planted['planted']} planted defects turned their claim to violated.")
+        lines.append(f"{planted['caught']} of {planted['planted']} injected bugs turned their claim to violated.")
     lines += [f"Measured in {cost(page.summary)}.", *judgments.bets(page)]
     return [escaped(line[0].upper() + line[1:]) for line in lines]
 

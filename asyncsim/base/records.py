@@ -187,12 +187,11 @@ class Tightness:
         """The test in one line: the share of the bound reached, and how much lower the term could be.
 
         >>> print(Tightness("bound", "delay", False, 0.944, 0.15, 1.0, {}))
-        delay: not tight, reaches 0.944 of the bound; a term 15 % lower would be seen
+        the term delay could be up to 15 % lower unnoticed; the measurement reaches 0.944 of the bound
         """
         name = self.term if self.quantity in ("bound", self.term) else f"{self.term} of {self.quantity}"
-        threshold = f"a term {self.lowering} lower would be seen"
-        visibility = threshold if math.isfinite(self.seen) else "its absence would not be seen"
-        return f"{name}: {'tight' if self.tight else 'not tight'}, reaches {self.ratio:.3g} of the bound; {visibility}"
+        size = f"up to {self.lowering} lower" if math.isfinite(self.seen) else "missing"
+        return f"the term {name} could be {size} unnoticed; the measurement reaches {self.ratio:.3g} of the bound"
 
     @property
     def lowering(self) -> str:

@@ -243,7 +243,7 @@ class Judged(Checked):
         return any(finding.name == name for finding in self.findings)
 
     def record(self) -> dict[str, Any]:
-        """Return everything as plain numbers, texts, lists and dictionaries."""
+        """Return everything as plain numbers, strings, lists and dictionaries."""
         return asdict(self)  # type: ignore[call-overload]
 
 
@@ -283,7 +283,7 @@ class LossReport(Judged):
     uncompared: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """Return everything as plain numbers, texts, lists and dictionaries."""
+        """Return everything as plain numbers, strings, lists and dictionaries."""
         return super().record() | {"match": asdict(self.match) | {"label": self.match.label}}
 
     def __str__(self) -> str:

@@ -50,4 +50,4 @@ def token_veto(threshold: Number = 0.0001, ratio: Literal["r", "h"] = "r") -> Fa
     """Drop all sequences that contain a token with a very small ratio under the current policy."""
 
 def tv_mask(high: Number = 0.2, signed: bool = False, ratio: Literal["r", "h"] = "r") -> Factor:
-    """Drop sequences with a large sampled total variation from behavior."""
+    """Drop sequences whose estimated total variation from the behavior policy is large."""

@@ -176,7 +176,7 @@ class log_clamp(Mask):
 
 @factor("open-instruct, `rho_mask_tv_divergence`, as released (signed, h, its upper bound)")
 class tv_mask(Mask):
-    """Drop sequences with a large sampled total variation from behavior.
+    """Drop sequences whose estimated total variation from the behavior policy is large.
 
     Mask of sequences: c_t -> c_t [D_i <= high], D_i = mean_t |rho_t - 1|. rho is r = pi/mu or h = pi_prox/mu. E_mu |r -
     1| of a token is twice the total variation between both policies in its state, so D estimates twice its mean over

@@ -45,8 +45,11 @@ MEANINGS = {
     ("systems", "tail"): "tail probability",
     ("alignment", "corr"): "correlation",
     ("bound", "bound"): "bounded quantity",
+    ("alignment/adam-inflation", "before"): "step, projection before Adam / none",
+    ("alignment/adam-inflation", "behind"): "step, projection behind Adam / none",
+    ("alignment/adam-inflation", "inflation"): "step, projection before / behind Adam",
 }
-"""Meanings of short quantities, by the kind or the family of their claims."""
+"""Meanings of short quantities, by the kind, the family or the id of their claims."""
 WIDTH, HEIGHT = 600, 270
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 52
 ASIDE, LINE = 190, 19
@@ -61,7 +64,6 @@ ALIKE = 1e-3
 """Relative span below which the values of an axis count as one."""
 ONE_SIDED = ("bound", "ordering")
 CLASSES = {"held": "m", "holds, not tight": "loose"}
-
 
 Place = tuple[float, float, float]
 Row = tuple[float, Comparison]
@@ -87,7 +89,7 @@ def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
     `predict`: evaluates the claim between its points. Without it, or where it refuses, predicted points are joined.
     """
     rows = [row for row in verdict.points if row.verdict != "outside"]
-    words = (verdict.kind, verdict.id.partition("/")[0])
+    words = (verdict.kind, verdict.id.partition("/")[0], verdict.id)
     indexed = list(_against_index(rows, words))
     along = list(_against_parameter(rows, words, predict and _asked_once(predict)))
     return [*indexed[: max(2, PANELS - len(along))], *along][:PANELS]
