@@ -338,7 +338,7 @@ CASES = {
     "all claims at a point": (lambda: sim.verify(at={"clamp": 2.0}), "at = {'clamp': 2.0}: one claim"),
     "a claim at a word": (
         lambda: sim.verify("ess/clamp-floor", at={"clamp": "two"}),
-        "ess/clamp-floor = {'clamp': 'two'}: domain",
+        "point of ess/clamp-floor = {'clamp': 'two'}: domain",
     ),
     # Laws too extreme for a quadrature.
     **{

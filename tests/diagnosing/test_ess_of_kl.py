@@ -16,12 +16,12 @@ def test_the_table_is_the_quadrature_of_normal_log_ratios():
     x, weight = np.polynomial.hermite_e.hermegauss(80)
     weight /= weight.sum()
     for row in rows:
-        kl, *printed = map(float, row)
+        kl, *printed = (float(cell) for cell in row if "below" not in cell)
         found = {}
         for v in (2 * kl, kl):
             log = x * v**0.5 - v / 2
             one = (weight @ np.exp(log)) ** 2 / (weight @ np.exp(2 * log))
-            found[v] = [one**n for n in (1, 100, 500, 2000)]
+            found[v] = [one**n for n in (1, 100, 500, 2000)[: len(printed)]]
         assert -weight @ (x * (2 * kl) ** 0.5 - kl) == pytest.approx(kl)
         assert printed == pytest.approx(found[2 * kl], rel=0.05)
         assert printed != pytest.approx(found[kl], rel=0.05)

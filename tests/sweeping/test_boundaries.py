@@ -134,7 +134,7 @@ def test_a_setting_that_is_no_knob_is_bisected_over_whole_numbers():
     assert other.rows[0]["low"] == 3.0
     with pytest.raises(InputError, match=r"low = 3\.0: must be below the boundary"):
         sim.boundary(spec, "staleness", low=3, high=12, max_replicates=16, error=0.5, **GROWN)
-    with pytest.raises(InputError, match="staleness, groups_per_batch"):
+    with pytest.raises(InputError, match="did you mean staleness"):
         sim.boundary(spec, "system.stale", low=1, high=12, **GROWN)
 
 
