@@ -40,7 +40,8 @@ def _set(found: re.Match[str]) -> str:
 
 def _claim(id: str) -> str:
     """A claim that panels link to: its statement, and the command that tests it."""
-    statement = reporting.rendered(claims.claim(id).statement)
+    text = claims.claim(id).statement
+    statement = reporting.rendered(f"{text[0].upper()}{text[1:]}.")
     return f'<dt id="{id}">{id}</dt><dd>{statement} <code>asyncsim verify {id}</code></dd>'
 
 

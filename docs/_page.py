@@ -39,6 +39,9 @@ products, exponentials and sums are those of one processor."""
 SEARCHED = re.compile(r"(?<= in )\d+(?= runs )")
 """How many runs a search made: it draws on constants of all modules that are loaded, so their number says little."""
 
+TOPICS = {"docs._seconds": "Speed and cost", "docs._staleness": "Staleness", "docs._learning": "Losses and learning"}
+"""Headings of the page, by the file of a question."""
+
 Results = Sequence[Mapping[str, Any]]
 
 
@@ -185,14 +188,19 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
     rests = [_claimed.rests_on(question.claims)] * bool(question.claims)
     first = ANSWER.match(answer)[0]  # type: ignore[index]
     asked = f"Asked in {question.threads}."
-    parts = [f"## {question.asked}", f"**{first}**", answer[len(first) :].strip(), *picture, *blocks, *rests, asked]
+    blocks = ["<details>", f"<summary>Command{'s' * (len(blocks) > 1)} and output</summary>", *blocks, "</details>"]
+    parts = [f"### {question.asked}", f"**{first}**", answer[len(first) :].strip(), *picture, *blocks, *rests, asked]
     return "\n\n".join(filter(None, parts))
 
 
 def page(head: str, questions: Sequence[Question], results: Mapping[str, Said], foot: str) -> str:
-    """The whole page."""
-    asked = [section(question, results) for question in questions]
-    return "\n\n".join([head, *asked, _claimed.sections(), foot]) + "\n"
+    """The whole page, with a heading above the first question of each file of questions."""
+    parts, above = [head], ""
+    for question in questions:
+        under = TOPICS.get(question.answer.__module__, "")
+        parts += [f"## {under}"] * (under != above) + [section(question, results)]
+        above = under
+    return "\n\n".join([*parts, _claimed.sections(), foot]) + "\n"
 
 
 def origin(question: Question, results: Mapping[str, Said]) -> str:

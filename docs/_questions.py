@@ -6,7 +6,7 @@ from docs import _learning, _seconds, _staleness
 
 HEAD = """# Questions from trainers' threads
 
-Each answer begins with one sentence in bold. Its numbers, the command that gives them and its output follow.
+Each answer begins with one sentence in bold. Its numbers follow; *Command and output* shows their source.
 Brackets are 95 % intervals; [the end of the page](#about-these-numbers) says what else the numbers assume."""
 FOOT = f"""## About these numbers
 

@@ -12,7 +12,7 @@ from docs._page import FOLDER, HERE, Question, Results
 from docs._pictures import GPUS, WORK
 from docs._words import held, row, rows, share
 
-ADVICE, SWEPT = ("limit ", "  ", " limit", "0.5 "), ("train_time", "weight_sync", "  ")
+ADVICE, SWEPT = ("limit ", " ", "0.5 ", "1.5 "), ("train_time", "weight_sync", "  ")
 """Tables of `advise` and of sweeps."""
 VERDICT = ("seconds until", "slot-hours until", "note:", "  ")
 

@@ -45,7 +45,7 @@ EXPLORER = ROOT / "docs" / "explorer.html"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CLAIM = re.compile(r"asyncsim/claims/([a-z]+)/([a-z]\w*)\.py")
 """The file of a claim: family and name."""
-NAMES = re.compile(r'<cite data-page="([^"]*)">(.*?)</cite>|<a href="#(\w+/[\w-]+)">(.*?)</a>')
+NAMES = re.compile(r'<a href="([\w./-]+\.md)">(.*?)</a>|<a href="#(\w+/[\w-]+)">(.*?)</a>')
 """A page of the tree, or a claim, that the explorer names."""
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 UNLINKED = re.compile(rf"(<(a|code|pre|math|h\d|script)\b.*?</\2>|<[^>]+>)|(?:arXiv[: ])?({ARXIV.pattern})", re.S)
@@ -100,7 +100,8 @@ def _inside(pattern: str) -> list[str]:
 def on_config(config: Any) -> Any:
     """Give the pages of a long kind places behind its own in the navigation."""
     listed = next(each["Reference"] for each in config["nav"] if "Reference" in each)
-    for row in listed:
+    below = [part for row in listed for inner in row.values() if isinstance(inner, list) for part in inner]
+    for row in [*(row for row in listed if isinstance(next(iter(row.values())), str)), *below]:
         ((name, place),) = row.items()
         pages = split_pages(Path(place).stem)
         if pages:
@@ -152,12 +153,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     # Notebooks as text: a cell is a block with a language behind braces.
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
     if source == "README.md":
+        page.meta["hide"] = ["navigation", "toc"]
         text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
+        text = re.sub(
+            r"^(\*\*.+\?\*\*.*\n(?:.+\n)*\n!\[.*)", r'<div class="card" markdown="1">\n\n\1\n\n</div>', text, flags=re.M
+        )
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
     # What is folded is Markdown as well.
     text = text.replace("<details>", '<details markdown="1">')
     parts = FENCED.split(text)
+    parts[1::2] = [re.sub(r"\A```\n", f"```{_columns(part)}\n", part) for part in parts[1::2]]
     parts[::2] = [LINK.sub(lambda m: _turned(m, source, where), part) for part in parts[::2]]
     if page.file.src_uri.startswith("reference/"):
         split = re.compile(r"(\n\n|^#.*$|\n(?=[-*] )|\|)", re.M)
@@ -173,8 +179,17 @@ def _plain(words: str) -> str:
 def _session(found: re.Match[str]) -> str:
     """Commands and what they print as blocks of their own: a command may wrap, and its output keeps its columns."""
     runs = re.split(r"^((?:\$ .*\n(?:(?<=\\\n).*\n)*)+)", found[1], flags=re.M)
-    blocks = ((run, ("text", "console")[k % 2]) for k, run in enumerate(runs) if run.strip())
+    blocks = ((run, "console" if k % 2 else _columns(run)) for k, run in enumerate(runs) if run.strip())
     return "\n\n".join(f"```{language}\n{run.strip(chr(10))}\n```" for run, language in blocks)
+
+
+def _columns(output: str) -> str:
+    """The language of an output: `text` keeps its lines, and `output`, of sentences without columns, wraps.
+
+    >>> _columns("  mean     2.004    2"), _columns("  rooted is better than ppo_clip")
+    ('text', 'output')
+    """
+    return "text" if re.search(r"\S {2,}\S", output) else "output"
 
 
 def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
@@ -499,7 +514,7 @@ def on_post_build(config: Any) -> None:
 
     def turned(found: re.Match[str]) -> str:
         """A page that the explorer names, or a claim of it, as a link to a page of the site."""
-        place = claim_place(found[3]) if found[3] else where[found[1]]
+        place = claim_place(found[3]) if found[3] else where[posixpath.normpath(f"docs/{found[1]}")]
         return f'<a href="{place.replace("README", "index").replace(".md", ".html")}">{found[2] or found[4]}</a>'
 
     alone = EXPLORER.name

@@ -32,7 +32,7 @@ RUNS: list[tuple[float, dict[str, Any]]] = [
     (1e-5, {}),
     (3e-5, {}),
     *((rate, LATER | {"changes": CHANGES[:1]}) for rate in (1e-5, 3e-5, 1e-4)),
-    (3e-5, LATER | {"changes": CHANGES[:2]}),
+    (3e-5, LATER | {"changes": CHANGES}),
 ]
 """Learning rate of each seed's run, and whether its log begins later."""
 SETTINGS: list[dict[str, Any]] = [

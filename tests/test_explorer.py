@@ -68,12 +68,12 @@ addEventListener("load", () => {
   if (!limit || label.join() !== `limit ${limit[1]}`) faults.push(`limit: ${limit} and ${label}`);
   move("learn-s", 8); move("ascent-a", 0.19);
   if (!/1[.]03 times/.test(at("ascent-verdict").textContent)) faults.push(at("ascent-verdict").textContent);
-  at("reset").click(); move("learn-s", 4);
+  at("reset").click(); move("learn-s", 8);
   const kept = location.hash;
   document.querySelector("#ess-n").value = "8"; document.querySelector("#ess-n").dispatchEvent(new Event("input"));
   const link = location.hash;
   document.querySelector("#reset").click();
-  const wrong = kept !== "#system-k=20&learn-s=4" || link !== "#system-k=20&ess-n=8&learn-s=4" || location.hash;
+  const wrong = kept !== "#system-k=36&learn-s=8" || link !== "#system-k=36&ess-n=8&learn-s=8" || location.hash;
   if (wrong) faults.push(`the address: ${[kept, link, location.hash]}`);
   const wide = document.documentElement.scrollWidth > innerWidth;
   document.title = JSON.stringify({faults, changed, wide});
@@ -86,10 +86,11 @@ def test_the_page_is_up_to_date_and_stands_alone():
     assert text == _explorer.page()
     assert len(text) < 1_000_000
     assert set(re.findall(r"https?://[^\"\s]+", text)) == {"http://www.w3.org/2000/svg"}
-    # Opened from a file, each link leads to a place of this page.
+    # Opened from a file, each link leads to a place of this page or to a page beside it.
     links = re.findall(r'href="([^"]*)"', text)
-    assert len(links) >= 7 and all(link[0] == "#" and f'id="{link[1:]}"' in text for link in links)
-    assert all((PAGE.parents[1] / place).exists() for place in re.findall(r'data-page="([^"]*)"', text))
+    inside, beside = ([link for link in links if (link[0] == "#") == own] for own in (True, False))
+    assert len(inside) >= 7 and all(f'id="{link[1:]}"' in text for link in inside)
+    assert len(beside) >= 7 and all((PAGE.parent / link).is_file() for link in beside)
 
 
 def test_last_digits_of_theory_change_no_letter(monkeypatch):

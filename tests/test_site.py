@@ -182,6 +182,7 @@ def test_the_reference_opens_with_a_table_of_groups_whose_papers_are_links(brows
 @pytest.mark.parametrize("name", ["which-limit", "questions"])
 def test_outputs_keep_their_lines_and_scroll_on_a_phone(browser, name):
     page, found = opened(browser, SITE / f"{name}.html", width=390)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     style = "e => getComputedStyle(e).whiteSpace + getComputedStyle(e).overflowX"
     outputs, command = page.locator(".language-text code"), page.locator(".language-console code").first
     assert outputs.count() > 0 and {each.evaluate(style) for each in outputs.all()} == {"preauto"}

@@ -219,8 +219,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"
         write = f"add --{name} VALUE" if option else f"write {context.command_path} {name.upper()}"
-        named = next((word for word in arguments[1:] if option and word.isidentifier() and word in str(what)), "")
-        write = f"write --{name} {named} for {named} alone" if named else write
+        choice = next((word for word in arguments[1:] if option and word.isidentifier() and word in str(what)), "")
+        write = f"write --{name} {choice} for {choice} alone" if choice else write
         word = next((word for word in arguments if "=" in word and not word.startswith("-")), "")
         write = f"{write.removesuffix('VALUE')}{word}" if name == "grid" and word else write
         file = next((word for word in arguments if re.search(r"\.(ya?ml|json|toml)$", word)), "")

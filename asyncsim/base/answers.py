@@ -443,6 +443,8 @@ class Sweep(calls.Told):
             cells.append([*(cell(value) for value in values), *(mean_of(found.get(metric)) for metric in self.metrics)])
         lines = [f"{self.reading}; {self.replicates} replicates a setting, +- is the 95 percent interval"]
         lines += aligned(cells)
+        if {"bias", "variance"} & {*self.metrics}:
+            lines.append("along each setting's own run; sim.oracle.moments compares methods at the same policies")
         more = len(settings) - PRINTED
         lines += [*([f"{more} settings more; table() has all of them"] if more > 0 else []), *word]
         for each in self.failed:

@@ -42,6 +42,8 @@ LEARNED = 1.0
 """Standard deviations of reward from which on the later policy is another one: chi-square 1 leaves an ESS of a half."""
 ALIKE = 2.0
 """Factor between the variances that the mean size and k3 of normal log ratios say, at most."""
+UNSEEN = math.log(40.0)
+"""Tokens expected where none is seen with probability 0.025, the half of what a 95 % band leaves out."""
 EVENT = "the event model (systems/mean-staleness-identity)"
 GROWTH = "ratio/drift-growth"
 
@@ -89,10 +91,8 @@ def forecast(
         checks.one_of("setting", name, varied, "change a setting of the system")
     lists = {name: list(v) if isinstance(v, (list, tuple)) else [v] for name, v in settings.items()}
     changes = [{}, *(dict(zip(lists, each, strict=True)) for each in itertools.product(*lists.values()) if lists)]
-    rows = {name: value for name, value in rows.items() if name not in ("measured", "drift")}
-    for name in ("machines", "partial_rollouts"):
-        rows[name] = rows[name][0] if isinstance(rows.get(name), list) else rows.get(name)
-    rows = {name: value for name, value in rows.items() if value is not None}
+    rows = {name: value for name, value in rows.items() if name not in ("measured", "drift") and value is not None}
+    rows |= {n: rows[n][0] for n in ("machines", "partial_rollouts") if isinstance(rows.get(n), list)}
     known = [advising.read(rows | change, folder) for change in changes]
     found = _simulated(known, changes, measured, draws, updates, seed)
     lines = [_line(name, found, measured, **about) for name, about in TABLE["simulated"].items()]
@@ -100,18 +100,16 @@ def forecast(
     trainer = advising.TRAINERS[known[0]["trainer"]]
     if all(each.measured is None for each in lines):
         notes.append("No number of the log is compared with the simulation.")
-    words = ["now", *(", ".join(f"{_short(k, trainer)} {v}" for k, v in each.items()) for each in changes[1:])]
+    short = {"staleness_limit": "limit", "slots_per_machine": "slots"}
+    short = {name: short.get(name, name.replace("_", " ")) for name in lists}
+    words = ["now", *(", ".join(f"{short[name]} {v}" for name, v in each.items()) for each in changes[1:])]
     now = known[0]
     notes = [*assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
     about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
     about += f"{plural(now['machines'][0], 'machine')} of {plural(now['slots_per_machine'], 'slot')}."
-    at = {_short(n, trainer): [v[0] if isinstance(v := each[n], list) else v for each in known] for n in lists}
+    at = {short[n]: [v[0] if isinstance(v := each[n], list) else v for each in known] for n in lists}
     at = at if all(checks.is_number(value) for row in at.values() for value in row) else {}
     return Forecast(about, tuple(words), (*lines, *more), tuple(notes), draws, updates, at)
-
-
-def _short(name: str, trainer: advising.Trainer) -> str:
-    return {"staleness_limit": "limit", "slots_per_machine": "slots"}.get(name, name.replace("_", " "))
 
 
 class Drawn(NamedTuple):
@@ -133,6 +131,7 @@ def _simulated(
     def one(work: tuple[int, int]) -> Drawn:
         at, k = work
         given, change = dict(known[at]), changes[at]
+        samples = given["prompts_per_batch"] * given["samples_per_prompt"]
         for name in SCALED:
             if name not in change:
                 given[name] = _scaled(given[name], scale[name][k])
@@ -148,20 +147,19 @@ def _simulated(
                     laws.lognormal(law.mean(), spread) if spread else laws.empirical(drawn * law.mean() / drawn.mean())
                 )
             elif law.kind == "lognormal" and "longest_response" in measured:
-                number = given["prompts_per_batch"] * given["samples_per_prompt"]
                 mean, longest = (measured[name]["value"] for name in LENGTHS)
-                moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], number)
-                law = laws.lognormal(law.mean(), max(0.0, law.parameters[1] + moved - sigma_of(mean, longest, number)))
+                moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], samples)
+                law = laws.lognormal(law.mean(), max(0.0, law.parameters[1] + moved - sigma_of(mean, longest, samples)))
             given["response_lengths"] = law
-        system, _ = advising.system_of(
-            given, given["staleness_limit"][0], given["machines"][0], given["partial_rollouts"][0]
-        )
+        now = (given[name][0] for name in ("staleness_limit", "machines", "partial_rollouts"))
+        system, _ = advising.system_of(given, *now)
         passes = feeds.updates_of(system)
         numbers, stale = advising.measure(system, max(2, updates // passes), given["samples_per_prompt"], seed, k)
         # Trainers log the mean of a step, so here too steps count alike, however many tokens they have.
         mean = float(stale.cells @ np.arange(len(stale.cells)))
         numbers["generator_idle"] = 1.0 - (1.0 - numbers["generator_idle"]) * busy
         numbers |= {"seconds": numbers["seconds"] * passes, "head": stale.head, "staleness": mean}
+        numbers |= {"sequence": samples, "token": samples * given["response_lengths"].mean()}
         return Drawn(numbers, stale.cells)
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
@@ -282,13 +280,31 @@ def _ratios(
             elif not 1.0 / ALIKE < sizes[0] / max(sizes[1], 1e-300) < ALIKE:
                 order, why = [], "log ratios are not normal: their mean size says another variance than k3"
         share = partial(drifts.outside, low=low, high=high, tokens=kind == "token")
-        add(f"outside {method}'s clip", f"{GROWTH}, log ratios normal", None, order, why, share, 1.0, False)
+        seen = max((row["steps"] for name, row in measured.items() if name != PAUSE), default=1) * _size(found[0], kind)
+        law, about = f"{GROWTH}, log ratios normal", {"seen": seen, "unit": kind}
+        add(f"outside {method}'s clip", law, None, order, why, share, 1.0, False, **about)
     return lines, notes
 
 
+def _size(each: list[Drawn], unit: str) -> float:
+    """Mean number of tokens or sequences of an update."""
+    return float(np.mean([draw.numbers[unit] for draw in each]))
+
+
+def resolved(low: float, high: float, seen: float, later: float) -> tuple[float, float]:
+    """Ends of a share's band, no narrower than `seen` tokens of a log allow for the share of `later` ones.
+
+    Normal log ratios may say 1e-200, but a log cannot exclude other rare tokens. If T of all are outside, the log has
+    none of them with probability (later / (seen + later))^T at most: 0.025 at T = log 40 / log(1 + seen / later).
+    Of endless later tokens that is Clopper and Pearson's share, log 40 / seen. Assumes independent tokens.
+    """
+    return low if low * later > UNSEEN else 0.0, min(1.0, max(high, UNSEEN / later / math.log1p(seen / later)))
+
+
 def _over(
-    each: list[Drawn], drift: Drift, back: Any, updates: int, seed: int, most: float, heavy: bool, base: Any = None
-) -> Band:
+    each: list[Drawn], drift: Drift, back: Any, updates: int, seed: int, most: float, heavy: bool, base: Any = None,
+    seen: float = 0.0, unit: str = "",
+) -> Band:  # fmt: skip
     """Band of a ratio quantity at one setting: the union over all fits that the data do not exclude."""
     # Between the middles of the log and of what is forecast.
     apart = (drift.steps + updates) / 2.0
@@ -317,4 +333,6 @@ def _over(
     if heavy and float(np.median(spread)) > TOP:
         return Band(None, why=f"log ratios vary by more than {TOP:g} nats^2, so a few ratios carry the mean")
     low, high = min(b.low for b in bands), max(b.high for b in bands)  # type: ignore[type-var, assignment]
+    if unit:
+        low, high = resolved(low, high, seen, updates * _size(each, unit))
     return Band(bands[0].value, low, high)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom, binomtest, hypergeom
 
 import asyncsim as sim
 from asyncsim.base import laws
@@ -73,6 +74,29 @@ def test_shares_outside_a_clip_by_simulation():
     log = np.random.default_rng(2).normal(-0.02, 0.2, 1_000_000)
     share = np.mean((np.exp(log) > 1.3) | (np.exp(log) < 0.8))
     assert drifts.outside(np.array([0.04]), ONE, 0.2, 0.3) == pytest.approx(share, abs=0.002)
+
+
+def unseen(seen, later, width):
+    """Highest probability, over all shares, of no token of a log outside and more than the band says of later ones."""
+    _, high = forecasting.resolved(0.0, 1e-225, seen, later)
+    share = np.geomspace(0.01 / (seen + later), 20 / min(seen, later), 400)
+    return max((1 - share) ** seen * binom.sf(width * high * later, later, share))
+
+
+@pytest.mark.parametrize(("seen", "later"), [(5120, 10240), (5120, 640), (400, 100_000)])
+def test_a_share_too_small_for_the_log_has_a_band_of_what_the_log_cannot_show(seen, later):
+    """Exact for independent tokens, whichever their number. Planted: no width, and three tenths of it."""
+    low, high = forecasting.resolved(1e-300, 1e-225, seen, later)
+    assert low == 0.0 and high > 3.0 / seen
+    total, most = seen + later, int(high * later)
+    assert hypergeom.pmf(0, total, most + 1, seen) <= 0.025
+    assert unseen(seen, later, 1.0) <= 0.025 < unseen(seen, later, 0.3) <= unseen(seen, later, 0.0)
+    assert forecasting.resolved(0.2, 0.5, seen, later) == (0.2, 0.5)
+
+
+def test_endless_tokens_are_bounded_as_clopper_and_pearson_do():
+    found = forecasting.resolved(0.0, 0.0, 5120, 1e12)[1]
+    assert found == pytest.approx(binomtest(0, 5120).proportion_ci(method="exact").high, rel=1e-3)
 
 
 def test_lengths_have_the_logged_mean_and_maximum():
@@ -364,6 +388,9 @@ def test_a_share_of_tokens_outside_a_clip_needs_normal_log_ratios(columns):
     assert "is not known: log the mean |log ratio|" in band().why
     assert "not normal" in band(log_ratio_abs=size * np.sqrt(0.1)).why
     assert 0.15 < band(log_ratio_abs=size).low < band(log_ratio_abs=size).high < 0.35
+    # A hundredth of the spread: no token in practice, of about 98 steps of 32 samples of 900 tokens.
+    small, tokens = band(log_ratio_abs=size / 1e2, kl_k3=columns["kl_k3"] / 1e4), 98 * 32 * 900
+    assert small.value < 1e-30 and small.low == 0.0 and 3.0 / tokens < small.high < 10.0 / tokens
 
 
 def test_columns_of_seconds_are_read_here_and_not_by_diagnose():
