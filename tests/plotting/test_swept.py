@@ -70,9 +70,11 @@ def test_a_boundary_has_brackets_and_its_prediction():
     assert ax.get_ylabel() == "lr at the boundary" and [line.get_linestyle() for line in ax.lines][-1] == "--"
 
 
-def test_what_has_no_number_to_lie_along_is_refused():
-    with pytest.raises(InputError, match="at least one number"):
-        sim.plot(swept({"method": [sim.methods.grpo(), sim.methods.reinforce()]}))
+def test_categories_are_points_without_a_line():
+    (ax,) = sim.plot(swept({"method": [sim.methods.grpo(), sim.methods.reinforce()]})).axes
+    ax.figure.canvas.draw()
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["grpo", "reinforce"]
+    assert {line.get_linestyle() for line in ax.lines} == {"None"}
 
 
 def test_shades_span_all_means_unless_a_few_lie_far_off():
