@@ -1,4 +1,4 @@
-"""Advantages: baselines that are subtracted from the rewards."""
+"""Advantages: estimators of the advantage, such as baselines, group normalization and GAE."""
 
 from typing import Literal
 

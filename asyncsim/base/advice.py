@@ -152,7 +152,7 @@ class Advice(calls.Told):
     def reach(self) -> str:
         """The interval of the knee in words."""
         low, high = self.between
-        return "95 %: " + f"above {low or 0.0:g}, " * (low is not None) + f"at most {high:g}"
+        return f"95 %: at most {high:g}" if low is None else f"95 %: above {low:g}, at most {high:g}"
 
     @property
     def gaps(self) -> str:

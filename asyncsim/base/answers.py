@@ -444,7 +444,7 @@ class Sweep(calls.Told):
         lines = [f"{self.reading}; {self.replicates} replicates a setting, +- is the 95 percent interval"]
         lines += aligned(cells)
         if {"bias", "variance"} & {*self.metrics}:
-            lines.append("along each setting's own run; sim.oracle.moments compares methods at the same policies")
+            lines.append("each row is along its own run; sim.oracle.moments compares methods at the same policies")
         more = len(settings) - PRINTED
         lines += [*([f"{more} settings more; table() has all of them"] if more > 0 else []), *word]
         for each in self.failed:

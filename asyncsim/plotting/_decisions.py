@@ -49,7 +49,7 @@ def draw_advice(advice: Advice) -> Figure:
         apart = min((abs(place[each] - place[other]) for other in named), default=math.inf)
         named += [each] * (apart >= 0.1 * (place[limits[-1]] - place[limits[0]]))
     curves = list(dict.fromkeys((each.machines, each.partial) for each in advice.settings))[:MOST]
-    low = high - 0.2 * max(high, least) if low is None else low
+    low = advice.least if low is None else low
     several = len(limits) > 1
     ring: dict[str, Any] = RING | {"visible": several}
     shade: dict[str, Any] = {"color": _style.COLORS["effect"], "visible": several, "zorder": 0}

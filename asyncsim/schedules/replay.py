@@ -274,7 +274,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     used = columns["trained"]
     segments = loaded.rows - len(columns["row"])
     unknown = int(np.isnan(loaded.steps.token_mean()[used]).sum())
-    rest = f"token_mean is known for {int(used.sum()) - unknown} of {int(used.sum())} samples, those that saw no change"
+    rest = f"token_mean is known for {int(used.sum()) - unknown} of {int(used.sum())} samples, with all their versions"
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
         "of a staleness limit can be checked": "fate" not in names,

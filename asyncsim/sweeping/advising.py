@@ -1,7 +1,6 @@
 """Advice on the staleness limit: a described system, simulated at every limit and with other numbers of machines."""
 
 import itertools
-import math
 import os
 import tomllib
 import warnings
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.base import calls, checks, feeds, files, plugins
-from asyncsim.base.advice import Advice, Setting
+from asyncsim.base.advice import Advice, Setting, mean_interval
 from asyncsim.base.laws import FILE, as_law, from_file
 from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import Tail
@@ -327,17 +326,20 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     speed = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[-1]:g} to {speeds[0]:g}"
     length, train = given["response_lengths"].mean(), given["train_seconds"].mean()
     sync, every, note = given["sync_seconds"], given["publish_every"], ""
-    equal = f" All responses have exactly {length:g} tokens: where this is their mean, write lognormal:{length:g}:0.8."
-    equal *= given["response_lengths"].kind == "constant"
-    lengths = given["response_lengths"]
-    if lengths.kind == "empirical" and (n := len(lengths.parameters)) > 1:
-        spread = f"{196.0 * np.std(lengths.parameters, ddof=1) / math.sqrt(n) / length:.2g}"
-        equal = f" The mean of the {n} lengths is uncertain by {spread} % (95 %); the intervals below take it as exact."
+    lengths, doubt = given["response_lengths"], ""
+    if lengths.kind == "constant":
+        doubt = (
+            f" All responses have exactly {length:g} tokens: where this is their mean, write lognormal:{length:g}:0.8."
+        )
+    elif lengths.kind == "empirical" and (n := len(lengths.parameters)) > 1:
+        mean, low, _ = mean_interval(lengths.parameters)
+        spread = f"{100.0 * (mean - low) / mean:.2g} % (95 %)"
+        doubt = f" The mean of the {n} lengths is uncertain by {spread}; the intervals below take it as exact."
     if trainer.publish and "publish_every" in given["unsaid"]:
         note = " (the trainer's default; yours is publish_every)"
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
         f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync after every "
-        f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}.{equal}"
+        f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}.{doubt}"
     )

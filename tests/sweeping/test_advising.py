@@ -43,7 +43,7 @@ def test_seconds_are_those_of_the_closed_form():
     assert coarse.knee.limit == 4 and coarse.reach == "95 %: above 1, at most 4"
     assert coarse.gaps == "To narrow its interval, add 2 to staleness_limit." and coarse.gaps in str(coarse)
     fast = advise(SYSTEM | {"staleness_limit": [4, 8]}, updates=40, realizations=2)
-    assert fast.reach == "95 %: at most 4" and "add 0, 6 to" not in fast.gaps and "add 0 to" in fast.gaps
+    assert fast.reach == "95 %: at most 4" and fast.gaps == "To narrow its interval, add 0 to staleness_limit."
     assert advice.knee.slot_hours == pytest.approx(8 * 8.0 * 1000 / 3600)
     # Slots write 4 x 300 tokens of a batch; the staleness of an unbound cap is what its permits let wait.
     assert [each.mean("tokens") for each in advice.curve()] == pytest.approx([1200 / s for s in seconds])
