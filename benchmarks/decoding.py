@@ -150,7 +150,7 @@ def update() -> tuple[Any, Any, Any]:
     chain = sim.chain(sim.updates.clip_norm(1.0), sim.updates.adam(1e-4))
     with torch.no_grad():
         batch, start = monte_carlo(sampler, version, 0, ids, view), policy.initial(1)
-        now = Now(start, policy.prepare(start), chain.init(start), torch.full((1,), -1), {})
+        now = Now(start, policy.prepare(start), chain.init(start), torch.full((1,), -1))
     return Updater(task, policy, sim.methods.grpo(), chain, (), 1, 1, 1e18), now, batch
 
 

@@ -5,6 +5,7 @@ A claim is linked by the file that states it; `docs/_site.py` leads the link to 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -108,6 +109,43 @@ CLAIMED = [
 ]
 
 
+HOMES = {
+    "AReaL": "areal-project/AReaL",
+    "elasticdl": "sql-machine-learning/elasticdl",
+    "HandyRL": "DeNA/HandyRL",
+    "marin": "marin-community/marin",
+    "Megatron-LM": "NVIDIA/Megatron-LM",
+    "NeMo-RL": "NVIDIA-NeMo/RL",
+    "open-instruct": "allenai/open-instruct",
+    "OpenRLHF": "OpenRLHF/OpenRLHF",
+    "prime-rl": "PrimeIntellect-ai/prime-rl",
+    "Relax": "redai-studio/Relax",
+    "ROLL": "alibaba/ROLL",
+    "SkyRL": "NovaSky-AI/SkyRL",
+    "slime": "THUDM/slime",
+    "TRL": "huggingface/trl",
+    "UniRL": "Tencent-Hunyuan/UniRL",
+    "verl": "verl-project/verl",
+}
+"""Repositories of trainers whose threads are linked."""
+
+
+def linked(threads: str) -> str:
+    """Threads as written, "TRL #6789 and #6945, verl #6240", each number with its address where that is known.
+
+    >>> linked("acme #321, verl #211")
+    'acme #321, [verl #211](https://github.com/verl-project/verl/issues/211)'
+    """
+    home = ""
+
+    def address(found: re.Match[str]) -> str:
+        nonlocal home
+        home = HOMES.get(found[1], "") if found[1] else home
+        return f"[{found[0]}](https://github.com/{home}/issues/{found[2]})" if home else found[0]
+
+    return re.sub(r"(?:\b(?!and )([A-Za-z-]+) )?#(\d+)", address, threads)
+
+
 def link(id: str) -> str:
     """A claim's id, leading to the file that states it."""
     path = claims.claims()[id].as_posix().removeprefix(ROOT)
@@ -122,6 +160,7 @@ def rests_on(claims: Sequence[str]) -> str:
 def sections() -> str:
     """All threads that a claim answers."""
     blocks = [
-        f"### {each.asked}\n\n{each.answer}\n\n{rests_on(each.claims)}\n\nAsked in {each.threads}." for each in CLAIMED
+        f"### {each.asked}\n\n{each.answer}\n\n{rests_on(each.claims)}\n\nAsked in {linked(each.threads)}."
+        for each in CLAIMED
     ]
     return "\n\n".join([HEAD, *blocks])

@@ -187,7 +187,7 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
     picture = [f"![{seen}]({FOLDER}/{name(question)})", question.caption] if question.draw else []
     rests = [_claimed.rests_on(question.claims)] * bool(question.claims)
     first = ANSWER.match(answer)[0]  # type: ignore[index]
-    asked = f"Asked in {question.threads}."
+    asked = f"Asked in {_claimed.linked(question.threads)}."
     blocks = ["<details>", f"<summary>Command{'s' * (len(blocks) > 1)} and output</summary>", *blocks, "</details>"]
     parts = [f"### {question.asked}", f"**{first}**", answer[len(first) :].strip(), *picture, *blocks, *rests, asked]
     return "\n\n".join(filter(None, parts))

@@ -114,7 +114,7 @@ def param_sync(found: Results) -> str:
     waits = held(longer > took, "Without partial rollouts, a sync waits for the longest response")
     return (
         f"{waits}. An update then takes {seconds(off)}. With partial rollouts it takes {seconds(on)}. "
-        f"The wait adds {longer:.2g} s to every sync, which happens after every {every} updates and transfers for "
+        f"A sync follows every {every} updates: it waits for {longer:.2g} s, and then transfers for "
         f"{took} s. "
         "A sync of many minutes would need equally long responses; an abort that hangs is outside the model."
     )
@@ -266,7 +266,7 @@ QUESTIONS = [
         SWEPT,
         split,
         _pictures.split,
-        "Each server GPU decodes 32 responses concurrently. Bars are 95 % intervals over 8 realizations, smaller than "
+        "Each server GPU decodes 32 responses concurrently. The 95 % intervals over 8 realizations are smaller than "
         "the marks.",
     ),
     Question(

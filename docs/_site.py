@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import html
 import inspect
+import itertools
 import logging
 import posixpath
 import re
@@ -63,11 +64,20 @@ PREDICTION = re.compile(r"^(```python\nmy_prediction = None\n```)\n(.*?)(?=^## |
 ANSWER = "Measurement, theory and conclusion"
 SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
 STILL = "The sliders need a running kernel. This page shows the picture at the settings of the first cell."
+CLAIMS = re.compile(
+    r"<table>\s*<thead>\s*<tr>\s*<th>(?:(?:source</th>\s*<th>)?(?:[^<]* )?claims?|(paper))</th>.*?</table>", re.S
+)
+"""A table of claims or items of papers, whose rows stand below one another on a phone."""
+CARDS = re.compile(r"<table>(?=\s*<thead>\s*<tr>\s*<th>figure</th>)")
+"""The table of the gallery's index, each picture beside its words."""
 PICTURE = re.compile(r'(<a\b.*?</a>)|(<img [^>]*src="([^"]+)"[^>]*>)', re.S)
 """A picture, and a link that may hold one."""
 BUTTONS = "[Install](#install){ .md-button .md-button--primary } [Tutorial](docs/tutorial.md){ .md-button } "
 BUTTONS += "[Explorer](docs/explorer.html){ .md-button }"
 """Ways in, behind the first picture of the home page."""
+INSTALL = "install.md"
+"""The page of the README's lines on installing."""
+START = re.compile(r"^## Start\n(.*?)(?=^## )", re.M | re.S)
 NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
 """An example that says nothing but the name of its part."""
 PYTHON = (
@@ -126,6 +136,9 @@ def on_files(files: Any, config: Any) -> Any:
             files.append(File.generated(config, place, content=f'{head}<div class="atlas"></div>'))
         elif not source.startswith("docs/"):
             files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
+    (lines,) = START.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    text = f"# Install\n{lines}Next: the [tutorial](docs/tutorial.md).\n"
+    files.append(File.generated(config, INSTALL, content=text))
     for place, text in reference():
         files.append(File.generated(config, place, content=text))
     return files
@@ -146,13 +159,13 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """The page with links that lead to places of the site."""
     where = places()
-    source = {place: path for path, place in where.items()}.get(page.file.src_uri)
+    source = ({place: path for path, place in where.items()} | {INSTALL: "README.md"}).get(page.file.src_uri)
     if source is None:
         return markdown
     text = re.sub(r"\A---\n.*?\n---\n", "", markdown, flags=re.S)
     # Notebooks as text: a cell is a block with a language behind braces.
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
-    if source == "README.md":
+    if page.file.src_uri == "index.md":
         page.meta["hide"] = ["navigation", "toc"]
         text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
@@ -160,6 +173,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             r"^(\*\*.+\?\*\*.*\n(?:.+\n)*\n!\[.*)", r'<div class="card" markdown="1">\n\n\1\n\n</div>', text, flags=re.M
         )
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
+    if source == "paper_figures/README.md":
+        page.meta["hide"] = ["toc"]
     # What is folded is Markdown as well.
     text = text.replace("<details>", '<details markdown="1">')
     parts = FENCED.split(text)
@@ -484,8 +499,17 @@ def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
         logging.getLogger("mkdocs.hooks").warning("%s: no whole formula: %s", page.file.src_uri, wrong)
     if page.file.src_uri == places()[f"paper_figures/{ATLAS.name}"]:
         html = _atlas()
+    html = CLAIMS.sub(lambda m: f'<div class="claims{" items" * bool(m[1])}">{_labeled(m[0])}</div>', html)
+    html = CARDS.sub('<table class="cards">', html)
     html = PICTURE.sub(lambda m: m[1] or f'<a class="picture" href="{m[3]}">{m[2]}</a>', html)
     return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
+
+
+def _labeled(table: str) -> str:
+    """The table with the head of its column at each cell, for screens on which columns stand below one another."""
+    heads = re.findall(r"<th>(.*?)</th>", table)
+    cells = itertools.count()
+    return re.sub("<td>", lambda m: f'<td data-head="{heads[next(cells) % len(heads)]}">', table)
 
 
 def _atlas() -> str:

@@ -149,7 +149,8 @@ def generators(found: Results) -> str:
     double = more.index(2 * more[0])
     return (
         f"At a bound of one version, {values[-1]:.3g} slots instead of {values[0]:.3g} raise throughput by "
-        f"{share(speeds[-1] / speeds[0] - 1)}. The slots are then idle {share(idle)} of the time for lack of permits. "
+        f"{share(speeds[-1] / speeds[0] - 1)}. The slots are then idle {share(idle)} of the time, because no permit is "
+        "free. "
         f"At a bound of four versions, the same doubling gains {share(faster[double] / faster[0] - 1)}. "
         + held(faster[double] / faster[0] > speeds[-1] / speeds[0], "If the bound is tight, raise it first.")
     )
@@ -275,7 +276,7 @@ QUESTIONS = [
         steps,
         _pictures.steps_per_rollout,
         "The dashed line is versions times steps, plus (steps - 1)/2 for updates on the same batch. "
-        "Bars are 95 % intervals of the staleness in versions over 8 realizations, smaller than the marks.",
+        "The 95 % intervals of the staleness in versions over 8 realizations are smaller than the marks.",
     ),
     Question(
         "Why does overlap alone give no speed-up?",
@@ -301,7 +302,7 @@ QUESTIONS = [
         generators,
         _pictures.more_generators,
         "Dashed lines are the upper bound set by slots, trainer and permits (`systems/ticket-throughput`), without a "
-        "fit. Bars are 95 % intervals over 8 realizations, smaller than the marks.",
+        "fit. The 95 % intervals over 8 realizations are smaller than the marks.",
         claims=("systems/ticket-throughput",),
     ),
     Question(

@@ -11,24 +11,58 @@ RARE = 0.1
 """Share of one batch in sum |g|^2 above which moments rest on batches that are hardly ever drawn."""
 LEVELS, READ = (0, 1, 4, 16, 64), 16
 SCRIPT = """
-const body = document.querySelector("tbody"), rows = [...body.rows];
+const body = document.querySelector("tbody"), rows = [...body.rows], table = document.querySelector("table");
+const words = document.querySelector("input"), batch = document.querySelector("select");
 const key = (row, k) => { const t = row.cells[k].textContent.replace("−", "-");
   return t === "" ? -9 : isNaN(t) ? t : +t; };
+const show = () => { const asked = words.value.toLowerCase().split(" "), set = batch.value;
+  table.classList.toggle("one", set !== "");
+  rows.forEach(row => { const own = [2, 3, 4, 5].map(k => row.cells[k].textContent).join(" ");
+    row.hidden = (set !== "" && own !== set) ||
+      !asked.every(word => row.textContent.toLowerCase().includes(word)); }); };
+rows.forEach(row => [6, 7, 8, 9, 10].forEach(k => { const v = key(row, k), share = Math.min(Math.abs(v), 1) * 0.55;
+  if (v > -9) row.cells[k].style.backgroundColor = `rgba(${v < 0 ? "230,126,34" : "31,140,150"},${share})`; }));
 document.querySelectorAll("th").forEach((head, k) => { let up = true; head.onclick = () => {
   rows.sort((a, b) => { const [x, y] = [key(a, k), key(b, k)]; return (x < y ? 1 : x > y ? -1 : 0) * (up ? 1 : -1); });
   up = !up; body.append(...rows); }; });
-document.querySelector("input").oninput = event => { const words = event.target.value.toLowerCase().split(" ");
-  rows.forEach(row => { row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word)); }); };
+words.oninput = batch.onchange = show;
+show();
 """
 STYLE = (
-    "body{font:14px sans-serif;margin:1em}table{border-collapse:collapse}th{position:sticky;top:0;background:#fff;"
-    "cursor:pointer}td,th{padding:1px 7px;text-align:right;border-bottom:1px solid #ddd}"
-    "td:nth-child(-n+4){text-align:left}input{max-width:100%}div{overflow:auto;max-height:85vh}nav{display:flex;gap:1em;flex-wrap:wrap}"
+    "body{font:15px/1.5 sans-serif;margin:1em auto;max-width:75em;padding:0 1em}p,ul,details{max-width:48em}"
+    "table{border-collapse:separate;border-spacing:0;font-size:13px}th{position:sticky;top:0;background:#fff;"
+    "cursor:pointer;vertical-align:bottom}td,th{padding:2px 8px;text-align:right;border-bottom:1px solid #ddd}"
+    "td:nth-child(-n+4),th:nth-child(-n+4){text-align:left}td:first-child,th:first-child{position:sticky;left:0;"
+    "background:#fff}th:first-child{z-index:1}input,select{font:inherit;max-width:100%;margin:0 .5em .5em 0}"
+    "div{overflow:auto;max-height:85vh}.one :is(td,th):nth-child(n+3):nth-child(-n+6){display:none}"
+    "@media(max-width:40em){h1{font-size:1.4em}:is(td,th):nth-child(2){display:none}td,th{padding:2px 4px}"
+    "td:first-child{white-space:nowrap}th{font-size:10px}}"
 )
 HEADS = (
-    "method", "family", "cell", "rewards", "tokens", "samples", *(f"staleness {level}" for level in LEVELS),
-    "at 16: low", "high", "bias", "noise", "kept", "one batch",
+    "method", "family", "data", "rewards", "tokens", "samples", *(f"staleness {level}" for level in LEVELS),
+    f"low, at {READ}", f"high, at {READ}", "bias", "noise", "tokens kept", "largest batch",
 )  # fmt: skip
+
+
+WORDS = f"""<p>Each row is a method. The columns <b>staleness {LEVELS[0]}</b> to <b>{LEVELS[-1]}</b> show its
+<b>progress</b> on data sampled that many updates earlier. Progress is the gain of the best step along one batch's
+gradient, divided by the gain of the exact gradient. <b>1</b> is as good as the exact gradient, <b>0</b> gains nothing,
+and <b>below 0</b> (orange) the update leads away. Read a row from left to right to see at which staleness the method
+loses its direction. One update does not decide training, so this table is no ranking of methods.
+<ul><li>Choose a batch. The first choice is the one of the picture.
+<li>Type words to keep some rows, such as <i>masks</i> or <i>ppo</i>.
+<li>Click the head of a column to sort.</ul>
+<details><summary>What the other columns mean</summary><ul>
+<li><b>data</b>: sampled by the policy some updates earlier (ascent), or by a policy equally far away in a random
+direction; the number names the table of the task.
+<li><b>rewards</b>: own, or shuffled among the samples, so that they say nothing about actions.
+<li><b>tokens</b>, <b>samples</b>: tokens of a sample, samples of a batch.
+<li><b>low</b>, <b>high</b>: the 95 percent interval at staleness {READ}; the next columns are at this staleness, too.
+<li><b>bias</b>: 1 − cosine of the mean gradient and the exact gradient.
+<li><b>noise</b>: variance of the gradient divided by its squared mean.
+<li><b>tokens kept</b>: share of tokens with a weight.
+<li><b>largest batch</b>: share of one batch in the sum of squared gradients; above {RARE} rare batches decide the row.
+</ul>"""
 
 
 def part(rows: Any, **where: Any) -> Any:
@@ -41,29 +75,45 @@ def part(rows: Any, **where: Any) -> Any:
 
 
 def page(rows: Any) -> str:
-    """All sampled rows: a line for each method and cell, a column for each staleness."""
+    """All sampled rows: a line for each method and setting, a column for each staleness; the usual setting first."""
     known = rows[(rows.source == "sampled") & (rows.left_out == "") & (rows.length > 3)]
     place = ["method", "family", "drift", "seed", "reward", "length", "samples"]
-    lines = [line(dict(zip(place, key, strict=True)), own) for key, own in known.groupby(place, sort=False)]
+    cells = [(dict(zip(place, key, strict=True)), own) for key, own in known.groupby(place, sort=False)]
+    cells.sort(key=lambda cell: -cell[1][cell[1].staleness == READ].progress.iloc[0])
+    lines = [line(*cell) for cell in cells]
     left = rows[rows.left_out != ""].drop_duplicates("method")
     absent = "; ".join(f"{row.method} ({row.left_out})" for row in left.itertuples())
     heads = "".join(f"<th>{head}" for head in HEADS)
+    found = known.drop_duplicates(place[2:]).sort_values(["seed", "drift", "reward", "length", "samples"])
+    usual = f"ascent 1 own {LENGTH} {SAMPLES}"
+    options = "".join(
+        f'<option value="{name}"{" selected" * (name == usual)}>{words}'
+        for name, words in ((setting(row), told(row)) for row in found.itertuples())
+    )
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Atlas of methods</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{STYLE}</style>\n<main><h1>Progress of one stale batch, by method</h1>\n"
-        "<p>Progress of the best step along one batch's gradient: 1 is the exact gradient's, below 0 it leads away.\n"
-        "It probes one step and is no advice on training. Cells: ascent (data of the policy some steps earlier) or\n"
-        "random (as far off, by no learning), each with the number of its table. Shuffled rewards say nothing.\n"
-        "Bias is 1 − cosine of the mean gradient and the exact one, noise the variance over the squared mean,\n"
-        "kept the share of tokens with a weight. One batch: its largest share in all squared length; above 0.1 the\n"
-        "numbers rest on rare batches. Intervals are 95 percent. Click a head to sort.\n"
-        f'<p><input size="40" placeholder="words, such as: masks 512 ascent" aria-label="filter">\n'
+        f"<style>{STYLE}</style>\n<main><h1>Atlas: how good is one update of each method on stale data?</h1>\n"
+        f"{WORDS}<p>Left out: {escape(absent)}.</details>\n"
+        f'<p><select aria-label="batch">{options}<option value="">all batches</select>\n'
+        '<input size="24" placeholder="words, such as: masks" aria-label="filter">\n'
         f'<div tabindex="0"><table><thead><tr>{heads}</thead><tbody>\n'
         + "\n".join(lines)
-        + "\n</tbody></table></div>\n"
-        f"<p>Left out: {escape(absent)}.</main>\n<script>{SCRIPT}</script>\n"
+        + f"\n</tbody></table></div></main>\n<script>{SCRIPT}</script>\n"
     )
+
+
+def setting(row: Any) -> str:
+    """What a row says in its columns of data, rewards, tokens and samples."""
+    return f"{row.drift} {row.seed} {row.reward} {row.length} {row.samples}"
+
+
+def told(row: Any) -> str:
+    """A setting in words."""
+    table = f", table {row.seed}" if row.seed > 1 else ""
+    reward = ", shuffled rewards" if row.reward != "own" else ""
+    drift = ", random direction" if row.drift != "ascent" else ""
+    return f"{row.samples} samples of {row.length} tokens{drift}{reward}{table}"
 
 
 def line(where: dict[str, Any], own: Any) -> str:

@@ -21,8 +21,9 @@ ARMS: dict[str, dict[str, Any]] = {
     "rloo": {"color": look.COLOR["muted"], "marker": "P"},
 }
 NAMES = {
-    "fresh": "fresh data", "clip": "clip", "higher": "clip-higher", "bapo": "BAPO", "released": "BAPO, its code",
-    "intent": "BAPO, gradients", "start": "its first bounds", "none": "ratio, no clip", "rloo": "RLOO, no ratio",
+    "fresh": "fresh data", "clip": "clip", "higher": "clip-higher", "bapo": "BAPO", "released": "BAPO, published code",
+    "intent": "BAPO, target on the\ngradient, not the loss", "start": "BAPO's first bounds, fixed",
+    "none": "ratio, no clip", "rloo": "RLOO, no ratio",
 }  # fmt: skip
 
 

@@ -18,7 +18,15 @@ ARMS: dict[str, dict[str, Any]] = {
     "half": {**arms.ARMS["bapo"], **look.HOLLOW},
     "none": arms.ARMS["none"],
 }
-NAMES = {"fresh": "fresh data", "clip": "clip", "bapo": "BAPO, 0.4", "half": "BAPO, 0.5", "none": "no clip"}
+NAMES = {
+    "fresh": "fresh data",
+    "clip": "PPO's clip",
+    "bapo": "BAPO, target 0.4",
+    "half": "BAPO, target 0.5",
+    "none": "no clip",
+}
+TARGET = "target: loss share of\npositive advantages"
+"""What BAPO's target is."""
 READINGS: dict[str, float | None] = {"usual": 1.0, "bold": BOLD, "best": None}
 """Each in best synchronous rates; None: every arm at its own best."""
 

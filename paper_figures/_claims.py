@@ -28,7 +28,7 @@ from paper_figures import (
     _claims_tba,
     _claims_vcpo,
 )
-from paper_figures._claim import UNTESTED, VERDICTS, Claim
+from paper_figures._claim import UNTESTED, Claim
 from paper_figures._gallery import PLACEHOLDER
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
@@ -55,6 +55,8 @@ OF_STATUS = {
 }
 """What a status of `claims.papers()` is here."""
 
+OWN = ("asyncsim", "Across papers", "delay theory")
+"""Sources that are no paper."""
 SHORT = {
     "2602.17616/root-of-ess": "step scales with the root of ESS",
     "2610.01896/group-mass": "delay enters by the cap's bias alone",
@@ -92,34 +94,27 @@ def filled(text: str, numbers: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def table(known: Iterable[Claim] = CLAIMS) -> str:
-    """Claims as Markdown, with placeholders for numbers."""
-    rows = ["| source | claim | verdict | number |", "|---|---|---|---|"]
+    """Claims as Markdown, with placeholders for numbers; with what was varied and measured where any says so."""
     known = tuple(known)
-    for before, each in zip((None, *known), known, strict=False):
-        verdict = f"**{each.verdict}**" + (f": {each.when}" if each.when else "")
-        source = "" if before and before.source == each.source else each.source
+    several = len({each.source for each in known}) > 1
+    tested = any(each.test for each in known)
+    head = "claim" if several or known[0].source in OWN else f"{known[0].source} claims"
+    heads = [*["source"] * several, head, *["test"] * tested, "result", "verdict"]
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for each in known:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
-        rows.append(f"| {source} | {claim} | {verdict} | {each.number} |")
+        verdict = f"**{each.verdict}**" + (f": {each.when}" if each.when else "")
+        cells = [*[each.source] * several, claim, *[each.test] * tested, each.number, verdict]
+        rows.append(f"| {' | '.join(cells)} |")
     note = "\n\\* judged on our reconstruction of the method\n" if any(each.rebuilt for each in known) else ""
     return "\n".join(rows) + "\n" + note
-
-
-def counts() -> str:
-    """How many claims of each source came out how, and of sentences that exact results decide, as Markdown."""
-    rows = [f"| source | {' | '.join(VERDICTS)} |", "|---|" + "---|" * len(VERDICTS)]
-    own = {each.source: [c for c in CLAIMS if c.source == each.source] for each in CLAIMS}
-    listed = [(f"[{source}](#{known[0].figure})", known) for source, known in own.items()]
-    for link, known in (*listed, ("[exact results](claims.md#what-exact-results-decide)", list(exact()))):
-        found = [sum(each.verdict == verdict for each in known) for verdict in VERDICTS]
-        rows.append(f"| {link} | {' | '.join(str(count or '') for count in found)} |")
-    return "\n".join(rows) + "\n"
 
 
 def tables() -> dict[str, str]:
     """Tables of the gallery by the name that stands for them."""
     sources = dict.fromkeys(each.source for each in CLAIMS)
     of = {f"claims {source}": table(each for each in CLAIMS if each.source == source) for source in sources}
-    return {"claims": table(), "exact": table(exact()), "counts": counts(), "items": item_table()} | of
+    return {"exact": table(exact()), "items": item_table()} | of
 
 
 def rows(numbers: Mapping[str, Mapping[str, str]], known: Iterable[Claim] = ()) -> list[dict[str, Any]]:

@@ -10,31 +10,35 @@ _item = partial(Item, "ROLL Flash")
 _claim = partial(Claim, "ROLL Flash")
 CLAIMS = (
     _claim(
-        "2.24 times faster on reasoning",
+        "Asynchronous training is 2.24 times faster on reasoning tasks",
         "mostly",
-        "{roll_flash:long_2} at ratio 2; 128 GPUs {roll_sizes:gpus_128}",
+        "{roll_flash:long_2} times at ratio 2; on 128 GPUs {roll_sizes:gpus_128}",
         "roll_flash",
         when="all lengths but equal ones, which lose",
+        test="We vary asynchronous ratio and lengths, and measure relative speed",
     ),
     _claim(
-        "2.72 times faster on agentic tasks",
+        "Asynchronous training is 2.72 times faster on agentic tasks",
         "reproduced",
-        "{roll_flash:agentic_4} at ratio 4; {roll_agents:agents_both} with all",
+        "{roll_flash:agentic_4} times at ratio 4; {roll_agents:agents_both} with all its measures",
         "roll_flash",
+        test="We vary ratio and rollout scheduling, and measure relative speed",
     ),
     _claim(
-        "Modest asynchrony has nearly all of the gain",
+        "A modest asynchronous ratio has nearly all of the gain",
         "mixed",
-        "ratio {roll_sizes:large} for {roll_sizes:most} samples, {roll_sizes:small} for {roll_sizes:least}",
+        "ratio {roll_sizes:large} suffices for {roll_sizes:most} samples, {roll_sizes:small} for {roll_sizes:least}",
         "roll_sizes",
         when="large steps of even lengths do; small steps or long tails need more",
+        test="We vary ratio and samples per step, and measure speed",
     ),
     _claim(
-        "Off-policy methods end on par with synchronous",
+        "Off-policy methods end on par with synchronous training",
         "mixed",
-        "{roll_returns:equal} equal solved; unsolved {roll_parity:own_worse} of {roll_parity:judged} worse",
+        "{roll_returns:equal} equal on solved tasks; unsolved: {roll_parity:own_worse} of {roll_parity:judged} worse",
         "roll_parity",
-        when="PPO and TOPR lose while tasks are unsolved, own best rates",
+        when="PPO and TOPR lose while tasks are unsolved",
+        test="We vary method, task and ratio, each tuned, and compare returns",
     ),
 )
 ITEMS: tuple[Item, ...] = (

@@ -2,9 +2,10 @@
 
 `entries/_PAGE.md` holds what stands between the entries of `PAGE.md`, `entries/_index.md` those of README.md. A line
 `<!-- NAME.md -->` is replaced by that entry, its headings one level deeper and its links from here; `#NAME` leads to it
-from any page. `<!-- claims -->` and other names of tables are replaced by these, and `<!-- answer PAPER -->` by the
-index's item on that paper. `{key}` in an entry is a number of its own figure, `{figure:key}` anywhere one of another
-figure. What an entry has to say stands before its fold (`<details>`), how it was done behind it.
+from any page. `<!-- claims PAPER -->` and other names of tables are replaced by these, and `<!-- answer PAPER -->` by
+the index's item on that paper. The index shows its items as a table, each picture beside its words. `{key}` in an
+entry is a number of its own figure, `{figure:key}` anywhere one of another figure. What an entry has to say stands
+before its fold (`<details>`), how it was done behind it.
 """
 
 from __future__ import annotations
@@ -36,15 +37,18 @@ PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 FOLD = "<details>"
 BEFORE = 150
 """Most words of an entry before its fold."""
-MOST, MOST_INDEX, LINE = 2500, 1500, 35
+MOST, MOST_INDEX, LINE = 2500, 1500, 60
 """Most words of a page, of the index, and of a line of a table.
 
 Words as `docs._prose.words` counts them: of headings, prose and tables, not of fenced code. Tables of claims and items
 have a limit for each line instead."""
-TABLE = re.compile(r"^\| (?:source \| claim|paper \| item) \|.*?(?=\n\n|\n?\Z)", re.M | re.S)
-MARK = re.compile(r"^<!-- ([^.]+?) -->$", re.M)
-ANSWER = re.compile(r"^\* \[([^]]+)\]\([^)]*\)(.*?)(?=^\* |^$|\Z)", re.M | re.S)
-"""An item of the index: a paper, and what came out."""
+TABLE = re.compile(r"^\| (?:(?:source \| )?(?:[^|\n]+ )?claims? \||paper \| item \|).*?(?=\n\n|\n?\Z)", re.M | re.S)
+MARK = re.compile(r"^<!-- ((?!\S+\.md ).+?) -->$", re.M)
+ANSWER = re.compile(r"^\* \[([^]]+)\]\(([^)]*)\) !\[([^]]*)\]\(([^)]*)\)\n(.*?)(?=^\* |^$|\Z)", re.M | re.S)
+"""An item of the index: a paper, its page, a picture in words, the picture, and what came out."""
+CARDS = re.compile(rf"(?:{ANSWER.pattern})+", re.M | re.S)
+WIDE = 400
+"""Pixels of a picture of the index."""
 PLACE = re.compile(r"\]\(#(\w+)\)")
 ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
@@ -75,7 +79,7 @@ def pages(folder: Path, numbers: Numbers, tables: Mapping[str, str] | None = Non
     homes = {figure: page for page, text in frames.items() for figure in ENTRY.findall(text)}
     for page, frame in frames.items():
         texts = [NOTICE]
-        for figure, piece in pieces(folder, frame):
+        for figure, piece in pieces(folder, CARDS.sub(lambda found: cards(found[0]), frame)):
             text = MARK.sub(lambda found: tables.get(found[1], found[0]), piece)
             where = _entry(figure) if figure else _skeleton(page)
 
@@ -99,8 +103,17 @@ def pages(folder: Path, numbers: Numbers, tables: Mapping[str, str] | None = Non
 
 
 def answers(index: str) -> dict[str, str]:
-    """The index's item on each paper, by the mark that the paper's own page has for it."""
-    return {f"answer {paper}": re.sub(r"\n +", "\n", paper + text).strip() for paper, text in ANSWER.findall(index)}
+    """What came out of each paper, by the mark that the paper's own page has for it."""
+    return {f"answer {paper}": re.sub(r"\n +", "\n", text).strip() for paper, *_, text in ANSWER.findall(index)}
+
+
+def cards(items: str) -> str:
+    """Items of the index as a table of two columns, which GitHub and the site show alike."""
+    rows = ["| figure | what came out here |", "|---|---|"]
+    for paper, page, seen, picture, text in ANSWER.findall(items):
+        shown = f'[<img src="{picture.removeprefix("../")}" width="{WIDE}" alt="{seen}">]({page})'
+        rows.append(f"| {shown} | [{paper}]({page})<br>{' '.join(text.split())} |")
+    return "\n".join(rows) + "\n"
 
 
 def unread(name: str, text: str) -> list[str]:

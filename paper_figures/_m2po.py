@@ -21,7 +21,10 @@ ARMS: dict[str, dict[str, Any]] = {
     "areal": {"color": look.COLOR["partial"], "marker": "d", **look.HOLLOW},
     "fresh": {"color": look.COLOR["synchronous"], "marker": "s"},
 }
-NAMES = {"clip": "clip", "m2po": "M2PO", "none": "no region", "release": "released", "areal": "AReaL", "fresh": "fresh"}
+NAMES = {
+    "clip": "clip", "m2po": "M2PO", "none": "no trust region", "release": "released",
+    "areal": "AReaL", "fresh": "fresh",
+}  # fmt: skip
 
 
 def grid(rows: Any, task: str, arm: str, quantity: str) -> Any:

@@ -27,7 +27,7 @@ TASKS = {
 LOOKS: dict[str, dict[str, Any]] = {
     **{arm: arms.ARMS[arm] for arm in ("fresh", "clip", "m2po", "none")},
     "cispo": {"color": look.COLOR["tuned"], "marker": "D"},
-    "areal": {"color": look.COLOR["partial"], "marker": "d"},
+    "areal": {"color": look.COLOR["partial"], "marker": "X"},
     "gppo": {"color": look.COLOR["muted"], "marker": "s"},
     "topr": {"color": look.INK, "marker": "P"},
     "gspo": {"color": look.COLOR["holds, not tight"], "marker": "v"},
@@ -36,7 +36,7 @@ NAMES = {
     "fresh": "fresh",
     "clip": "clip",
     "m2po": "M2PO",
-    "none": "no region",
+    "none": "no trust region",
     "cispo": "CISPO",
     "areal": "AReaL",
     "gppo": "GPPO",
@@ -102,7 +102,7 @@ def curve(rows: Any, arm: str, quantity: str, rate: float, task: str = TASK, sta
 
 def trace(ax: Axes, own: Any, **style: Any) -> None:
     """A curve over updates with its band, and a few marks."""
-    ax.fill_between(own["at"], own.low, own.high, color=style["color"], alpha=0.22, linewidth=0)
+    ax.fill_between(own["at"], own.low, own.high, color=style["color"], alpha=0.22, linewidth=0, label="95 % intervals")
     ax.plot(own["at"], own.value, **{"markersize": 3.2, "markevery": max(1, len(own) // 7), "linewidth": 1.0, **style})
 
 

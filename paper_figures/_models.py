@@ -14,7 +14,7 @@ from paper_figures import _script
 NEAR = 0.1
 """An interval meets a prediction that it contains to within a tenth of it."""
 WORDS = ((1.0, "reproduced"), (2 / 3, "mostly"), (1 / 3, "mixed"))
-MODELS = {"char": "characters", "smollm2": "SmolLM2"}
+MODELS = {"char": "character model", "smollm2": "SmolLM2"}
 
 
 def interval(values: Any) -> tuple[float, float]:

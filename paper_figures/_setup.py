@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -48,6 +49,18 @@ NAMES = {
     "fresh": "0",
 }
 """Names of tasks and of laws of staleness, where they are not those of rows, for all figures that draw these."""
+MEANS = {
+    "graded": "share of right tokens",
+    "noisy graded": "share of right tokens",
+    "sparse": "1 if enough bits are right",
+    "pass or fail": "1 if enough bits are right",
+    "chain of bits": "1 if enough bits are right",
+    "bits with a penalty": "1 if enough are right, less a KL penalty",
+    "forks": "every fourth bit uncertain; 1 if enough are right",
+    "rarely paid": "1 if nearly all bits are right",
+    "many arms": "bandits of 16 or more arms",
+}
+"""What tasks pay or are, where their names do not say so; for all figures."""
 FEW = 3
 """Most numbers that are listed; of more, the ends are said."""
 
@@ -75,15 +88,22 @@ def line(asked: Any, tables: list[Any]) -> str:
             found[field] += stated or _values(field, columns, own, settings)
     texts = {field: _text(values, names) for field, values in found.items()}
     texts["learning rate"] = f"own best ({texts['learning rate']})" if tuned else texts["learning rate"]
-    texts["staleness"] += f" {unit}" if texts["staleness"][-1:].isdigit() else ""
+    texts["staleness"] += (
+        f" {unit.rstrip('s') if texts['staleness'] == '1' else unit}" if texts["staleness"][-1:].isdigit() else ""
+    )
+    texts["task"] = ", ".join(
+        each + (f" ({MEANS[each]})" if each in MEANS else "") for each in texts["task"].split(", ")
+    )
     pooled = isinstance(asked, Mapping) and any("pooled" in drawn for drawn in asked.values())
+    if "," in texts["seeds"] or " to " in texts["seeds"]:
+        texts["seeds"] = f"{' or '.join(texts['seeds'].rsplit(', ', 1))} per point"
     shown = {"tasks, pooled" if pooled and field == "task" else field: text for field, text in texts.items()}
     return " · ".join(f"{field}: {text}" for field, text in shown.items() if text)
 
 
 def unnamed(figure: Figure, text: str) -> list[str]:
     """What is wrong where panels show several tasks: those that the line names otherwise than they do."""
-    tasks = re.match(r"task: ([^·]*?)(?: ·|$)", text)
+    tasks = re.match(r"task: ([^·]*?)(?: ·|$)", re.sub(r" \([^)]*\)", "", text))
     several = tasks[1].split(", ") if tasks and ", " in tasks[1] else []
     seen = " | ".join(each.get_text() for each in figure.findobj(Text) if each.get_text().strip() != text.strip())
     words = " ".join(seen.split()).lower()
@@ -91,12 +111,21 @@ def unnamed(figure: Figure, text: str) -> list[str]:
 
 
 def say(figure: Figure, text: str) -> None:
-    """Write the line, if any, at the lower left, above the key of marks where both do not fit beside each other."""
-    beside = 1.1 * len(text) + sum(1.1 * len(each.get_text()) + 9.0 for key in figure.legends for each in key.texts
-                                   if getattr(key, "_outside_loc", None) == "lower")  # fmt: skip
-    more = "\n " if beside > 176.0 else ""
+    """Write the line with the names of labelled bands at the lower left; the key of marks beside it, or below it."""
+    bands = [each for ax in figure.axes for each in ax.collections if isinstance(each, PolyCollection)]
+    named = sorted({str(each.get_label()) for each in bands if not str(each.get_label()).startswith("_")})
+    text = " · ".join(filter(None, [text, *(f"bands: {name}" for name in named)]))
     look = {"handlelength": 0.0, "handletextpad": 0.0, "fontsize": 7.0, "labelcolor": _style.COLORS["muted"]}
-    figure.legend([Line2D([], [], linestyle="none")], [text + more], loc="outside lower left", frameon=False, **look)
+    more: dict[str, Any] = {"loc": "outside lower left", "frameon": False, **look}
+    keys = [each for each in figure.legends if getattr(each, "_outside_loc", None) == "lower"]
+    line = figure.legend([Line2D([], [], linestyle="none")], [text], **more)
+    while line.get_window_extent().width > 0.98 * figure.bbox.width and " · " in text.rpartition("\n")[2]:
+        text = text.replace(" · ", "\n", 1)
+        line.get_texts()[0].set_text(text)
+    if sum(each.get_window_extent().width for each in [line, *keys]) > 0.96 * figure.bbox.width:
+        line.get_texts()[0].set(text=f"{text}\n ", linespacing=1.7)
+        for key in keys:
+            key.set_loc("lower left")
 
 
 def _chosen(rows: Any, column: str, values: Any) -> Any:

@@ -59,6 +59,7 @@ def line(ax: Axes, own: Any, **style: Any) -> None:
         color=style["color"],
         alpha=0.2,
         linewidth=0,
+        label="95 % intervals",
     )
 
 

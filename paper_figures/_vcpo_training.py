@@ -61,7 +61,7 @@ def numbers(rows: Any) -> dict[str, str]:
 def _anatomy(bodies: Any) -> dict[str, str]:
     """Spike before collapses, beside others."""
     bodies = bodies[bodies.quantity == "spike"]
-    if bodies.empty:
+    if not (bodies.among == "collapsed").any():
         return dict.fromkeys(("spike_collapsed", "spike_others"), "(no collapse)") | {"fallen": "0"}
     found = {"fallen": f"{int(bodies[bodies.among == 'collapsed'].samples.iloc[0])}"}
     for row in bodies.itertuples():

@@ -14,13 +14,14 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"actor_critic": {"part": "returns", "chosen": True}, "cartpole_staleness": {}}
-TASKS = {"lake": "FrozenLake", "cliff": "CliffWalking, return / 100", "cartpole": "CartPole"}
+TASKS = {"lake": "FrozenLake (grid world)", "cliff": "CliffWalking (grid world)", "cartpole": "CartPole"}
+RETURNS = {"lake": "final return", "cliff": "final return divided by 100", "cartpole": "final return (steps balanced)"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "a2c": ("A2C", {"color": look.COLOR["synchronous"], "marker": "s"}),
-    "a3c": ("A3C", {"color": look.COLOR["stale"], "marker": "o"}),
-    "vtrace": ("V-trace", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "ppo_proximal": ("PPO, proximal", {"color": look.COLOR["tuned"], "marker": "v"}),
-    "ppo_behavior": ("PPO, behavior", {"color": look.COLOR["partial"], "marker": "D"}),
+    "a2c": ("A2C, no correction of stale data", {"color": look.COLOR["synchronous"], "marker": "s"}),
+    "a3c": ("A3C, whole gradient at the stale weights", {"color": look.COLOR["stale"], "marker": "o"}),
+    "vtrace": ("V-trace, truncated ratios", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "ppo_proximal": ("PPO, clipped around the policy before the batch", {"color": look.COLOR["tuned"], "marker": "v"}),
+    "ppo_behavior": ("PPO, clipped around the sampling policy", {"color": look.COLOR["partial"], "marker": "D"}),
 }
 AS_FRESH = {"a3c": "a2c", "vtrace": "a2c", "ppo_behavior": "ppo_proximal"}
 """Arms that are another one without staleness."""
@@ -64,7 +65,7 @@ def title(best: Any) -> str:
 
     others = [at("lake", arm, near).low for arm in ARMS if arm != "a3c"]
     lost = [at(task, arm, last).value < at(task, arm, 0).low for task in ("lake", "cliff") for arm in ARMS]
-    words = f"On FrozenLake A3C's old gradients fail early; at staleness {last} all lose return on tables"
+    words = f"On FrozenLake, A3C fails at staleness {near}; at {last} all methods lose return on both grid worlds"
     drawn = "Final return at the best learning rates"
     return _script.finding(at("lake", "a3c", near).high < min(others) and all(lost), words, drawn)
 
@@ -75,15 +76,18 @@ def draw_returns(ax: Axes, best: Any, task: str) -> None:
     best_return = 500.0 if task == "cartpole" else actor_critic.walk(task, actor_critic.STEPS).best
     for shift, (arm, (_, style)) in enumerate(ARMS.items()):
         own = curve(best, task, arm)
-        own = own.assign(high=own.high.clip(upper=best_return))
+        own = own.assign(high=own.high.clip(upper=best_return).clip(lower=own.value))
         x = own.staleness.map(places) + 0.05 * (shift - 2)
         ax.plot(x, own.value, color=style["color"], linewidth=0.8)
         look.points(ax, x, own, **style)
         edge = own[own.edge]
         ax.plot(x[own.edge], edge.value, **style, **look.HOLLOW, linestyle="none", markersize=4, zorder=5)
     ax.axhline(best_return, **_style.REFERENCE)
+    low, high = ax.get_ylim()
+    look.say(ax, 2.2, best_return + 0.045 * (high - low), "best possible", look.COLOR["muted"], ha="right")
+    ax.set_ylim(low, best_return + 0.09 * (high - low))
     look.ticks(ax.xaxis, places.values(), [str(level) for level in places])
-    ax.set(xlabel="staleness (versions)", ylabel="final return", title=TASKS[task], xlim=(-0.25, len(places) - 0.75))
+    ax.set(xlabel="staleness (versions)", ylabel=RETURNS[task], title=TASKS[task], xlim=(-0.25, len(places) - 0.75))
 
 
 def fastest(rows: Any, task: str, workers: int, fresh: bool = False) -> Any:
@@ -110,14 +114,17 @@ def works(rows: Any, task: str, workers: int) -> int:
 def draw(rows: Any, committed: Any) -> Figure:
     """A panel for each task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.9)
+        figure = _style.picture(_style.WIDTH, 3.4)
         axes, best = figure.subplots(1, 3), cells(rows, committed)
         for ax, task in zip(axes, TASKS, strict=True):
             draw_returns(ax, best, task)
         marks = [
             axes[0].plot([], [], label=name, markersize=4, linewidth=0.8, **style)[0] for name, style in ARMS.values()
         ]
-        figure.legend(handles=marks, loc="outside upper left", ncols=5, frameon=False, title=title(best))
+        edge = {"color": look.COLOR["muted"], "marker": "o", **look.HOLLOW, "linestyle": "none", "markersize": 4}
+        marks += axes[0].plot([], [], label="hollow: best learning rate at the grid's edge", **edge)
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
+        figure.legend(handles=marks, ncols=2, title=title(best), **more)
     return figure
 
 

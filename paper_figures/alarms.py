@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from asyncsim.plotting import _style
@@ -16,10 +17,15 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"alarms": {"pooled": True}}
-NAMES = {"token ESS": "low token ESS", "ESS": "low ESS", "KL": "KL to behavior", "return": "low return"}
+NAMES = {"token ESS": "low token ESS", "ESS": "low ESS", "KL": "high KL to behavior", "return": "low return"}
 RATIOS = {"token ESS", "ESS", "KL", "mean weight"}
 """Alarms that read importance ratios."""
-NAMES |= {"mean weight": "low mean weight", "norm": "large gradient", "entropy": "low entropy", "cosine": "high cosine"}
+NAMES |= {
+    "mean weight": "low mean weight",
+    "norm": "large gradient norm",
+    "entropy": "low entropy",
+    "cosine": "high gradient cosine",
+}
 
 
 def color_of(alarm: str) -> str:
@@ -29,11 +35,11 @@ def color_of(alarm: str) -> str:
 
 def pooled(rows: Any, quantity: str) -> Any:
     """Means over places of every alarm and lead, with the interval that the errors of these places give."""
-    own = rows[(rows.quantity == quantity) & rows.value.notna()]
     found = []
-    for (alarm, lead), group in own.groupby(["alarm", "lead"]):
-        reach = 1.96 * math.hypot(*group.error) / len(group)
-        mean = float(group.value.mean())
+    for (alarm, lead), group in _script.pick(rows, quantity=quantity).groupby(["alarm", "lead"]):
+        known = group.dropna(subset="value")
+        mean = float(known.value.mean())  # NaN where no run falls
+        reach = 1.96 * math.hypot(*known.error) / max(1, len(known))
         found.append({"alarm": alarm, "lead": lead, "value": mean, "low": mean - reach, "high": mean + reach})
     return pd.DataFrame(found)
 
@@ -51,10 +57,13 @@ def draw_areas(ax: Axes, rows: Any, means: Any, order: list[str]) -> None:
         look.points(ax, [y], _script.pick(means, alarm=alarm, lead=alarms.LEAD), sideways=True, color=color)
     ax.axvline(0.5, **_style.REFERENCE)
     look.say(ax, 0.49, len(order) - 0.5, "chance", look.COLOR["muted"], ha="right")
-    look.say(ax, 0.02, len(order) - 0.5, "reads ratios", color_of(min(RATIOS)))
     look.ticks(ax.yaxis, range(len(order)), [NAMES[alarm] for alarm in order])
-    ax.set(xlim=(0.0, 1.05), ylim=(-0.6, len(order) - 0.1), xlabel="AUC (tick: one setting; dot: mean)")
-    ax.set_title(f"Ranking of runs {alarms.LEAD} updates ahead")
+    ax.set(
+        xlim=(0.0, 1.05),
+        ylim=(-0.6, len(order) - 0.1),
+        xlabel="probability that a falling run ranks above a healthy one",
+    )
+    ax.set_title(f"Ranking of runs {alarms.LEAD} updates ahead (AUC)")
 
 
 def draw_announced(ax: Axes, announced: Any, order: list[str]) -> None:
@@ -63,9 +72,11 @@ def draw_announced(ax: Axes, announced: Any, order: list[str]) -> None:
         own, color = _script.pick(announced, alarm=alarm, lead=alarms.LEAD), color_of(alarm)
         ax.plot([0.0, float(own.value.iloc[0])], [y, y], color=color, linewidth=3.0, alpha=0.45)
         look.points(ax, [y], own, sideways=True, color=color)
-    ax.set(xlim=(0.0, 1.05), xlabel=f"falls announced at {100 * alarms.FALSE:.0f} % false alarms")
+        if own.value.notna().all():
+            look.say(ax, float(own.high.iloc[0]) + 0.03, y, f"{100 * own.value.iloc[0]:.0f} %", color)
+    ax.set(xlim=(0.0, 1.05), xlabel=f"share of falls, at {100 * alarms.FALSE:.0f} % false alarms")
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    ax.set_title("Announced by then")
+    ax.set_title("Falls that the alarm announces")
 
 
 def draw(rows: Any) -> Figure:
@@ -79,10 +90,24 @@ def draw(rows: Any) -> Figure:
         draw_announced(right, announced, order)
         own = _script.pick(rows, quantity="area", lead=alarms.LEAD)
         sure = {alarm for alarm in NAMES if _script.pick(own, alarm=alarm).value.min() > 0.5}
-        few = all(one(announced, alarm).high < 0.5 for alarm in sure)
-        words = "Only alarms on importance ratios beat chance in every setting, yet announce under half of the falls"
-        title = _script.finding(sure and sure <= RATIOS and few, words, "How well alarms rank and announce falls")
-        figure.suptitle(title, x=0.01, ha="left")
+        best = {max(NAMES, key=lambda alarm: float(one(means, alarm).value)) for means in (areas, announced)}
+        first, share = min(best), float(one(announced, min(best)).value)
+        words = (
+            f"{NAMES[first].replace('low', 'Low')} warns best of falls, yet announces only {100 * share:.0f} % of them"
+        )
+        holds = len(best) == 1 and first in sure and share < 0.5
+        title = _script.finding(holds, words, "How well alarms rank and announce falls")
+        own = {"linestyle": "none", "color": look.INK}
+        marks: list[Any] = [
+            Line2D(
+                [], [], label="alarm on importance ratios", marker="o", linestyle="none", color=color_of(min(RATIOS))
+            ),
+            Line2D([], [], label="other alarm", marker="o", linestyle="none", color=color_of("")),
+            Line2D([], [], label="one setting", marker="|", **own),
+            Line2D([], [], label="mean of settings", marker="o", **own),
+        ]
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
     return figure
 
 

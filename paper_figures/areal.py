@@ -14,16 +14,16 @@ from experiments import areal
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"areal": {"part": "objective"}}
+EXPERIMENTS = {"areal": {"part": "objective", "task": "graded"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "fresh": ("PPO, fresh", {"color": look.COLOR["synchronous"], "marker": "s"}),
-    "uncorrected": ("no behavior weight", {"color": look.COLOR["partial"], "marker": "D"}),
+    "fresh": ("PPO, fresh data", {"color": look.COLOR["synchronous"], "marker": "s"}),
+    "uncorrected": ("decoupled PPO without\nits importance weight", {"color": look.COLOR["partial"], "marker": "D"}),
     "naive": ("naive PPO", {"color": look.COLOR["stale"], "marker": "o"}),
 }
 DECOUPLED = ("decoupled PPO", {"color": look.COLOR["controlled"], "marker": "^"})
 FIRST, TOP = "graded", 1.0
-"""Task of the first panel, and its largest return."""
+"""Task that is drawn, and its largest return."""
 PAPER = 2.77
 """Speed-up that the abstract states."""
 
@@ -52,68 +52,81 @@ def speeds(rows: Any, sigma: float) -> dict[int, tuple[float, float]]:
 
 
 def draw_ends(ax: Axes, rows: Any, task: str) -> None:
-    """Return at the end of training against the bound."""
-    names, least = {}, 0.85
-    for shift, (arm, (name, style)) in zip(
+    """What the return at the end of training lacks, against the bound."""
+    for shift, (arm, (_, style)) in zip(
         (-0.15, -0.05, 0.05, 0.15), ({"decoupled": DECOUPLED} | ARMS).items(), strict=True
     ):
         own = _script.pick(rows, part="objective", task=task, over="end", arm=arm).sort_values("eta")
-        reach = norm.ppf(0.975) * own.end_error
-        high = np.minimum(own.end + reach, TOP) - own.end
-        ax.errorbar(own.eta * 2.0**shift, own.end, yerr=[reach, high], **{**_style.MEASURED, **look.CONNECTED, **style})
-        names[name] = (float(own.end.iloc[-1]), style["color"])
-        least = min(least, float((own.end - reach.fillna(0.0)).min()) - 0.01)
-    ax.axhline(TOP, **_style.REFERENCE)
-    ax.set(ylim=(least, 1.01), ylabel="return at the end", title=f"{TASKS[task]}: last updates")
+        lack = np.maximum(TOP - own.end, 1e-6)
+        reach = norm.ppf(0.975) * own.end_error.fillna(0.0)
+        low = np.minimum(reach, 0.9 * lack)
+        ax.errorbar(own.eta * 2.0**shift, lack, yerr=[low, reach], **{**_style.MEASURED, **look.CONNECTED, **style})
+    ax.set(yscale="log", ylabel="maximum − return at the end", title=f"{TASKS[task]}: last updates")
     ax.set_xscale("log", base=2)
-    names["maximum"] = (TOP, look.COLOR["muted"])
-    look.ends(ax, names, gap=0.085)
+
+
+def beside_fresh(rows: Any, task: str, eta: int, arm: str) -> tuple[float, float, float] | None:
+    """Mean return over training of an arm less that of fresh data, with the ends of its interval."""
+    fresh = pair(rows, task, eta, "fresh", "mean")
+    if arm == "fresh" or fresh is None:
+        return None
+    if arm == "decoupled":
+        return -fresh.difference, -fresh.high, -fresh.low
+    own = pair(rows, task, eta, arm, "mean")
+    if own is None:
+        return None
+    # Both were compared with decoupled PPO, as if independently.
+    reach = float(np.hypot(own.high - own.low, fresh.high - fresh.low)) / 2.0
+    value = own.difference - fresh.difference
+    return value, value - reach, value + reach
 
 
 def draw_task(ax: Axes, rows: Any, task: str) -> None:
-    """Mean return over training less that of the decoupled objective."""
-    names = {"decoupled PPO": (0.0, look.COLOR["muted"])}
-    for shift, (arm, (name, style)) in zip((-0.08, 0.0, 0.08), ARMS.items(), strict=True):
-        pairs = [(eta, pair(rows, task, eta, arm, "mean")) for eta in bounds(rows)]
-        own = [(eta * 2.0**shift, row) for eta, row in pairs if row is not None]
-        values = [row.difference for _, row in own]
-        reach = [[row.difference - row.low for _, row in own], [row.high - row.difference for _, row in own]]
-        ax.errorbar([x for x, _ in own], values, yerr=reach, **{**_style.MEASURED, **look.CONNECTED, **style})
-        names |= {name: (values[-1], style["color"])} if values else {}
-    ax.axhline(0.0, **_style.REFERENCE)
-    ax.set(ylabel="mean return − decoupled PPO's", title=f"{TASKS[task]}: over training")
+    """Mean return over training less that on fresh data."""
+    names = {ARMS["fresh"][0]: (0.0, ARMS["fresh"][1]["color"])}
+    ax.axhline(0.0, **{**_style.REFERENCE, "color": ARMS["fresh"][1]["color"]})
+    for shift, (arm, (name, style)) in zip(
+        (-0.08, 0.0, 0.0, 0.08), ({"decoupled": DECOUPLED} | ARMS).items(), strict=True
+    ):
+        found = [(eta, *each) for eta in bounds(rows) if (each := beside_fresh(rows, task, eta, arm)) is not None]
+        if found:
+            x, value, low, high = (np.array(each, dtype=float) for each in zip(*found, strict=True))
+            reach = [value - low, high - value]
+            ax.errorbar(x * 2.0**shift, value, yerr=reach, **{**_style.MEASURED, **look.CONNECTED, **style})
+            names[name] = (float(value[-1]), style["color"])
+    ax.set(ylabel="mean return − that on fresh data", title=f"{TASKS[task]}: mean over training")
     ax.set_xscale("log", base=2)
-    look.ends(ax, names, gap=0.085)
+    look.ends(ax, names, gap=0.12)
+
+
+def drawn(rows: Any) -> str:
+    """The task that is drawn."""
+    ran = [task for task in TASKS if (rows.task == task).any()]
+    return FIRST if FIRST in ran else ran[0]
 
 
 def title(rows: Any) -> str:
-    """What staleness costs while learning and at the end, if it does."""
+    """What staleness costs while learning and at the end on the task that is drawn, if it does."""
 
     def cost(arm: str, over: str) -> list[float]:
         """What fresh data bring beyond an arm, wherever both were compared."""
-        both = [
-            [pair(rows, task, eta, each, over) for each in ("fresh", arm)] for task in TASKS for eta in bounds(rows)
-        ]
+        both = [[pair(rows, drawn(rows), eta, each, over) for each in ("fresh", arm)] for eta in bounds(rows)]
         return [fresh.difference - own.difference for fresh, own in both if fresh is not None and own is not None]
 
     naive, bare = cost("naive", "mean"), cost("uncorrected", "mean")
-    ends = _script.pick(rows, part="objective", over="end", word="worse")
+    ends = _script.pick(rows, part="objective", task=drawn(rows), over="end", word="worse")
     holds = naive and bare and min(naive) > -areal.SMALLEST and max(naive) > max(bare) and set(ends.arm) == {"naive"}
     words = "While learning, staleness costs return; at the end only naive PPO is worse than decoupled PPO"
-    return _script.finding(holds, words, "Return at the end, and return over training beside decoupled PPO's")
+    return _script.finding(holds, words, "Return at the end, and return over training beside fresh data's")
 
 
 def draw(rows: Any) -> Figure:
-    """Return at the end on one task, then the difference over training on all."""
+    """Return at the end, then the difference over training, on one task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.6)
-        first, *others = figure.subplots(2, 2).ravel()
-        ran = [task for task in TASKS if (rows.task == task).any()]
-        draw_ends(first, rows, FIRST if FIRST in ran else ran[0])
-        for ax, task in zip(others, ran, strict=False):
-            draw_task(ax, rows, task)
-        for ax in others[len(ran) :]:
-            ax.remove()
+        figure = _style.picture(_style.WIDTH, 2.9)
+        first, second = figure.subplots(1, 2)
+        draw_ends(first, rows, drawn(rows))
+        draw_task(second, rows, drawn(rows))
         for ax in figure.axes:
             ax.set(xlabel="bound on staleness $\\eta$ (versions)")
             look.ticks(ax.xaxis, bounds(rows))

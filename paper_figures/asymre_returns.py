@@ -36,7 +36,7 @@ def draw(rows: Any) -> Figure:
             draw_tuned(ax, rows, law)
         axes[0].set(ylabel="return − return without a shift")
         none = not (_script.pick(rows, part="tuned").word == "better").any()
-        title = _script.finding(none, "With tuned learning rates no shift of the baseline helps", "Shifted baselines")
+        title = _script.finding(none, "With tuned learning rates, no shift of the baseline helps", "Shifted baselines")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, title=title, loc="outside upper left", ncols=3, alignment="left")
     return figure

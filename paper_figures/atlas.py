@@ -69,8 +69,10 @@ def draw_progress(ax: Axes, rows: Any) -> Axes:
     rest = kinds["sequence ratio"] + kinds["token clip"] + kinds["sequence clip"]
     apart, plain = (min(kinds[kind]) > max(rest) for kind in ("token ratio", "no ratio"))
     alone = apart and min(kinds["token ratio"]) > max(kinds["no ratio"])
-    words = f"At staleness {STALENESS} token ratios keep direction; sequence ratios and clips lose it"
-    others = f"At staleness {STALENESS} only token ratios, or no ratio, keep direction"
+    least = f"progress is {min(kinds['token ratio'] + kinds['no ratio'] * (not alone)):.2f} or more"
+    ends = f"; with sequence ratios and clips it is {max(rest):.2f} or less"
+    words = f"At staleness {STALENESS}, {least} with token ratios{ends}"
+    others = f"At staleness {STALENESS}, {least} with token ratios or no ratio{ends}"
     neither = "Progress of one step on stale data"
     ax.set_title(_script.finding(alone, words, _script.finding(apart and plain, others, neither)))
     return ax

@@ -24,7 +24,7 @@ def draw(rows: Any) -> Figure:
         ax.set(ylim=(0.0, 1.0), ylabel="positive share of the gradient")
         names = bapo_returns.course(ax, rows, "positive")
         for (name, (_, color)), place in zip(
-            names.items(), ((36, 0.12), (22, 0.26), (22, 0.6), (22, 0.9)), strict=True
+            names.items(), ((36, 0.12), (22, 0.26), (46, 0.62), (22, 0.9)), strict=True
         ):
             look.say(ax, *place, name, color)
         place = {"task": bapo_returns.SHARED, "law": arms.laws(rows)[-1], "quantity": "positive"}

@@ -68,14 +68,14 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2)
         for ax, quantity, name in zip(axes, ("mean", "entropy_mean"), ("return", "entropy (nats)"), strict=True):
             draw_swept(ax, rows, quantity)
-            ax.set_ylabel(f"mean {name} over training")
+            ax.set(title=name.partition(" (")[0].capitalize(), ylabel=f"mean {name} over training")
         for knob, x, y in (("c_low", 0.3, 0.32), ("c_high", 0.62, 0.5)):
             words = "lower bound $c_{low}$" if knob == "c_low" else "upper bound $c_{high}$"
             look.say(axes[0], x, y, words, BOUNDS[knob]["color"], transform=axes[0].transAxes, ha="right")
         name = task(rows)
         up = [rises(rows, name, knob, "mean") for knob in BOUNDS]
         entropy = rises(rows, name, "c_low", "entropy_mean")
-        words = "Both wider bounds raise the return; a wider lower bound costs entropy"
+        words = "Widening either bound of a fixed clip raises the return; a wider lower bound costs entropy"
         title = _script.finding(up == [1, 1] and entropy == -1, words, "Return and entropy by bounds of a fixed clip")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -14,7 +14,7 @@ from paper_figures._script import finding, pick
 
 EXPERIMENTS = {"bapo": {"part": "grid", "law": ("constant 0", "constant 32"), "tuned": True}}
 SHOWN = ("fresh", "clip", "bapo", "none")
-SAME = "clip at fresh data's rate"
+SAME = "clip at best rate\nof fresh data"
 LINES = {line: arms.NAMES.get(line, SAME) for line in ("fresh", "same", "clip", "bapo", "none")}
 
 
@@ -52,8 +52,9 @@ def headline(rows: Any) -> str:
     found = [{line: entropy(rows, task, line) for line in ("fresh", "clip", "same")} for task in arms.TASKS]
     less = all(own["clip"].value < own["fresh"].value for own in found)
     more = all(own["same"] is not None and own["same"].value > own["fresh"].value for own in found)
-    words = "At best rates clips have less entropy than fresh data, at fresh data's rate more"
-    return finding(less and more, words, "Entropy on old data, at best rates and at fresh data's")
+    words = "At its own best learning rate, clipping leaves less entropy than fresh data"
+    both = f"{words}; at that of fresh data, more"
+    return finding(less, both if more else words, "Entropy on old data, at best rates and at fresh data's")
 
 
 def draw(rows: Any) -> Figure:
@@ -63,9 +64,9 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, len(arms.TASKS), sharey=True)
         for ax, task in zip(axes, arms.TASKS, strict=True):
             panel(ax, rows, task)
-        axes[1].set_xlabel(
-            f"entropy at half of the possible gain (nats), data {arms.age(arms.laws(rows)[-1])} versions old"
-        )
+        age = arms.age(arms.laws(rows)[-1])
+        place = f"data {age} versions old (first row: fresh)"
+        axes[1].set_xlabel(f"entropy (nats) when half of the possible gain is reached; {place}")
         figure.suptitle(headline(rows), x=0.01, ha="left")
     return figure
 

@@ -1,4 +1,4 @@
-"""Return against staleness and against reuse, for all arms at one rate and each at its best."""
+"""Return against staleness at one rate and at best ones, and in how many settings BAPO returns more than others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "4 × best synchronous; own best"}}
+PLACES = "64 tokens (in c also 16 tokens, with and without noise)"
+EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": PLACES, "rate": "4 × best synchronous; own best"}}
 SHOWN = ("clip", "bapo", "half", "none")
-TITLES = {"bold": "four times the best synchronous rate", "best": "each at its best rate"}
+TITLES = {
+    "bold": "Four times the best synchronous\nlearning rate",
+    "best": "Each method at its own best\nlearning rate",
+}
+PAIRS = (("clip", "bold"), ("clip", "best"), ("none", "bold"), ("none", "best"))
+"""What BAPO at its larger target is counted against, and at which learning rates."""
+RATES = {"bold": "rate × 4", "best": "best rates"}
+OUTCOMES = {"wins": "controlled", "ties": "muted", "losses": "stale"}
 OTHERS = {"clip": "clip", "higher": "clip-higher", "none": "no clip"}
 TASK = "long"
 
@@ -25,30 +33,48 @@ def task(rows: Any) -> str:
     return TASK if TASK in steps.tasks(rows) else steps.tasks(rows)[0]
 
 
-def levels(rows: Any, axis: str) -> list[int]:
-    """Stalenesses or uses that the drawn task has, fresh data first."""
+def levels(rows: Any) -> list[int]:
+    """Stalenesses that the drawn task has on data that are used once, fresh data first."""
     own = steps.grid(rows, task=task(rows), arm="clip", quantity="mean")
-    other = {"staleness": "epochs", "epochs": "staleness"}[axis]
-    return sorted(int(level) for level in own[own[other] == own[other].min()][axis].unique())
+    return sorted(int(level) for level in own[own.epochs == own.epochs.min()].staleness.unique())
 
 
-def point(rows: Any, axis: str, level: int, arm: str, times: float | None) -> Any:
-    """An arm's mean return at a staleness or a number of uses; all arms are one on fresh data."""
-    place = {"task": task(rows), "staleness": 0, "epochs": 1, axis: level}
-    fresh = place["staleness"] == 0 and place["epochs"] == 1
-    return steps.at(rows, "mean", times, **place, arm="clip" if fresh else arm)
+def point(rows: Any, level: int, arm: str, times: float | None) -> Any:
+    """An arm's mean return at a staleness; all arms are one on fresh data."""
+    return steps.at(rows, "mean", times, task=task(rows), staleness=level, epochs=1, arm=arm if level else "clip")
 
 
-def panel(ax: Axes, rows: Any, axis: str, times: float | None) -> None:
+def panel(ax: Axes, rows: Any, times: float | None) -> None:
     """A line an arm."""
-    found = levels(rows, axis)
+    found = levels(rows)
     for shift, arm in enumerate(SHOWN):
-        points = [point(rows, axis, level, arm, times) for level in found]
+        points = [point(rows, level, arm, times) for level in found]
         own = type(rows)(points)
         places = [place + 0.06 * (shift - 1.5) for place in range(len(found))]
         look.points(ax, places, own, **look.CONNECTED, **{**steps.ARMS[arm], "markersize": 3.5})
-    ax.set(ylim=(-0.03, 1.03), xlabel={"staleness": "staleness (versions)", "epochs": "uses of a batch"}[axis])
+    ax.set(ylim=(-0.03, 1.03), xlabel="staleness (versions)")
     look.ticks(ax.xaxis, range(len(found)), [str(level) for level in found])
+
+
+def draw_counts(ax: Axes, rows: Any) -> None:
+    """In how many settings BAPO at its larger target returns more, as much, and less."""
+    for y, (other, reading) in enumerate(PAIRS):
+        counts, left = steps.counted(rows, "half", other, steps.READINGS[reading]), 0
+        for name, color in OUTCOMES.items():
+            ax.barh(y, counts[name], left=left, height=0.6, color=look.COLOR[color], alpha=0.75)
+            if counts[name]:
+                look.say(ax, left + counts[name] / 2, y, str(counts[name]), "white", ha="center")
+            left += counts[name]
+    look.ticks(ax.yaxis, range(len(PAIRS)), [f"{steps.NAMES[other]},\n{RATES[reading]}" for other, reading in PAIRS])
+    ax.set(
+        ylim=(len(PAIRS) - 0.4, -0.9),
+        xlim=(0, left),
+        xlabel=f"settings: {len(steps.tasks(rows))} tasks at several\nstalenesses or uses of a batch",
+    )
+    for x, ha, word, color in ((0.02, "left", "more", "controlled"), (0.5, "center", "equal", "muted"),
+                               (0.98, "right", "less", "stale")):  # fmt: skip
+        ax.text(x, 0.97, word, ha=ha, va="center", color=look.COLOR[color], transform=ax.transAxes, **look.LETTERS)
+    ax.set_title("Return of BAPO, target 0.5,\ncompared with")
 
 
 def holds(rows: Any) -> bool:
@@ -58,17 +84,18 @@ def holds(rows: Any) -> bool:
 
 
 def draw(rows: Any) -> Figure:
-    """Staleness on the left, reuse on the right; one rate above, best rates below."""
+    """Return against staleness at one rate and at best rates, and counts over all settings."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
-        axes = figure.subplots(2, 2, sharey=True)
-        for row, (reading, title) in zip(axes, TITLES.items(), strict=True):
-            for ax, axis in zip(row, ("staleness", "epochs"), strict=True):
-                panel(ax, rows, axis, steps.READINGS[reading])
-                ax.set_title(title)
-            row[0].set_ylabel("mean return over training")
+        figure = _style.picture(_style.WIDTH, 3.0)
+        *axes, counts = figure.subplots(1, 3)
+        for ax, (reading, title) in zip(axes, TITLES.items(), strict=True):
+            panel(ax, rows, steps.READINGS[reading])
+            ax.set_title(title)
+        axes[0].set_ylabel("mean return over training")
+        draw_counts(counts, rows)
+        look.say(axes[1], 0.0, 0.2, steps.TARGET, look.COLOR["muted"])
         handles = [Line2D([], [], label=steps.NAMES[arm], **look.CONNECTED, **steps.ARMS[arm]) for arm in SHOWN]
-        words = "At a bold rate BAPO beats the clip in most settings; tuned, training without a clip is best"
+        words = "At a high learning rate, BAPO mostly beats PPO's clip; tuned, training without a clip is best"
         title = _script.finding(holds(rows), words, f"Return on old and on reused data, {steps.TASKS[task(rows)]}")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)

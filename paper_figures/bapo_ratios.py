@@ -14,8 +14,11 @@ from paper_figures import _vcpo as look
 from paper_figures.bapo_tokens import STARTS, binned, key
 
 EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2}}
-BINS = ("< 0.05", "to 0.2", "to 0.5", "to 1", "to 2", "> 2")
-QUANTITIES = {"prob": "mean behavior probability", "entropy": "mean entropy (nats)"}
+BINS = ("< 0.05", "0.05–0.2", "0.2–0.5", "0.5–1", "1–2", "> 2")
+QUANTITIES = {
+    "prob": ("Probability under the behavior policy", "mean probability of the token"),
+    "entropy": ("Entropy of the policy at this token", "mean entropy (nats)"),
+}
 
 
 def draw_bins(ax: Axes, rows: Any, quantity: str) -> None:
@@ -23,7 +26,8 @@ def draw_bins(ax: Axes, rows: Any, quantity: str) -> None:
     for start, (_, style) in STARTS.items():
         found = binned(rows, start, quantity)
         look.points(ax, [bapo_steps.BINS.index(edge) for edge in found.number], found, **look.CONNECTED, **style)
-    ax.set(xlabel="|log importance ratio|", ylabel=QUANTITIES[quantity], ylim=(0.0, None))
+    title, label = QUANTITIES[quantity]
+    ax.set(title=title, xlabel="|log importance ratio| of the token", ylabel=label, ylim=(0.0, None))
     look.ticks(ax.xaxis, range(len(BINS)), list(BINS))
 
 
@@ -38,7 +42,7 @@ def draw(rows: Any) -> Figure:
             prob, entropy = (binned(rows, start, quantity).value.to_numpy() for quantity in QUANTITIES)
             rare.append(prob[1:].max(initial=0.0) < prob[0])
             humped.append(entropy[1:-1].max(initial=0.0) > 1.5 * max(entropy[0], entropy[-1]))
-        words = "Tokens whose ratio moved are less probable; entropy peaks at moderate ratios"
+        words = "Tokens with ratios near 1 are the most probable; entropy is largest at moderate ratios"
         title = _script.finding(all(rare) and all(humped), words, "Probability and entropy of tokens by ratio")
         key(figure, title)
     return figure

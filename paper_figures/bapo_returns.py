@@ -15,10 +15,12 @@ from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = {"bapo": {"part": "compare", "tuned": True}}
+EXPERIMENTS = {"bapo": {"part": "compare", "law": "constant 32", "tuned": True}}
 ORDER = ("released", "intent", "start", "clip", "higher", "none", "rloo")
 DRAWN = ("clip", "bapo", "released", "none")
 LOOKS = {"bandit": look.TASK["bandit"], "graded": look.TASK["graded"], "bits": look.TASK["sparse"]}
+LAST = 80
+"""Last update that is drawn; returns hardly change afterwards."""
 SHARED = "graded"
 """The task whose runs are drawn over updates."""
 
@@ -26,7 +28,7 @@ SHARED = "graded"
 def laws(rows: Any) -> dict[str, str]:
     """Laws of the comparison with what a panel calls them."""
     stale = arms.laws(rows)[-1]
-    return {stale: f"{arms.age(stale)} versions old", "replay": "replay", "partial": "partial rollouts"}
+    return {stale: f"{arms.age(stale)} versions old", "replay": "replayed", "partial": "from partial rollouts"}
 
 
 def course(ax: Axes, rows: Any, quantity: str) -> dict[str, tuple[float, str]]:
@@ -35,14 +37,12 @@ def course(ax: Axes, rows: Any, quantity: str) -> dict[str, tuple[float, str]]:
     for arm in DRAWN:
         own = pick(rows, part="course", task=SHARED, law=law, arm=arm, quantity=quantity).sort_values("number")
         color = arms.ARMS[arm]["color"]
-        ax.fill_between(own.number, own.low, own.high.clip(upper=1.0), color=color, alpha=0.2, linewidth=0)
+        ax.fill_between(
+            own.number, own.low, own.high.clip(upper=1.0), color=color, alpha=0.2, linewidth=0, label="95 % intervals"
+        )
         ax.plot(own.number, own.value, color=color, linewidth=1.1)
         names[arms.NAMES[arm]] = (float(own.value.iloc[-1]), color)
-    ax.set(
-        xlabel="update",
-        xlim=(0, own.number.max()),
-        title=f"{arms.TASKS[SHARED]}, {laws(rows)[law]}; bands: 95 % intervals",
-    )
+    ax.set(xlabel="update", xlim=(0, min(LAST, own.number.max())), title=f"{arms.TASKS[SHARED]}: return over training")
     return names
 
 
@@ -54,38 +54,35 @@ def compared(ax: Axes, rows: Any, law: str) -> None:
             if row is not None:
                 look.points(ax, [y + side], row.to_frame().T.infer_objects(), sideways=True, **style)
     ax.axvline(0.0, **_style.REFERENCE)
-    ax.set(ylim=(len(ORDER) - 0.5, -0.5), xlabel="mean return − BAPO's")
+    ax.set(ylim=(len(ORDER) - 0.5, -0.5), xlabel="mean return − that of BAPO")
     look.ticks(ax.yaxis, range(len(ORDER)), [arms.NAMES[arm] for arm in ORDER])
 
 
 def draw(rows: Any) -> Figure:
-    """Return over a run, then a panel for each law."""
+    """Return over a run, and all arms beside BAPO on old data."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.0)
-        above, below = figure.subfigures(2, 1, height_ratios=(2, 3))
-        first, axes = above.subplots(), below.subplots(1, 3, sharex=True, sharey=True)
+        figure, law = _style.picture(_style.WIDTH, 3.3), arms.laws(rows)[-1]
+        first, second = figure.subplots(1, 2)
         names = course(first, rows, "return")
         first.set(ylabel="return", ylim=(0.0, 1.02))
-        look.ends(first, names, gap=0.11)
-        for ax, (law, name) in zip(axes, laws(rows).items(), strict=True):
-            compared(ax, rows, law)
-            ax.set_title(name)
+        look.ends(first, names, gap=0.07)
+        compared(second, rows, law)
+        second.set_title("All methods, three tasks")
         style = {"linestyle": "none", "markersize": 4.0}
-        drawn: list[Any] = [Line2D([], [], label=arms.TASKS[task], **style, **each) for task, each in LOOKS.items()]
+        drawn: list[Any] = [
+            Line2D([], [], label=f"b: {arms.TASKS[task]}", **style, **each) for task, each in LOOKS.items()
+        ]
         found = {
-            arm: [
-                row
-                for law in laws(rows)
-                for task in LOOKS
-                if (row := arms.difference(rows, task=task, law=law, arm=arm)) is not None
-            ]
+            arm: [row for task in LOOKS if (row := arms.difference(rows, task=task, law=law, arm=arm)) is not None]
             for arm in ORDER
         }
         free = [row.value > 0.0 for arm in ("none", "rloo") for row in found[arm]]
-        title = "With tuned learning rates, training without a clip returns more than BAPO"
-        title = finding(np.mean(free) > 0.8, title, "Returns beside BAPO's")
-        figure.suptitle(title, x=0.01, ha="left")
-        below.legend(handles=drawn, loc="outside upper left", ncols=3)
+        words = (
+            f"On data {laws(rows)[law]}, training without a clip returns more than BAPO, all at tuned learning rates"
+        )
+        title = finding(np.mean(free) > 0.8, words, "Returns beside BAPO's")
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=drawn, ncols=len(drawn), title=title, **more)
     return figure
 
 

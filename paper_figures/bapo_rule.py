@@ -1,4 +1,4 @@
-"""The formula of the Entropy-Clip Rule beside the slope of entropy, and what clips block of pushes up and down."""
+"""What clips block of token updates that raise and lower entropy, and how wrong the Entropy-Clip Rule's formula is."""
 
 from __future__ import annotations
 
@@ -15,31 +15,19 @@ from paper_figures._script import finding, pick
 
 EXPERIMENTS = {"bapo": {"part": "blocked", "law": "constant 32", "tuned": True}}
 RULES = ("clip", "higher", "start", "bapo", "released", "intent")
+SAID = {**arms.NAMES, "clip": "PPO's clip"}
 RUN = "clip"
 """The arm whose steps every rule is applied to."""
-WAYS = {"up": ("raise entropy", look.COLOR["controlled"], "^"), "down": ("lower it", look.COLOR["stale"], "v")}
+TITLES = {"bandit": "bandit", "graded": "graded reward", "bits": "pass or fail"}
+WAYS = {
+    "up": ("of the token updates that raise entropy", look.COLOR["controlled"], "^"),
+    "down": ("of the token updates that lower entropy", look.COLOR["stale"], "v"),
+}
 
 
 def table(rows: Any) -> Any:
     """Slopes of entropy, a row a draw."""
     return pick(rows, part="formula").pivot(index="number", columns="quantity", values="value")
-
-
-def scatter(ax: Axes, rows: Any) -> None:
-    """Both formulas against the measured slope."""
-    own = table(rows)
-    ends = [float(own.measured.min()), float(own.measured.max())]
-    style = {"linestyle": "none", "markersize": 2.2, "alpha": 0.7}
-    ax.plot(own.measured, own.natural, marker="o", color=look.COLOR["tuned"], **style)
-    ax.plot(own.measured, own.plain, marker="o", color=look.COLOR["synchronous"], **style)
-    ax.plot(ends, ends, **_style.PREDICTED)
-    ax.axhline(0.0, **_style.REFERENCE)
-    ax.axvline(0.0, 0.0, 0.8, **_style.REFERENCE)
-    # Room above the points for the names.
-    ax.set(ylim=(ax.get_ylim()[0], 1.6 * ax.get_ylim()[1]))
-    ax.set(xlabel="measured change of entropy", ylabel="change by formula", title="formulas")
-    for y, text, color in ((0.93, "−Cov(log π, x)", "tuned"), (0.84, "−Cov(log π, π(x − E x))", "synchronous")):
-        ax.text(0.03, y, text, color=look.COLOR[color], transform=ax.transAxes, **look.LETTERS)
 
 
 def pushes(rows: Any, task: str, rule: str, quantity: str, kind: str = "plain") -> Any:
@@ -50,31 +38,34 @@ def pushes(rows: Any, task: str, rule: str, quantity: str, kind: str = "plain") 
 
 def blocked(ax: Axes, rows: Any, task: str) -> None:
     """What every rule blocks of pushes up and of pushes down."""
+    for y, rule in enumerate(RULES):
+        ends = [pushes(rows, task, rule, way).value for way in WAYS]
+        ax.plot(ends, [y, y], color=look.COLOR["muted"], linewidth=0.7, zorder=0)
     for way, (_, color, marker) in WAYS.items():
         for y, rule in enumerate(RULES):
             row = pushes(rows, task, rule, way).to_frame().T.infer_objects()
             look.points(ax, [y], row, sideways=True, color=color, marker=marker)
-    ax.set(xlim=(-0.05, 1.05), ylim=(len(RULES) - 0.5, -0.5), title=arms.TASKS[task], xlabel="updates blocked")
+    ax.set(xlim=(-0.02, 1.02), ylim=(len(RULES) - 0.5, -0.5), title=TITLES[task], xlabel="share that the rule blocks")
     look.ticks(ax.xaxis, [0, 0.5, 1], ["0", "50 %", "100 %"])
-    look.ticks(ax.yaxis, range(len(RULES)), [arms.NAMES[rule] for rule in RULES])
+    look.ticks(ax.yaxis, range(len(RULES)), [SAID[rule] for rule in RULES])
 
 
 def draw(rows: Any) -> Figure:
-    """The formula left, a panel for each task right."""
+    """A panel for each task."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.7)
-        axes = figure.subplots(1, 1 + len(arms.TASKS), width_ratios=[1.3, *[1.0] * len(arms.TASKS)])
-        scatter(axes[0], rows)
-        for ax, task in zip(axes[1:], arms.TASKS, strict=True):
+        axes = figure.subplots(1, len(arms.TASKS))
+        for ax, task in zip(axes, arms.TASKS, strict=True):
             blocked(ax, rows, task)
-        for ax in axes[2:]:
+        for ax in axes[1:]:
             ax.set_yticklabels([])
+        axes[0].set_ylabel("clipping rule")
         style = {"linestyle": "none", "markersize": 4.0}
         drawn = [axes[1].plot([], [], color=color, marker=marker, **style)[0] for _, color, marker in WAYS.values()]
-        names = [f"updates that {name}" for name, _, _ in WAYS.values()]
+        names = [name for name, _, _ in WAYS.values()]
         down = [pushes(rows, task, rule, "down").value > pushes(rows, task, rule, "up").value
                 for task in arms.TASKS for rule in ("clip", "higher")]  # fmt: skip
-        title = "From uniform starts clips block what lowers entropy more than what raises it"
+        title = "Starting from a uniform policy, clips block more of what lowers entropy than of what raises it"
         title = finding(all(down), title, "What each rule blocks of updates that raise and lower entropy")
         figure.legend(drawn, names, loc="outside upper left", ncols=2, title=title, alignment="left")
     return figure

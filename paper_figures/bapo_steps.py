@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import bapo_steps as experiment
@@ -14,9 +13,11 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": ("long", "noisy"), "rate": "best synchronous"}}
+EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "best synchronous"}}
 SHOWN = ("long", "noisy")
+DRAWN = "long"
 QUANTITIES = {"entropy": "entropy (nats per token)", "return": "return of the trained policy"}
+TITLES = {"entropy": "Entropy of the policy", "return": "Return"}
 
 
 def oldest(rows: Any) -> int:
@@ -37,9 +38,10 @@ def curve(rows: Any, task: str, arm: str, quantity: str) -> Any:
 
 
 def panel(ax: Axes, rows: Any, task: str, quantity: str) -> None:
-    """Curves of all arms."""
+    """Curves of all arms; a return is at most 1."""
     for arm, style in steps.ARMS.items():
         own = curve(rows, task, arm, quantity)
+        own = own.assign(low=own.low.clip(lower=0.0), high=own.high.clip(upper=1.0 if quantity == "return" else None))
         look.points(ax, own.number, own, **look.CONNECTED, **{**style, "markersize": 2.8, "capsize": 1.0})
 
 
@@ -49,36 +51,32 @@ def ends(rows: Any, task: str, arm: str, quantity: str, times: float | None = 1.
 
 
 def lost(rows: Any) -> bool:
-    """Whether the clip ends with less entropy than it began with, and less than half of the return on fresh data."""
+    """Whether the clip ends with more entropy than fresh data, and with less than half of the return."""
     found = []
     for task in shown(rows):
-        first = curve(rows, task, "clip", "entropy").value.iloc[0]
-        found.append(ends(rows, task, "clip", "entropy_end").high < first)
+        clip, fresh = (ends(rows, task, arm, "entropy_end") for arm in ("clip", "fresh"))
+        found.append(clip.low > fresh.high)
         found.append(ends(rows, task, "clip", "end").value < 0.5 * ends(rows, task, "fresh", "end").value)
     return all(found)
 
 
 def draw(rows: Any) -> Figure:
-    """Entropy above, return below; a column a task."""
+    """Entropy, return."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.2)
-        tasks = shown(rows)
-        axes = figure.subplots(2, len(tasks), sharex=True, squeeze=False)
-        for column, task in enumerate(tasks):
-            for ax, quantity in zip(axes[:, column], QUANTITIES, strict=True):
-                panel(ax, rows, task, quantity)
-            axes[0, column].set_title(f"{steps.TASKS[task]}, rate {steps.usual(rows, task):g}")
-            axes[0, column].set_ylim(0.0, None)
-            axes[1, column].set(xlabel=f"update, on data {oldest(rows)} versions old", ylim=(-0.03, 1.03))
-        for ax, label in zip(axes[:, 0], QUANTITIES.values(), strict=True):
-            ax.set_ylabel(label)
-        handles = [
-            Line2D([], [], label=steps.NAMES[arm], **look.CONNECTED, **style) for arm, style in steps.ARMS.items()
-        ]
-        words = "On old data the clip loses entropy and finds less than half of the return"
-        title = _script.finding(lost(rows), words, "Entropy and return over updates on old data")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        figure = _style.picture(_style.WIDTH, 2.9)
+        task = DRAWN if DRAWN in steps.tasks(rows) else shown(rows)[0]
+        for ax, (quantity, label) in zip(figure.subplots(1, 2), QUANTITIES.items(), strict=True):
+            panel(ax, rows, task, quantity)
+            ends = {steps.NAMES[arm]: (float(curve(rows, task, arm, quantity).value.iloc[-1]), style["color"])
+                    for arm, style in steps.ARMS.items()}  # fmt: skip
+            ax.set(xlabel="update", ylabel=label, title=TITLES[quantity])
+            ax.set_ylim(*((0.0, None) if quantity == "entropy" else (-0.03, 1.03)))
+            look.ends(ax, ends)
+        look.say(ax, 300, 0.78, steps.TARGET, look.COLOR["muted"], ha="right")
+        old = f"t staleness {oldest(rows)}"
+        words = f"A{old} PPO's clip ends with more entropy than fresh data, but less than half of the return"
+        title = _script.finding(lost(rows), words, f"Entropy and return a{old}")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

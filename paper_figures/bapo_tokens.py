@@ -17,8 +17,8 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2}}
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
-    bapo_steps.PEAKED: ("peaked start", {"color": look.COLOR["stale"], "marker": "o"}),
-    bapo_steps.UNIFORM: ("uniform start", {"color": look.COLOR["measured"], "marker": "s"}),
+    bapo_steps.PEAKED: ("peaked start policy", {"color": look.COLOR["stale"], "marker": "o"}),
+    bapo_steps.UNIFORM: ("uniform start policy", {"color": look.COLOR["measured"], "marker": "s"}),
 }
 TASK, FEW = "tokens", 0.001
 """The task that is drawn; least share of tokens that a bin needs."""
@@ -61,7 +61,7 @@ def draw_closed(ax: Axes, rows: Any) -> None:
         look.points(ax, places, found, **look.CONNECTED, **style)
     ax.set(xlabel="probability under the behavior policy", xlim=(-0.4, 2.4))
     ax.set_title("Tokens with a positive advantage")
-    look.ticks(ax.xaxis, range(3), ("< 0.1", "to 0.5", "> 0.5"))
+    look.ticks(ax.xaxis, range(3), ("< 0.1", "0.1–0.5", "> 0.5"))
     look.shares(ax)
 
 
@@ -91,7 +91,7 @@ def draw(rows: Any) -> Figure:
         draw_closed(right, rows)
         left.set_ylabel("share that the clip blocks")
         (peaked, many), (uniform, _) = (more_up(rows, start, "plain") for start in STARTS)
-        words = "From a peaked start the clip blocks more of what raises entropy"
+        words = "From a peaked start policy, the clip blocks more of the updates that raise entropy"
         key(figure, _script.finding(peaked == many and uniform == 0, words, "What the clip blocks, from two starts"))
     return figure
 

@@ -29,7 +29,15 @@ def draw_curves(ax: Axes, rows: Any) -> Axes:
         seeds = [own[own.steps == step].episode_return.to_numpy() for step in steps]
         mean, half = np.array([_script.interval(each) for each in seeds]).T
         ax.plot(steps / 1e3, mean, color=_style.COLORS[color], label=side)
-        ax.fill_between(steps / 1e3, mean - half, mean + half, color=_style.COLORS[color], alpha=0.2, linewidth=0)
+        ax.fill_between(
+            steps / 1e3,
+            mean - half,
+            mean + half,
+            color=_style.COLORS[color],
+            alpha=0.2,
+            linewidth=0,
+            label="95 % intervals",
+        )
     ax.set(xlabel="environment steps (1000)", ylim=(0, 515), xlim=(0, None))
     return ax
 

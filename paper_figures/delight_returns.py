@@ -15,7 +15,14 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"delight": {"part": "compare"}}
 STALE = "constant 32"
-LAWS = {"fresh": ("fresh data", look.SYNCHRONOUS), STALE: ("32 versions old", look.TRUNCATED)}
+LAWS = {"fresh": ("fresh data", look.SYNCHRONOUS), STALE: ("data 32 versions old", look.TRUNCATED)}
+NAMES = {
+    "PPO": "PPO's clip",
+    "DG": "DG",
+    "DG, 1/4": "DG, temperature 1/4",
+    "sign-blind": "DG on |advantage|",
+    "sign-blind, 1/4": "… temperature 1/4",
+}
 TASKS = ("bandit", "graded", "sparse")
 
 
@@ -26,9 +33,9 @@ def draw_task(ax: Axes, rows: Any, task: str, arms: list[str]) -> None:
         places = [arms.index(arm) + shift for arm in own.arm]
         look.points(ax, places, own.assign(value=own.difference), sideways=True, **style)
     ax.axvline(0.0, **_style.REFERENCE)
-    ax.set(ylim=(len(arms) - 0.5, -0.5), title=task, xlabel="return − return without correction")
+    ax.set(ylim=(len(arms) - 0.5, -0.5), title=task, xlabel="return − that without correction")
     ax.locator_params(axis="x", nbins=4)
-    look.ticks(ax.yaxis, range(len(arms)), arms)
+    look.ticks(ax.yaxis, range(len(arms)), [NAMES.get(arm, arm.replace("IS", "importance sampling")) for arm in arms])
 
 
 def draw(rows: Any) -> Figure:
@@ -40,7 +47,7 @@ def draw(rows: Any) -> Figure:
             draw_task(ax, rows, task, arms)
         marks = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
         lost = _script.pick(rows, part="compare", law=STALE, arm="DG").dropna(subset="high").high
-        words = "Tuned, DG (gate: advantage × surprisal) loses return on stale data"
+        words = "Tuned delightful gradient (DG: gate by advantage × surprisal) loses return on stale data"
         title = _script.finding(len(lost) and (lost < 0.0).all(), words, "Returns of DG and of its rivals")
         figure.legend(handles=marks, title=title, loc="outside upper left", ncols=2, alignment="left")
     return figure

@@ -19,13 +19,13 @@ STYLES: dict[str, dict[str, Any]] = {
     "log": {"color": look.COLOR["contrast"], "marker": "^"},
 }
 """The sizes that are drawn."""
-NAMES = {"token": "token ratios", "sequence": "sequence ratios", "log": "log ratios"}
+NAMES = {"token": "ESS of tokens", "sequence": "ESS of sequences", "log": "exp(−variance of\nlog ratios)"}
 
 
 def draw_task(ax: Axes, rows: Any, task: str) -> dict[str, tuple[float, str]]:
     """Sizes divided by what the samples are worth, against staleness; 1 would be right. Where lines end."""
     own = rows[(rows.task == task) & (rows.batch == ess_five.BATCH)].sort_values("staleness")
-    names = {"right: 1": (1.0, look.COLOR["muted"])}
+    names = {"1: ESS is right": (1.0, look.COLOR["muted"])}
     for name, style in STYLES.items():
         one = own[own["size"] == name]
         shown = one.assign(value=one.off)
@@ -44,12 +44,14 @@ def draw(rows: Any) -> Figure:
         tasks = [task for task in ess_five.TASKS if (rows.task == task).any()]
         axes = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
         names = [draw_task(ax, rows, task) for ax, task in zip(axes, tasks, strict=True)]
-        axes[0].set_ylabel("ESS per sample divided by\na sample's worth to the gradient")
-        look.ends(axes[-1], names[-1], gap=0.085)
+        axes[0].set_ylabel("(ESS / samples) divided by (gradient\nvariance of fresh / of stale data)")
+        look.ends(axes[-1], names[-1], gap=0.12)
         late = rows[(rows.staleness == rows.staleness.max()) & (rows.batch == ess_five.BATCH)]
         under = late[late["size"].isin(list(STYLES))].off < 1.0
-        words = "Effective sample sizes undercount what stale samples are worth to the gradient"
-        title = _script.finding(under.mean() > 0.9, words, "Effective sample sizes by what samples are worth")
+        words = "Effective sample sizes (ESS) undercount how precise a gradient of stale samples is"
+        title = _script.finding(
+            under.mean() > 0.9, words, "Effective sample sizes (ESS) beside the gradient's variance"
+        )
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

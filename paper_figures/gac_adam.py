@@ -15,6 +15,7 @@ from paper_figures._gac_projection import BEHIND, MOMENTUM, PLAIN, only, shrunk,
 
 EXPERIMENTS = {"gac_projection": {"quantity": "shrinkage", "task": "quadratic"}}
 AFTER = BEHIND + PLAIN
+SHARE = "share left of the step\nalong the mean gradient"
 DARK, LIGHT = _style.COLORS["controlled"], _style.COLORS["partial"]
 """Colors of projection before Adam and after it."""
 
@@ -29,48 +30,54 @@ def draw_shares(ax: Axes, own: Any, arms: dict[str, dict[str, Any]], dashed: tup
         mine = own[own.arm == arm]
         points(ax, mine.signal, mine, markersize=3.6, **look)
     ax.set_xscale("log")
-    ax.set_xlabel("squared norm of mean gradient / of noise")
+    ax.set_xlabel("signal: squared norm of mean gradient / of noise")
 
 
-def draw_known(ax: Axes, rows: Any) -> None:
-    """Half of a known direction removed: what Adam undoes, and where that ends."""
+def draw_known(ax: Axes, rows: Any) -> bool:
+    """Half of a known direction removed: what Adam undoes, and where that ends; whether it does both."""
     own = only(rows, "shrinkage", reference="known")
     spread = int(own.dimension.max())
-    draw_shares(ax, own[own.dimension == 1], {"before": {"color": DARK, "marker": "v"}}, ("before",))
-    looks = {"before": {"color": DARK, "marker": "s"}, AFTER: {"color": LIGHT, "marker": "D"}}
+    single = {"color": DARK, "marker": "v", "label": "before Adam, gradient of one coordinate"}
+    draw_shares(ax, own[own.dimension == 1], {"before": single}, ("before",))
+    looks = {
+        "before": {"color": DARK, "marker": "s", "label": f"before Adam, gradient over {spread} coordinates"},
+        AFTER: {"color": LIGHT, "marker": "D", "label": f"after Adam, {spread} coordinates"},
+    }
     draw_shares(ax, own[own.dimension == spread], looks, ("before", AFTER))
-    ax.set(ylim=(0.0, 1.12), ylabel="share left of the step\nalong the mean gradient")
-    ax.text(0.009, 1.05, "before Adam, one coordinate", color=DARK, fontsize=7)
-    ax.text(1.2, 0.8, f"before Adam,\n{spread} coordinates", color=DARK, fontsize=7, ha="right", va="center")
-    ax.text(0.009, 0.42, "after Adam", color=LIGHT, fontsize=7)
+    ax.set(ylim=(0.0, 1.12), ylabel=SHARE)
+    ax.set_title("Half of the (known) mean gradient removed")
+    ax.legend(loc="lower left")
     first = own[(own.dimension == spread) & (own.arm == "before")].sort_values("signal").value
     last = own[(own.dimension == spread) & (own.arm == AFTER)].sort_values("signal").value
-    undone = first.iloc[-1] > 0.9 and first.iloc[0] < 0.7 and last.iloc[-1] < 0.7
-    words = "Half of the mean gradient removed:\nAdam undoes it on strong signals"
-    ax.set_title(_script.finding(undone, words, "Half of the mean gradient\nremoved, before and after Adam"))
+    return bool(first.iloc[-1] > 0.9 and first.iloc[0] < 0.7 and last.iloc[-1] < 0.7)
 
 
 def draw_previous(ax: Axes, rows: Any) -> None:
     """All of what is parallel to the step before removed after Adam, with and without momentum."""
     own = only(rows, "shrinkage", reference="previous")
-    looks = {AFTER: {"color": LIGHT, "marker": "D"}, BEHIND: {"color": LIGHT, "marker": "D", "mfc": "white"}}
+    looks = {
+        AFTER: {"color": LIGHT, "marker": "D", "label": "Adam without momentum"},
+        BEHIND: {"color": LIGHT, "marker": "D", "mfc": "white", "label": f"momentum {MOMENTUM} (no prediction)"},
+    }
     draw_shares(ax, own, looks, (AFTER,))
-    ax.set(yscale="log", ylim=(2e-4, 2.0))
-    ax.text(0.012, 0.45, "without momentum", color=LIGHT, fontsize=7)
-    ax.text(0.012, 0.012, f"momentum {MOMENTUM}", color=LIGHT, fontsize=7)
+    ax.set(yscale="log", ylim=(2e-4, 2.0), ylabel=SHARE)
+    ax.legend(loc="lower left")
     left = {arm: own[own.arm == arm].set_index("signal").value for arm in looks}
     little = (left[BEHIND] < 0.5 * left[AFTER]).all()
-    name = "All along the last step removed,\nafter Adam"
-    ax.set_title(_script.finding(little, f"{name}: momentum leaves little", name))
+    name = "All that is parallel to the last step removed, after Adam"
+    ax.set_title(_script.finding(little, f"{name}:\nwith momentum, less is left", name))
 
 
 def draw(rows: Any) -> Figure:
     """Two panels: half of a known direction, all of the last one."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 3.2)
         first, second = figure.subplots(1, 2)
-        draw_known(first, rows)
+        undone = draw_known(first, rows)
         draw_previous(second, rows)
+        what = "GAC removes the part of the gradient parallel to the last one"
+        words = f"{what};\nAdam behind the projection undoes this on strong signals"
+        figure.suptitle(_script.finding(undone, words, what), x=0.01, ha="left")
     return figure
 
 

@@ -13,6 +13,7 @@ from asyncsim.plotting import _style
 from experiments import _gac
 from paper_figures import _script
 from paper_figures._gac_points import points, ramp, written, zero
+from paper_figures._vcpo import ends
 
 EXPERIMENTS = {"gac_boundary": {"task": "quadratic"}}
 LATE = 8
@@ -20,9 +21,9 @@ LATE = 8
 CONSTANT = {0: "o", 1: "v", 2: "D", LATE: "s"}
 """Levels of constant staleness with their marks."""
 OTHERS = {
-    "fixed": (ramp(LATE, LATE), "s", f"constant {LATE}", (0.172, 0.8)),
-    "sawtooth": (_style.COLORS["muted"], "^", f"sawtooth 0–{LATE}", (0.235, 0.66)),
-    "random": (_style.COLORS["random"], "X", f"random 0–{LATE}", (0.29, 0.05)),
+    "fixed": (ramp(LATE, LATE), "s", f"constant {LATE}", (0.165, 0.8)),
+    "sawtooth": (_style.COLORS["muted"], "^", f"sawtooth 0–{LATE}", (0.235, 0.8)),
+    "random": (_style.COLORS["random"], "X", f"random 0–{LATE}", (0.3, 0.07)),
 }
 """Color, mark, name of each schedule, and where the name stands."""
 SPAN = np.concatenate([np.linspace(0.01, 0.9, 60), np.linspace(0.902, 0.99, 60)])
@@ -56,16 +57,16 @@ def of(rows: Any, schedule: str, staleness: int, quantity: str = "correlation") 
 
 def draw_constant(ax: Axes, rows: Any) -> None:
     """Constant staleness, by share of its own boundary."""
+    names: dict[str, tuple[float, Any]] = {}
     for tau, marker in CONSTANT.items():
         known, own, color = curve("fixed", tau), of(rows, "fixed", tau), ramp(tau, LATE)
         ax.plot(SPAN, known, **_style.PREDICTED)
         points(ax, own.fraction, own, color=color, marker=marker)
         name = f"staleness {tau}" if tau else "synchronous"
-        ax.text(1.03, known[-1], name, color=color, fontsize=7, va="center")
-    zero(ax, 1.0)
-    ax.set(
-        xlabel="learning rate divided by the largest stable one", xlim=(0.0, 1.5), xticks=[0.0, 0.25, 0.5, 0.75, 1.0]
-    )
+        names[name] = (known[-1], color)
+    zero(ax, 1.03)
+    ax.set(xlabel="learning rate / largest stable learning rate", xlim=(0.0, 1.03), xticks=[0.0, 0.25, 0.5, 0.75, 1.0])
+    ends(ax, names)
     ax.set_ylabel("correlation of consecutive gradients")
     own = of(rows, "fixed", LATE)
     near = at(rows, "fixed", LATE, "correlation", 1.0).value > 2.0 * own[own.fraction <= 0.5].value.max()
@@ -82,7 +83,14 @@ def draw_same_step(ax: Axes, rows: Any) -> None:
         ax.plot([edge, edge], [-0.6, 1.0], **{**_style.REFERENCE, "color": color})
         ax.text(*place, name, color=color, fontsize=7, ha="right" if schedule == "fixed" else "left")
     edges = [_gac.boundary(schedule, LATE) for schedule in OTHERS]
-    ax.text(np.mean(edges), -0.75, "stability limits of each", color=_style.COLORS["muted"], fontsize=7, ha="center")
+    ax.text(
+        np.mean(edges),
+        -0.75,
+        "dotted: largest stable learning rate of each",
+        color=_style.COLORS["muted"],
+        fontsize=7,
+        ha="center",
+    )
     zero(ax, 0.48)
     ax.set(xlabel="learning rate × curvature", xlim=(0.0, 0.48))
     fixed = of(rows, "fixed", LATE)
@@ -97,7 +105,7 @@ def draw_same_step(ax: Axes, rows: Any) -> None:
 def draw(rows: Any) -> Figure:
     """Two panels on the measured rows, theory dashed."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.8)
+        figure = _style.picture(_style.WIDTH, 3.2)
         first, second = figure.subplots(1, 2, sharey=True)
         draw_constant(first, rows)
         draw_same_step(second, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim import claims
 from asyncsim.plotting import _style
@@ -18,7 +19,7 @@ CAUSES = {
     "far, batch 16": "far from optimum, batch 16",
     "far, batch 256": "far from optimum, batch 256",
     "batch used 4 times": "at optimum, batches used 4 times",
-    "momentum": "at optimum, momentum 0.9",
+    "momentum": "at optimum, momentum 0.9 (no prediction)",
     "small step": "at optimum, 0.3 of largest stable rate",
     "large step": "at optimum, 0.9 of largest stable rate",
 }
@@ -34,9 +35,9 @@ KINDS: dict[str, tuple[Any, str, float]] = {
 TICK: dict[str, Any] = {"color": _style.INK, "marker": "|", "markersize": 11.0, "linestyle": "none", "zorder": 4}
 """A prediction."""
 LABELS = {
-    "synchronous": (-0.14, -5.0, "synchronous"),
-    "stale": (0.56, -5.28, f"staleness {made.LATE}"),
-    "random": (0.12, -5.28, f"random 0–{made.LATE}"),
+    "synchronous": "synchronous",
+    "stale": f"staleness {made.LATE}",
+    "random": f"staleness random, 0 to {made.LATE}",
 }
 
 
@@ -48,7 +49,7 @@ def kind_of(row: Any) -> str:
 def draw(rows: Any) -> Figure:
     """A line a condition, with and without staleness; predictions are vertical ticks."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 2.9)
         ax = figure.subplots()
         for row in rows[rows.part == "causes"].itertuples():
             kind = kind_of(row)
@@ -60,10 +61,6 @@ def draw(rows: Any) -> Figure:
             known = causes(row.condition, int(row.staleness))
             if known is not None:
                 ax.plot(known, height, **TICK)
-        for kind, (x, y, name) in LABELS.items():
-            ax.text(x, y, name, color=KINDS[kind][0], fontsize=7, ha="right" if x < 0 else "left", va="center")
-        ax.plot(-0.96, 0.0, **TICK)
-        ax.text(-0.93, 0.0, "predicted", fontsize=7, va="center")
         for line in range(len(CAUSES) - 1):
             ax.axhline(-line - 0.5, color=_style.COLORS["effect"], linewidth=0.6, zorder=0)
         ax.axvline(0.0, color=_style.COLORS["muted"], linewidth=0.6, zorder=0)
@@ -77,7 +74,14 @@ def draw(rows: Any) -> Figure:
         fresh = rows[(rows.part == "causes") & (rows.staleness == 0)].set_index("condition")
         aligned = all(fresh.low[name] > 0.1 for name in ("far, batch 256", "batch used 4 times", "momentum"))
         words = "Consecutive gradients also align without staleness: by signal, reused batches or momentum"
-        figure.suptitle(_script.finding(aligned, words, "Correlation under each condition"), x=0.01, ha="left")
+        handles = [
+            Line2D([], [], label=name, color=KINDS[kind][0], marker=KINDS[kind][1], linestyle="none", markersize=4.0)
+            for kind, name in LABELS.items()
+        ]
+        handles.append(Line2D([], [], label="predicted", **TICK))
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": len(handles)}
+        title = _script.finding(aligned, words, "Correlation under each condition")
+        figure.legend(handles=handles, title=title, **more)
     return figure
 
 

@@ -96,7 +96,7 @@ def draw(rows: Any) -> Figure:
         panels[0].set_ylabel("final regret (lower is better)")
         panels[2].text(2**-2.9, 1.1e3, "diverged", color=LOOK["none"]["color"], fontsize=7)
         marks = [Line2D([], [], label=name, linewidth=0.9, markersize=4, **LOOK[arm]) for arm, name in LABEL.items()]
-        words = f"At staleness {staleness} projection tolerates larger rates, but never beats synchronous training"
+        words = f"At staleness {staleness}, projection tolerates larger rates, but never beats synchronous training"
         holds = all(widened(rows, task, staleness) for task in TITLES)
         title = _script.finding(holds, words, f"Alignment control at staleness {staleness} and synchronous training")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}

@@ -24,8 +24,8 @@ SCORES: dict[str, dict[str, Any]] = {
     "ESS": {"color": look.COLOR["measured"], "marker": "o"},
     "staleness": {"color": look.COLOR["tuned"], "marker": "^"},
 }
-NAMES = {"cosine": "high cosine", "return": "low return", "ESS": "low ESS", "staleness": "staleness alone"}
-KINDS = {"falling": ("before a fall", "stale", "s"), "healthy": ("never fall", "synchronous", "o")}
+NAMES = {"cosine": "high cosine", "return": "low return", "ESS": "low effective\nsample size", "staleness": "staleness"}
+KINDS = {"falling": ("runs that fall", "stale", "s"), "healthy": ("runs that\nnever fall", "synchronous", "o")}
 LEVELS = {16: "o", LATE: "s"}
 
 
@@ -75,7 +75,7 @@ def draw(rows: Any) -> Figure:
         rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
         own = shared.steps(rows, task=TASK, arm="GRPO", quantity="cosine", rate=rate)
         late = own[own["update"] > half].groupby("staleness").value.mean()
-        words = "On a chain late gradients of GRPO align more, the staler the data"
+        words = "On a chain, late gradients of GRPO align more, the staler the data"
         title = _script.finding((late.diff().iloc[1:] > 0.0).all(), words, "Cosine of consecutive gradients of GRPO")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

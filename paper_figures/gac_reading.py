@@ -13,6 +13,7 @@ from asyncsim.plotting import _style
 from experiments import gac_alignment as made
 from paper_figures import _gac_reading, _script
 from paper_figures._gac_points import points, ramp
+from paper_figures._vcpo import ends
 
 EXPERIMENTS = {"gac_alignment": {"part": "reading", "task": "Gaussian bandit"}}
 LATE, LARGEST = made.LATE, 16
@@ -32,6 +33,7 @@ NAMES = {
     "stale, momentum": f"staleness {LATE}, momentum 0.9",
     "stale, learning": f"staleness {LATE}, still learning",
 }
+BAND = "from the staleness to one update later"
 FOOLED = "batch used twice"
 """Built against the checks after these were chosen."""
 
@@ -40,29 +42,33 @@ def draw_correlogram(ax: Axes, rows: Any) -> bool:
     """Correlograms of several staleness values, one above the other; whether each drops right after its staleness."""
     own = _script.pick(rows, part="reading", quantity="correlation")
     shown = [tau for tau in (1, 4, 16) if (own.staleness == tau).any()]
+    names: dict[str, tuple[float, Any]] = {}
     for row, tau in enumerate(shown):
         one, base, color = own[own.staleness == tau].sort_values("lag"), -2.3 * row, ramp(tau, LARGEST)
         known = _gac_reading.correlations(tau, float(one.step.iloc[0]), made.LAGS)[1:]
         peak = np.abs(known).max()
         ax.plot([0.3, made.LAGS + 0.5], [base, base], color=_style.COLORS["muted"], linewidth=0.5, zorder=0)
-        ax.fill_between([tau, tau + 1], base - 1.1, base + 1.1, color=_style.COLORS["effect"], linewidth=0, zorder=0)
+        ax.fill_between(
+            [tau, tau + 1], base - 1.1, base + 1.1, color=_style.COLORS["effect"], linewidth=0, zorder=0, label=BAND
+        )
         ax.plot(np.arange(1, made.LAGS + 1), base + known / peak, **_style.PREDICTED)
         scaled = one.assign(**{name: base + one[name] / peak for name in ("value", "low", "high")})
         points(ax, one.lag, scaled, color=color, marker=SHOWN[tau], markersize=2.6)
-        ax.text(made.LAGS + 1.0, base, f"staleness\n{tau}", color=color, fontsize=7, va="center")
-    ax.set(xlabel="updates between two gradients", xlim=(0.3, made.LAGS + 8), xticks=[1, 4, 8, 16, 24])
+        names[f"staleness {tau}"] = (base, color)
+    ax.set(xlabel="updates between two gradients", xlim=(0.3, made.LAGS + 0.5), xticks=[1, 4, 8, 16, 24])
     ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="correlation of two gradients\n(each scaled)")
-    ax.set_title("Shaded: the staleness to the next update")
-    ends = [own[(own.staleness == tau)].set_index("lag").value for tau in shown]
+    ax.set_title("Correlation by distance")
+    ends(ax, names)
+    last = [own[(own.staleness == tau)].set_index("lag").value for tau in shown]
     return all(
-        one[tau] > 0.0 > one[tau + 1] and -one[tau + 1] > 0.7 * one[tau] for tau, one in zip(shown, ends, strict=True)
+        one[tau] > 0.0 > one[tau + 1] and -one[tau + 1] > 0.7 * one[tau] for tau, one in zip(shown, last, strict=True)
     )
 
 
 def draw_reading(ax: Axes, rows: Any) -> bool:
     """Share of replicates whose constant staleness is read right; whether the longest runs nearly all are."""
     own = _script.pick(rows, part="reading", quantity="right")
-    places = {4: (200, 0.4, "staleness 4"), 8: (790, 0.55, "8"), 16: (2900, 0.55, "16")}
+    places = {4: (85, 0.4, "staleness 4"), 8: (780, 0.15, "staleness 8"), 16: (2700, 0.15, "staleness 16")}
     for tau, place in places.items():
         one, color = own[own.staleness == tau].sort_values("update"), ramp(tau, LARGEST)
         if one.empty:
@@ -71,13 +77,13 @@ def draw_reading(ax: Axes, rows: Any) -> bool:
         known = _gac_reading.readings(tau, float(one.step.iloc[0]), lengths, made.LAGS, 8)
         ax.plot(lengths, known, **_style.PREDICTED)
         points(ax, one["update"], one, color=color, marker=SHOWN[tau])
-        ax.text(*place, color=color, fontsize=7, ha="right")
+        ax.text(*place, color=color, fontsize=7)
     ax.set_xscale("log")
     ax.set(xticks=[30, 100, 300, 1000, 3000], xticklabels=["30", "100", "300", "1000", "3000"])
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="share of replicates")
+    ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="share of runs")
     last = own.loc[own.groupby("staleness")["update"].idxmax()].value
-    ax.set_title("Replicates whose staleness is read right")
+    ax.set_title("Runs in which the staleness is read right")
     return bool((last > 0.9).all())
 
 

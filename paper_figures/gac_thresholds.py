@@ -4,41 +4,66 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._gac_points import ramp
 from paper_figures.gac_cosine import LATE, LEVELS, swept
 from paper_figures.gac_steps import points
 
 EXPERIMENTS = {"gac_steps": {"part": "threshold", "rate": 0.2}}
 
 
-def draw_thresholds(ax: Axes, rows: Any) -> None:
-    """Falls of GAC on GRPO against both thresholds."""
-    for skips, color, name in ((False, "controlled", "project"), (True, "contrast", "skip")):
-        for level, marker in LEVELS.items():
-            own = swept(rows, level, "fell", skips)
-            if len(own):
-                x = own.high if skips else own.low
-                label = f"{name}, staleness {level}"
-                points(ax, x, own, color=look.COLOR[color], marker=marker, label=label)
+PANELS = {
+    False: ("GAC projects the aligned part out of the gradient", "projects"),
+    True: ("GAC skips the step, and projects above {low:.2g}", "skips"),
+}
+"""Title and verb by whether steps are skipped."""
+
+
+def line(rows: Any, level: int, skips: bool) -> tuple[Any, Any]:
+    """Thresholds and shares of runs that fall; without a skip the usual projection is left."""
+    own = swept(rows, level, "fell", skips)
+    if not skips or own.empty:
+        return own.low, own
+    rest = swept(rows, level, "fell", False)
+    own = pd.concat([own, rest[rest.low == own.low.iloc[0]]])
+    return own.high, own
+
+
+def draw_thresholds(ax: Axes, rows: Any, skips: bool) -> None:
+    """Falls against a threshold, a line for each staleness."""
+    title, verb = PANELS[skips]
+    names = {}
+    for level, marker in LEVELS.items():
+        x, own = line(rows, level, skips)
+        if len(own):
+            points(ax, x, own, color=ramp(level, LATE), marker=marker)
+            names[f"staleness {level}"] = (float(own.value.iloc[-1]), ramp(level, LATE))
     look.shares(ax)
-    ax.set(xlabel="cosine of consecutive gradients from which GAC acts (1: never)", ylabel="runs that fall")
-    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    shown = (0.0, 0.25, 0.5, 0.75, 1.0)
+    look.ticks(ax.xaxis, shown, [*(f"{each:g}" for each in shown[:-1]), "never"])
+    title = title.format(low=swept(rows, LATE, "fell", True).low.min())
+    ax.set(title=title, xlim=(-0.05, 1.05), xlabel=f"cosine of successive gradients above which GAC {verb}")
+    look.ends(ax, names)
 
 
 def draw(rows: Any) -> Figure:
-    """One panel, a line for each rule and staleness."""
+    """A panel for each rule, a line for each staleness."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.8)
-        draw_thresholds(figure.subplots(), rows)
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, skips in zip(axes, PANELS, strict=True):
+            draw_thresholds(ax, rows, skips)
+        axes[0].set_ylabel("runs that lose half of their gain")
         skipped, projected = swept(rows, LATE, "fell", True), swept(rows, LATE, "fell", False)
         better = skipped.value.min() < projected.value.min()
-        words = f"On GRPO at staleness {LATE} skipping steps prevents falls, projecting does not"
-        figure.suptitle(_script.finding(better, words, "Falls of GRPO under GAC"), x=0.01, ha="left")
+        words = f"Skipping steps with aligned gradients keeps GRPO stable at staleness {LATE}; projecting does not"
+        figure.suptitle(_script.finding(better, words, "Runs of GRPO that fall under GAC"), x=0.01, ha="left")
     return figure
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from asyncsim.plotting import _style
@@ -20,7 +21,7 @@ LOOK: dict[str, dict[str, Any]] = {
     "before": {"color": _style.COLORS["controlled"], "marker": "s"},
     BEHIND: {"color": _style.COLORS["partial"], "marker": "D"},
 }
-NAMES = {"none": "no control", "before": "before Adam", BEHIND: "after Adam"}
+NAMES = {"none": "no projection", "before": "GAC's projection before Adam", BEHIND: "GAC's projection after Adam"}
 ASIDE = {"none": -0.1, "before": 0.1, BEHIND: 0.0}
 """Marks that would cover each other stand side by side."""
 
@@ -34,10 +35,6 @@ def draw_regret(ax: Axes, rows: Any) -> None:
     shown |= {arm: own[(own.arm == arm) & (own.staleness == delays(rows)[-1])] for arm in NAMES}
     for arm, mine in shown.items():
         points(ax, mine.step, mine, joined=True, **LOOK[arm])
-    places = {"synchronous": (1.2, 3.2e-3), "none": (0.05, 12.0), "before": (0.5, 12.0), BEHIND: (0.0065, 2.0)}
-    for arm, (x, y) in places.items():
-        side = "left" if arm in ("before", BEHIND) else "right"
-        ax.text(x, y, {"synchronous": "synchronous", **NAMES}[arm], color=LOOK[arm]["color"], fontsize=7, ha=side)
     late = delays(rows)[-1]
     top = own.step[own.staleness == late].max()
     bold = at(rows, "before", late, top).high < at(rows, "none", late, top).low
@@ -47,8 +44,8 @@ def draw_regret(ax: Axes, rows: Any) -> None:
     ax.set_title(_script.finding(helps_only, words, f"Final regret at staleness {late},\nsynchronous at 0"))
 
 
-def draw_tuned(ax: Axes, rows: Any) -> None:
-    """Regret against staleness at the best learning rate of each arm."""
+def draw_tuned(ax: Axes, rows: Any) -> bool:
+    """Regret against staleness at the best learning rate of each arm; whether staleness costs nothing there."""
     tuned = table(rows, tuple(NAMES))
     ages = sorted({int(age) for age in tuned.staleness})
     fresh = tuned[(tuned.arm == "none") & (tuned.staleness == 0)].iloc[0]
@@ -57,26 +54,30 @@ def draw_tuned(ax: Axes, rows: Any) -> None:
     for arm, aside in ASIDE.items():
         mine = tuned[tuned.arm == arm]
         points(ax, [ages.index(age) + aside for age in mine.staleness], mine, joined=True, **LOOK[arm])
-    last = len(ages) - 1
-    for arm, (x, y) in {"none": (last, 0.0035), "before": (last - 0.3, 0.0125), BEHIND: (last, 0.0265)}.items():
-        ax.text(x, y, NAMES[arm], color=LOOK[arm]["color"], fontsize=7, ha="right")
-    ax.text(-0.2, 0.0048, "synchronous", color=green, fontsize=7)
     ax.set(ylim=(0.0, 1.2 * float(tuned.high.max())), xticks=range(len(ages)), xticklabels=ages)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("staleness (versions)")
     end = tuned[tuned.staleness == ages[-1]].set_index("arm")
     free = end.low["none"] <= float(fresh.high) and (end.value >= end.low["none"]).all()
-    words = "Tuned learning rates: staleness costs\nnothing, projection cannot help"
-    ax.set_title(_script.finding(free, words, "At tuned learning rates"))
+    ax.set_title("Each at its own tuned learning rate")
+    return bool(free)
 
 
 def draw(rows: Any) -> Figure:
     """Two panels: over learning rates at one staleness, and over staleness at the best ones."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 3.1)
         first, second = figure.subplots(1, 2)
         draw_regret(first, rows)
-        draw_tuned(second, rows)
+        free = draw_tuned(second, rows)
+        words = "At tuned learning rates, staleness costs this bandit nothing, and GAC's projection cannot help"
+        title = _script.finding(free, words, "GAC's projection before and after Adam")
+        named = {"synchronous": "synchronous (band in b)", **NAMES}
+        handles = [
+            Line2D([], [], label=name, linewidth=0.9, markersize=3.2, **LOOK[arm]) for arm, name in named.items()
+        ]
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 
 

@@ -16,29 +16,38 @@ from paper_figures.gac_steps import points
 EXPERIMENTS = {"gac_steps": {"part": "warning", "arm": ("RLOO", "cosine", "ESS", "return", "staleness")}}
 
 
+def axis(ax: Axes) -> None:
+    """Updates until the fall, which is at the right end."""
+    ax.set(xlim=(-31.5, 1.5), xlabel="updates until the run falls (loses half of its gain)")
+    look.ticks(ax.xaxis, (-30, -20, -15, -10, -5, 0), ["30", "20", "15", "10", "5", "0"])
+
+
 def draw_before(ax: Axes, rows: Any) -> None:
     """Mean cosine before falls, beside runs that never fall, at the same updates."""
+    names: dict[str, tuple[float, str]] = {}
     for quantity, (name, color, marker) in KINDS.items():
         own = warned(rows, quantity, LATE, rate=least(rows)).sort_values("lead")
-        points(ax, -own.lead, own, color=look.COLOR[color], marker=marker, label=name)
-    ax.set(ylim=(0.0, 1.0), xlabel="updates before the fall", ylabel="cosine of consecutive gradients")
-    ax.set_title(f"RLOO at staleness {LATE}")
-    ax.legend(loc="upper left")
+        points(ax, -own.lead, own, color=look.COLOR[color], marker=marker)
+        names |= {name: (own.value.iloc[0], look.COLOR[color])} if len(own) else {}
+    ax.set(
+        ylim=(0.0, 1.0), ylabel="cosine of successive gradients", title=f"Staleness {LATE}: mean cosine of RLOO's runs"
+    )
+    axis(ax)
+    look.ends(ax, names, 0.11)
 
 
 def draw_areas(ax: Axes, rows: Any) -> None:
     """Areas of four scores over leads, pooled over staleness."""
+    names = {"coin toss": (0.5, look.COLOR["muted"])}
     for place, (score, style) in enumerate(SCORES.items()):
         own = warned(rows, "area", arm=score).sort_values("lead")
-        points(ax, 0.3 * (place - 1.5) - own.lead, own, label=NAMES[score], **style)
+        points(ax, 0.3 * (place - 1.5) - own.lead, own, **style)
+        names |= {NAMES[score]: (own.value.iloc[0], style["color"])} if len(own) else {}
     ax.axhline(0.5, **_style.REFERENCE)
-    ax.set(
-        ylim=(0.0, 1.05),
-        xlabel="updates before the fall",
-        ylabel="AUC, falling or healthy",
-        title="RLOO, all staleness pooled",
-    )
-    ax.legend(ncols=2, loc="lower right")
+    ax.set(ylim=(0.0, 1.12), ylabel="probability that the score ranks\na falling run above a healthy one")
+    ax.set_title("Four scores, staleness 0 to 32 pooled")
+    axis(ax)
+    look.ends(ax, names, 0.11)
 
 
 def draw(rows: Any) -> Figure:
@@ -50,8 +59,8 @@ def draw(rows: Any) -> Figure:
         draw_areas(right, rows)
         # Short runs have no falls to warn of, and then neither area.
         cosine, alone = (warned(rows, "area", arm=score, lead=LEAD).value.mean() for score in ("cosine", "staleness"))
-        words = "High cosines warn of falls on a chain, but the staleness alone warns better"
-        title = _script.finding(0.6 < cosine < alone, words, "Cosine of consecutive gradients before falls")
+        words = "Runs of RLOO have high gradient cosines before they fall, but staleness itself predicts falls better"
+        title = _script.finding(0.6 < cosine < alone, words, "Cosine of successive gradients before falls of RLOO")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -11,7 +11,16 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = {"language_ess": {"part": "even", "model": "char", "task": "sums (character model)"}}
+EXPERIMENTS = {
+    "language_ess": {
+        "part": "even",
+        "model": "char",
+        "judge": "coin",
+        "sampler": "float32",
+        "task": "sums (character model, random rewards)",
+    }
+}
+LAW = "predicted: exp(− staleness × variance of a log ratio after one update)"
 CHARACTERS = ("char", "coin", "float32")
 ANSWERS = ("char", "answer", "float32")
 """A model, its judge and its sampler: under random rewards, and under rewards for right answers."""
@@ -33,13 +42,26 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     """ESS of whole answers against staleness, on the prediction with its band."""
     own = whole(rows, CHARACTERS)
     known, color = own[own.inside], _style.COLORS["measured"]
-    ax.plot(known.staleness, known.predicted_ess, zorder=1.5, **_style.PREDICTED)
-    ax.fill_between(known.staleness, known.predicted_low, known.predicted_high, color=color, alpha=0.12, linewidth=0)
+    ax.plot(known.staleness, known.predicted_ess, zorder=1.5, label=LAW, **_style.PREDICTED)
+    ax.fill_between(
+        known.staleness,
+        known.predicted_low,
+        known.predicted_high,
+        color=color,
+        alpha=0.12,
+        linewidth=0,
+        label="95 % interval of the prediction",
+    )
     reach = [own.ess - own.low, own.high - own.ess]
     ax.errorbar(own.staleness, own.ess, yerr=reach, color=color, **_style.MEASURED)
     ax.set_xscale("log", base=2)
     levels = sorted(own.staleness.unique())
-    ax.set(xlabel="staleness (versions)", ylabel="ESS per answer", ylim=(0.0, 1.06), xticks=levels)
+    ax.set(
+        xlabel="staleness (versions)",
+        ylabel="effective sample size (ESS)\nof answers / their number",
+        ylim=(0.0, 1.06),
+        xticks=levels,
+    )
     ax.set_xticklabels([str(level) for level in levels])
     ax.minorticks_off()
     met = (known.low <= 1.1 * known.predicted_ess) & (known.high >= 0.9 * known.predicted_ess)

@@ -43,7 +43,7 @@ def draw_model(ax: Axes, rows: Any) -> Axes:
         own, shade = rows[rows.staleness == staleness], _style.COLORS[color]
         updates, mean, half = curve(own[own.quantity == "trained"])
         ax.plot(updates, mean, color=shade)
-        ax.fill_between(updates, mean - half, mean + half, color=shade, alpha=0.18, linewidth=0)
+        ax.fill_between(updates, mean - half, mean + half, color=shade, alpha=0.18, linewidth=0, label="95 % intervals")
         name = f"staleness {staleness}" if staleness else "synchronous"
         ax.text(1.02 * updates[-1], mean[-1] + 0.03, name, color=shade, va="center")
         updates, mean, half = curve(own[own.quantity == "held out"])

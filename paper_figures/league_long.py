@@ -15,11 +15,17 @@ from paper_figures import _vcpo as look
 from paper_figures.one_rate import AS_GOOD, key_of
 
 EXPERIMENTS = {"league_long": {"law": "old", "task": "chain of tokens", "staleness": "32"}}
-ONE, OWN = {"marker": "o", "markerfacecolor": "white"}, {"marker": "o"}
-EDGE = {"marker": ">"}
+ONE: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "color": look.COLOR["stale"]}
+OWN: dict[str, Any] = {"marker": "o", "color": look.COLOR["controlled"]}
+EDGE: dict[str, Any] = {**OWN, "marker": ">"}
 """Best at the largest or least rate of the grid: no verdict."""
 CLIPS = ("PPO", "GRPO", "M2PO", "BAPO")
-"""Methods that clip or mask around old log-probs."""
+"""Methods that clip or mask around old log-probs, token by token."""
+GROUPS = {
+    "Clips around old log-probs": ("PPO", "GRPO", "BAPO", "M2PO", "GSPO"),
+    "Other methods": ("RLOO", "PPO, recomputed", "CISPO", "TIS, token", "GAC", "TIS, sequence", "VCPO"),
+}
+"""Methods that are drawn."""
 
 
 def places(rows: Any) -> list[tuple[int, int]]:
@@ -46,48 +52,64 @@ def inside(rows: Any, row: Any) -> bool:
     return bool(rows.rate.min() < row.rate < rows.rate.max())
 
 
-def draw_place(ax: Axes, rows: Any, place: tuple[int, int], arms: list[str]) -> None:
-    """A line for each arm, hollow at the one rate and full at its own best; dotted: RLOO on fresh data."""
+def draw_place(ax: Axes, rows: Any, place: tuple[int, int], heights: dict[str, float]) -> None:
+    """Two marks for each arm, hollow at the one rate and full at its own best; dotted: RLOO on fresh data."""
     ax.axvline(at(rows, place, league.BASE, law="fresh").value, **_style.REFERENCE)
-    for y, arm in enumerate(arms):
-        both = [at(rows, place, arm, usual(rows, place)), at(rows, place, arm)]
-        ax.plot([row.value for row in both], [y, y], color=_style.COLORS["effect"], linewidth=2.0, zorder=1)
-        for row, style in zip(both, (ONE, OWN if inside(rows, both[1]) else EDGE), strict=True):
-            reach = [[row.value - row.low], [row.high - row.value]]
-            ax.errorbar(
-                row.value, y, xerr=reach, color=_style.COLORS["measured"], markersize=3.5, linestyle="none", **style
-            )
-    tokens, batch = place
-    ax.set(xlim=(-0.03, 1.05), ylim=(len(arms) - 0.5, -0.5), title=f"{tokens} tokens,\nbatch of {batch}")
+    for arm, y in heights.items():
+        own = at(rows, place, arm)
+        for row, aside, style in (
+            (at(rows, place, arm, usual(rows, place)), -0.17, ONE),
+            (own, 0.17, OWN if inside(rows, own) else EDGE),
+        ):
+            # No return is below 0 or above 1, nor is an interval.
+            reach = [[row.value - max(row.low, 0.0)], [max(min(row.high, 1.0) - row.value, 0.0)]]
+            ax.errorbar(row.value, y + aside, xerr=reach, markersize=3.5, linestyle="none", **style)
+    ax.set(xlim=(-0.03, 1.05), ylim=(max(heights.values()) + 0.7, -1.5), title=f"{place[0]} tokens")
     ax.tick_params(axis="y", length=0)
     look.ticks(ax.xaxis, [0.0, 0.5, 1.0])
 
 
+def rise(rows: Any) -> tuple[dict[str, float], dict[str, float]]:
+    """Heights of methods and of the heads of their groups."""
+    ran, heights, heads, y = set(rows[rows.law == "old"].arm), {}, {}, -1.0
+    for head, arms in GROUPS.items():
+        heads[head], y = y, y + 1.0
+        for arm in (each for each in arms if each in ran):
+            heights[arm], y = y, y + 1.0
+    return heights, heads
+
+
 def draw(rows: Any) -> Figure:
-    """A panel for each place, arms by their return at the longest sequences."""
-    where = places(rows)
+    """A panel for each length, at the usual batch: methods in two groups."""
+    where = [place for place in places(rows) if place[1] == league_long.PLACES[0][1]]
     last, first = max(where), min(where)
-    names = sorted(set(rows[rows.law == "old"].arm))
-    arms = sorted(names, key=lambda arm: -at(rows, last, arm, usual(rows, last)).value)
+    heights, heads = rise(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.1 + 0.15 * len(arms))
+        figure = _style.picture(_style.WIDTH, 1.3 + 0.17 * len(heights | heads))
         axes = figure.subplots(1, len(where), sharey=True, squeeze=False)[0]
         for ax, place in zip(axes, where, strict=True):
-            draw_place(ax, rows, place, arms)
-        axes[0].set_yticks(range(len(arms)), arms)
-        axes[0].set_xlabel("mean return over training", loc="left")
-        words = ("best synchronous rate for all", "own best rate", "at an edge")
+            draw_place(ax, rows, place, heights)
+            ax.set_xlabel("mean return over training")
+        named = sorted((heads | heights).items(), key=lambda each: each[1])
+        look.ticks(axes[0].yaxis, [y for _, y in named], [name for name, _ in named])
+        for label in axes[0].get_yticklabels():
+            label.set_fontweight("bold" if label.get_text() in heads else "normal")
+        words = (
+            "one learning rate for all: the best of RLOO on fresh data",
+            "own best learning rate",
+            "own best, at the edge of the rates tried",
+        )
         handles = [
-            Line2D([], [], linestyle="none", color=_style.COLORS["measured"], markersize=3.5, label=label, **style)
+            Line2D([], [], linestyle="none", markersize=3.5, label=label, **style)
             for label, style in zip(words, (ONE, OWN, EDGE), strict=True)
         ]
-        handles.append(Line2D([], [], label="RLOO, fresh data", **_style.REFERENCE))
-        clipped = max(at(rows, last, arm, usual(rows, last)).value for arm in CLIPS if arm in arms)
+        handles.append(Line2D([], [], label="RLOO on fresh data", **_style.REFERENCE))
+        clipped = max(at(rows, last, arm, usual(rows, last)).value for arm in CLIPS if arm in set(rows.arm))
         plain = at(rows, last, league.BASE, usual(rows, last)).value
         holds = last[0] > first[0] and clipped < 0.5 * plain
-        told = "At one rate, clips around old log-probs hardly learn long sequences; RLOO does"
+        told = "At one learning rate for all, clips around old log-probs hardly learn long sequences; RLOO does"
         title = _script.finding(holds, told, "Methods on old data, at one rate and at their own best")
-        figure.legend(handles=handles, loc="outside upper left", ncols=4, title=title, alignment="left")
+        figure.legend(handles=handles, loc="outside upper left", ncols=2, title=title, alignment="left")
     return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from asyncsim.plotting import _style
@@ -17,39 +18,38 @@ CLIPPED, MASKED = 0.0122, 0.0006
 """Shares of tokens that the paper's abstract has, of the clip and of M2PO."""
 LOOKS: dict[str, dict[str, Any]] = {
     **arms.ARMS,
-    "release": {"color": look.COLOR["tuned"], "marker": "D", **look.HOLLOW, "markersize": 4.8},
+    "release": {"color": look.COLOR["tuned"], "marker": "D", **look.HOLLOW, "markersize": 4.4},
 }
 """The released code masks nearly as M2PO does: it is drawn around it."""
-LABELS = ("clip", "m2po", "release")
+LABELS = {"clip": "PPO's clip", "m2po": "M2PO", "release": "M2PO's released code"}
 SHOWN = {f"masked {arm}": (arm, LOOKS[arm]) for arm in ("clip", "release", "m2po")}
 
 
 def draw(rows: Any) -> Figure:
     """A panel a task, on a logarithmic scale, with the published shares."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.5)
+        figure = _style.picture(_style.WIDTH, 3.2)
         axes = figure.subplots(1, len(arms.TASKS), sharey=True)
         for ax, (task, name) in zip(axes, arms.TASKS.items(), strict=True):
-            ax.set(yscale="log", ylim=(5e-5, 1.0), title=name)
+            ax.set(yscale="log", ylim=(1e-4, 1.0), title=name)
             arms.lines(ax, rows, task, SHOWN)
             for level in (CLIPPED, MASKED):
                 ax.axhline(level, **_style.REFERENCE)
-        first, last = [], []
+        few = []
         for task in arms.TASKS:
             m2po, clip = (arms.grid(rows, task, arm, "masked").set_index("rate").value for arm in ("m2po", "clip"))
             ratio = (m2po / clip)[clip > 0.0].dropna()
-            first.append(ratio.iloc[0])
-            last.append(ratio.iloc[-1])
-        words = "M2PO masks far fewer tokens than the clip at small rates only"
-        title = _script.finding(max(first) < 0.2 and min(last) > 0.4, words, "Tokens that M2PO and the clip mask")
-        figure.suptitle(title, x=0.01, ha="left")
-        axes[0].set_ylabel("tokens masked")
+            few.append(len(ratio) and ratio.iloc[0] < 0.2 and ratio.iloc[-1] > 0.4)
+        words = "M2PO masks far fewer tokens than PPO's clip only at small learning rates"
+        title = _script.finding(all(few), words, "Tokens that M2PO and the clip mask")
+        marks = [Line2D([], [], label=LABELS[arm], **{**look.CONNECTED, **LOOKS[arm]}) for arm in LABELS]
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
+        axes[0].set_ylabel("share of tokens masked")
         axes[0].yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
-        for y, arm, name in zip((4e-3, 2.2e-4, 1e-4), LABELS, ("PPO's clip", "M2PO", "released code"), strict=True):
-            look.say(axes[2], 0.01, y, name, LOOKS[arm]["color"])
         for level, name in ((CLIPPED, "clip"), (MASKED, "M2PO")):
-            text = f"paper: {name} {arms.percent(level)}"
-            look.say(axes[0], 0.6, 0.93 * level, text, look.COLOR["muted"], ha="right", va="top")
+            text = f"paper, {name}: {arms.percent(level)}"
+            look.say(axes[2], 0.5, 0.9 * level, text, look.COLOR["muted"], ha="right", va="top")
     return figure
 
 

@@ -14,7 +14,9 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task="chain", staleness=256, rate="4 × best synchronous")
+EXPERIMENTS = steps.drawn(
+    task="chain", staleness=256, rate="4 × best synchronous", names={"chain": "bits with a penalty"}
+)
 LEFT, RIGHT = ("cispo", "areal", "gppo", "m2po"), ("topr", "gspo", "clip", "m2po")
 BOLD = f"{steps.BOLD:g}× the best synchronous rate"
 RIVALS = ("none", *LEFT[:-1], *RIGHT[:2])
@@ -43,13 +45,17 @@ def draw(rows: Any) -> Figure:
             steps.ended(ax, rows, rate)
             ends = {arm: float(steps.curve(rows, arm, "return", rate).value.iloc[-1]) for arm in shown}
             look.ends(ax, {steps.NAMES[arm]: (end, steps.LOOKS[arm]["color"]) for arm, end in ends.items()})
-            ax.set(xlabel="updates", title=f"M2PO and {_script.listed(steps.NAMES[arm] for arm in shown[:-1])}")
+            ax.set_xlabel("updates")
         axes[0].set_ylabel("return (dotted: fresh data)")
-        drop = min(fallen(rows, arm) for arm in ("cispo", "areal"))
-        words = f"At {BOLD}, with a penalty, CISPO and AReaL's PPO collapse; M2PO does not"
-        title = _script.finding(
-            drop > 0.25 and fallen(rows, "m2po") < 0.1, words, "Trust regions on old data, one rate for all"
-        )
+        fell = {arm: steps.at(rows, steps.TASK, arm, "fell", rate).value for arm in (*LEFT, *RIGHT)}
+        low, high = (steps.at(rows, steps.TASK, arm, "end", rate) for arm in ("gppo", "m2po"))
+        drop, safe = min(fell["cispo"], fell["areal"]) >= 0.25, max(fell[arm] for arm in RIGHT) < 0.1
+        words = "CISPO and AReaL's PPO collapse,\nGPPO ends lower than M2PO"
+        axes[0].set_title(_script.finding(drop and low.high < high.low, words, "CISPO, AReaL, GPPO and M2PO"))
+        words = "TOPR, GSPO and PPO's clip\ndo not collapse"
+        axes[1].set_title(_script.finding(drop and safe, words, "TOPR, GSPO, clip and M2PO"))
+        words = f"At {BOLD}, CISPO and AReaL's PPO collapse on old data; M2PO does not"
+        title = _script.finding(drop and fell["m2po"] < 0.1, words, "Trust regions on old data, one rate for all")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

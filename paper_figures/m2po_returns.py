@@ -67,7 +67,7 @@ def draw(rows: Any) -> Figure:
         free = all(ends[task, "none"] is not None and ends[task, "none"].word == "equal" for task in arms.TASKS)
         graded = ends["graded", "m2po"]
         lower = graded is not None and graded.high < -m2po.SMALLEST
-        words = "Tuned, old data without a trust region end as fresh data do; M2PO ends lower on graded tokens"
+        words = "At tuned rates, old data without a trust region end as fresh data do; M2PO ends lower on graded tokens"
         title = _script.finding(free and lower, words, "Returns beside fresh training's at the end, and beside M2PO's")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -16,7 +16,7 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = steps.drawn(task="six tasks", staleness=(0, 256), rate="best synchronous, 4 × it, own best")
 ARMS = ("fresh", "m2po", "clip", "none")
-TITLES = {"usual": "best synchronous rate", "bold": "four times that", "best": "own best rates"}
+TITLES = {"usual": "best synchronous rate", "bold": "4 × best synchronous", "best": "own best rates"}
 
 
 def tasks(rows: Any) -> list[str]:
@@ -46,13 +46,16 @@ def matched(rows: Any, reading: str, arm: str = "m2po", quantity: str = "end") -
 
 
 def draw_reading(ax: Axes, rows: Any, reading: str) -> None:
-    """A line a task, a mark an arm."""
-    there = tasks(rows)
+    """A line a task, a mark an arm; tasks on which M2PO ends as fresh training are shaded."""
+    there, as_fresh = tasks(rows), matched(rows, reading)
+    for task in as_fresh:
+        ax.axhspan(there.index(task) - 0.42, there.index(task) + 0.42, color=look.COLOR["effect"], linewidth=0)
     for place, arm in enumerate(ARMS):
         for y, task in enumerate(there):
             row = end(rows, task, arm, reading).to_frame().T.infer_objects()
             look.points(ax, [y + 0.17 * (place - 1.5)], row, sideways=True, **{**steps.LOOKS[arm], "markersize": 3.2})
-    ax.set(ylim=(len(there) - 0.5, -0.5), xlabel="return at the end", title=TITLES[reading])
+    ax.set(ylim=(len(there) - 0.5, -0.5), xlabel="return at the end")
+    ax.set_title(f"{TITLES[reading]}: {len(as_fresh)} of {len(there)}")
     look.ticks(ax.yaxis, range(len(there)), [steps.TASKS[task] for task in there])
 
 
@@ -63,7 +66,8 @@ def draw(rows: Any) -> Figure:
         for ax, reading in zip(figure.subplots(1, len(TITLES), sharey=True, sharex=True), TITLES, strict=True):
             draw_reading(ax, rows, reading)
         usual, tuned, every = len(matched(rows, "usual")), len(matched(rows, "best")), len(tasks(rows))
-        words = f"M2PO ends as fresh training on {usual} of {every} tasks at one rate, tuned on {tuned}"
+        first = f"M2PO ends within {steps.NEAR:g} of fresh training (shaded) on {usual} of {every} tasks"
+        words = f"{first}, at own best rates on {tuned}"
         title = _script.finding(0 < usual < every, words, "Returns at the end, by task")
         steps.key(figure, ARMS, title)
     return figure

@@ -16,8 +16,8 @@ from paper_figures import _vcpo as look
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = steps.drawn(task=("chain", "forks"), staleness=256, rate="best synchronous", names={"forks": "forks"})
-KINDS = {1.0: "forks", 0.0: "nearly\ncertain bits"}
-NAMES = {"forks": "forks and\ncertain bits", "chain": "chain of bits"}
+KINDS = {1.0: "uncertain bits\n(every fourth)", 0.0: "nearly\ncertain bits"}
+NAMES = {"forks": "forks", "chain": "chain of bits"}
 SHOWN = {
     "forks": {"color": look.COLOR["tuned"], "marker": "D"},
     "chain": {"color": look.COLOR["controlled"], "marker": "^"},
@@ -35,7 +35,7 @@ def draw_kinds(ax: Axes, rows: Any) -> None:
     own = tokens(rows, "forks", "kind")
     ax.bar(own["at"], own.value, width=0.5, color=SHOWN["forks"]["color"], alpha=0.35)
     look.points(ax, own["at"], own, **SHOWN["forks"])
-    ax.set(xlim=(1.6, -0.6), ylim=(0, None), ylabel="tokens clipped", title="Kinds of token")
+    ax.set(xlim=(1.6, -0.6), ylim=(0, None), ylabel="share of tokens clipped", title="Kinds of token in the task forks")
     look.ticks(ax.xaxis, list(KINDS), list(KINDS.values()))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
@@ -50,15 +50,17 @@ def draw(rows: Any) -> Figure:
             own = tokens(rows, task, "distance")
             look.points(entropy, own["at"], own, **{**look.CONNECTED, **style})
             if len(own):
-                look.say(entropy, own["at"].iloc[-1] + 0.02, own.value.iloc[-1], NAMES[task], style["color"])
+                fewer = task == "forks" and own.value.iloc[-1] < 0.5 * own.value.max()
+                name = f"{NAMES[task]}: the largest\nratios are of nearly\ncertain bits" if fewer else NAMES[task]
+                look.say(entropy, own["at"].iloc[-1] + 0.02, own.value.iloc[-1], name, style["color"])
         entropy.axvline(0.2, **_style.REFERENCE)
-        look.say(entropy, 0.21, 0.03, "the clip's bound", look.COLOR["muted"])
+        look.say(entropy, 0.19, 0.03, "clip at 0.2", look.COLOR["muted"], ha="right")
         entropy.set(xlim=(0, 0.75), ylim=(0, 0.75), xlabel="|importance ratio − 1|", ylabel="entropy (nats)")
         entropy.set_title("Entropy of tokens by their ratio")
         look.ticks(entropy.xaxis, (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
         own = tokens(rows, "forks", "kind").set_index("at").value
         holds = len(own) == len(KINDS) and own[1.0] > 3.0 * own[0.0]
-        words = "The clip prunes uncertain tokens where tokens differ in certainty"
+        words = "PPO's clip masks mostly uncertain tokens where tokens differ in certainty"
         figure.suptitle(_script.finding(holds, words, "Tokens that the clip prunes on old data"), x=0.01, ha="left")
     return figure
 

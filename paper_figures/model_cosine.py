@@ -40,7 +40,7 @@ def draw(rows: Any) -> Figure:
         ax = figure.subplots()
         for place, (_, cosine, law) in enumerate(found):
             for shift, row, color, mark in ((-0.06, cosine, "measured", "o"), (0.06, law, "predicted", "_")):
-                label = ("measured", "signal divided by signal and noise")[mark == "_"] if place == 0 else None
+                label = ("measured", "predicted: signal² / (signal² + noise²)")[mark == "_"] if place == 0 else None
                 reach = [[row.value - row.low], [row.high - row.value]]
                 look = {**_style.MEASURED, "marker": mark, "color": _style.COLORS[color], "markersize": 6}
                 ax.errorbar([place + shift], [row.value], yerr=reach, label=label, **look)

@@ -13,7 +13,11 @@ from experiments import model_ratios
 from paper_figures import _models, _script
 
 EXPERIMENTS = {"model_ratios": {"task": "text", "model": "char"}}
-DRAWN = {"variance": "variance of log ratio (nats²)", "ess": "ESS / texts", "hill": "Hill index of the tail"}
+DRAWN = {
+    "variance": ("Variance of a text's log ratio", "variance (nats²)"),
+    "ess": ("Effective sample size (ESS)", "ESS / number of texts"),
+    "hill": ("Tail of the ratios", "Hill's index (small: heavy tail)"),
+}
 
 
 def text(rows: Any) -> Any:
@@ -45,14 +49,14 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
     """One quantity against staleness, a line for each length, on its predictions."""
     lengths = sorted({*rows.tokens} - {0})
     levels = sorted(rows.staleness.unique())
-    for (_, color), tokens in zip(_script.shades(lengths), lengths, strict=True):
+    for place, ((_, color), tokens) in enumerate(zip(_script.shades(lengths), lengths, strict=True)):
         own = _models.means(rows, "staleness", quantity=quantity, tokens=tokens)
         if quantity == "ess":
             own = own.assign(high=own.high.clip(upper=1.0))
-        _models.points(ax, own.staleness, own, color, linestyle="none", label=f"{tokens}")
+        _models.points(ax, own.staleness * 1.06 ** (place - 1.5), own, color, linestyle="none", label=f"{tokens}")
         ax.plot(levels, [told(rows, quantity, s, tokens) for s in levels], **{**_style.PREDICTED, "color": color})
     _models.levels(ax, levels)
-    ax.set(xlabel="staleness (versions)", ylabel=DRAWN[quantity])
+    ax.set(xlabel="staleness (versions)", title=DRAWN[quantity][0], ylabel=DRAWN[quantity][1])
     if quantity != "ess":
         ax.set_yscale("log")
 
@@ -61,17 +65,17 @@ def draw(rows: Any) -> Figure:
     """Three panels."""
     own = text(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.6)
+        figure = _style.picture(_style.WIDTH, 3.1)
         axes = figure.subplots(1, len(DRAWN))
         for ax, quantity in zip(axes, DRAWN, strict=True):
             draw_one(ax, own, quantity)
         last = [_models.meets(row, law) for row, law in judged(own, "variance") if row.tokens == own.tokens.max()]
         words = "One update predicts ratios of long texts sixteen updates later"
-        part = f"One update predicts {sum(kept(rows))} of {len(kept(rows))} properties of stale ratios of long texts"
+        part = f"One update predicts {sum(kept(rows))} of {len(kept(rows))} values on stale ratios of long texts"
         title = _script.finding(all(last), words, part)
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles, [f"{each} tokens" for each in labels], ncols=len(labels), title=title, **more)
+        figure.legend(handles, [f"texts of {each} tokens" for each in labels], ncols=len(labels), title=title, **more)
     return figure
 
 

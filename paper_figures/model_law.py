@@ -71,9 +71,9 @@ def draw(rows: Any) -> Figure:
         draw_one(left, rows, "variance")
         draw_one(right, rows, "ess")
         left.set_yscale("log")
-        left.set_ylabel("variance of a sequence's log ratio (nats²)")
-        right.set(ylabel="ESS / answers", ylim=(0, 1.06))
-        words = "A law fitted at staleness 1 predicts larger staleness"
+        left.set(title="Variance of an answer's log ratio", ylabel="variance (nats²)")
+        right.set(title="Effective sample size (ESS)", ylabel="ESS / number of answers", ylim=(0, 1.06))
+        words = "Ratios at staleness 1 predict those at larger staleness"
         part = f"{words} in {sum(kept(rows))} of {len(kept(rows))} cases"
         title = _script.finding(all(kept(rows)), words, part)
         handles, labels = left.get_legend_handles_labels()

@@ -80,34 +80,33 @@ def _holds(rows: Any) -> bool:
 
 
 def draw(rows: Any) -> Figure:
-    """Both rates."""
+    """A group of marks for each rate and staleness."""
     every = judged(rows)
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.8)
-        axes = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1.2))
-        for ax, rate in zip(axes, (model_losses.USUAL, model_losses.BOLD), strict=True):
-            levels = sorted({each[2] for each in every if each[0] == rate})
-            for place, (method, color) in enumerate(COLOR.items()):
-                own = [each for each in every if each[:2] == (rate, method)]
-                at = [levels.index(each[2]) + 0.12 * (place - 2) for each in own]
-                look = {**_style.MEASURED, "marker": MARK[method], "color": _style.COLORS[color], "label": method}
-                ax.errorbar(at, [each[3] for each in own], yerr=[each[4] for each in own], **look)
-                for x, each in zip(at, own, strict=True):
-                    low, _ = band(rows, rate, method, each[2])
-                    ax.plot([x - 0.05, x + 0.05], [low, low], label=BOUND, **_style.PREDICTED)
-            ax.axhline(0.0, **_style.REFERENCE)
-            ax.set_xticks(range(len(levels)), [f"{level}" for level in levels])
-            ax.set(
-                xlim=(-0.5, len(levels) - 0.5),
-                xlabel="staleness (versions)",
-                title=f"learning rate {rate:.0e}".replace("e-0", "e−"),
-            )
-        axes[0].set_ylabel("mean return − that on fresh data")
+        ax, at, ticks = figure.subplots(), 0, {}
+        for rate, staleness in sorted({(each[0], each[2]) for each in every}):
+            first = at
+            for method, color in COLOR.items():
+                for *_, value, reach, _ in (each for each in every if each[:3] == (rate, method, staleness)):
+                    look = {**_style.MEASURED, "marker": MARK[method], "color": _style.COLORS[color], "label": method}
+                    ax.errorbar([at], [value], yerr=[reach], **look)
+                    low, _ = band(rows, rate, method, staleness)
+                    ax.plot([at - 0.4, at + 0.4], [low, low], label=BOUND, **_style.PREDICTED)
+                    at += 1
+            rate_said = f"{rate:.0e}".replace("e-0", "e−")
+            ticks[(first + at - 1) / 2] = f"{staleness} versions old,\nlearning rate {rate_said}"
+            at += 1
+        ax.axhline(0.0, **_style.REFERENCE)
+        ax.text(at - 4, 0.012, "fresh data", color=_style.COLORS["muted"], fontsize=7, ha="center")
+        ax.set_xticks(list(ticks), list(ticks.values()))
+        ax.set(xlim=(-1.0, at - 1.0), ylabel="mean return − that on fresh data")
         words = "On the oldest data, training without a correction loses the most return"
         title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
-        handles, labels = (each[-len(COLOR) :] for each in axes[0].get_legend_handles_labels())
+        named = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+        marks = [named[method] for method in COLOR if method in named]
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles, labels, ncols=5, title=title, columnspacing=1.0, handletextpad=0.3, **more)
+        figure.legend(handles=marks, ncols=5, title=title, columnspacing=1.0, handletextpad=0.3, **more)
     return figure
 
 

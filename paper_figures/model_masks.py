@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import model_losses
 from paper_figures import _models, _script
 
-EXPERIMENTS = {"model_losses": {"task": "sums (character model)"}}
+EXPERIMENTS = {"model_losses": {"task": "sums (character model)", "rate": model_losses.USUAL, "staleness": (16, 64)}}
 COLOR = {"clip": "stale", "masked": "controlled"}
 MARK = {"clip": "o", "masked": "^"}
-LABEL = {"clip": "PPO clip", "masked": "M2PO mask"}
+LABEL = {"clip": "PPO's clip would stop", "masked": "M2PO's mask would stop"}
 RUNS = ("PPO clip", "M2PO")
+TRAINED = {"PPO clip": "PPO's clip", "M2PO": "M2PO's mask"}
 
 
 def usual(rows: Any) -> Any:
@@ -50,26 +52,35 @@ def draw(rows: Any) -> Figure:
     """A panel for either loss that is trained."""
     own = usual(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 2.8)
         axes = figure.subplots(1, 2, sharey=True)
         own = own[own.staleness > 0]
         levels = sorted(own.staleness.unique())
         for ax, run in zip(axes, RUNS, strict=True):
-            for quantity, color in COLOR.items():
-                shade = _style.COLORS[color]
+            for shift, (quantity, color) in zip((-0.12, 0.12), COLOR.items(), strict=True):
+                shade, places = _style.COLORS[color], np.arange(len(levels)) + shift
                 shown = _models.means(own, "staleness", method=run, quantity=quantity)
                 told = _models.means(own, "staleness", method=run, quantity=f"told_{quantity}")
-                ax.plot(told.staleness, 100 * told.value, **{**_style.PREDICTED, "color": shade})
+                for place, value in zip(places, 100 * told.value, strict=True):
+                    ax.plot([place - 0.1, place + 0.1], [value, value], **_style.PREDICTED)
                 percent = shown.assign(value=100 * shown.value, low=100 * shown.low, high=100 * shown.high)
                 look: dict[str, Any] = {"linestyle": "none", "marker": MARK[quantity], "label": LABEL[quantity]}
-                _models.points(ax, shown.staleness, percent, shade, **look)
-            _models.levels(ax, levels)
-            ax.set(xlabel="staleness (versions)", title=f"trained by {run}")
-        axes[0].set_ylabel("tokens that are stopped (%)")
-        words = "M2PO's mask stops fewer tokens than PPO's clip"
+                _models.points(ax, places, percent, shade, **look)
+            ax.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
+            ax.set(
+                xlim=(-0.5, len(levels) - 0.5),
+                xlabel="staleness (versions)",
+                title=f"Policy trained with {TRAINED[run]}",
+            )
+        axes[0].set_ylim(0.0, None)
+        axes[0].set_ylabel("tokens whose gradient is stopped (%)")
+        found = {(run, quantity, level): row.value for run, quantity, level, row, _ in judged(rows)}
+        ratios = [found[run, "masked", level] / found[run, "clip", level] for run in RUNS for level in levels]
+        reach = f"{100 * min(ratios):.0f} to {100 * max(ratios):.0f} %"
+        words = f"On the same batches, M2PO's mask stops {reach} as many tokens as PPO's clip"
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        title = _script.finding(all(fewer(rows)), words, "Tokens that a clip and a mask stop")
+        title = _script.finding(all(fewer(rows)), words, "Tokens whose gradient a clip and a mask stop")
         figure.legend(handles, labels, ncols=2, title=title, **more)
     return figure
 

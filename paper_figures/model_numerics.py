@@ -13,7 +13,11 @@ from paper_figures import _models, _script
 EXPERIMENTS = {"model_numerics": {"staleness": "0"}}
 COLOR = {"bfloat16": "measured", "int8": "contrast", "tf32": "tuned"}
 MARK = {"bfloat16": "o", "int8": "s", "tf32": "^"}
-CASES = {("char", "sums"): "chars,\nsums", ("char", "text"): "chars,\ntext", ("smollm2", "text"): "SmolLM2,\ntext"}
+CASES = {
+    ("char", "sums"): "character\nmodel,\nsums",
+    ("char", "text"): "character\nmodel,\ntext",
+    ("smollm2", "text"): "SmolLM2,\ntext",
+}
 
 
 def tails(rows: Any) -> list[tuple[str, str, str, Any, float]]:
@@ -40,26 +44,23 @@ def kept(rows: Any) -> list[bool]:
     return [_models.meets(row, told) for *_, row, told in [*tails(rows), *lengths(rows)]]
 
 
-def heavy(rows: Any) -> bool:
-    """Whether every tail of tokens is heavier than a normal one."""
-    return all(row.low > 3.0 for *_, row, _ in tails(rows))
-
-
 def draw(rows: Any) -> Figure:
     """Size, tails, growth."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.9)
+        figure = _style.picture(_style.WIDTH, 3.3)
         first, second, third = figure.subplots(1, 3)
         present = [case for case in CASES if len(_script.pick(rows, model=case[0], task=case[1]))]
         for shift, (sampler, color) in zip((-0.24, 0.0, 0.24), COLOR.items(), strict=True):
             shade = _style.COLORS[color]
-            look: dict[str, Any] = {"linestyle": "none", "marker": MARK[sampler], "label": sampler}
+            look: dict[str, Any] = {"linestyle": "none", "marker": MARK[sampler], "label": f"sampler in {sampler}"}
             for place, (model, task) in enumerate(present):
                 own = _script.pick(rows, model=model, task=task, sampler=sampler)
                 if not len(own):
                     continue
                 for ax, quantity in ((first, "deviation"), (second, "kurtosis")):
                     one = _models.means(own, "tokens", quantity=quantity)
+                    # No kurtosis is below 1.
+                    one = one.assign(low=one.low.clip(lower=1.0)) if quantity == "kurtosis" else one
                     _models.points(ax, [place + shift], one, shade, **look)
                     look.pop("label", None)
                 told = _models.mean(own, quantity="told").value
@@ -75,17 +76,24 @@ def draw(rows: Any) -> Figure:
         for ax in (first, second):
             ax.set_xticks(range(len(present)), [CASES[case] for case in present])
             ax.set(xlim=(-0.5, len(present) - 0.5), yscale="log")
-        first.set_ylabel("deviation of a token's log-prob (nats)")
-        second.set_ylabel("kurtosis of tokens (dotted: normal)")
+        first.set_title("Size of the error of a token")
+        first.set_ylabel("root mean square of a token's log ratio,\nfloat32 trainer to sampler (nats)")
+        second.set(title="Tails of the error", ylabel="kurtosis of the log ratio", ylim=(1.0, 600.0))
         second.axhline(3.0, **_style.REFERENCE)
-        second.set_yticks([3, 5, 10, 20, 40], ["3", "5", "10", "20", "40"])
-        second.minorticks_off()
-        third.set(xscale="log", yscale="log", xlabel="tokens of a sequence", ylabel="variance of its log ratio (nats²)")
-        tail = f"{sum(row.low > 3.0 for *_, row, _ in tails(rows))} of {len(tails(rows))}"
-        words = "Rounding adds noise with heavy tails at equal weights"
-        title = _script.finding(
-            heavy(rows), words, f"Rounding by the sampler, at equal weights: tails heavier than normal in {tail} cases"
+        second.text(
+            0.5, 2.2, "normal distribution", color=_style.COLORS["muted"], fontsize=7.5, ha="center", va="center"
         )
+        second.set_yticks([1, 3, 10, 30, 100, 300], ["1", "3", "10", "30", "100", "300"])
+        second.minorticks_off()
+        third.set(xscale="log", yscale="log", xlabel="tokens in the text", ylabel="variance of its log ratio (nats²)")
+        third.set_title("Sum of the errors of a text")
+        third.text(2.0, 0.6, "SmolLM2", fontsize=7.5)
+        third.text(300.0, 1.2e-2, "character model", fontsize=7.5, ha="right")
+        third.set_ylim(3e-7, 2.0)
+        wide = [row.low > 3.0 for *_, row, _ in tails(rows)]
+        drawn = "Rounding in the sampler changes log-probabilities"
+        words = f"{drawn}; tails are heavier than normal in {_models.count(wide)} cases"
+        title = _script.finding(sum(wide) > 2 / 3 * len(wide), words, drawn)
         handles, labels = first.get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=3, title=title, **more)

@@ -15,7 +15,12 @@ COLOR = {"no correction": "stale", "full IS": "controlled", "PPO clip": "partial
 MARK = {"no correction": "o", "full IS": "^", "PPO clip": "D"}
 TOLD = ("no correction", "full IS")
 """Losses with a prediction."""
-DRAWN = {"cosine": "cosine with fresh mean", "norm": "norm / fresh norm", "along": "mean along fresh mean"}
+NAMES = {"no correction": "no correction", "full IS": "full importance sampling (IS)", "PPO clip": "PPO's clip"}
+DRAWN = {
+    "cosine": ("Direction of one batch", "cosine with the fresh mean gradient"),
+    "norm": ("Length of one batch's gradient", "norm / norm on fresh data"),
+    "along": ("Mean over batches", "part along the fresh mean gradient"),
+}
 
 
 def levels(rows: Any) -> Any:
@@ -47,15 +52,15 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
     for place, (name, color) in enumerate(COLOR.items()):
         shade = _style.COLORS[color]
         shown = _models.means(own, "staleness", method=name, quantity=quantity)
-        look: dict[str, Any] = {"linestyle": "none", "marker": MARK[name], "label": name}
-        _models.points(ax, shown.staleness * 1.08 ** (place - 1), shown, shade, **look)
+        look: dict[str, Any] = {"linestyle": "none", "marker": MARK[name], "label": NAMES[name]}
+        _models.points(ax, shown.staleness * 1.15 ** (place - 1), shown, shade, **look)
         if name in TOLD and quantity != "along":
             told = _models.means(own, "staleness", method=name, quantity=f"told_{quantity}")
             ax.plot(told.staleness, told.value, **{**_style.PREDICTED, "color": shade})
     if quantity == "along":
         ax.axhline(1.0, **_style.PREDICTED)
     _models.levels(ax, sorted(own.staleness.unique()))
-    ax.set(xlabel="staleness (versions)", ylabel=DRAWN[quantity])
+    ax.set(xlabel="staleness (versions)", title=DRAWN[quantity][0], ylabel=DRAWN[quantity][1])
     if quantity == "norm":
         ax.set_yscale("log")
 
@@ -70,11 +75,11 @@ def biased(rows: Any) -> bool:
 def draw(rows: Any) -> Figure:
     """Three panels."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.6)
+        figure = _style.picture(_style.WIDTH, 3.1)
         axes = figure.subplots(1, len(DRAWN))
         for ax, quantity in zip(axes, DRAWN, strict=True):
             draw_one(ax, rows, quantity)
-        words = "Without ratios a stale gradient turns; full ratios only add noise"
+        words = "Without ratios a stale gradient changes direction; full ratios only add noise"
         title = _script.finding(biased(rows), words, "Stale gradients beside fresh ones")
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}

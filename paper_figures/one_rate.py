@@ -86,20 +86,25 @@ def ahead(rows: Any, arm: str, other: str) -> list[str]:
 def draw(rows: Any) -> Figure:
     """Shares of falls above, returns below, for both tasks on which anything falls."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.4)
+        figure = _style.picture(_style.WIDTH, 4.7)
         axes = figure.subplots(2, len(DRAWN), sharex=True, sharey="row")
         for column, (task, name) in enumerate(DRAWN.items()):
             draw_one(axes[0, column], rows, task, "fell")
             draw_one(axes[1, column], rows, task, "return")
             fresh = best(rows, task, "RLOO", "fresh").value
             axes[1, column].axhline(fresh, **_style.REFERENCE)
-            axes[0, column].set_title(f"{name}, staleness {stale(rows, task).law.iloc[0].split()[1]}")
+            for ax, what in zip(axes[:, column], ("Falls", "Return"), strict=True):
+                ax.set_title(f"{what} on {name}, staleness {stale(rows, task).law.iloc[0].split()[1]}")
             axes[1, column].set_xlabel("learning rate")
         look.shares(axes[0, 0])
-        axes[0, 0].set_ylabel("runs that fall")
-        axes[1, 0].set(ylabel="mean return over training\n(dotted: fresh data)", ylim=(0, 1.05))
-        handles = [Line2D([], [], label=arm, **look.CONNECTED, **style) for arm, style in SHOWN.items()]
-        words = "At four times the best synchronous rate (right dotted line) no run of VCPO falls"
+        axes[0, 0].set_ylabel("runs that lose\nhalf of their gain")
+        axes[1, 0].set(ylabel="mean return over training\n(horizontal: fresh data)", ylim=(0, 1.05))
+        handles = [
+            Line2D([], [], label=arm.replace("TIS, sequence", "truncated IS"), **look.CONNECTED, **style)
+            for arm, style in SHOWN.items()
+        ]
+        handles += [Line2D([], [], label="vertical: best synchronous rate, and 4 × it", **_style.REFERENCE)]
+        words = "At four times the best synchronous rate, no run of VCPO falls"
         holds = never(rows, "VCPO", 1.0) and never(rows, "VCPO", BOLD)
         title = _script.finding(holds, words, "Falls and returns against the learning rate")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}

@@ -40,7 +40,7 @@ def draw_learning(ax: Axes, rows: Any) -> None:
 def title(rows: Any) -> str:
     """What PipelineRL's steps and returns show, if they do."""
     twice = 1.75 <= pipeline_rl.speed(rows, pipeline_rl.near(rows))[1] / pipeline_rl.speed(rows, 0)[1] < 2.5
-    words = "At equal staleness PipelineRL halves the time of an optimizer step"
+    words = "At equal staleness, PipelineRL halves the time of an optimizer step"
     return _script.finding(twice, words, "PipelineRL beside conventional training: speed and learning")
 
 

@@ -19,6 +19,7 @@ SHOWN = 4
 """Batches in the buffer whose updates are drawn."""
 PRICES, PRICE = 2.0 ** np.arange(-2, 8), 8.0
 """Prices that are drawn, and the one that is quoted."""
+NOISY = "predicted where noise limits the learning rate"
 HELD = 0.1
 """A learning rate that all cells share, so small that fresh data need tens of updates."""
 
@@ -67,7 +68,7 @@ def draw_lines(ax: Axes, x: Any, found: dict[str, list[Any]], limits: tuple[floa
         ax.errorbar(x, [f.value for f in each], yerr=reach, **style)
     ax.axhline(1.0, **_style.REFERENCE)
     ax.set(xscale="log", yscale="log", ylim=limits)
-    shown = [k for k in range(-3, 4) if limits[0] < 2.0**k < limits[1]]
+    shown = [k for k in (-3, -2, -1, 0, 1, 2, 3) if limits[0] < 2.0**k < limits[1]]
     look.ticks(ax.yaxis, [2.0**k for k in shown], [f"{2**k}" if k >= 0 else f"1/{2**-k}" for k in shown])
     names = {task: (each[-1].value, look.COLOR[task]) for task, each in found.items()}
     look.ends(ax, names | {"fresh data": (1.0, look.COLOR["muted"])})
@@ -76,21 +77,20 @@ def draw_lines(ax: Axes, x: Any, found: dict[str, list[Any]], limits: tuple[floa
 def draw_prices(ax: Axes, rows: Any, held: bool) -> None:
     """Compute of the best replayed cell against the price."""
     found = {task: [best(rows, task, price, held)[1] for price in PRICES] for task in tasks(rows)}
-    draw_lines(ax, PRICES, found, (0.08, 5.0))
-    ax.set(xlabel="generation time divided by training time", ylabel="compute divided\nby that of fresh data")
+    draw_lines(ax, PRICES, found, (0.08, 12.0))
+    ax.set(xlabel="generation time divided\nby training time", ylabel="compute relative to fresh data")
     look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
 
 
-def draw_updates(ax: Axes, rows: Any, held: bool) -> None:
-    """Updates beside fresh data for each number of uses."""
-    cells = {task: updates(rows, task, held) for task in tasks(rows)}
+def draw_updates(ax: Axes, rows: Any) -> None:
+    """Updates beside fresh data for each number of uses, at best rates."""
+    cells = {task: updates(rows, task, False) for task in tasks(rows)}
     uses = [each for each in experiment.RATIOS if each in set(rows.ratio) - {0}]
     found = {task: [beside(own.loc[(each, SHOWN)], own.loc[0].iloc[0]) for each in uses] for task, own in cells.items()}
-    draw_lines(ax, uses, found, (0.4, 12.0))
-    if not held:
-        fine = np.geomspace(1.0, 8.0, 40)
-        ax.plot(fine, [experiment.noise(y, 1) for y in fine], **_style.PREDICTED)
-    ax.set(xlabel="uses of each sample", ylabel="updates divided\nby those with fresh data")
+    draw_lines(ax, uses, found, (0.08, 12.0))
+    fine = np.geomspace(1.0, 8.0, 40)
+    ax.plot(fine, [experiment.noise(y, 1) for y in fine], label=NOISY, **_style.PREDICTED)
+    ax.set(xlabel=f"uses of each sample\n(buffer of {SHOWN} batches)", ylabel="updates relative to fresh data")
     look.ticks(ax.xaxis, uses)
 
 
@@ -101,18 +101,19 @@ def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
 
 
 def draw(rows: Any) -> Figure:
-    """Compute, then updates: left at one rate that all share, right at the best rate of each."""
+    """Compute at one rate that all share and at the best rate of each, and the updates that the latter takes."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.8)
-        for (above, below), held in zip(figure.subplots(2, 2).T, (True, False), strict=True):
-            draw_prices(above, rows, held)
-            draw_updates(below, rows, held)
-            words = f"learning rate {HELD:g} for all" if held else "each at its best learning rate"
-            above.set_title(f"cheapest replay, {words}")
-            below.set_title(f"buffer of {SHOWN} batches, {words}")
+        figure = _style.picture(_style.WIDTH, 3.0)
+        fixed, tuned, more = figure.subplots(1, 3)
+        draw_prices(fixed, rows, True)
+        draw_prices(tuned, rows, False)
+        draw_updates(more, rows)
+        fixed.set_title(f"Cheapest replay at one\nlearning rate, {HELD:g}")
+        tuned.set_title("Cheapest replay at\ntuned learning rates")
+        more.set_title("Updates at tuned\nlearning rates")
         saved = {held: [best(rows, task, PRICE, held)[1] for task in tasks(rows)] for held in (False, True)}
         sure = {held: [each.high < 1.0 for each in found] for held, found in saved.items()}
-        words = "Replay saves compute at one small learning rate, not reliably at the best ones"
+        words = "Replay saves compute where all runs share one small learning rate, but not reliably at best rates"
         drawn = "Updates and compute with replay, divided by those of fresh data"
         title = _script.finding(all(sure[True]) and not all(sure[False]), words, drawn)
         figure.suptitle(title, x=0.01, ha="left")

@@ -18,7 +18,7 @@ TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 LAWS = {"constant 32": "32 old", "heavy": "heavy"}
 WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
 """Color of what is said of a rival, as in the league; undecided is a dot."""
-SAID = {"better": "the line's method is better", "equal": "equal", "worse": "worse"}
+SAID = {"better": "the row's method is better", "equal": "equal", "worse": "worse"}
 
 
 def judged(rows: Any, base: str) -> Any:

@@ -31,7 +31,7 @@ def draw(rows: Any) -> Figure:
         look.ticks(ax.xaxis, (50, 100, 200, 400))
         look.ticks(ax.yaxis, (25, 50, 100, 200, 400))
         ax.legend(handles=marks, loc="upper left")
-        words = "In every setting a step takes less time than its bound"
+        words = "In every setting, a step takes less time than its bound"
         title = _script.finding(all(held), words, "Time of a step against its bound")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

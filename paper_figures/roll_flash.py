@@ -14,18 +14,18 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"roll_flash": {"task": "none (timing only)"}}
 ARMS: dict[tuple[str, float], tuple[str, str, str]] = {
-    ("reasoning", 0.0): ("equal", "muted", "s"),
-    ("reasoning", 0.5): ("spread 0.5", "partial", "v"),
-    ("reasoning", 1.0): ("spread 1", "measured", "o"),
-    ("reasoning", 1.5): ("spread 1.5", "tuned", "^"),
-    ("agentic", 1.0): ("agentic: 4 turns, spread 1", "contrast", "D"),
+    ("reasoning", 0.0): ("equal lengths", "muted", "s"),
+    ("reasoning", 0.5): ("$\\sigma$=0.5", "partial", "v"),
+    ("reasoning", 1.0): ("$\\sigma$=1", "measured", "o"),
+    ("reasoning", 1.5): ("$\\sigma$=1.5", "tuned", "^"),
+    ("agentic", 1.0): ("agentic, $\\sigma$=1", "contrast", "D"),
 }
 """Name, color and marker of each workload."""
 PAPER = {"reasoning": 2.24, "agentic": 2.72}
 """Speed-ups that the abstract states."""
 SHOWN = (2, 4, 8)
 """Ratios of the table."""
-LIMIT = "if no slot were ever idle"
+LIMIT = "limit if no slot were ever idle"
 ENOUGH = 0.95
 """Share of the speed-up at the largest ratio that counts as having it."""
 
@@ -42,56 +42,44 @@ def speeds(rows: Any, workload: str, sigma: float) -> dict[int, tuple[float, flo
     return found
 
 
-def price(rows: Any, workload: str, sigma: float) -> dict[int, float]:
-    """Mean staleness at each ratio with the share that is fastest."""
-    own = rows[(rows.workload == workload) & (rows.sigma == sigma)]
-    means: Any = own.groupby(["quantity", "ratio", "share"]).value.mean()
-    return {r: float(means["staleness", r, means["step_seconds", r].idxmin()]) for r in roll_flash.RATIOS}
-
-
 def rounded(mean: float, half: float) -> str:
     """A speed-up to the hundredth."""
     return f"{mean:.2f} ± {half:.2f}" if half >= 0.005 else f"{mean:.2f}"
 
 
-def draw_arm(axes: Any, rows: Any, arm: tuple[str, float]) -> None:
-    """Speed against the ratio, and against the staleness that it costs; the dashed line is a pool that never idles."""
+def draw_arm(ax: Axes, rows: Any, arm: tuple[str, float]) -> tuple[str, float, str]:
+    """Speed against the ratio, and the dashed one of a pool that never idles; name, last speed and color."""
     name, color, marker = ARMS[arm]
-    found, stale = speeds(rows, *arm), price(rows, *arm)
+    found, shade = speeds(rows, *arm), _style.COLORS[color]
     values = [mean for mean, _ in found.values()]
-    style: dict[str, Any] = {"color": _style.COLORS[color], "marker": marker, "markersize": 4.0, "linewidth": 1.0}
-    axes[0].plot(list(found), values, **style)
-    axes[1].plot(list(stale.values()), values, **style, label=name)
+    ax.plot(list(found), values, color=shade, marker=marker, markersize=4.0, linewidth=1.0)
     own = _script.pick(rows, workload=arm[0], sigma=arm[1], quantity="step_seconds", ratio=0)
-    limit, shade = own.value.mean() / roll_flash.IDEAL, _style.COLORS[color]
-    axes[0].plot([6.5, 8.8], [limit] * 2, label=LIMIT, **{**_style.PREDICTED, "color": shade})
+    ax.plot([7.6, 8.8], [own.value.mean() / roll_flash.IDEAL] * 2, label=LIMIT, **{**_style.PREDICTED, "color": shade})
+    return name, values[-1], shade
 
 
 def draw(rows: Any) -> Figure:
-    """Two panels on one axis of speed."""
+    """Speed against the ratio, a line for each workload."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.9)
-        axes: list[Axes] = list(figure.subplots(1, 2, sharey=True))
-        for arm in ARMS:
-            draw_arm(axes, rows, arm)
-        for name, value in {
-            "synchronous": 1.0,
-            **{f"paper, {name} {value}": value for name, value in PAPER.items()},
-        }.items():
-            axes[0].axhline(value, **_style.REFERENCE)
-            place = {"ha": "right", "va": "top"} if value > 1.0 else {"ha": "right", "va": "bottom"}
-            look.say(axes[0], 9.2 if value > 1.0 else 6.2, 0.985 * value, name, look.COLOR["muted"], **place)
-        axes[0].set(xlabel="asynchronous ratio (versions at most)", ylabel="speed / synchronous speed", yscale="log")
-        axes[0].set(xticks=roll_flash.RATIOS, xlim=(0.6, 9.2), ylim=(0.8, 8.0))
-        axes[0].set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
-        axes[0].minorticks_off()
-        axes[0].set_title("By the bound on staleness")
-        axes[1].set(xlabel="mean staleness (versions)", title="By mean staleness, measured")
-        axes[1].legend(frameon=False, fontsize=7, title="lengths of samples", alignment="left")
+        figure = _style.picture(_style.WIDTH, 3.4)
+        ax = figure.subplots()
+        ends = [draw_arm(ax, rows, arm) for arm in ARMS]
+        ax.axhline(1.0, **_style.REFERENCE)
+        look.say(ax, 5.0, 1.06, "synchronous training", look.COLOR["muted"], ha="left")
+        for name, value in PAPER.items():
+            ax.axhline(value, **_style.REFERENCE)
+            look.say(ax, 5.0, 0.94 * value, f"paper, {name}: {value}", look.COLOR["muted"])
+        ax.set(xlabel="asynchronous ratio (maximum staleness in versions)", ylabel="speed divided by synchronous speed")
+        ax.set(xticks=roll_flash.RATIOS, xlim=(0.6, 9.0), ylim=(0.8, 8.0), yscale="log")
+        ax.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+        ax.minorticks_off()
+        look.ends(ax, {name: (last, shade) for name, last, shade in ends}, 0.07)
+        ax.text(1.02, 0.92, "$\\sigma$: standard deviation\nof log length", transform=ax.transAxes, **look.LETTERS)
         long = [speeds(rows, *arm) for arm in ARMS if arm[1] >= 1.0]
         twice, last = ([own[ratio][0] for own in long] for ratio in (SHOWN[0], SHOWN[-1]))
         holds = all(1.75 <= each < 2.75 for each in twice) and all(2.75 <= each < 4.5 for each in last)
-        words = f"Long-tailed lengths: twice as fast at ratio {SHOWN[0]}, three to four times at ratio {SHOWN[-1]}"
+        first = f"With long-tailed lengths asynchronous training is twice as fast at ratio {SHOWN[0]}"
+        words = f"{first}, 3 to 4 times at ratio {SHOWN[-1]}"
         title = _script.finding(holds, words, "Speed of asynchronous training beside synchronous")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

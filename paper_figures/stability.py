@@ -69,7 +69,7 @@ def draw_boundary(ax: Axes, rows: Any) -> Axes:
         label, look = SCHEDULES[schedule]
         ax.annotate(label, (tau, boundary(schedule, tau)), spot, color=look["color"], **LEADER)
     ax.set_yscale("log")
-    ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"largest stable step $\times$ curvature")
+    ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"largest stable learning rate $\times$ curvature")
     ax.set_yticklabels(["0.1", "0.2", "0.5", "1", "2"])
     ax.yaxis.set_minor_formatter(NullFormatter())
     return ax
@@ -84,7 +84,7 @@ def draw_ratio(ax: Axes, rows: Any) -> Axes:
         off = 100.0 * (own.value * own.curvature / predicted - 1.0)
         reach = 100.0 * (own.high - own.low) / 2 * own.curvature / predicted
         ax.errorbar(own.staleness, off, yerr=reach, **{**look, "markersize": 0.75 * look["markersize"]})
-    ax.set(ylim=(-1.0, 1.0), yticks=[-1, 0, 1], ylabel="off by (%)", xlabel=r"largest staleness $\tau$ (updates)")
+    ax.set(ylim=(-1.0, 1.0), yticks=[-1, 0, 1], ylabel="percent", xlabel=r"largest staleness $\tau$ (updates)")
     ax.set_xscale("function", functions=(np.log1p, np.expm1))
     ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16])
     ax.xaxis.set_minor_locator(NullLocator())
@@ -113,7 +113,7 @@ def draw_difference(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
     off, reach = 1e3 * (rows.value - predicted), 1e3 * (rows.high - rows.low) / 2
     ax.errorbar(rows.lag, off, yerr=reach, color=_style.COLORS["measured"], **{**_style.MEASURED, "markersize": 3})
     edge = math.ceil(float((off.abs() + reach).max()))
-    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="off by\n(1/1000)")
+    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="1/1000")
     ax.set(xlabel="distance of two gradients (updates)", xticks=rows.lag)
     return ax
 
@@ -125,7 +125,7 @@ def draw(rows: Any) -> Figure:
     tau, curvature, step = int(lags.staleness.iloc[0]), float(lags.curvature.iloc[0]), float(lags.step.iloc[0])
     predicted = correlations(tau, curvature, step, lags.lag)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.6)
+        figure = _style.picture(_style.WIDTH, 3.9)
         (left, right), (below_left, below_right) = figure.subplots(2, 2, height_ratios=(3.8, 1), sharex="col")
         draw_ratio(below_left, steps)
         draw_boundary(left, steps)
@@ -135,9 +135,11 @@ def draw(rows: Any) -> Figure:
         smaller = (own.value * own.curvature).is_monotonic_decreasing and own.value.iloc[-1] < 0.5 * own.value.iloc[0]
         words = "Staler gradients need\nsmaller learning rates"
         left.set_title(finding(smaller, words, "Largest stable\nlearning rate"))
+        below_left.set_title("Measured / predicted − 1")
+        below_right.set_title("Measured − predicted")
         before, after = (lags[lags.lag == lag].iloc[0] for lag in (tau, tau + 1))
         flips = before.low > 0.0 > after.high
-        words = "Their correlation flips after\nas many updates as the staleness"
+        words = "Their correlation flips sign after\nas many updates as the staleness"
         right.set_title(finding(flips, words, "Correlation of gradients"))
     return figure
 

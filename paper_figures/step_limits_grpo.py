@@ -35,8 +35,8 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_panel(left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "proxies (flawed rewards)")
         honest = [limits(rows, task, "grpo", LONG) for task in ("graded", "sparse")]
-        first = min(int(own[own.value.notna()].staleness.min()) for own in honest)
-        words = f"honest tasks: no limit found below $S$ = {first}"
+        known = [int(each) for own in honest for each in own[own.value.notna()].staleness]
+        words = f"honest tasks: no limit found below $S$ = {min(known)}" if known else "honest tasks: no limit found"
         draw_panel(right, rows, (("graded", LONG), ("sparse", LONG)), words)
         up = all(grown(rows, task, "grpo") > RISE for task in ("tokens", "bandit"))
         down = all(grown(rows, task, "grpo") < 1 / RISE for task in ("graded", "sparse"))

@@ -15,11 +15,11 @@ from paper_figures import _script
 
 EXPERIMENTS = {"systems_stories": {"story": "straggler", "task": "none (timing only)"}}
 LOOKS: dict[str, tuple[str, str, str]] = {
-    "areal": ("measured", "o", "AReaL: no bound"),
+    "areal": ("measured", "o", "AReaL: no hard limit"),
     "torchtitan": ("muted", "v", ""),
     "verl_separate_async wait": ("muted", "s", ""),
     "nemo_rl_in_order": ("muted", "D", ""),
-    "verl_separate_async drop": ("contrast", "^", "verl drops"),
+    "verl_separate_async drop": ("contrast", "^", "verl drops late groups"),
 }
 """Color, marker and name: gray where the trainer waits for late groups, orange where they are dropped."""
 KIND = "lognormal"
@@ -74,11 +74,15 @@ def draw_survival(ax: Axes, rows: Any) -> Axes:
     ax.text(30, 6e-3, "AReaL", color=_style.COLORS["measured"])
     ax.text(9.5, 2.5e-5, "with hard\nlimits", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
-    ax.set(xticks=[1, 4, 10, 40, 200], xticklabels=["1", "4", "10", "40", "200"], ylabel="P(staleness $\\geq k$)")
+    ax.set(
+        xticks=[1, 4, 10, 40, 200],
+        xticklabels=["1", "4", "10", "40", "200"],
+        ylabel="share of samples\nwith staleness $\\geq k$",
+    )
     own = rows[rows.system == "areal"]
     mean, largest = number(own, "mean")[0], number(own, "largest")[0]
-    words = f"A mean of {mean:.0f} lets stragglers\ngrow very stale"
-    ax.set_title(_script.finding(largest > 10.0 * mean, words, "Staleness behind a mean"))
+    words = f"A limit of {mean:.0f} on the mean staleness\nlets single samples grow very stale"
+    ax.set_title(_script.finding(largest > 10.0 * mean, words, "Staleness of samples"))
     return ax
 
 
@@ -98,17 +102,19 @@ def draw_price(ax: Axes, rows: Any) -> Axes:
                 ha="right",
                 va="center",
             )
-    ax.text(14, 0.94, "NeMo RL, torchtitan\nand verl wait", color=_style.COLORS["muted"], va="top")
+    ax.text(14, 0.94, "NeMo RL, torchtitan\nand verl wait for them", color=_style.COLORS["muted"], va="top")
     ax.axhline(1.0, zorder=1, **_style.REFERENCE)
     ax.set(
         xlim=(0, 108),
         ylim=(0, 1.15),
-        xlabel="throughput, % of a busy trainer",
-        ylabel="mean length trained\ndivided by generated",
+        xlabel="throughput (% of a trainer that never waits)",
+        ylabel="mean trained length /\nmean generated length",
     )
     ends = {s: [number(rows[rows.system == s], q)[0] for q in ("throughput", "length_trained")] for s in LOOKS}
     costs = [ends[s][0] < 0.9 * ends["areal"][0] or ends[s][1] < 0.9 for s in LOOKS if s != "areal"]
-    ax.set_title(_script.finding(all(costs), "Limits cost speed or\nlong samples", "Speed and lengths trained"))
+    ax.set_title(
+        _script.finding(all(costs), "Hard limits cost throughput,\nor drop long samples", "Speed and lengths trained")
+    )
     return ax
 
 
@@ -116,7 +122,7 @@ def draw(rows: Any) -> Figure:
     """The straggler behind a configured mean, and the price of a bound."""
     own = rows[(rows.story == "straggler") & (rows.length == systems_stories.HEAVY[KIND])]
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
         draw_survival(left, own)
         draw_price(right, own)

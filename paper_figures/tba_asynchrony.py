@@ -88,7 +88,7 @@ def draw(rows: Any) -> Figure:
         draw_steps(left, rows)
         draw_course(right, rows, old(rows))
         holds = cost(rows, "TBA", 1.0) < 0.5 * min(cost(rows, arm, 1.0) for arm in CLIPPED)
-        words = "At one learning rate staleness costs TBA less return than clipped methods"
+        words = "At one learning rate, staleness costs TBA less return than clipped methods"
         title = _script.finding(holds, words, "Return by staleness and over updates")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

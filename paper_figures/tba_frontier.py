@@ -95,7 +95,7 @@ def draw(rows: Any) -> Figure:
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
-        words = "On old data TBA, and RLOO with the current penalty, stay nearest to the maximum return"
+        words = "On old data, TBA and RLOO with the current penalty stay nearest to the maximum return"
         title = _script.finding(holds, words, "Return and KL of each method, a mark per KL coefficient")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)

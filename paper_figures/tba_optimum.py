@@ -6,26 +6,26 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import tba_optimum
-from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
 TASK = "bandit"
 """The task that is drawn; the entry has both."""
 ARMS = {
-    "Dr. GRPO": look.COLOR["random"],
-    "RLOO": look.COLOR["stale"],
-    "RLOO, ratio": look.COLOR["synchronous"],
-    "TBA": look.COLOR["controlled"],
+    "Dr. GRPO": _style.COLORS["random"],
+    "RLOO": _style.COLORS["stale"],
+    "RLOO, ratio": _style.COLORS["synchronous"],
+    "TBA": _style.COLORS["controlled"],
 }
 TITLES = {
-    "fresh": "fresh (RLOO with and without ratio alike)",
-    "replay": "half replayed",
-    "frozen": "frozen",
-    "narrow": "frozen with rare best arms",
+    "fresh": "Fresh data (both RLOO alike)",
+    "replay": "Half of the data replayed",
+    "frozen": "Frozen data",
+    "narrow": "Frozen data, best arms rare",
 }
 EXPERIMENTS = {
     "tba_optimum": {
@@ -33,7 +33,12 @@ EXPERIMENTS = {
         "law": ("fresh", "replay", "frozen", "narrow"),
         "quantity": "distance",
         "rate": 0.25,
-        "names": {"fresh": "fresh", "replay": "half replayed", "frozen": "frozen", "narrow": TITLES["narrow"]},
+        "names": {
+            "fresh": "fresh",
+            "replay": "half replayed",
+            "frozen": "frozen",
+            "narrow": "frozen with rare best arms",
+        },
     }
 }
 LEAST = 1e-7
@@ -45,7 +50,7 @@ THERE = 1e-2
 def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
     """Medians with the band of their intervals, and the mean dynamics."""
     own = pick(rows, task=TASK, law=law, arm=arm)
-    for quantity, style in (("distance", {"color": ARMS[arm]}), ("predicted", _style.PREDICTED)):
+    for quantity, style in (("distance", {"color": ARMS[arm], "linewidth": 2.2}), ("predicted", _style.PREDICTED)):
         part = own[own.quantity == quantity].sort_values("update")
         if not len(part):
             continue
@@ -53,7 +58,7 @@ def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
         ax.plot(x, y, **style)
         if quantity == "distance":
             low, high = (part[name].clip(lower=LEAST).to_numpy(dtype=float) for name in ("low", "high"))
-            ax.fill_between(x, low, high, color=ARMS[arm], alpha=0.2, linewidth=0)
+            ax.fill_between(x, low, high, color=ARMS[arm], alpha=0.2, linewidth=0, label="95 % intervals")
 
 
 def headline(rows: Any) -> str:
@@ -64,14 +69,14 @@ def headline(rows: Any) -> str:
         return float(own.value.iloc[-1])
 
     there = all(last(law, "TBA") < THERE for law in TITLES if law != "narrow")
-    words = "TBA reaches its optimum unless the best arms are rare in frozen data"
+    words = "Trajectory balance (TBA) reaches its optimum, unless the best arms are rare in frozen data"
     return finding(there and last("narrow", "TBA") > THERE, words, "Distance from TBA's optimum over updates")
 
 
 def draw(rows: Any) -> Figure:
     """A panel for each law."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.0)
+        figure = _style.picture(_style.WIDTH, 4.4)
         axes = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
         for ax, (law, title) in zip(axes, TITLES.items(), strict=True):
             for arm in ARMS:
@@ -81,10 +86,10 @@ def draw(rows: Any) -> Figure:
             ax.set_xlabel("update")
         for ax in axes[::2]:
             ax.set_ylabel("KL to TBA's optimum (nats)")
-        for place, (arm, color) in enumerate(ARMS.items()):
-            y = 0.06 + 0.1 * (len(ARMS) - 1 - place)
-            axes[0].text(0.03, y, arm, color=color, transform=axes[0].transAxes, **look.LETTERS)
-        figure.suptitle(headline(rows), x=0.01, ha="left")
+        names = {"RLOO": "RLOO without ratios", "RLOO, ratio": "RLOO with ratios"}
+        marks = [Line2D([], [], color=ARMS[arm], label=names.get(arm, arm), linewidth=2.2) for arm in ARMS]
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=marks, ncols=len(marks), title=headline(rows), **more)
     return figure
 
 

@@ -13,25 +13,32 @@ from paper_figures import tba_returns
 from paper_figures._script import finding
 
 EXPERIMENTS = {"tba_returns": {"part": "recency"}}
+TASKS = {"rare": "rarely paid reward", "graded": "graded reward"}
 
 
 def draw(rows: Any) -> Figure:
     """A line for each task and number of searchers."""
     with _style.applied():
-        figure, names, gains = _style.picture(_style.WIDTH, 1.9), [], []
+        figure, names, gains, alike = _style.picture(_style.WIDTH, 2.1), [], [], []
         ax = figure.subplots()
         for y, (task, searchers) in enumerate(tba_returns.RECENT):
             row = tba_returns.cell(rows, task, searchers, "0.95", "recency")
-            names.append(f"{tba_returns.TITLES[task]}, {searchers} searcher" + "s" * (searchers != "1"))
+            names.append(f"{TASKS[task]},\n{searchers} generator" + "s" * (searchers != "1"))
             if row is not None and isinstance(row.word, str):
                 own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
                 look.points(ax, [y], own, sideways=True, color=look.COLOR["controlled"], marker="^")
                 gains += [row.low] * (task == "rare")
-        ax.set(ylim=(len(names) - 0.4, -0.6), xlabel="return on recent samples − return on samples of any age")
+                alike += [max(-row.low, row.high)] * (task == "graded")
+        ax.set(
+            ylim=(len(names) - 0.4, -0.6),
+            xlabel="mean return with recent samples minus mean return with samples of any age",
+        )
         look.ticks(ax.yaxis, range(len(names)), names)
-        words = "Recent samples help TBA where rewards are rare"
-        title = finding(len(gains) and min(gains) > 0.0, words, "TBA on recent samples beside samples of any age")
+        words = "Trajectory balance (TBA) gains from recent samples where rewards are rare, not where they are graded"
+        holds = min(gains, default=0.0) > 0.0 and max(alike, default=1.0) < experiment.SMALLEST
+        title = finding(holds, words, "Trajectory balance (TBA) on recent samples beside samples of any age")
         look.legend(figure, [ax], {}, experiment.SMALLEST, title)
+        figure.legends[0].texts[0].set_text(f"counted as equal: within ±{experiment.SMALLEST:g}")
     return figure
 
 

@@ -26,11 +26,11 @@ def draw_resets(ax: Axes, rows: Any, quantity: str) -> None:
         places = resets(rows, beta)
         own = type(rows)([at(rows, "reset", place, quantity, "end", beta=beta) for place in places])
         look.points(ax, range(len(places)), own, **look.CONNECTED, **style)
-        names[f"KL coefficient {beta:g}"] = (float(own.value.iloc[-1]), style["color"])
+        names[f"KL coefficient\n{beta:g}"] = (float(own.value.iloc[-1]), style["color"])
     look.ticks(ax.xaxis, range(len(places)), ["never" if place == "0" else place for place in places])
-    ax.set(xlabel="updates between resets of the reference")
+    ax.set(xlabel="updates between resets of TBA's reference policy")
     ax.set_ylim(0.0, None)
-    look.ends(ax, names)
+    look.ends(ax, names, 0.12)
 
 
 def draw(rows: Any) -> Figure:
@@ -39,10 +39,10 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.9)
         left, right = figure.subplots(1, 2)
         draw_resets(left, rows, "return")
-        left.set(ylabel="return at the end")
+        left.set(ylabel="return of the trained policy", title="Return after training")
         draw_resets(right, rows, "distinct")
-        right.set(ylabel="different good arms in 64 draws")
-        words = "With resets a large KL coefficient returns as much as a small one, more diversely"
+        right.set(ylabel="different good arms in 64 samples", title="Diversity after training")
+        words = "With rare resets, trajectory balance (TBA) returns as much at a large KL penalty as at a small one"
         title = _script.finding(both(rows), words, "Return and diversity at the end by resets of the reference")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

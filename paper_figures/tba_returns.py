@@ -54,7 +54,7 @@ def draw(rows: Any) -> Figure:
         little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))
         rare = cell(rows, "rare", STALE[0], "RLOO")
         loses = rare is not None and rare.word == "better"
-        words = "At best learning rates TBA rarely wins, and loses on old data with rare rewards"
+        words = "At best learning rates, TBA rarely wins, and loses on old data with rare rewards"
         title = finding(little and loses, words, "Returns at best rates beside TBA's")
         look.legend(figure, axes, dict(LAWS.values()), tba_returns.SMALLEST, title)
     return figure

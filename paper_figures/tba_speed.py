@@ -80,10 +80,10 @@ def draw_speed(ax: Axes, rows: Any) -> None:
         found = [speed(rows, training, interval) for training in trainings]
         style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
         ax.errorbar(x, [v for v, _ in found], yerr=[h for _, h in found], **style)
-        names[f"every {interval}"] = (found[0][0], look.COLOR[color])
+        names[f"every {interval} batches"] = (found[0][0], look.COLOR[color])
     ax.axhline(PAPER, **_style.REFERENCE)
     names[f"paper: {PAPER:g}"] = (PAPER, look.COLOR["muted"])
-    ax.set(xlabel="generation time divided by training time", title="Speed, by batches between exchanges")
+    ax.set(xlabel="generation time divided by training time", title="Speed by interval between exchanges")
     ax.set(xscale="log", yscale="log", ylabel="updates per second divided\nby those of synchronous training")
     ax.set(xlim=(0.8 * min(x), 1.25 * max(x)), ylim=(0.4, 40.0))
     look.ends(ax, names)
@@ -119,7 +119,7 @@ def draw(rows: Any) -> Figure:
         factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[ARMS[0]][1])[0]
         ends = [own for task in TITLES for arm in ARMS if (own := sooner(rows, task, arm)) is not None]
         undecided = ends and any(low <= 1.0 <= high for _, low, high in ends)
-        words = f"TBA makes {factor:.1f} times the updates; whether a target comes sooner is undecided"
+        words = f"TBA makes {factor:.1f} times as many updates; whether it reaches a target sooner is undecided"
         title = _script.finding(factor > 1.0 and undecided, words, "Updates per second, and time to a target")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _script
@@ -17,6 +18,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "best constant": {"color": look.COLOR["muted"], "marker": "*", "markersize": 6.0},
     "OPOB": look.VCPO,
 }
+NAMES = {"group mean": "batch mean", "best constant": "best constant baseline", "OPOB": "OPOB (VCPO's baseline)"}
 QUANTITIES = ("variance", "length", "cosine", "worth")
 """Compared with exact values where every batch can be listed."""
 LATE, YOUNG = 32, 8
@@ -68,7 +70,7 @@ def draw(rows: Any) -> Figure:
     """Rows of panels are variance and progress; columns full and cut ratios."""
     _, full, cut = cases(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.2)
+        figure = _style.picture(_style.WIDTH, 4.5)
         grid = figure.subplots(2, 2, sharex="col", sharey="row")
         for column, own in enumerate((full, cut)):
             for ax, quantity in zip(grid[:, column], ("variance", "worth"), strict=True):
@@ -78,18 +80,17 @@ def draw(rows: Any) -> Figure:
         opob, mean = (select(full, arm, "worth").set_index("staleness").value for arm in ("OPOB", "group mean"))
         longer = (opob >= mean).all() and opob.iloc[-1] > mean.iloc[-1]
         away = select(cut, "group mean", "worth").high.iloc[-1] < 0.0
-        finding = _script.finding
-        grid[0, 0].set_title(finding(less[0], "Full ratios: OPOB has less variance", "Full ratios"))
-        name = f"Ratios cut at {cap:g}"
-        grid[0, 1].set_title(finding(all(less), f"{name}: it has less, too", name))
-        grid[1, 0].set_title(finding(longer, "… and keeps progress longer", "Progress, full ratios"))
-        grid[1, 1].set_title(finding(away, "… and a batch mean points away", "Progress, cut ratios"))
-        grid[0, 0].set_ylabel("variance of the gradient\n(batch mean: 100 %)")
-        grid[1, 0].set_ylabel("progress (exact gradient: 1)")
-        look.say(grid[0, 0], 9.0, 1.5, "batch mean", look.COLOR["stale"])
-        look.say(grid[0, 0], 8.0, 2e-3, "OPOB (VCPO's baseline)", look.COLOR["controlled"])
-        look.say(grid[0, 0], 26.5, 0.2, "best constant", look.COLOR["muted"])
-        look.say(grid[1, 1], 0.0, -0.15, "below 0: away", look.COLOR["muted"])
+        for k, what in enumerate(("Variance", "Progress")):
+            for ax, name in zip(grid[k], ("full ratios", f"ratios truncated at {cap:g}"), strict=True):
+                ax.set_title(f"{what}, {name}")
+        grid[0, 0].set_ylabel("variance of the gradient /\nthat with the batch mean")
+        grid[1, 0].set_ylabel("progress of one step along\nthe gradient (exact: 1)")
+        look.say(grid[1, 1], 0.0, -0.15, "below 0: return falls", look.COLOR["muted"])
+        words = "VCPO's baseline (OPOB) cuts the variance of stale gradients; on old data the batch mean points away"
+        title = _script.finding(all(less) and longer and away, words, "Variance and progress of stale gradients")
+        marks = [Line2D([], [], label=NAMES[arm], **{**look.CONNECTED, **style}) for arm, style in ARMS.items()]
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
     return figure
 
 

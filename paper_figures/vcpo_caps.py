@@ -30,11 +30,11 @@ def draw_caps(ax: Axes, rows: Any, quantity: str) -> None:
     ax.set_xscale("log", base=2)
     places = sorted(caps(rows, "sequence", quantity, BOLD).place)
     look.ticks(ax.xaxis, places, [f"{x:g}" if x < 256 else "none" for x in places])
-    ax.set_xlabel("cap on importance ratios")
+    ax.set_xlabel("cap (maximum) of importance ratios")
     if quantity == "when":
         ax.set_ylim(0, None)
         ax.axhline(last(rows), **_style.REFERENCE)
-        names["end of training, not fallen"] = (last(rows), look.COLOR["muted"])
+        names["never"] = (last(rows), look.COLOR["muted"])
     look.ends(ax, names)
 
 
@@ -45,10 +45,11 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_caps(left, rows, "end")
         draw_caps(right, rows, "when")
-        left.set_ylabel("return at the end")
-        right.set_ylabel("median update of the fall")
-        words = "No cap keeps runs with sequence ratios from falling"
-        title = _script.finding(falls(rows), words, "Return and fall by the cap on importance ratios")
+        left.set(title="Final return", ylabel="return at the end of training")
+        right.set(title="Time until half of the gain is gone", ylabel="median update")
+        words = "Truncated importance sampling with sequence ratios falls at every cap; token ratios keep the return"
+        kept = caps(rows, "token", "end", BOLD).low.min() > 0.5
+        title = _script.finding(falls(rows) and kept, words, "Return and fall by the cap on importance ratios")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -36,15 +36,22 @@ def seconds(rows: Any, staleness: int, quantity: str) -> Any:
 def draw_seconds(ax: Axes, rows: Any) -> None:
     """Steps of both systems, and what training alone takes."""
     for name, staleness, quantity, looks in (
-        ("synchronous", 0, "step", look.SYNCHRONOUS),
-        ("staleness 2", PAPER, "step", look.VCPO),
-        ("training and publish alone", 0, "training", {"color": look.COLOR["muted"], "marker": "D"}),
+        ("synchronous step", 0, "step", look.SYNCHRONOUS),
+        (f"asynchronous step, staleness {PAPER}", PAPER, "step", look.VCPO),
+        ("training and weight transfer alone", 0, "training", {"color": look.COLOR["muted"], "marker": "D"}),
     ):
         own = seconds(rows, staleness, quantity)
         look.points(ax, own.length, own, **look.CONNECTED, **{**looks, "markersize": 3.5})
         ax.plot([], [], label=name, **look.CONNECTED, **{**looks, "markersize": 3.5})
-    ax.set(xscale="log", yscale="log", xlabel="mean length (tokens)", ylabel="seconds a step")
-    ax.legend(loc="lower right", fontsize=7)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="mean response length (tokens)",
+        ylabel="simulated seconds per step",
+        ylim=(None, 2e4),
+    )
+    ax.set_title("Time of a step")
+    ax.legend(loc="upper left", fontsize=7)
 
 
 def quicker(rows: Any) -> bool:
@@ -56,14 +63,14 @@ def quicker(rows: Any) -> bool:
 def draw(hours: Any, rows: Any) -> Figure:
     """Curves left, seconds right."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
         for place, color in ARMS.values():
             own = learned(hours, place)
             steps.line(left, own.assign(update=own.hour), color=color)
-        left.set(xlabel="hours", ylabel="return")
+        left.set(title="Return over time", xlabel="simulated hours", ylabel="return of the trained policy")
         draw_seconds(right, rows)
-        words = "Asynchronous training gets there in fewer hours, with VCPO or without"
+        words = "Asynchronous training reaches the same return in fewer hours, with VCPO or without"
         both = [gain(hours, {**machine(*MAIN), **place}, draws=200) for place, _ in list(ARMS.values())[1:]]
         holds = quicker(rows) and all(found is not None and found[1] > 1.0 for found in both)
         title = _script.finding(holds, words, "Return over hours, and seconds per step by length")

@@ -24,12 +24,13 @@ GROUPS: dict[str, dict[str, Any]] = {
     "healthy": {"color": look.COLOR["muted"], "marker": "^", **look.HOLLOW},
 }
 SHOWN = {
-    "return": ("Chain: these runs collapse at 0 …", "Chain: return before collapse", "expected return"),
-    "ess": ("… their ESS was low all along", "… and effective sample size", "ESS per sample"),
+    "return": ("Chain: return before a collapse", "return of the trained policy"),
+    "ess": ("Chain: effective sample size (ESS)", "ESS / batch size"),
 }
-"""What a panel says where medians of both groups are apart, what else, and its axis."""
+"""Title of a panel, and its axis."""
 SURE, GUESS = 0.7, 0.65
 """Areas above and below which a score predicts, and hardly predicts, who collapses."""
+TIME = "updates relative to the collapse"
 WARNING = 10
 """Updates before a collapse at which alarms are counted."""
 
@@ -39,21 +40,21 @@ def areas_of(rows: Any, regime: str, group: str = "healthy") -> Any:
     return _script.pick(rows, regime=regime, quantity="auc", group=group).dropna(subset="value")
 
 
-def draw_aligned(ax: Axes, rows: Any, statistic: str) -> None:
-    """Medians before collapse, and before matched times of runs that stay healthy."""
+def draw_aligned(ax: Axes, rows: Any, statistic: str) -> bool:
+    """Medians before collapse, and before matched times of healthy runs; whether those of both are apart."""
     for group, style in GROUPS.items():
         own = _script.pick(rows, regime="chain", quantity="aligned", statistic=statistic, group=group)
         own = own.sort_values("lead")
         look.points(ax, -own.lead, own, **look.CONNECTED, **{"markersize": 2.8, **style})
-    title, drawn, label = SHOWN[statistic]
+    title, label = SHOWN[statistic]
     own = _script.pick(rows, regime="chain", quantity="aligned", statistic=statistic)
-    gap = own.pivot_table(index="lead", columns="group", values="value").sort_index()
+    gap = own.pivot_table(index="lead", columns="group", values="value").reindex(columns=list(GROUPS)).sort_index()
     apart = gap["collapsing"] < gap["healthy"]
-    holds = apart.iloc[0] if statistic == "return" else apart.all()
-    title = _script.finding(holds, title, drawn)
-    ax.set(ylim=(-0.03, 1.05), xlabel="updates from collapse", ylabel=label, title=title)
+    holds = apart.iloc[:1].any() if statistic == "return" else apart.all()
+    ax.set(ylim=(-0.03, 1.05), xlabel=TIME, ylabel=label, title=title)
     if statistic == "ess":
         look.shares(ax)
+    return bool(holds)
 
 
 def draw_areas(ax: Axes, rows: Any, regime: str) -> None:
@@ -65,7 +66,7 @@ def draw_areas(ax: Axes, rows: Any, regime: str) -> None:
         # Side by side: as many percent of the axis as can be told apart.
         aside = 0.008 * (place - 1.5) * own.lead.max()
         look.points(ax, aside - one.lead, one, **look.CONNECTED, **{"markersize": 3.5, **style})
-    ax.set(ylim=(0.0, 1.05), xlabel="update at which the score is taken")
+    ax.set(ylim=(0.0, 1.05), xlabel=TIME)
 
 
 def said(rows: Any, regime: str) -> str:
@@ -86,17 +87,19 @@ def said(rows: Any, regime: str) -> str:
 def draw(rows: Any) -> Figure:
     """Before collapse above; who is about to collapse below."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.6)
+        figure = _style.picture(_style.WIDTH, 5.0)
         grid = figure.subplots(2, 2)
-        for ax, statistic in zip(grid[0], SHOWN, strict=True):
-            draw_aligned(ax, rows, statistic)
+        apart = [draw_aligned(ax, rows, statistic) for ax, statistic in zip(grid[0], SHOWN, strict=True)]
+        words = "On a chain, runs that collapse have a low effective sample size long before"
+        title = _script.finding(all(apart), words, "Effective sample size, and who collapses")
+        figure.suptitle(title, x=0.01, ha="left")
         for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
             draw_areas(ax, rows, regime)
-        grid[1, 0].set_ylabel("AUC, collapsing or healthy")
+        grid[1, 0].set_ylabel("probability to rank a collapsing\nrun above a healthy one (AUC)")
         for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
             ax.set_title(said(rows, regime))
-        look.say(grid[0, 0], -70, 0.62, "collapsing", GROUPS["collapsing"]["color"])
-        look.say(grid[0, 0], -70, 0.92, "healthy", GROUPS["healthy"]["color"])
+        look.say(grid[0, 0], -70, 0.62, "runs that collapse", GROUPS["collapsing"]["color"])
+        look.say(grid[0, 0], -70, 0.92, "healthy runs", GROUPS["healthy"]["color"])
         for x, y, text, name in (
             (-78, 0.87, "low ESS", "ess"),
             (-80, 0.27, "low return", "return"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _script
@@ -44,15 +45,15 @@ def draw_arms(ax: Axes, rows: Any, tuned: bool) -> None:
             if tuned and side < 0:
                 look.say(ax, 0.02, y, f"rate {own.step.iloc[0]:g}")
     ax.axvline(1.0, **_style.REFERENCE)
-    ax.set(xlim=(0, 1.06), ylim=(3.5, -0.6), xlabel="return at the end (best: 1)")
+    ax.set(xlim=(0, 1.06), ylim=(3.5, -0.6), xlabel="final return (maximum: 1)")
 
 
 def draw(rows: Any) -> Figure:
     """Untuned and tuned side by side."""
-    (staleness, short), (_, late) = ends(rows)[-2:]
+    (_, short), (_, late) = ends(rows)[-2:]
     rate = rows[rows.arm == "ess"].step.iloc[0]
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 3.0)
         axes = figure.subplots(1, 2, sharey=True)
         for ax, tuned in zip(axes, (False, True), strict=True):
             draw_arms(ax, rows, tuned)
@@ -60,16 +61,18 @@ def draw(rows: Any) -> Figure:
         place = ends(rows)[-1]
         plain, tuned = ({name: of(rows, own[k], "final", *place).iloc[0] for name, own in ARMS.items()} for k in (1, 2))
         highest = plain["vcpo"].value == max(row.value for row in plain.values())
-        axes[0].set_title(
-            _script.finding(highest, f"Rate {rate:g} for all: VCPO ends highest", f"Rate {rate:g} for all")
-        )
+        axes[0].set_title(f"One learning rate, {rate:g}, for all")
         enough = tuned["baseline"].high >= tuned["vcpo"].low
-        axes[1].set_title(_script.finding(enough, "Tuned rates: the baseline suffices", "Tuned rates"))
+        axes[1].set_title("Each at its own tuned learning rate")
+        words = "At one learning rate, VCPO ends highest; at tuned ones its baseline alone suffices"
+        title = _script.finding(highest and enough, words, "VCPO and its parts")
+        style: dict[str, Any] = {"linestyle": "none", "marker": "o", "color": look.INK}
+        marks = [Line2D([], [], label=f"after {short} updates", **style)]
+        marks.append(Line2D([], [], label=f"after {late} updates", **style, **look.HOLLOW))
+        figure.legend(handles=marks, ncols=2, title=title, loc="outside upper left", alignment="left")
         look.ticks(axes[0].yaxis, range(len(ARMS)), [name for name, *_ in ARMS.values()])
         for tick, (*_, style) in zip(axes[0].get_yticklabels(), ARMS.values(), strict=True):
             tick.set_color(style["color"])
-        look.say(axes[0], 0.02, 2.5, f"filled: {short}\nupdates\nhollow: {late}")
-        axes[0].set_ylabel(f"staleness {staleness}")
     return figure
 
 

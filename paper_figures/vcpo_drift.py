@@ -44,12 +44,7 @@ def draw_drift(ax: Axes, rows: Any) -> None:
         look.points(ax, own.staleness, own, scale=1.0 / LENGTH, **style)
     ax.set_xscale("log", base=2)
     look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
-    ax.set(
-        yscale="log",
-        ylim=(8e-6, 2.0),
-        xlabel="staleness (versions)",
-        title=_script.finding(met(rows), "The first update forecasts the drift …", "Drift of the policy …"),
-    )
+    ax.set(yscale="log", ylim=(8e-6, 2.0), xlabel="staleness (versions)", title="Drift of the policy")
     ax.set_ylabel("variance of a token's\nlog ratio (nats²)")
 
 
@@ -66,24 +61,23 @@ def draw_law(ax: Axes, rows: Any) -> None:
         shown = variance >= LEAST
         look.points(ax, variance[shown], own[shown], color=look.COLOR["measured"], marker=marker)
     ax.set(
-        xscale="log",
-        xlabel="forecast variance of a sequence's\nlog ratio (nats²)",
-        title=_script.finding(met(rows), "… and with it the ESS", "… and ESS"),
+        xscale="log", xlabel="forecast variance of a sequence's\nlog ratio (nats²)", title="Effective sample size (ESS)"
     )
     look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
     look.shares(ax)
-    ax.set_ylabel("ESS per sample")
+    ax.set_ylabel("ESS / batch size")
 
 
 def draw(rows: Any) -> Figure:
     """Drift and ESS of batches that were generated before training."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.6)
+        figure = _style.picture(_style.WIDTH, 3.0)
         drift, shares = figure.subplots(1, 2)
         draw_drift(drift, rows)
         draw_law(shares, rows)
-        look.say(drift, 1.0, 0.6, "dashed: forecast")
         look.say(drift, 1.1, 5e-3, "random rewards", look.COLOR["contrast"])
         look.say(drift, 9.0, 6e-4, "reward for\nright tokens", look.COLOR["measured"])
         look.say(shares, 0.011, 0.12, "● 4   ■ 16   ▲ 64 tokens", look.COLOR["measured"])
+        words = "The first update forecasts the policy's drift, and with it the effective sample size"
+        figure.suptitle(_script.finding(met(rows), words, "Drift of the policy, and ESS"), x=0.01, ha="left")
     return figure

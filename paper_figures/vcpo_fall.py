@@ -15,7 +15,11 @@ from paper_figures import _vcpo_steps as steps
 EXPERIMENTS = steps.drawn("aligned", "4 × best synchronous")
 ARM = "TIS, sequence"
 SIDES = {"fell": look.COLOR["stale"], "others": look.COLOR["muted"]}
-PANELS = {"return": "return", "ess": "ESS per sample", "norm": "gradient norm\n(divided by its median before)"}
+PANELS = {
+    "return": ("Return", "return of the trained policy"),
+    "ess": ("Effective sample size (ESS)", "ESS / batch size"),
+    "norm": ("Gradient norm", "norm / its median before the fall"),
+}
 
 
 def around(rows: Any, quantity: str, among: str) -> Any:
@@ -27,34 +31,48 @@ def around(rows: Any, quantity: str, among: str) -> Any:
 def draw(rows: Any) -> Figure:
     """One panel for each quantity, the fall at 0."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.4)
+        figure = _style.picture(_style.WIDTH, 2.8)
         axes = figure.subplots(1, 3)
-        for ax, (quantity, label) in zip(axes, PANELS.items(), strict=True):
+        for ax, (quantity, (title, label)) in zip(axes, PANELS.items(), strict=True):
             for among, color in SIDES.items():
                 steps.line(ax, around(rows, quantity, among), color=color)
             ax.axvline(0.0, **_style.REFERENCE)
-            ax.set(xlabel="updates after the fall", ylabel=label)
+            ax.set(xlabel="updates after the fall", ylabel=label, title=title)
+        axes[1].set_ylim(0.0, 1.0)
         axes[2].set_ylim(0.0, None)
-        title = _script.finding(spikes(rows), "The gradient norm of truncated IS spikes as a run falls", "Around falls")
-        names = {"runs of truncated IS that fall": SIDES["fell"], "others, at the same updates": SIDES["others"]}
+        fall = "Before a run of truncated importance sampling falls, its effective sample size drops"
+        words = f"{fall}; its gradient norm spikes later"
+        holds = spikes(rows) and drops(rows) and peak(rows)[0]["update"] > 0
+        title = _script.finding(holds, words, "Return, effective sample size and gradient norm around falls")
+        names = {
+            "median of runs that fall (lose half of their gain)": SIDES["fell"],
+            "median of runs that do not fall, at the same updates": SIDES["others"],
+        }
         steps.key(figure, names, title)
     return figure
 
 
 def peak(rows: Any) -> Any:
-    """The row of the largest median norm near falls, and the other runs' at that update; none without falls."""
+    """The row of the largest median norm near falls, and the other runs' at that update; else none."""
     own = around(rows, "norm", "fell")
     own = own[(own["update"] >= -NEAR) & (own["update"] <= NEAR)]
     if own.empty:
         return None
     top = own.loc[own.value.astype(float).idxmax()]
-    return top, _script.pick(around(rows, "norm", "others"), update=top["update"]).iloc[0]
+    others = _script.pick(around(rows, "norm", "others"), update=top["update"])
+    return (top, others.iloc[0]) if len(others) else None
 
 
 def spikes(rows: Any) -> bool:
     """Whether the norm is larger at falls than in other runs, beyond both intervals."""
     found = peak(rows)
     return found is not None and bool(found[0].low > found[1].high)
+
+
+def drops(rows: Any) -> bool:
+    """Whether ESS is smaller in runs that fall already before they do, beyond both intervals."""
+    fell, others = (around(rows, "ess", among).set_index("update") for among in SIDES)
+    return bool(fell.high[-NEAR] < others.low[-NEAR])
 
 
 def numbers(rows: Any) -> dict[str, str]:

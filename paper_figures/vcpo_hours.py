@@ -36,7 +36,7 @@ def draw_staleness(ax: Axes, rows: Any) -> str:
     levels = levels_of(rows)
     errors(ax, [(s, throughput(rows, *MAIN, s)) for s in levels], **SPEED, **look.CONNECTED)
     limit = predicted(*MAIN)
-    ax.axhline(limit, **_style.PREDICTED)
+    ax.axhline(limit, label="predicted limit of updates per hour", **_style.PREDICTED)
     for shift, (name, style) in zip((0.97, 1.03), ARMS.items(), strict=True):
         places = [(s, {**machine(*MAIN), "staleness": s, "method": name}) for s in levels]
         errors(ax, [(s * shift, gain(rows, place)) for s, place in places], **style, **look.CONNECTED)
@@ -47,11 +47,10 @@ def draw_staleness(ax: Axes, rows: Any) -> str:
     found = {name: {s: gain(rows, {**machine(*MAIN), "staleness": s, "method": name}) for s in levels} for name in ARMS}
     most = [max((s for s in own if own[s]), key=lambda s, own=own: own[s][0], default=0) for own in found.values()]  # type: ignore[misc]
     near = all(PAPER / 2 <= s <= 2 * PAPER for s in most)
-    ax.set_title("by staleness")
+    ax.set_title("Speed-up by staleness")
     look.say(ax, 4.2, 2.82, "updates per hour", look.COLOR["muted"])
-    look.say(ax, 1.0, limit + 0.2, "dashed: predicted limit")
     look.say(ax, 4.7, 2.2, "VCPO", look.COLOR["controlled"])
-    look.say(ax, 2.0, 1.75, "truncated IS", look.COLOR["stale"])
+    look.say(ax, 1.5, 1.6, "truncated IS", look.COLOR["stale"])
     words = f"Time to a return shrinks most near staleness {PAPER}, with or without VCPO"
     return _script.finding(near, words, "Speed-up in updates and in time to a return")
 
@@ -64,9 +63,9 @@ def draw_machines(ax: Axes, rows: Any) -> None:
         found = [(s, gain(rows, {**machine(s, train), "staleness": PAPER, "method": "vcpo"})) for s in known]
         errors(ax, found, **{**look.VCPO, **look.CONNECTED, "marker": marker})
         if last := [one[0] for _, one in found if one is not None]:
-            names[f"training {train:g} ×"] = (last[-1], look.COLOR["controlled"])
-    ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of lengths (training: in mean responses)")
-    ax.set_title(f"VCPO at staleness {PAPER}, by response lengths")
+            names[f"training time\n{train:g} responses"] = (last[-1], look.COLOR["controlled"])
+    ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of log-normal response lengths")
+    ax.set_title(f"VCPO at staleness {PAPER}, by spread of lengths")
     look.ends(ax, names, gap=0.16)
 
 

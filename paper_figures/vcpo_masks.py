@@ -15,10 +15,10 @@ from paper_figures._vcpo_steps import BOLD, USUAL
 
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous")
 MASKS = {
-    ("MIS, geometric", "constant"): ("MIS, geometric", look.COLOR["stale"]),
+    ("MIS, geometric", "constant"): ("geometric mask", look.COLOR["stale"]),
     ("PPO", "constant"): ("PPO", look.COLOR["partial"]),
     ("M2PO", "constant"): ("M2PO", look.COLOR["controlled"]),
-    ("M2PO", "mixed"): (f"M2PO, 0 to {2 * LAG} old", look.COLOR["tuned"]),
+    ("M2PO", "mixed"): (f"M2PO, data\n0 to {2 * LAG} old", look.COLOR["tuned"]),
 }
 """Name and color by arm and law of staleness."""
 LAWS = ("constant", "mixed")

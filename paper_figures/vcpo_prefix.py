@@ -6,12 +6,12 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments.vcpo_prefix import CENTER, LONG
 from paper_figures import _script
 from paper_figures import _vcpo as look
-from paper_figures import _vcpo_steps as steps
 
 EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch", "horizon"), "task": "penalty", "rate": "0.05"}}
 LOOKS: dict[str, dict[str, Any]] = {
@@ -20,7 +20,15 @@ LOOKS: dict[str, dict[str, Any]] = {
     "token": {"color": look.COLOR["stale"], "marker": "o"},
     "geometric": {"color": look.COLOR["muted"], "marker": "D"},
 }
-SWEEPS = {"lag": "staleness (versions)", "batch": "batch (samples)", "horizon": "horizon (bits)"}
+NAMES = {"sequence": "sequence ratio", "token": "token ratios", "geometric": "geometric mean of token ratios"}
+SWEEPS = {
+    "lag": ("Staleness", "staleness (versions)"),
+    "batch": ("Batch size", "batch size (samples)"),
+    "horizon": ("Sequence length", "sequence length (bits)"),
+}
+"""Title and axis of what is varied; the others stay at `CENTER`."""
+KEPT = 0.05
+"""Loss of return that counts as none."""
 
 
 def own(rows: Any, sweep: str, ratio: str, quantity: str = "return") -> Any:
@@ -45,32 +53,39 @@ def draw_one(ax: Axes, rows: Any, sweep: str) -> None:
             x = [at[int(value)] + shift for value in found[sweep]]
             look.points(ax, x, found, **look.CONNECTED, **{**looks, "markersize": 3.5})
     look.ticks(ax.xaxis, range(len(places)), [f"{value:,}" for value in places])
-    ax.set_xlabel(SWEEPS[sweep])
+    ax.set(title=SWEEPS[sweep][0], xlabel=SWEEPS[sweep][1])
 
 
 def robust(rows: Any) -> bool:
-    """Whether sequence ratios lead at the largest lag and batch, and token ratios gain with the horizon."""
+    """Whether at the largest lag and batch sequence ratios keep their return, and others have lost some of theirs."""
     last = {
         (s, ratio): ends(rows, s, ratio)[1] for s in ("lag", "batch") for ratio in ("sequence", "token", "geometric")
     }
     leads = [
         last[s, "sequence"].low > last[s, other].high for s in ("lag", "batch") for other in ("token", "geometric")
     ]
-    short, long = ends(rows, "horizon", "token")
-    return all(leads) and long.low > short.high
+    falls = [
+        last[s, other].high < ends(rows, s, other)[0].low for s in ("lag", "batch") for other in ("token", "geometric")
+    ]
+    kept = [last[s, "sequence"].value > ends(rows, s, "sequence")[0].value - KEPT for s in ("lag", "batch")]
+    return all(leads) and all(falls) and all(kept)
 
 
 def draw(rows: Any) -> Figure:
     """A panel for each sweep."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.6)
+        figure = _style.picture(_style.WIDTH, 2.8)
         axes = figure.subplots(1, 3, sharey=True)
         for ax, sweep in zip(axes, SWEEPS, strict=True):
             draw_one(ax, rows, sweep)
-        axes[0].set_ylabel("return at the end")
-        words = "With a penalty token ratios lose return with staleness and batch, not with horizon"
-        title = _script.finding(robust(rows), words, "Return by ratio, staleness, batch and horizon")
-        steps.key(figure, {name: looks["color"] for name, looks in LOOKS.items()}, title)
+        axes[0].set_ylabel("return at the end of training")
+        words = "Stale data and large batches cost token ratios return; sequence ratios keep theirs"
+        title = _script.finding(robust(rows), words, "Return by ratio, staleness, batch size and sequence length")
+        marks = [
+            Line2D([], [], label=NAMES.get(k, k), **{**look.CONNECTED, "markersize": 4, **LOOKS[k]}) for k in LOOKS
+        ]
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
     return figure
 
 

@@ -19,7 +19,7 @@ EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": ("graded", "noisy"), 
 ARMS = {"truncated": look.TRUNCATED, "vcpo": look.VCPO}
 TASKS = {
     "graded": ("Graded", ": VCPO ends higher at every rate"),
-    "noisy": ("Pass or fail", ": alike but for twice the rate"),
+    "noisy": ("Pass or fail", ": VCPO ends higher only at twice the rate"),
 }
 """A problem, and what its ends show, if they do."""
 
@@ -47,14 +47,14 @@ def draw_factors(ax: Axes, ends: Any) -> None:
     ax.axhline(1.0, **_style.REFERENCE)
     ax.set_xscale("log", base=2)
     look.ticks(ax.xaxis, sorted(own.factor.unique()))
-    ax.set(ylim=(0, 1.08), xlabel="learning rate divided by the best synchronous one")
+    ax.set(ylim=(0, 1.08), xlabel="learning rate / best synchronous learning rate")
 
 
 def draw(rows: Any) -> Figure:
     """Both problems side by side."""
     ends = rows[rows.part == "end"]
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.4)
+        figure = _style.picture(_style.WIDTH, 2.8)
         axes = figure.subplots(1, 2, sharey=True)
         for ax, (problem, title) in zip(axes, TASKS.items(), strict=True):
             draw_factors(ax, ends[ends.problem == problem])

@@ -96,10 +96,8 @@ def inverted(own: Any) -> Any:
 
 def draw_panel(ax: Axes, title: str, label: str) -> None:
     """Axes of both panels."""
-    for bound, moment in BOUNDS.items():
+    for bound in BOUNDS:
         ax.axhline(bound, **_style.REFERENCE)
-        look.say(ax, 0.02, bound * 0.95, f"below {bound:g}: as if without {moment}", look.COLOR["muted"], va="top",
-                 transform=ax.get_yaxis_transform())  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel=label, title=title)
 
 
@@ -107,7 +105,7 @@ def draw(rows: Any) -> Figure:
     """The index against staleness with the exact law, and against the variance of log W with the log-normal one."""
     samples = int(rows.batch.iloc[0])
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.8)
+        figure = _style.picture(_style.WIDTH, 3.1)
         left, right = figure.subplots(1, 2, sharey=True)
         for length in MARKERS:
             own = tails(rows, length)
@@ -122,10 +120,15 @@ def draw(rows: Any) -> Figure:
         spread = np.geomspace(2e-4, 20.0, 60)
         right.plot(spread, 1.0 / (normal_excess(samples) * np.sqrt(spread)), **_style.PREDICTED)
         crossed = 1.0 / tails(rows, LONGEST).value.iloc[-1] < 1.0
-        draw_panel(left, _script.finding(crossed, "By Hill's index old ratios have no mean", "Hill's index"),
-                   "staleness (versions)")  # fmt: skip
-        draw_panel(right, "So have any wide log-normal ratios", "variance of a sequence's log ratio (nats²)")
-        look.ticks(left.xaxis, sorted(tails(rows, LONGEST).staleness.astype(int)))
+        draw_panel(left, "By staleness, predicted exactly", "staleness (versions)")
+        label = "variance of a sequence's log ratio (nats²)"
+        draw_panel(right, "By variance, predicted for log-normal ratios", label)
+        words = "Hill's index of old ratios falls below 1, as for log-normal ratios"
+        figure.suptitle(_script.finding(crossed, words, "Hill's index of ratios"), x=0.01, ha="left")
+        look.ticks(left.xaxis, sorted(tails(rows, min(MARKERS)).staleness.astype(int)))
+        more: dict[str, Any] = {"va": "top", "transform": left.get_yaxis_transform()}
+        for bound, moment in BOUNDS.items():
+            look.say(left, 0.02, bound * 0.95, f"below {bound:g}: as if without {moment}", look.COLOR["muted"], **more)
         left.set_ylabel(f"Hill's index (tail exponent) of {samples} ratios")
     return figure
 

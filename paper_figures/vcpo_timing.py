@@ -14,10 +14,10 @@ from paper_figures.vcpo_controls import ends, of
 
 EXPERIMENTS = {"vcpo_controls": {"task": "graded"}}
 AGAINST = {
-    "other": "VCPO's of another run,\nat the same updates",
-    "shuffled": "VCPO's of another run,\nshuffled",
-    "constant": "constant: VCPO's mean\nover the whole run",
-    "learning": "constant: VCPO's mean\nwhile return < 0.9",
+    "other": "factors of another VCPO run,\nat the same updates",
+    "shuffled": "factors of another VCPO run,\nshuffled over updates",
+    "constant": "constant factor: VCPO's mean\nover the whole run",
+    "learning": "constant factor: VCPO's mean\nwhile its return is below 0.9",
 }
 """What the factors on the learning rate are that VCPO's own are compared with, from the top down."""
 NEAR = 0.02
@@ -37,7 +37,8 @@ def draw_gains(ax: Axes, rows: Any) -> None:
             look.points(ax, [y + 0.2 * (which - (len(places) - 1) / 2)], own, sideways=True, **style)
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(ylim=(3.6, -0.6), xlim=(-0.1, 0.2))
-    ax.set_xlabel("final return of VCPO − final return with these learning rates (right: VCPO is better)")
+    ax.set(xlabel="final return of VCPO − final return of the control (right: VCPO is better)")
+    ax.set_ylabel("control: learning rate times")
     look.ticks(ax.yaxis, range(len(AGAINST)), AGAINST.values())
     ax.tick_params(axis="y", length=0)
 
@@ -54,7 +55,7 @@ def draw(rows: Any) -> Figure:
             for name in AGAINST
         }
         as_well = all(row.low <= NEAR for row in gains["learning"]) and any(row.low > 0.0 for row in gains["constant"])
-        words = "A constant learning rate, VCPO's mean while it learns, does as well as VCPO"
+        words = "A constant learning rate (VCPO's mean while it learns) does as well as VCPO"
         figure.suptitle(finding(as_well, words, "VCPO beside other learning rates"), x=0.01, ha="left")
         for which, (staleness, horizon) in enumerate(places):
             late = f", {horizon} updates (hollow)" if horizon > places[0][1] else ""

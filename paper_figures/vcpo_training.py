@@ -46,7 +46,9 @@ def draw_curves(ax: Axes, rows: Any) -> None:
     for arm, style in ARMS.items():
         own = arm_rows(rows, arm)
         own = own[(own.quantity == "return") & (own.replicate < 0)].sort_values("update")
-        ax.fill_between(own["update"], own.low, own.high, color=style["color"], alpha=0.25, linewidth=0)
+        ax.fill_between(
+            own["update"], own.low, own.high, color=style["color"], alpha=0.25, linewidth=0, label="95 % intervals"
+        )
         ax.plot(own["update"], own.value, markersize=3.5, markevery=max(1, len(own) // 8), **style)
     ax.axhline(1.0, **_style.REFERENCE)
     last = int(rows["update"].max())
@@ -84,12 +86,14 @@ def draw(rows: Any) -> Figure:
         draw_curves(curves, rows[(rows.part == "curve")])
         main, largest = rows[rows.part == "end"], int(ends.staleness.max())
         there, stalled = (at(main, "graded", "adam", SHOWN, arm, "final").value for arm in ("vcpo", "truncated"))
-        words = f"Staleness {SHOWN}: VCPO gets there; truncated IS stalls, {100 * fallen:.0f} % of runs collapse"
+        words = (
+            f"At staleness {SHOWN}, VCPO learns the task; truncated IS stalls, {100 * fallen:.0f} % of runs collapse"
+        )
         holds = there > 0.9 > stalled and fallen > 0.05
         curves.set_title(_script.finding(holds, words, f"Return over updates at staleness {SHOWN}"))
         draw_ends(final, ends, "final")
         early, late = (at(main, "graded", "adam", largest, "vcpo", "final", later).value for later in (False, True))
-        words = f"At staleness {largest} VCPO needs longer"
+        words = f"At staleness {largest}, VCPO needs longer"
         title = _script.finding(early < 0.9 and late > early + 0.05, words, "Return at the end")
         final.set(ylim=(0, 1.08), ylabel="return at the end", title=title)
         final.axhline(1.0, **_style.REFERENCE)

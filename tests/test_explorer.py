@@ -63,7 +63,7 @@ addEventListener("load", () => {
   if (bars() === first) faults.push("a new batch is the old one");
   at("reset").click(); move("learn-s", 4);
   // The text names the limit that the picture marks.
-  const limit = /up to staleness ([0-9]+), the limit/.exec(at("learn-verdict").textContent);
+  const limit = /: ([0-9]+) is the limit/.exec(at("learn-verdict").textContent);
   const label = [...at("shares").querySelectorAll("text")].map(e => e.textContent).filter(t => t.startsWith("limit"));
   if (!limit || label.join() !== `limit ${limit[1]}`) faults.push(`limit: ${limit} and ${label}`);
   move("learn-s", 8); move("ascent-a", 0.19);

@@ -42,7 +42,7 @@ PAGES = ["README.md", "docs/tutorial.md", "docs/environments.md", "docs/verdicts
 COMMANDS = [(page, text) for page in PAGES for language, text in blocks(ROOT / page) if language == "console"]
 EXAMPLES = {
     "comparison": ("README.md", "def rooted", "", ""),
-    "system": ("README.md", "sim.systems.areal", "max_head_offpolicyness=4", "max_head_offpolicyness=3"),
+    "claim": ("README.md", "sim.verify(", '"tickets": 12', '"tickets": 16'),
     "controller": (
         "docs/check-your-trainer.md",
         "class Gate",
@@ -97,7 +97,7 @@ def test_an_example_prints_what_is_shown_and_another_does_not(name: str) -> None
     """The one on an environment trains a network twice, 13 seconds: `make test-rows` runs it."""
     page, word, old, new = EXAMPLES[name]
     code, shown = example(page, word)
-    assert name not in ("comparison", "system") or len(code.splitlines()) <= 10
+    assert name not in ("comparison", "claim") or len(code.splitlines()) <= 10
     assert output_of(code) == shown
     assert old in code and (not old or output_of(code.replace(old, new)) != shown)
 
@@ -166,12 +166,13 @@ def row(word: str) -> str:
     return next(text for language, text in blocks(GUIDE) if language == "python" and text.startswith(word))
 
 
-def test_the_guide_has_a_file_for_each_of_six_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guide_has_a_file_for_each_of_seven_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.contracts.test_docstrings import faults_of_function, undescribed
 
     parts = {
         "advantages/own": "softened",
         "methods/own": "smooth",
+        "updates/own": "damped",
         "tasks/ladder": "ladder",
         "systems/own": "read_ahead",
     }
@@ -223,6 +224,37 @@ def test_the_method_of_the_extension_guide_works(monkeypatch: pytest.MonkeyPatch
     settings = {"seed": 1, "samples": 4, "tokens": 3, "groups": 2, "drift": 0.5}
     assert compared(build(), objective, **settings) < 1e-12
     assert compared(smooth(cap=2.0), objective, **settings) > 1e-3
+
+
+def test_the_link_of_the_extension_guide_has_its_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.core import test_synchronous
+
+    monkeypatch.setattr(sim.updates, "damped", pasted("asyncsim/updates/own.py", monkeypatch).damped, raising=False)
+    own = pasted("tests/contracts/families/own_links.py", monkeypatch)
+    monkeypatch.setattr(test_synchronous, "LINKS", test_synchronous.LINKS | own.LINKS)
+    test_synchronous.test_links([*test_synchronous.TASKS][-1], "damped")
+    # What the guide says of the mean staleness holds as well, and the step depends on it.
+    means = []
+    damp = type(sim.updates.damped()).apply
+    made = {
+        "apply": lambda self, record, state: (
+            means.append(record.step.token_mean(record.step.staleness)) or damp(self, record, state)
+        )
+    }
+    link = type("Seen", (type(sim.updates.damped()),), made)()
+    sim.run(
+        sim.Spec(
+            sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(), sim.chain(link), updates=4
+        )
+    )
+    assert [mean.mean() for mean in means] == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "line", re.findall(r"`(from asyncsim[\w. ]+ import [\w, ]+)`", GUIDE.read_text(encoding="utf-8"))
+)
+def test_an_import_of_the_guide_works(line: str) -> None:
+    exec(line)
 
 
 def test_the_preset_of_the_extension_guide_has_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,6 @@ from asyncsim.base.knobs import Number
 def gae(discount: Number = 0.99, trace: Number = 0.95, normalize: bool = False) -> Advantage:
     """Generalized advantage estimation: discounted sums of the critic's temporal-difference errors in an episode."""
 
-def gdpo(limit: Number | None = None, weight: Number = 1.0, eps: float = 1e-06) -> Advantage:
-    """GDPO: reward and length are each standardized in their group, summed, then standardized over the step."""
-
 def group_mean(shift: Number = 0.0) -> Advantage:
     """Group mean: A = r - (mean reward of the group + shift)."""
 
@@ -66,9 +63,6 @@ def retrace(discount: Number = 0.99, trace: Number = 1.0) -> Advantage:
 def returns_to_go(discount: Number = 1.0, baseline: Literal["none", "batch"] = "none") -> Advantage:
     """Sum of rewards from each token to the end of its episode."""
 
-def running_mean(decay: Number = 0.9) -> Advantage:
-    """Running mean: the baseline is the mean reward of earlier batches."""
-
 def self_normalized(leave_one_out: bool = False) -> Advantage:
     """Self-normalized baseline: the ratio-weighted mean reward of the group."""
 
@@ -77,6 +71,3 @@ def soft_value(temperature: Number = 1.0) -> Advantage:
 
 def vtrace(discount: Number = 0.99, trace: Number = 1.0, rho_cap: Number = 1.0, trace_cap: Number = 1.0) -> Advantage:
     """V-trace: returns corrected by truncated ratios towards the values of the current policy."""
-
-def window_std(batches: int = 8, eps: float = 1e-06) -> Advantage:
-    """Window standard deviation: rewards whitened by the moments of the most recent batches."""

@@ -1,17 +1,12 @@
 """What an advantage is."""
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
 from torch import Tensor
 
 from asyncsim.base import checks, parts, plugins
 from asyncsim.step.step import Step
-
-State = dict[str, Tensor]
-"""What an advantage remembers: named tensors with the replicate axis first."""
 
 
 class Advantage(Protocol):
@@ -60,38 +55,6 @@ class Baseline:
 
     def describe(self) -> dict[str, Any]:
         return {"advantage": plugins.name_of(self), **vars(self)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remembering(Baseline):
-    """An advantage with memory of earlier batches: `init` makes its state, `apply` gives the next one."""
-
-    memory: State | None = field(default=None, repr=False, compare=False)
-
-    once = True
-
-    def init(self, replicates: int) -> State:
-        """Initial state: named tensors `[R, ...]`."""
-        raise NotImplementedError
-
-    def apply(self, step: Step, state: State) -> tuple[Tensor, State]:
-        """Advantages `[R, G, N]`, and the state after the batch."""
-        raise NotImplementedError
-
-    def __call__(self, step: Step) -> Tensor:
-        return self.apply(step, self._state(step))[0]
-
-    def behind(self, step: Step) -> State:
-        return self.apply(step, self._state(step))[1]
-
-    def recalling(self, memory: State) -> Self:
-        return dataclasses.replace(self, memory=memory)
-
-    def _state(self, step: Step) -> State:
-        return self.init(step.reward.shape[0]) if self.memory is None else self.memory
-
-    def describe(self) -> dict[str, Any]:
-        return {name: value for name, value in super().describe().items() if name != "memory"}
 
 
 class GroupBaseline(Baseline):

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim.advantages._advantage import GroupBaseline, Remembering, State, advantage
+from asyncsim.advantages._advantage import GroupBaseline, advantage
 from asyncsim.base import checks
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import flag, number, real, whole
@@ -144,51 +144,6 @@ def soft_value(
 
 
 @advantage(
-    "2601.05242; verl, `compute_gdpo_outcome_advantage`, which standardizes over tokens last",
-    unit="a pure number",
-    raises="a run with groups of one",
-)
-class gdpo(GroupBaseline):
-    """GDPO: reward and length are each standardized in their group, summed, then standardized over the step.
-
-    Rewards standardized apart: B_i = a(r_i) + weight a(s_i), A_i = (B_i - mean B) / (std B + eps) over the step.
-
-    Here a(x) = (x - m) / (d + eps) with mean m and standard deviation d of the sample's group, N in its denominator.
-    s_i is the second reward of the published runs: 1 where the answer has at most `limit` tokens, else 0. Without a
-    limit there is none. Two sums that are equal as rewards stay different as advantages if their parts are rare to a
-    different degree. A reward that all of a group have alike adds nothing. What is standardized last has the size of
-    one reward, however many there are. Scope: step.
-    """
-
-    limit: Any = number(None, "most tokens that are rewarded", 0.0, optional=True)
-    weight: Any = number(1.0, "weight of the second reward")
-    eps: float = EPS
-
-    finishes = True
-
-    def __call__(self, step: Step) -> Tensor:
-        return self.finished(step, self.estimate(step))
-
-    def estimate(self, step: Step) -> Tensor:
-        """Sum of the rewards, each standardized in its group, `[R, G, N]`."""
-        total = self._standardized(step, step.reward)
-        if self.limit is None:
-            return total
-        short = (step.lengths <= per_sample(self.limit, 3)).to(total.dtype)
-        return total + per_sample(self.weight, 3) * self._standardized(step, short)
-
-    def finished(self, step: Step, advantages: Tensor) -> Tensor:
-        """The advantages standardized over the samples of the step."""
-        mean = step.mean(advantages).reshape(-1, 1, 1)
-        deviation = step.mean((advantages - mean) ** 2).sqrt().reshape(-1, 1, 1)
-        return (advantages - mean) / (deviation + self.eps)
-
-    def _standardized(self, step: Step, reward: Tensor) -> Tensor:
-        centered, variance = _centered(step, reward)
-        return centered / (variance.sqrt() + self.eps)
-
-
-@advantage(
     "2503.19595 for k = N; 2505.15201 for any k; verl, `grpo_passk`, for the deviation",
     unit="in units of reward (a pure number if standardized)",
     raises="a run with groups of fewer than k",
@@ -240,66 +195,3 @@ class pass_at_k(GroupBaseline):
             # Less than one sample is none.
             chance = chance * torch.where(left > _ROUNDING, left, torch.zeros_like(left))
         return chance
-
-
-@advantage("Williams 1992 (reinforcement comparison)")
-class running_mean(Remembering):
-    """Running mean: the baseline is the mean reward of earlier batches.
-
-    Mean reward of earlier batches as baseline: A_i = r_i - b, b = sum_k decay^k m_(t-1-k) / sum_k decay^k. m_t is the
-    mean reward of batch t, dropped groups included. The batch itself is not in b: so b does not depend on its samples,
-    and the mean gradient is the exact one, on-policy and with the full ratio. In front of the first batch b = 0.
-    Staleness makes b late, which costs variance alone. Scope: earlier batches of the replicate. Assumes that batches
-    are trained once in their order.
-    """
-
-    decay: Any = number(0.9, "factor per batch; 0 is the batch before alone, 1 the mean of all so far", 0.0, 1.0)
-
-    def init(self, replicates: int) -> State:
-        nothing = torch.zeros((replicates, 1), dtype=torch.float64)
-        return {"sum": nothing, "weight": nothing}
-
-    def apply(self, step: Step, state: State) -> tuple[Tensor, State]:
-        """Rewards minus the baseline, `[R, G, N]`; the batch mean is added to the state."""
-        decay = per_sample(self.decay, 2)
-        seen, weight = state["sum"], state["weight"]
-        baseline = seen / torch.where(weight > 0, weight, torch.ones_like(weight))
-        mean = step.batch_mean(step.reward.double()).unsqueeze(-1)
-        behind = {"sum": decay * seen + mean, "weight": decay * weight + 1.0}
-        return step.reward - baseline.to(step.reward.dtype).unsqueeze(-1), behind
-
-
-@advantage("this package; whitening by running moments as in RLHF trainers", unit="a pure number")
-class window_std(Remembering):
-    """Window standard deviation: rewards whitened by the moments of the most recent batches.
-
-    Rewards whitened over a window: A_i = (r_i - m) / (s + eps), m and s of the last W batches, this one included. m =
-    mean_k m_k and s^2 = mean_k (s_k^2 + (m_k - m)^2) with mean m_k and variance s_k^2 of the rewards of batch k,
-    without the groups that a method drops. A sample is in its own baseline: the mean gradient is (1 - 1/(W n)) times
-    the exact one in direction, n samples a batch, before the division. Early windows have fewer batches. Scope: window.
-    Assumes that batches are trained once in their order.
-    """
-
-    batches: int = whole(8, "batches of the window", 1, 10_000, remedy="count the batches of the window")
-    eps: float = real(1e-6, "in units of reward", 0.0, above=True, remedy="give a small positive number")
-
-    def init(self, replicates: int) -> State:
-        nothing = torch.full((replicates, self.batches - 1), torch.nan, dtype=torch.float64)
-        return {"mean": nothing, "variance": nothing}
-
-    def apply(self, step: Step, state: State) -> tuple[Tensor, State]:
-        """Whitened rewards, `[R, G, N]`; the oldest batch leaves the window."""
-        reward = step.reward.double()
-        own = step.missing(step.mean(reward))
-        spread = step.missing(step.mean((reward - own[:, None, None]) ** 2))
-        means, spreads = (
-            torch.cat([old, new.unsqueeze(-1)], -1) for old, new in zip(state.values(), (own, spread), strict=True)
-        )
-        seen = ~torch.isnan(means)
-        count, nothing = seen.double().sum(-1).clamp(min=1.0), torch.zeros_like(means)
-        mean = torch.where(seen, means, nothing).sum(-1) / count
-        # Of all rewards together: the spread inside batches, and between them.
-        apart = spreads + (means - mean.unsqueeze(-1)) ** 2
-        deviation = (torch.where(seen, apart, nothing).sum(-1) / count).sqrt()
-        advantage = (reward - mean[:, None, None]) / (deviation[:, None, None] + self.eps)
-        return advantage.to(step.reward.dtype), {"mean": means[:, 1:], "variance": spreads[:, 1:]}

@@ -5,6 +5,7 @@ Files are written before anything is printed about the result, so that a closed 
 """
 
 import json
+import re
 import shlex
 import signal
 import sys
@@ -56,6 +57,21 @@ def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     return page + f"\n\nasyncsim list {kind} NAME describes one" * brief
 
 
+def _signature(text: str) -> str:
+    """A signature with a line per argument where it is longer than a line, and types without their modules."""
+    text = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text.replace("collections.abc.", "").replace("typing.", ""))
+    if len(text) <= min(streams.width(), streams.WIDEST):
+        return text
+    head, _, rest = text.partition("(")
+    return f"{head}(\n    " + re.sub(r", (?=[\w*]+[:=]|\*)", ",\n    ", rest)
+
+
+def _reflowed(text: str, wide: int) -> str:
+    """Paragraphs of full lines at another width; what has lines of its own, as code has, is kept."""
+    pages = ((page, all(len(line) > 90 for line in page.split("\n")[:-1])) for page in text.split("\n\n"))
+    return "\n\n".join(textwrap.fill(page, wide) if full and page[:1] not in " >*|" else page for page, full in pages)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         print(f"asyncsim {sys.modules['asyncsim'].__version__}")
@@ -102,7 +118,8 @@ def list_names(o: Options) -> int:
     elif o.name is not None:
         checks.one_of("kind", kind, KINDS, remedy)
         about = commands.described(kind, o.name)
-        page = "\n\n".join(text for text in (about["signature"] or about["name"], about["doc"]) if text)
+        doc = about["doc"] if streams.width() > streams.WIDEST else _reflowed(about["doc"], streams.width())
+        page = "\n\n".join(filter(None, (_signature(about["signature"]) or about["name"], doc)))
     else:
         checks.one_of("kind", kind, KINDS, remedy)
         rows = commands.names(kind)
@@ -132,12 +149,13 @@ def run(o: Options) -> int:
     tensorboard:FOLDER, wandb:PROJECT, trackio:PROJECT, live or live:METRIC.
     """
     streams.load()
-    if o.resume is not None and not {"file", *DESCRIBES} & set(o.given):
+    counts = {name: vars(o)[name] for name in ("updates", "replicates", "epochs", "minibatches") if name in o.given}
+    if o.resume is not None and {"file", *DESCRIBES} & {*o.given} <= {*counts}:
         from asyncsim.running import checkpoint
 
         saved = checkpoint.read(o.resume)
-        # A seed that was given stands, and is compared when the run goes on.
-        spec, o.seed = saved.remade(o.trust), o.seed if "seed" in o.given else saved.seed
+        # A seed or a number that was given stands, and is compared when the run goes on.
+        spec, o.seed = saved.remade(o.trust).replace(**counts), o.seed if "seed" in o.given else saved.seed
     elif o.file is not None:
         spec = wording.of_file(o.file, o.given, o.trust)
     else:
@@ -215,6 +233,7 @@ def compare(o: Options) -> int:
     grid=Row(list[str], ..., "What is varied: staleness=0,4,16. Repeat for more.", "NAME=V1,V2,..."),
     set="Words of every setting: task=token-bandit, link=adam.",
     metric=OPTIONS["metric"]._replace(help="Names separated by commas; see `asyncsim list metrics`.", of=None),
+    better=Row(str, "higher", "higher or lower values of the metric."),
     replicates=Row(int, 64, "Replicates of each setting."),
     store="Folder or address (s3://bucket/folder) of the numbers.",
     workers="Worker processes (default: one per core).",
@@ -229,7 +248,8 @@ def sweep(o: Options) -> int:
     """Train at every setting of a grid; store all results.
 
     A sweep uses all cores or a cluster. A stopped sweep continues where it stopped: what the store has is not trained
-    again. Examples of --grid: staleness=0,4,16; method=grpo,reinforce; lr=0.01:1:9 (min:max:count, logarithmic).
+    again. Examples of --grid: staleness=0,4,16; method=grpo,my.py:loss; lr=0.01:1:9 (min:max:count, logarithmic). Give
+    settings that all share as options of `run`, such as --method my.py:loss, or with --set.
     """
     for option, path in (("--plot", o.plot), ("--csv", o.csv)):
         checks.require(not (o.dry_run and path), option, str(path), "left out beside --dry-run", "nothing is run then")
@@ -359,7 +379,9 @@ def timeline(o: Options) -> int:
         --set consumer_batch_size=8 --set max_concurrent_rollouts=40 \\
         --set length=lognormal:1:0.8 --set load=1.5
     """
-    knobs, changes = wording.settings(o.set), wording.settings(o.model, "--model")
+    own = [pair.removeprefix("model.") for pair in o.set if pair.startswith("model.")]
+    knobs = wording.settings([pair.removeprefix("system.") for pair in o.set if not pair.startswith("model.")])
+    changes = wording.settings([*o.model, *own], "--model")
     if o.sweep:
         for option, path in (("--save", o.save), ("--trace", o.trace)):
             checks.require(path is None, option, str(path), "left out beside --sweep", "record a single timeline")
@@ -385,8 +407,9 @@ def timeline(o: Options) -> int:
 
 @command(
     app,
-    "file updates realizations within seed plot json",
+    "file set updates realizations within seed plot json",
     file=argument(Path, ..., "A system as JSON or YAML; see docs/which-limit.md."),
+    set="Another value of a field: machines=8,16. Repeat.",
     updates=Row(int, 100, "Optimizer updates to simulate."),
     realizations=Row(int, 8, "Realizations of each setting."),
     within=Row(float, 0.05, "Share of seconds that a smaller limit may cost."),
@@ -399,8 +422,9 @@ def advise(o: Options) -> int:
     """
     from asyncsim.sweeping import advising
 
+    checks.real("--within", o.within, "give the share of seconds that you allow", 0.0, 1.0, open_low=True)
     with streams.announced():
-        advice = advising.advise(o.file, o.within, o.updates, o.realizations, o.seed)
+        advice = advising.advise(o.file, o.within, o.updates, o.realizations, o.seed, **wording.settings(o.set))
     return o.files.answer(advice)
 
 
@@ -408,7 +432,7 @@ def advise(o: Options) -> int:
     app,
     "logs preset set out columns run stack json",
     logs=argument(list[Path], ..., "Files of one run: one row per step, token or sample."),
-    preset=Row(str, ..., "The trainer that wrote it: verl, areal, skyrl, ..."),
+    preset=Row(str, None, "The trainer that wrote it: verl, areal, skyrl, ..."),
     set="What no log has: slots_per_machine=8. Repeat.",
     out=writes("Write the description to this .yaml file."),
     columns=Row(str, None, "What columns are: seconds_step=my/step."),
@@ -424,9 +448,8 @@ def calibrate(o: Options) -> int:
     from asyncsim.forecasting import calibrating
 
     with streams.announced():
-        made = calibrating.calibrate(
-            o.logs, o.preset, columns=o.columns, run=o.run, stack=o.stack, **wording.settings(o.set)
-        )
+        own = {"columns": o.columns, "run": o.run, "stack": o.stack, **wording.settings(o.set)}
+        made = calibrating.calibrate(o.logs, o.preset, **own)
     o.files.write("out", made.save)
     status = o.files.answer(made)
     o.files.say("description: {}", "out")
@@ -484,7 +507,7 @@ def read_log(o: Options) -> int:
     else:
         report, text = logs.shown(o.path, own | logs.settings(o.set), o.plot, o.staleness)
     o.files.json(report)
-    print(text)
+    streams.show([text])
     return o.files.status(int("law" in report and report["law"]["verdict"] == "differs"))
 
 
@@ -533,7 +556,9 @@ def export(o: Options) -> int:
     """
     from asyncsim.exporting import exports
 
-    name = o.method.replace("-", "_")
+    name, bound = o.method.replace("-", "_"), "a method or link of `asyncsim list exports`"
+    remedy = f"give its name; a loss of your own needs no export: check it by asyncsim conformance {o.method}:NAME"
+    checks.require(not name.endswith(".py"), "method", o.method, bound, remedy)
     known = exports.NAMES.get(name, {})
     pairs = wording.settings(o.set).items()
     arguments = known.get("settings", {}) | {key.removeprefix("method.").removeprefix("link."): v for key, v in pairs}
@@ -589,7 +614,7 @@ def diagnose(o: Options) -> int:
 
 @command(
     app,
-    "arms a b metric columns over last at error within better run seed_spread pilot plot json",
+    "arms a b metric columns over last at error within better run seed_spread pilot power plot json",
     arms=argument(list[str], None, "A and B: a log each, or a quoted pattern of logs."),
     a=Row(list[str], None, "A log of another seed of A. Repeat.", "LOG"),
     b=Row(list[str], None, "A log of another seed of B. Repeat.", "LOG"),
@@ -599,10 +624,11 @@ def diagnose(o: Options) -> int:
     last=Row(float, 0.2, "Share of the common range that is read; 1: all."),
     at=Row(float, None, "End of the steps compared (default: the shortest run)."),
     error=Row(float, 0.05, "Probability of a wrong verdict."),
-    within=Row(float, None, "Differences that do not matter, for the word equal."),
+    within=Row(float, None, "Differences of the metric that do not matter."),
     run=Row(list[str], None, "Runs in W&B files, as 'grpo*'. Twice: of A, of B.", "PATTERN"),
     seed_spread=Row(float, None, "Known standard deviation between seeds."),
     pilot=Row(list[str], None, "Log of a pilot run, to estimate this spread. Repeat.", "LOG"),
+    power=Row(float, 0.9, "Probability with which the planned seeds decide."),
     plot="Draw curves and their difference to this path.",
 )
 def judge(o: Options) -> int:
@@ -615,7 +641,7 @@ def judge(o: Options) -> int:
 
     a, b = [*o.arms[:1], *o.a], [*o.arms[1:], *o.b]
     checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote the patterns, or repeat --a and --b")
-    names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "columns")
+    names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "power", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]
     found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})
     return o.files.answer(found, 3 if found.word == "cannot tell" else 0)

@@ -206,7 +206,7 @@ def run(spec: Spec, o: Options) -> int:
 
     Results of a run that a signal stops are written and printed as well.
     """
-    from asyncsim.running import callbacks, running
+    from asyncsim.running import callbacks, checkpoint, running
 
     names = ("checkpoint", "checkpoint_every", "resume", "workers")
     arguments = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
@@ -215,6 +215,12 @@ def run(spec: Spec, o: Options) -> int:
     print_header(spec.describe(), o.verbose, (word.partition("=")[0].rpartition(".")[2] for word in o.set or ()))
     if o.dry_run:
         return 0
+    if every := o.checkpoint_every:
+        remedy = "add --checkpoint FILE, else nothing is written"
+        checks.require(bool(o.checkpoint or o.resume), "--checkpoint-every", every, "beside --checkpoint", remedy)
+        seconds, updates = checkpoint.interval(every)
+        unit = f"{updates} updates" if seconds is None else f"{seconds:g} seconds; for updates write '{every} updates'"
+        streams.complain(f"a checkpoint is written every {unit}")
     stopped: running.Interrupted | None = None
     start = time.perf_counter()
     try:

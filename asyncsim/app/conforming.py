@@ -7,6 +7,7 @@ from typing import Any
 from asyncsim.app import streams, wording
 from asyncsim.app.options import Options
 from asyncsim.base import checks, outside, plugins
+from asyncsim.base.arguments import with_settings
 from asyncsim.base.notation import plural
 
 PACKAGES = ("trl", "torchrl")
@@ -83,7 +84,13 @@ def _loss(
     for part, option in (("controller", "--set"), ("names", "--names")):
         checks.require(not parts[part], option, parts[part], "left out for a loss", "it is no controller")
     like, adapter = o.like, o.adapter
-    remedy = "name the method; settings of an adapter are adapter.KEY=VALUE"
+    # Settings that the method of --like does not have are those of the loss.
+    own = {*arguments} & {*(inspect.signature(subject).parameters if inspect.isfunction(subject) else ())}
+    if own and like:
+        own -= {*inspect.signature(plugins.load("asyncsim.methods", like, "method")).parameters}
+    if own:
+        subject = with_settings(subject, {key: arguments.pop(key) for key in sorted(own)})
+    remedy = "name the method, or an argument of your loss that has a default; of an adapter write adapter.KEY=VALUE"
     if inspect.isclass(subject):
         remedy = f"{subject.__name__} is a class: write loss = {subject.__name__}(...) in your file, and name that"
     checks.require(like is not None or not arguments, "--set", ", ".join(arguments), "used with --like", remedy)
@@ -96,13 +103,13 @@ def _loss(
         fn = subject
     else:
         known = adapters.INSTALLED if subject is None else adapters.ADAPTERS
-        remedy = "leave --adapter out: arguments are matched by their names, advantages are [B, T]"
+        given, called = "(log_prob, old_log_prob, advantages, mask)", getattr(subject, "__name__", "loss")
+        remedy = f"leave --adapter out; where the loss returns more, write def checked{given}: return {called}(...)[0]"
         checks.one_of("--adapter", name, known, remedy if subject is not None else "name an installed trainer")
         fn = _adapt(known[name], name, subject, parts["adapter"])
     anchor = "either" if method is not None and "anchor" not in arguments else None
-    report = check_loss(
-        fn, method, anchor=anchor, advantages_per=o.advantages_per, strict=o.strict, allow=tuple(o.allow), seed=o.seed
-    )
+    asked = {"advantages_per": o.advantages_per, "strict": o.strict, "allow": tuple(o.allow), "seed": o.seed}
+    report = check_loss(fn, method, anchor=anchor, **asked)
     findings = [finding for finding in report.findings if o.hazards or finding.kind != "hazard"]
     lines, folded = report.heading(), len(report.findings) - len(findings)
     lines += [f"{plural(folded, 'hazard')} not printed: add --hazards to see them"] * bool(folded)

@@ -180,9 +180,7 @@ def rate(value: float) -> str:
 
 def point_text(point: Mapping[str, Any]) -> str:
     """Format the parameters of a point on one line."""
-    return ", ".join(
-        f"{key} = {value:.6g}" if isinstance(value, float) else f"{key} = {value}" for key, value in point.items()
-    )
+    return ", ".join(f"{key} = {x:.6g}" if isinstance(x, float) else f"{key} = {x}" for key, x in point.items())
 
 
 def status(verdicts: Sequence[Verdict], bets: Mapping[str, evidence.Evidence] | None = None) -> int:
@@ -271,9 +269,8 @@ def bets(page: Page) -> list[str]:
     if not page.evidence:
         return []
     one = next(iter(page.evidence.values()))
-    against = sorted(
-        (own for own in page.evidence.items() if own[1].greatest >= one.own_limit), key=lambda own: -own[1].greatest
-    )
+    beyond = (own for own in page.evidence.items() if own[1].greatest >= one.own_limit)
+    against = sorted(beyond, key=lambda own: -own[1].greatest)
     return [
         f"e is the money of a bet against a claim over all runs, from 1. A true claim ever brings it to "
         f"{one.own_limit:.6g} with probability at most {FALSE_FAIL:g}.",
@@ -356,9 +353,8 @@ def alone(verdict: Verdict, page: Page) -> str:
     rows = [row for row in verdict.points if row.verdict == verdict.verdict] or verdict.points
     worst, first = min(rows, key=lambda row: row.margin).point, claims.trial(verdict.id).points[0]
     changes = {key: value for key, value in worst.items() if value != first.get(key)}
-    place = "".join(
-        f" {_option(*each)}" for each in (page.at or changes or dict([min(worst.items(), key=str)])).items()
-    )
+    at = page.at or changes or dict([min(worst.items(), key=str)])
+    place = "".join(f" {_option(*each)}" for each in at.items())
     size = " --size full" if page.size == "full" else ""
     return f"asyncsim verify {verdict.id}{place}{f' --seed {page.seed}' if page.seed else ''}{size}"
 

@@ -9,9 +9,11 @@ from asyncsim.base import notation, plugins
 
 KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
 """Kinds that can be listed."""
-ALSO = {"metrics": "diagnostics", "links": "updates", "presets": "systems", "baselines": "advantages"}
+ALSO = {part: kind for kind, part in plugins.PARTS.items()}
+ALSO |= {"metrics": "diagnostics", "links": "updates", "presets": "systems", "baselines": "advantages"}
 ALSO |= dict.fromkeys(("losses", "algorithms", "estimators"), "methods") | {"optimizers": "updates"}
 ALSO |= dict.fromkeys(("envs", "environments", "benchmarks"), "tasks") | {"trainers": "systems", "stacks": "systems"}
+ALSO |= {each.removesuffix("s"): kind for each, kind in (*ALSO.items(), *zip(KINDS, KINDS, strict=True))}
 """Other names of these kinds."""
 SECTIONS = {
     "Look up names": "list",
@@ -96,7 +98,7 @@ OPTIONS = {
     "csv": writes("Write the table to this path."),
     "json": writes("Write the result as JSON to this path."),
     "checkpoint": writes("Keep what is reached in this file, for --resume."),
-    "checkpoint_every": Row(str, None, 'Between checkpoints (default: 60), or "500 updates".', "SECONDS"),
+    "checkpoint_every": Row(str, None, 'Seconds between two (default: 60), or "500 updates".', "SECONDS"),
     "resume": Row(Path, None, "Go on from this checkpoint, without other options."),
     "trust": Row(list[str], None, "Code that a file may call, my.py:name. Repeat for more.", "PLACE"),
     "other_code": Row(bool, False, "Go on with other code than the checkpoint's."),
@@ -107,7 +109,7 @@ OPTIONS = {
     "metric": Row(str, notation.TRAINED, "What is compared; see `asyncsim list metrics`.", of="diagnostics"),
     "over": Row(str, "mean", "mean (over updates), end, time, reached, collapse."),
     "target": Row(float, None, "Value to reach, for --over time, reached, seconds."),
-    "better": Row(str, "higher", "higher or lower values of the metric."),
+    "better": Row(str, None, "higher or lower (default: lower for KL, loss, time)."),
     "store": Row(str, STORE, "Folder or address of the store."),
     "verbose": Row(bool, False, "Print everything.", short="v"),
     "at": Row(list[str], None, "Measure one claim at another point; repeat for more.", "KEY=VALUE"),

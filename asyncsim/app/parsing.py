@@ -47,9 +47,8 @@ class Grouped(typer.core.TyperCommand):
         describes = any(each.name == "task" for each in self.params)
         for parameter in self.get_params(ctx):
             name = str(parameter.name)
-            group = (
-                "Sizes and sampling" if name in SIZES else "Experiment" if name in DESCRIBES else "Output and execution"
-            )
+            group = "Experiment" if name in DESCRIBES else "Output and execution"
+            group = "Sizes and sampling" if name in SIZES else group
             section = "Arguments" if parameter.param_type_name == "argument" else group if describes else "Options"
             if record := parameter.get_help_record(ctx):
                 sections.setdefault(section, []).append(record)
@@ -115,10 +114,14 @@ def _typed(message: str, known: Container[str]) -> str:
     def option(found: re.Match[str]) -> str:
         name = {"samples_per_group": "samples"}.get(found[1], found[1])
         value = "none" if found[2] == "None" else found[2].strip("'")
-        return f"--{name.replace('_', '-')} {value}" if name in known else found[0]
+        if re.search(r"--[\w-]+ $", remedy[: found.start()]):
+            return found[0]
+        if name in known:
+            return f"--{name.replace('_', '-')} {value}"
+        return f"--set {name}={value}" if "set" in known and "task" not in known else found[0]
 
     head, mark, remedy = message.rpartition("; ")
-    return head + mark + re.sub(r"(?<![\w.-])(?<!--set )(\w+)=(None|'[\w.,=-]+'|\d+)(?![\w=])", option, remedy)
+    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=-]+'|\d+)(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:
@@ -175,7 +178,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         preset = _value_of("--system", arguments) or ""
         # A system of a user's file is not imported for the sake of a message.
         knobs = {} if ":" in preset else wording.knobs_of(preset)
-        if worded and (checks.near(part, DESCRIBES, cutoff=3.0) or plugins.kinds_of(name) or name in knobs):
+        close = checks.near(part, DESCRIBES, cutoff=3.0)
+        if worded and ((close and (described or close != near)) or plugins.kinds_of(name) or name in knobs):
             near = []
         alone = [name for name in checks.near(part, takes) if takes[name] == "argument"]
         if alone:
@@ -196,6 +200,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
                 written = wording.placed(name, words, "--" if described else "")
             # Elsewhere words of a spec stand behind --set.
             written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
+            written = written or calls.ELSEWHERE.get(f"words {name}", "")
         meant = checks.near(name, [each for each in takes if takes[each] == "option"], 3, 3.0)
         own = [_dashed(each) for each in takes if takes[each] == "option"]
         word = _value_of(error.option_name, arguments) or "VALUE"
@@ -235,12 +240,20 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         if digits and wanted and checks.is_number(wording.value(digits[1])):
             number = float(digits[1]) * {"%": 0.01, "": 1.0, "M": 1e6}.get(digits[2], 1e3)
             see = f"write {parameter.opts[0]} {number:{'.0f' if wanted[1] == 'integer' else 'g'}}"
+            if digits[2] == "%" and not re.search("share|probability|rate", parameter.help or "", re.IGNORECASE):
+                see = f"give a number in its own unit: {parameter.help}"
+        elif wanted and parameter.help:
+            see = f"write {parameter.opts[0]} {(re.match('[0-9.]+', str(value)) or ['NUMBER'])[0]}: {parameter.help}"
         several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
         several = "give one; --replicates takes their number" if parameter.name == "seed" else several
+        if parameter.name == "staleness" and re.match("[a-z]", str(value)):
+            see = "write --schedule random --set schedule.law=uniform:0:8, or a list of probabilities"
         return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"
-        remedy = see if "does not take" in text else f"write {error.option_name} VALUE"
+        row = OPTIONS.get(error.option_name.lstrip("-").replace("-", "_"))
+        meaning = f": {row.help}" if row else ""
+        remedy = see if "does not take" in text else f"write {error.option_name} VALUE{meaning}"
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, remedy)
     unknown = re.match(r"No such command '(.*?)'", text)
     if unknown:
@@ -265,10 +278,13 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"write {before} --like {value}" if before == "--metric" else f"write {before} alone"
     elif option and "--" not in value and ("=" in value or option == "store"):
         see = f"write --{option} {value}"
+    elif re.search(r"\.(ya?ml|json)$", value) and context and context.command.name == "timeline":
+        see = f"write asyncsim advise {value}, which reads the description of a system"
     elif re.search(r"\.(csv|jsonl|parquet)$", before) and re.search(r"\.(csv|jsonl|parquet)$", value):
         see = f"give one log; two settings are compared by asyncsim judge {before} {value}"
     elif context and context.command.name == "export":
         see = f"write asyncsim export METHOD --for {before or 'TRAINER'}"
+        see = f"give one value: --set {before}" if "=" in before else see
     elif context and f"asyncsim.{context.command.name} ()" in calls.ELSEWHERE:
         see = calls.ELSEWHERE[f"asyncsim.{context.command.name} ()"]
     elif option == "set" and context.command.name == "timeline":
@@ -304,6 +320,9 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     arms = [part for part in PARTS if given.count(f"--{part}") > 1 and "smallest" in rows]
     while rest:
         word = rest.pop(0)
+        key, mark, text = rest[0].partition("=") if rest else ("", "", "")
+        if word == "--set" and mark and "task" in rows and key.replace("-", "_") in DESCRIBES:
+            word, rest = f"{_dashed(key)}={text}", rest[1:]  # as settings of sweeps and arms are written
         name, equals, value = word.removeprefix("--").partition("=")
         name = name.replace("-", "_")
         row = DESCRIBES.get(name)

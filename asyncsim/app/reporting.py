@@ -79,20 +79,13 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
     }
     promised = (page.manifest.get("spec") or {}).get("false_pass", math.nan)
     return filled(
-        TEMPLATE,
-        filters,
-        title=title,
-        page=page,
-        verdicts=page.verdicts,
-        families=families(page.verdicts),
+        TEMPLATE, filters, title=title, page=page, verdicts=page.verdicts, families=families(page.verdicts),
         summary=page.summary | {"promised": promised, "together": TOGETHER, "cost": cost(page.summary)},
-        bets=judgments.bets(page),
-        planted_rows=[] if page.coverage is None else page.coverage["rows"],
-        detection=detection,
-        references=references,
+        bets=judgments.bets(page), planted_rows=[] if page.coverage is None else page.coverage["rows"],
+        detection=detection, references=references,
         manifest={key: value for key, value in records.plain(page.manifest).items() if value is not None},
         exceptions=[v for v in page.verdicts if v.verdict != "held" or v.status == "open"],
-    )
+    )  # fmt: skip
 
 
 def filled(template: str, filters: Mapping[str, Any], **values: Any) -> str:
@@ -129,14 +122,10 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
     rows = ranked if len(ranked) > SHOWN else verdict.points
     first = 0 if len(rows) > SHOWN and abs(farthest(verdict)[0]) < EXACT else SHOWN
     return {
-        "first": rows[:first],
-        "more": rows[first : first + MOST],
-        "left": max(0, len(rows) - first - MOST),
-        "shared": {name: points[0][name] for name in names if counts[name] == 1},
-        "varying": varying[:COLUMNS],
-        "others": varying[COLUMNS:],
-        "quantities": list(dict.fromkeys(row.quantity for row in rows)),
-    }
+        "first": rows[:first], "more": rows[first : first + MOST], "left": max(0, len(rows) - first - MOST),
+        "shared": {name: points[0][name] for name in names if counts[name] == 1}, "varying": varying[:COLUMNS],
+        "others": varying[COLUMNS:], "quantities": list(dict.fromkeys(row.quantity for row in rows)),
+    }  # fmt: skip
 
 
 def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None]:

@@ -67,7 +67,7 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
         law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
     # Less than a digit of the mean is no uncertainty that anybody sees.
-    about = f" +-{law['approximate']:.2g}" if law["approximate"] > 5e-4 * (law["mean"] or 1.0) else ""
+    about = f" ± {law['approximate']:.2g}" if law["approximate"] > 5e-4 * (law["mean"] or 1.0) else ""
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
     rows = [("mean", f"{stale['mean']:.4g}", expected if result["steady"] else "")]
     rows.append(("std", f"{stale['std']:.4g}", ""))
@@ -123,9 +123,9 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
         unit = f" tokens, each sample writes {speed} per second"
     # How many of the named slots are used, and the busy share of all of them.
     groups, samples = r["group_slots"], r["sample_slots"]
-    slots = [("", samples)] if groups in (None, samples) else [(" by groups", groups), (" by samples", samples)]
+    slots = [("", samples)] if groups in (None, samples) else [("group ", groups), ("sample ", samples)]
     kind = "sample permits" if groups is None and settings["slots"] is None else "slots"
-    busy = (f"{each['used']} of {each['named']} {kind} used{by}, busy {each['busy']:.1%}" for by, each in slots)
+    busy = (f"{each['used']} of {each['named']} {of}{kind} used, busy {each['busy']:.1%}" for of, each in slots)
     counting = [
         f"  identity: {counted}{less}",
         f"parts of the mean: {r['in_flight']:.4g} in flight, {r['in_queue']:.4g} in the queue; mean staleness of "

@@ -126,9 +126,8 @@ def _measured(
     size = "full" if request.size == LONG else request.size
     try:
         with progress.Progress("claims", len(ids), sys.stderr.isatty()) as bar, streams.announced():
-            verifying.verify_many(
-                ids, size, request.defects, seed, request.at, keep, request.workers, f"{__name__}:announced"
-            )
+            how = (size, request.defects, seed, request.at, keep, request.workers, f"{__name__}:announced")
+            verifying.verify_many(ids, *how)
     except KeyboardInterrupt as interrupted:
         if not verdicts:
             raise

@@ -122,9 +122,8 @@ def verify_one(
     start, effect = time.perf_counter(), SPARE[size] * factor * trial.effect
     measured = [_measured(trial, point, effect, seed, untouched, asked, own) for point in points]
     for estimates in measured:
-        fits = isinstance(estimates, Unmeasured) or (
-            isinstance(estimates, dict) and all(isinstance(each, Estimate) for each in estimates.values())
-        )
+        fits = isinstance(estimates, dict) and all(isinstance(each, Estimate) for each in estimates.values())
+        fits = fits or isinstance(estimates, Unmeasured)
         remedy = "return {'mean': trace.final('ess')}, or sim.Estimate(value, error)"
         checks.require(fits, f"{claim.id}.measure", estimates, "a dict of sim.Estimate by quantity", remedy)
     predicted = [
@@ -228,7 +227,8 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
         takes = {**parameters, **point} or ["no parameter"]
         remedy = f"declare it in the class, {key} = sim.claims.Integer(0, 64, doc='versions')"
         remedy = "name a parameter of the claim's points" if parameters or point else remedy
-        checks.one_of(f"{claim.id} parameter", key, takes, remedy)
+        meanings = {each["name"]: each["doc"] for each in getattr(claim.point, "described", list)()}
+        checks.one_of(f"{claim.id} parameter", key, takes, remedy, meanings)
     point = {key: value for key, value in {**point, **at}.items() if value is not None}
     try:
         reason = claim.domain(point)

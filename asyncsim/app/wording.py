@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.app.options import DESCRIBES, PARTS, SIZES
-from asyncsim.base import calls, checks, plugins
+from asyncsim.base import calls, checks, outside, plugins
 
 if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
@@ -56,6 +56,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         each = " ".join(f"{option} {part}" for part in several)
         checks.require(len(several) == 1, option, pair, "one setting", f"write {each}")
         key = key.strip().replace("-", "_")
+        remedy = f"write {pair.replace('+', '', 1)} for this value, or the sum for so many more"
+        checks.require(not text.startswith("+"), option, pair, "a value, not a change", remedy)
         checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
         values[key] = value(text.strip())
     return values
@@ -124,6 +126,12 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     needed = (name for name, p in signature.parameters.items() if p.default is p.empty and p.kind not in several)
     missing = [name for name in needed if name not in arguments]
+    if {"record", "step", "direction", "gradient", "grad"} & {*missing} and ":" in name:
+        part, says = outside.kind_of(plugins.PARTS[kind])
+        remedy = "put this rule into one, as the example of asyncsim/EXTENDING.md does"
+        lacking = checks.InputError(part, name, f"a function or class that makes a {part}, not its rule", remedy)
+        lacking.add_note(says)
+        raise lacking
     if missing:
         typed = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
         values = calls.examples(missing, signature.parameters, arguments)
@@ -135,6 +143,15 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         lacking.add_note("\n".join(f"{pair:{width}}  {about[each]}".rstrip() for pair, each in pairs.items()))
         raise lacking
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
+    ends: list[Any] = [arguments.get("low"), arguments.get("high"), takes.get("high", ("",))[0]]
+    if (
+        kind == "methods"
+        and all(isinstance(end, float) for end in ends)
+        and max(ends[0], ends[2]) < 1.0 < ends[1] < 2.0
+    ):
+        words = f"low and high are distances from 1: the range of the ratio is [{1.0 - ends[0]:g}, {1.0 + ends[1]:g}]"
+        words += f"; for {ends[0]:g} to {ends[1]:g} write low={1.0 - ends[0]:.4g}, high={ends[1] - 1.0:.4g}"
+        warnings.warn(checks.RunWarning(words), stacklevel=2)
     try:
         # A former knob goes to the preset as it is: that refuses it and names the present one.
         return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
@@ -160,6 +177,11 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
         where = f"{snake}." if option in LISTS else prefix
         setting = text if "=" in text else f"{next(iter(takes), 'KEY')}={text}"
         remedy = f"write {f'--{option} ' * bool(prefix)}{own} --set {where}{setting}"
+    elif "=" in name and ":" not in name:
+        remedy = f"give a name, and write --set {name}"
+        for close in checks.near(own, known)[:1]:
+            remedy = f"write --{option} {close}, and what follows = as --set {close}.KEY=VALUE"
+            remedy += f" (asyncsim list {kind} {close})"
     checks.require(not remedy, option, name, "one name alone", remedy)
 
 

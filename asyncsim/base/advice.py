@@ -163,7 +163,8 @@ class Advice(calls.Told):
         more = [(a + b) // 2.0 if self.whole else (a + b) / 2.0 for a, b in wide]
         if low is None and high > self.least:
             more = [self.least, *more]
-        return f"To narrow its interval, add {', '.join(f'{x:g}' for x in more)} to staleness_limit." * bool(more)
+        narrow = f"To narrow the 95 % interval of the recommended {self.knob}"
+        return f"{narrow}, add {', '.join(f'{x:g}' for x in more)} to staleness_limit." * bool(more)
 
     def knees(self) -> list[Setting]:
         """The smallest limit within `share` of the fastest, for each number of machines and rollout mode."""
@@ -221,7 +222,7 @@ class Advice(calls.Told):
         knee, knees = self.knee, self.knees()
         for each in (s for s in self.settings if s.limit == knee.limit or s in (*self.curve(), *knees)):
             mean, low, high = mean_interval(each.numbers["seconds"])
-            reach = f" +-{float(f'{max(mean - low, high - mean):.1g}'):g}" if high > low else ""
+            reach = f" ± {float(f'{max(mean - low, high - mean):.1g}'):g}" if high > low else ""
             row = [f"{each.limit:g}{' *' if each in knees else '  '}", f"{each.machines}"]
             row += ["on" if each.partial else "off", f"{mean:.4g}{reach}", f"{each.mean('tokens'):.4g}"]
             stands = (each.mean(f"{side}_idle_seconds") for side in ("trainer", "generator"))
@@ -259,13 +260,13 @@ _KEY = (
     "wait, idle  seconds per update without training, and without decoding per slot",
     "stale, p99  mean and 99th percentile of staleness in versions, per token",
     "slot-h      generator slot-hours per 1,000 updates",
-    "+- and []   95 % intervals over realizations",
+    "± and []    95 % intervals over realizations",
 )
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
 
 
 def _signed(numbers: tuple[float, float, float], unit: str) -> str:
-    mean, low, high = numbers
+    mean, low, high = (x if abs(x) > 1e-9 else 0.0 for x in numbers)
     apart = "" if low > 0.0 or high < 0.0 or low == high == 0.0 else ", not significantly different"
     digits = ",.0f" if abs(mean) >= 100.0 else ".3g"
     return f"{mean:+{digits}} {unit} [{low:+{digits}}, {high:+{digits}}]{apart}"

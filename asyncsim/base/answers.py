@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from asyncsim.base import calls, notation, uncertainty
 from asyncsim.base import store as storing
@@ -31,6 +32,8 @@ OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "er
 UNCOUNTED = "seconds are not counted here"
 """Start of a note that arms are not equally fast although the reading counts updates."""
 SAME_TASK = "not distinguishable on this task"
+SHARE = "share of replicates"
+"""The unit of an event's frequency."""
 UNTOLD = "cannot tell"
 """The verdict of a pair whose numbers support no other."""
 CHANCE = 0.1
@@ -118,11 +121,11 @@ class Pair:
             numbers += f" ({but}[{low:+.3g}, {high:+.3g}] without unseen events)"
         if self.ratio is not None:
             numbers += ", ratio {:.3g} [{:.3g}, {:.3g}]".format(*self.ratio)
-        saved = (
-            f"pairing divides the variance by {self.pairing:.2g}" if self.pairing > PAIRED else "pairing gains nothing"
-        )
+        saved = f"pairing divides the variance by {self.pairing:.2g}"
+        saved = saved if self.pairing > PAIRED else "pairing gains nothing"
         if not math.isfinite(self.pairing):
-            saved = "the same numbers in every replicate, so the two are the same on this task"
+            saved = f"the same {'difference' if last.difference else 'numbers'} in every replicate"
+            saved += ", so the two are the same on this task" * (word != "undecided" and not last.difference)
         return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
 
     def __str__(self) -> str:
@@ -293,8 +296,8 @@ class Answer(calls.Told):
                 lines += [f"  {pair.sentence(word, f' within {self.smallest:g}' if word == 'equal' else where)}"]
                 lines += [f"    {line}" for line in (pair.why, *pair.notes) if line]
             same = not any(math.isfinite(pair.pairing) for pair in on.pairs)
-            other = "try another kind of task, such as token_bandit" if same else "try a harder task"
-            lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; {other}" if on.blind else "") if line]
+            other = "another kind of task, such as token_bandit" if same else "a harder task, or a larger learning rate"
+            lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try {other}" if on.blind else "") if line]
             lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
         return "\n".join(lines)
 
@@ -303,7 +306,7 @@ class Answer(calls.Told):
         alike = len({other.replicates for other in on.arms}) == 1
         over = "" if alike else f" of {arm.replicates} replicates"
         row = _plain(arm, ("mean", "low", "high", "replicates"))
-        mean = f"mean {mean_of(row)}{over}, " if self.statistic in ("mean", "improvement") else ""
+        mean = f"mean {mean_of(row, self.unit == SHARE)}{over}, " if self.statistic in ("mean", "improvement") else ""
         best, why = "not tuned", arm.why.partition(" diverged ")[2]
         lost = f", {arm.diverged} diverged ({why})" if arm.diverged else ""
         if arm.never:
@@ -348,7 +351,7 @@ class Answer(calls.Told):
             best = f"{row['knob']} {row['chosen']:.3g}" if row["knob"] else "not tuned"
             pair = form.format(**row) if "word" in row else ""
             varied = [cell(row[name]) for name in self.tasks[0].setting]
-            lines.append([*varied, row["arm"], mean_of(row), best, pair, row.get("word", "")])
+            lines.append([*varied, row["arm"], mean_of(row, self.unit == SHARE), best, pair, row.get("word", "")])
         return aligned(lines)
 
     def row(self) -> dict[str, Any]:
@@ -420,6 +423,11 @@ class Sweep(calls.Told):
         """The answer as a JSON object."""
         return plain({name: value for name, value in vars(self).items() if name not in ("files", "folder")})
 
+    @property
+    def shares(self) -> bool:
+        """Whether the numbers are shares of replicates with an event."""
+        return self.reading.startswith(SHARE)
+
     def knee(self, share: float = 0.95) -> tuple[str, Any] | None:
         """The only varied number of a system, and the smallest value that reaches `share` of the best pace.
 
@@ -440,8 +448,10 @@ class Sweep(calls.Told):
             settings.setdefault(tuple(row[name] for name in self.names), {})[row["metric"]] = row
         cells = [[*self.names, *self.metrics]]
         for values, found in list(settings.items())[:PRINTED]:
-            cells.append([*(cell(value) for value in values), *(mean_of(found.get(metric)) for metric in self.metrics)])
-        lines = [f"{self.reading}; {self.replicates} replicates a setting, +- is the 95 percent interval"]
+            means = (mean_of(found.get(metric), self.shares) for metric in self.metrics)
+            cells.append([*map(cell, values), *means])
+        sign = "[low, high] is the exact" if self.shares else "± is the"
+        lines = [f"{self.reading}; {self.replicates} replicates a setting, {sign} 95 percent interval"]
         lines += aligned(cells)
         if {"bias", "variance"} & {*self.metrics}:
             lines.append("each row is along its own run; sim.oracle.moments compares methods at the same policies")
@@ -467,24 +477,27 @@ def cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def mean_of(row: Mapping[str, Any] | None) -> str:
-    """Format a mean with half its interval; a half-width of mere rounding is 0."""
+def mean_of(row: Mapping[str, Any] | None, share: bool = False) -> str:
+    """Format a mean with half its interval, or a `share` with its ends; a half-width of mere rounding is 0."""
     if row is None:
         return "failed"
     if row.get("diverged") == 1.0:
         return f"all diverged, half by update {row['diverged_at']:.0f}"
     if row["replicates"] == 0:
         return "no value"
+    if share:
+        return " ".join(notation.bounded(row["mean"], row["low"], row["high"]))
     half = (row["high"] - row["low"]) / 2.0
     half = 0.0 if half <= 1e-12 * abs(row["mean"]) else half
-    text = notation.measurement(row["mean"], half, 0.0).replace(" ± ", " +-")
-    return f"{text} +-0" if half == 0.0 else text
+    text = notation.measurement(row["mean"], half, 0.0)
+    return f"{text} ± 0" if half == 0.0 else text
 
 
-def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any]:
+def summarized(values: np.ndarray, diverged: np.ndarray | None, event: bool = False) -> dict[str, Any]:
     """Statistics of one number per replicate `[n]`: mean, standard error, 95 percent interval, median, divergence.
 
-    Replicates without a value (NaN) are omitted from all but `diverged`; `replicates` counts the others.
+    Replicates without a value (NaN) are omitted from all but `diverged`; `replicates` counts the others. Numbers that
+    count an `event`, 0 or 1, have the interval of Clopper and Pearson, which is not empty where all are equal.
     """
     share = 0.0 if diverged is None else float((diverged >= 0).mean())
     at = float(np.median(diverged[diverged >= 0])) if diverged is not None and share else math.nan
@@ -496,7 +509,10 @@ def summarized(values: np.ndarray, diverged: np.ndarray | None) -> dict[str, Any
             mean, median = float(values.mean()), float(np.median(values))
             error = float(values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf
         half = uncertainty.critical(0.05, n - 1) * error if n > 1 else math.inf
-    numbers = {"mean": mean, "standard_error": error, "low": mean - half, "high": mean + half, "median": median}
+    low, high = mean - half, mean + half
+    if event and n > 0:
+        low, high = stats.binomtest(int(values.sum()), n).proportion_ci()
+    numbers = {"mean": mean, "standard_error": error, "low": float(low), "high": float(high), "median": median}
     return {**numbers, "diverged": share, "diverged_at": at, "replicates": n}
 
 
@@ -505,8 +521,9 @@ class Boundary(calls.Told):
     """The answer of `boundary`: brackets of a critical value of a knob.
 
     `knob` is the name; `names` those of the structures; `rows` holds a mapping per structure: setting, low, high,
-    narrow (whether the bracket is as narrow as requested), replicates, and predicted if a `claim` predicts it. `event`:
-    in words; `share` of replicates with the event at the boundary; `error`, probability that a bracket misses it.
+    narrow (whether the bracket is as narrow as requested), replicates, and predicted if a `claim` predicts it. Its
+    events_low and events_high count the replicates with the event at both ends. `event`: in words; `share` of
+    replicates with the event at the boundary; `error`, probability that a bracket misses it.
     """
 
     knob: str
@@ -518,7 +535,7 @@ class Boundary(calls.Told):
     claim: str = ""
 
     def table(self) -> "pd.DataFrame":
-        """One row per structure: its setting, low, high, narrow, replicates, and predicted if a claim is named."""
+        """One row per structure, as in `rows`."""
         from asyncsim.base.tables import Table
 
         return Table(list(self.rows))
@@ -535,7 +552,8 @@ class Boundary(calls.Told):
             setting = ", ".join(f"{name}={cell(row[name])}" for name in self.names)
             beside = f"; predicted {row['predicted']:.5g}" if "predicted" in row else ""
             wide = "" if row["narrow"] else " (undecided in between: raise max_replicates)"
-            lines.append(f"  {setting or 'this spec'}: {row['low']:.5g} to {row['high']:.5g}{beside}{wide}")
+            low, high = (f"{row[end]:.5g} ({row[f'events_{end}']})" for end in ("low", "high"))
+            lines.append(f"  {setting or 'this spec'}: {low} to {high}{beside}{wide}")
         return "\n".join(lines)
 
 
@@ -573,10 +591,9 @@ class Alarm:
         """The verdict and its direction."""
         side = f"{'low' if self.signal.low else 'high'} {self.signal.metric}"
         survival = f" ({side} goes with survival)" * self.word.startswith("worse")
-        told = f"{side} predicts collapse {self.word}{survival}"
-        return (
-            f"{UNTOLD} whether {side} predicts collapse{self.why and ': '}{self.why}" if self.word == UNTOLD else told
-        )
+        if self.word == UNTOLD:
+            return f"{UNTOLD} whether {side} predicts collapse{self.why and ': '}{self.why}"
+        return f"{side} predicts collapse {self.word}{survival}"
 
 
 @dataclass(frozen=True, eq=False)

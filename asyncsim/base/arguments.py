@@ -1,5 +1,6 @@
 """Match the arguments of a user's loss to tensors by name, and recognize the calling conventions of trainers."""
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -79,6 +80,18 @@ def is_loss(part: Any) -> bool:
     """Whether a function of a user's file is a loss: it takes an argument `log_prob`, or log-probs and advantages."""
     names = list(inspect.signature(part).parameters) if inspect.isfunction(part) else []
     return "log_prob" in names or {"log_prob", "advantages"} <= {role_of(name) for name in names}
+
+
+def with_settings(fn: Any, settings: Mapping[str, Any], beside: Sequence[str] = ()) -> Any:
+    """The loss with other defaults of its own arguments; raises `InputError` for a name that is none of them."""
+    given = inspect.signature(fn).parameters.values() if inspect.isfunction(fn) else ()
+    takes = [each.name for each in given if each.default is not each.empty]
+    remedy = "name an argument of the loss that has a default" if takes else "the loss has no argument with a default"
+    for key in settings:
+        checks.one_of("loss argument", key, [*beside, *takes], remedy)
+    made = functools.partial(fn, **settings)
+    made.__name__ = fn.__name__  # type: ignore[attr-defined]
+    return made
 
 
 def bind(

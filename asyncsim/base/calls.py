@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 
@@ -37,9 +37,8 @@ ELSEWHERE = {word: row[1] for _, *row in _CALLED if len(row) > 1 for word in row
 By the words of other libraries alone; and by call, kind of object or what an object has, and name. There () is for
 arguments that do not fit, = for names that an argument may not have, [] for an object that is taken for a mapping.
 """
-ELSEWHERE |= {
-    f"{of} {word}": advice for places, words, advice in _PLACES for of in places.split() for word in words.split()
-}
+_SPLIT = ((places.split(), words.split(), advice) for places, words, advice in _PLACES)
+ELSEWHERE |= {f"{of} {word}": advice for places, words, advice in _SPLIT for of in places for word in words}
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
@@ -75,6 +74,8 @@ _TYPES: dict[str, Any] = {"bool": (bool, np.bool_, int), "int": numbers.Integral
 _TYPES |= {"Sequence": (list, tuple), "Iterable": Iterable, "Mapping": Mapping, "Callable": Callable}
 _TYPES |= {"PathLike": os.PathLike, "None": type(None)}
 """Types of values by the words of annotations; others are classes of that name."""
+_WRONG = (TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
+"""Errors that may come from arguments of another kind."""
 
 
 def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any) -> None:
@@ -161,9 +162,9 @@ def named(function: Called) -> Called:
         typed({flag: settings[flag] for flag in flags & settings.keys()}, signature, function)
         try:
             return function(*arguments, **settings)
-        except (TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
-            refused = error
-        if not isinstance(refused, checks.InputError):
+        except Exception as error:
+            refused = outside.part_error(error)
+        if isinstance(refused, _WRONG) and not isinstance(refused, checks.InputError):
             typed(bound(name, signature, arguments, settings, function).arguments, signature, function)
         raise refused
 
@@ -202,12 +203,13 @@ class Lacking(AttributeError):
         known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1], "any"))), "")
         if "metrics" in own and isinstance(of.metrics, dict) and name in of.metrics:
             known = f"write {kind.lower()}[{name!r}]"
-        remedy = known.replace("ANSWER", kind.lower()) or checks.hint(name, own, "", 0.75)
+        inner = outside.holder(of, name)
+        remedy = known.replace("ANSWER", kind.lower()) or (inner and f"write {kind.lower()}.{inner}")
+        remedy = remedy or checks.hint(name, own, "", 0.75)
         if not remedy:
             # A default has the docstring of its type, which says nothing of it.
-            static = {
-                n: x for n, x in vars(type(of)).items() if n in own and x.__doc__ != type(x).__doc__ and x.__doc__
-            }
+            static = {n: x for n, x in vars(type(of)).items() if n in own and x.__doc__}
+            static = {n: x for n, x in static.items() if x.__doc__ != type(x).__doc__}
             first = {n: x.__doc__.strip().splitlines()[0] for n, x in static.items()}
             about = {**meanings(type(of), own), **{n: x for n, x in first.items() if x[:5] != "Alias"}}
             remedy = f"it has {', '.join(own)}\n{checks.explained(name, about, 24)}".rstrip()
@@ -253,6 +255,8 @@ class Told:
             raise TypeError(f"{kind} is no mapping; {ELSEWHERE.get(f'{kind} []', f'write .{name}')}")
 
         def __getattr__(self, name):
+            if hasattr(type(self), name):  # a property, whose own error says more
+                return object.__getattribute__(self, name)
             raise Lacking(name, self)
 
         def __format__(self, form):
@@ -281,6 +285,7 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(make)
     def made(*arguments: Any, **settings: Any) -> Any:
         given = bound(make.__name__, signature, arguments, settings, make).arguments
+        given |= given.pop(next((n for n, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), ""), {})
         part = refusing(*arguments, **settings)
         with suppress(TypeError):  # what takes no weak reference is no part
             key = id(part)

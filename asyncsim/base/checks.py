@@ -39,10 +39,12 @@ class InputError(ValueError):
         self.field, self.value, self.bound, self.remedy = field, value, bound, remedy
         if re.fullmatch(r"asyncsim\.\w+", str(getattr(value, "__module__", ""))) and hasattr(value, "__code__"):
             remedy = f"call it, {value.__module__.removeprefix('async')}.{value.__name__}(...); {remedy}"
+        if hasattr(value, "read") and hasattr(value, "name"):
+            self.remedy = remedy = f"give the path, {value.name!r}, not the open file"
         written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)[]'\"]*", shown(value))
         if written and re.match("an integer|a finite number|a number", bound):
             number, whole = float(written[2]), bound.startswith("an integer")
-            if "1]" in bound and 5.0 <= number <= 100.0:
+            if ", 1]" in bound and not whole and 5.0 <= number <= 100.0:
                 self.remedy = remedy = f"write {number / 100.0:g} for {number:g} percent"
             elif (written[1] or (whole and written[3])) and (number.is_integer() or not whole):
                 self.remedy = remedy = f"write {number:.15g}"
@@ -58,7 +60,8 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions cross process boundaries in sweeps; the default rebuild would pass the joined line as `field`.
-        return type(self), (self.field, self.value, self.bound, self.remedy)
+        notes = {name: value for name, value in vars(self).items() if name == "__notes__"}
+        return type(self), (self.field, self.value, self.bound, self.remedy), notes
 
 
 class CallError(InputError, TypeError):
@@ -80,13 +83,23 @@ class RunError(RuntimeError):
 def shown(value: Any) -> str:
     """The value on one line, its middle left out where it is long: the end of a path says most."""
     try:
-        text = " ".join(repr(value).split())
+        text = plain(" ".join(repr(value).split()))
     except ValueError:
         # Python refuses to print integers of more than some thousand digits.
         text = f"{type(value).__name__} too long to print"
     except RecursionError:
         text = f"{type(value).__name__} nested too deeply to print"
     return clipped(text, 160)
+
+
+def plain(text: str) -> str:
+    """A repr with the names of functions and objects instead of their addresses.
+
+    >>> plain("Wrapped(f=<function damp at 0x7f8c>)"), plain("<mine.Plain object at 0x7f8c>")
+    ('Wrapped(f=damp)', 'mine.Plain')
+    """
+    text = re.sub(r"\boutside_(\w+)\.", r"\1.py:", text)
+    return re.sub(r"<(?:function )?([\w.:]+(?:<[a-z]+>[\w.]*)*)(?: object)? at 0x\w+>", r"\1", text)
 
 
 def extra(name: str, package: str = "") -> str:
@@ -98,6 +111,8 @@ def extra(name: str, package: str = "") -> str:
 
 def clipped(text: str, most: int) -> str:
     """`text` of `most` characters at most, its middle left out where it is longer."""
+    # Of a recorded distribution the first values say enough.
+    text = re.sub(r"(empirical(?::[-+.\de]+){3})(?::[-+.\de]+){5,}", r"\1:...", text)
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[: most - 3 - half]}...{text[-half:]}"
 

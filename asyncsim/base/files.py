@@ -329,7 +329,16 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
         checks.require(len(data) <= LONGEST, "path", str(path), f"at most {LONGEST} bytes long", remedy)
         text = data.decode("utf-8")
         is_yaml = os.fspath(path).endswith((".yaml", ".yml"))
-        rows = yaml.load(text, Loader=Plain) if is_yaml else json.loads(text)
+        try:
+            rows = yaml.load(text, Loader=Plain) if is_yaml else json.loads(text)
+        except yaml.MarkedYAMLError as error:
+            number = getattr(error.context_mark or error.problem_mark, "line", 0) + 1
+            line, wrong = text.split("\n")[number - 1], f"{error.context} {error.problem}"
+            ways = {"\t": "indent it by spaces, not by a tab", "flow": "close each brace, or quote the value"}
+            ways |= {"could not find": "write it as NAME: VALUE", "": "indent it as its neighbors, or quote its value"}
+            remedy = next(way for part, way in ways.items() if part in wrong + line)
+            bound = f"a whole {what} file (line {number}, {line.strip()!r}: {error.problem})"
+            raise checks.InputError("path", str(path), bound, f"line {number}: {remedy}") from None
     checks.require(isinstance(rows, dict), "path", str(path), f"a {what} file: a mapping", remedy)
     return dict(rows)
 

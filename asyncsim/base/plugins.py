@@ -23,18 +23,10 @@ from typing import Any
 from asyncsim.base import arguments, calls, checks, outside
 
 PARTS = {
-    "tasks": "task",
-    "policies": "policy",
-    "systems": "system",
-    "schedules": "schedule",
-    "methods": "method",
-    "advantages": "advantage",
-    "factors": "factor",
-    "penalties": "penalty",
-    "updates": "link",
-    "rewards": "rewards",
+    "tasks": "task", "policies": "policy", "systems": "system", "schedules": "schedule", "methods": "method",
+    "advantages": "advantage", "factors": "factor", "penalties": "penalty", "updates": "link", "rewards": "rewards",
     "diagnostics": "diagnostics",
-}
+}  # fmt: skip
 """Kinds of parts, each a plug-in folder, with the noun for one of them in messages: its option, if there is one."""
 
 
@@ -176,7 +168,7 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def _remembered(part: Any, name: str) -> Any:
-    return calls.remembering(part, name) if inspect.isfunction(part) else part
+    return calls.remembering(part, name) if inspect.isfunction(part) or inspect.isclass(part) else part
 
 
 def described(package: str, name: str, kind: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any, cast
 
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 
 MOST = 4096
 """Maximum number of workers."""
@@ -83,16 +83,6 @@ def count_of(workers: int | None, calls: int) -> int:
     if workers is not None:
         checks.integer("workers", workers, 1, "give at least one worker", MOST)
     return max(1, min(workers or cores(), calls))
-
-
-def imported_ray() -> Any:
-    """Import Ray; raises `InputError` if it is not installed."""
-    try:
-        import ray
-    except ImportError:
-        bound = "used where ray is installed"
-        raise checks.InputError("backend", "ray", bound, checks.extra("cluster", "ray")) from None
-    return ray
 
 
 class Crew:
@@ -258,7 +248,8 @@ def _result(call: str, arguments: tuple[Any, ...]) -> bytes:
     """Run a call, and pickle whether it succeeded and its result or exception."""
     try:
         return pickle.dumps((True, named(call)(*arguments)))
-    except Exception as error:
+    except Exception as raised:
+        error = outside.part_error(raised)
         try:
             data = pickle.dumps((False, error))
             pickle.loads(data)  # some exceptions can be written and not read

@@ -18,7 +18,7 @@ import numpy as np
 
 # Claims import from here what they are written with.
 import asyncsim as sim
-from asyncsim.base import checks, records
+from asyncsim.base import checks, outside, records
 from asyncsim.base.declared import Choice, Count, Declared, Flag, Integer, Parsed, Positive, Real, Staleness, Vector
 from asyncsim.base.records import Estimate, Point, Timeline
 from asyncsim.claims import lab
@@ -93,8 +93,9 @@ def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
             except Exception as error:
                 if not own or isinstance(error, checks.InputError):
                     raise
-                bound = f"computable at {dict(point)} ({type(error).__name__}: {error})"
-                raise checks.InputError(f"{id}.{name}", None, bound, "correct it: parameters are s.NAME") from error
+                made = outside.user_error(error, f"{id}.{name}", None, f"computable at {dict(point)}", "correct it")
+                remedy = f"{made.remedy}; parameters are s.NAME"
+                raise checks.InputError(made.field, None, made.bound, remedy) from error
             fits = not own or (isinstance(found, dict) and len(found) > 0)
             checks.require(fits, f"{id}.{name}", found, "a dict of numbers by name", "return {'mean': 4.0}")
             return rest(s) | found

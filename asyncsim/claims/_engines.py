@@ -117,20 +117,6 @@ def order(workers: int, updates: int, rates: np.ndarray | None = None, *, seed: 
     return sequence
 
 
-def lags_and_ages(workers: int, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Staleness of applied gradients `[updates]` and of those in flight at the end `[workers]`, in updates.
-
-    >>> lags_and_ages(2, np.array([0, 0, 1]))
-    (array([0, 0, 2]), array([1, 0]))
-    """
-    versions = np.zeros(workers, dtype=np.int64)
-    lags = np.empty(len(sequence), dtype=np.int64)
-    for t, w in enumerate(sequence):
-        lags[t] = t - versions[w]
-        versions[w] = t + 1
-    return lags, len(sequence) - versions
-
-
 def cyclic_mean_lag(sequence: np.ndarray, groups: int = 1) -> float:
     """Mean staleness in versions of `groups` deliveries each, when the order of workers repeats forever.
 

@@ -29,6 +29,7 @@ _OWN: dict[str, type[_claim.Claim]] = {}
 """Claims of users and of other packages by id."""
 
 
+_BOUND = "write kind = 'bound' for an upper bound; x >= L is -x <= -L, so predict {'-x': -L} and measure '-x'"
 _POINTS = (
     "write points = ({'cap': 4},) and the parameter cap = sim.claims.Integer(1, 64, doc='versions') in the class; a "
     "claim without parameters has points = ({},)"
@@ -54,9 +55,8 @@ def _take(subject: Any, id: str) -> str:
     home: Any = subject if isinstance(subject, type) else type(subject)
     bound, remedy = "a class of sim.claims.Claim", "inherit sim.claims.Claim"
     if inspect.isfunction(subject):
-        remedy = (
-            f"write a class with points, predict and measure, see docs/conjecture.md; a loss: asyncsim conformance {id}"
-        )
+        remedy = "write a class with points, predict and measure, see docs/conjecture.md; "
+        remedy += f"a loss: asyncsim conformance {id}"
     checks.require(issubclass(home, _claim.Claim), "claim", id, bound, remedy)
     trial = home.__new__(home)
     asked = {"predict": (trial.predict, "self"), "measure": (trial.measure, "self, point, effect, seed, plant")}
@@ -78,7 +78,7 @@ def _take(subject: Any, id: str) -> str:
     remedy = "write what it states into the docstring of the class"
     stated = home.__doc__ or "\n\n" in (sys.modules[home.__module__].__doc__ or "")
     checks.require(bool(stated), f"{id} docstring", None, "a statement", remedy)
-    checks.one_of(f"{id}.kind", home.kind, records.KINDS, "an upper bound is a 'bound'")
+    checks.one_of(f"{id}.kind", home.kind, records.KINDS, _BOUND)
     if not isinstance(subject, type):
         words = {"points": (dict(vars(subject)),), "more": (), "__doc__": home.__doc__, "__module__": home.__module__}
         home = type(home.__name__, (home,), words)
@@ -114,6 +114,7 @@ def known(id: str) -> str:
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
+        hint = "leave it out: without a claim all are tested" if id == "all" else hint
         hint = f"write --at {id}" if "=" in id else hint
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
     return key

@@ -25,7 +25,6 @@ PACED = 256
 """Number of batches from which the pace of an arm is computed."""
 UNLIKE = 1.05
 """Ratio of paces above which arms count as unequally fast."""
-EARNED = "take trained_return, of the policy that is trained, or batch_return, of the older ones that wrote its data"
 PROBED = 8
 """Number of replicates whose first update shows which metrics a spec reports, and their initial values."""
 
@@ -190,7 +189,6 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
         for reading in asked:
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
             hint = checks.hint(reading.metric, listed, "see `asyncsim list metrics`")
-            hint = EARNED if reading.metric in ("reward", "rewards", "return", "score") else hint
             if re.match("final|last|end", reading.metric):
                 hint = "write metric='trained_return' and over='end', the last tenth of the updates"
             hint = calls.ELSEWHERE.get(f"metric {reading.metric}", hint)

@@ -44,7 +44,7 @@ def compare(
     tune: str | Mapping[str, Sequence[float]] | None = "lr",
     tasks: Iterable[Any] = (),
     target: float | None = None,
-    better: str = "higher",
+    better: str | None = None,
     along: Mapping[str, Any] | None = None,
     horizon: float | None = None,
     trainer_slots: float = 0.0,
@@ -79,8 +79,8 @@ def compare(
         (mean of the middle half) or "improvement" (probability that the arm wins, minus one half). error: probability
         that any verdict of a task is wrong. tune: the knob tuned for every arm, "lr" or a name such as "adam.lr" or
         "method.cap"; a mapping from it to the grid; or None. tasks: further tasks for the same comparison. better:
-        "higher" or "lower" values of the metric. interval: "planned" (nearly normal numbers, with allowance for unseen
-        events), "betting" (bounded numbers, no other assumption) or "auto": betting if it can decide within
+        "higher" or "lower" (default: lower for a KL, loss, time). interval: "planned" (nearly normal numbers, with room
+        for unseen events), "betting" (bounded numbers, no other assumption) or "auto": betting if it can decide within
         `max_replicates`. along: one setting of all arms with its values, such as {"staleness": [4, 16, 64]} or
         {"system.max_staleness": [1, 8]}: an answer for each value, with each arm tuned anew, in a table and in one
         figure. seed: of all random draws. progress and workers: as in `run`; arms are trained in parallel, and the
@@ -106,10 +106,8 @@ def compare(
     checks.real("smallest", smallest, "state the smallest difference that matters, as 0.05", 0.0, open_low=True)
     checks.real("error", error, "state the error rate you accept", 0.0, 1.0, open_low=True)
     checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
-    kinds = tune is None or isinstance(tune, (str, Mapping))
-    checks.require(
-        kinds, "tune", tune, "a name, a mapping to a grid, or None", "write tune='adam.lr', or None for no tuning"
-    )
+    kinds, remedy = tune is None or isinstance(tune, (str, Mapping)), "write tune='adam.lr', or None for no tuning"
+    checks.require(kinds, "tune", tune, "a name, a mapping to a grid, or None", remedy)
     checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.one_of("statistic", statistic, intervals.STATISTICS, "say what of the numbers is compared")
@@ -130,6 +128,12 @@ def compare(
     refuse([reading], ((f"arm {key}", spec) for _, asked in settings for key, spec in asked.items()))
     # One horizon for all settings and tasks: numbers of one table are at equal seconds.
     reading = min((timed(reading, each, seed) for _, each in settings), key=lambda own: own.horizon or 0.0)
+    fits = not reading.event or smallest < 1.0
+    checks.require(fits, "smallest", smallest, "below 1, as a share", "write 0.05 for 5 %")
+    if name in RETURNS and reading.unit == name and statistic != "improvement":
+        low, high = next(iter(specs.values())).fitted_task.earnings
+        remedy = f"give it in units of {name}, as 0.05" + f"; in {over} only with a target to reach" * reading.clocked
+        checks.require(smallest <= high - low, "smallest", smallest, f"at most {high - low:g}, all of {name}", remedy)
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
     with site_of(workers, store, name, reading.clocked) as site:
         answers = [replace(question.on(each, progress, site), setting=setting) for setting, each in settings]
@@ -202,10 +206,10 @@ class Question:
         total = len(specs) * FIRST * 2 ** (self.looks - 1)
         with Progress("replicates", total, progress) as shown:
             first = "pilot" if self.tuned is None else "tuning"
-            site.hears = lambda share: shown.beat(f"{first}, {share:.0%} of the updates under way")
+            site.hears = lambda share: shown.beat(f"{first}, {100.0 * share:.3g} % of the updates under way")
             best = self._tune(specs, site)
             ready = {name: set_knob(specs[name], arm.knob, arm.chosen, FIRST) for name, arm in best.items() if arm.knob}
-            site.hears = lambda share: shown.beat(f"comparing, {share:.0%} of the updates under way")
+            site.hears = lambda share: shown.beat(f"comparing, {100.0 * share:.3g} % of the updates under way")
             return self._decide({**specs, **ready}, best, shown, site)
 
     def _tune(self, specs: Mapping[str, Spec], site: Site) -> dict[str, Tuned]:
@@ -252,7 +256,7 @@ class Question:
             saved = {name: _saved(*_known(seen[name].numbers, seen[base].numbers)) for name in others}
             pairs = tuple(Pair(name, base, tuple(k), saved[name], why=why[name]) for name, k in looks.items())
             most = bounds[1] if self.reading.until else math.inf
-            arms = tuple(seen[name].arm(name, best[name], most) for name in specs)
+            arms = tuple(seen[name].arm(name, best[name], most, self.reading.event) for name in specs)
             optimum = task.optimum if self.reading.metric in RETURNS else math.nan
             about = (bounds, optimum, self.smallest, self.in_metric, seen[base].places, self.reading.axis)
             target = math.nan if self.reading.target is None else self.reading.target
@@ -330,8 +334,7 @@ class Question:
             checks.require(self.interval != "betting" or bounded, "interval", "betting", "for bounded numbers", remedy)
             return self.interval
         # Events may be rare, and no pilot shows that.
-        event = self.reading.over in ("reached", "collapse")
-        if event or (bounded and intervals.betting_decides(bounds, self.most, self.smallest)):
+        if self.reading.event or (bounded and intervals.betting_decides(bounds, self.most, self.smallest)):
             return "betting"
         return "planned"
 
@@ -394,31 +397,21 @@ class Seen:
         """Number read from each replicate so far, `[n]`."""
         return np.concatenate(self.parts)
 
-    def arm(self, name: str, tuned: Tuned, most: float) -> Arm:
-        """Summary of all replicates; replicates that never reach the target have the number `most`."""
+    def arm(self, name: str, tuned: Tuned, most: float, event: bool) -> Arm:
+        """Summary of all replicates, which count an `event` or not; those that never reach the target have `most`."""
         curve = np.concatenate(self.curves, axis=1)
-        ends, numbers = ending(curve), summarized(self.numbers, None)
+        ends, numbers = ending(curve), summarized(self.numbers, None, event)
         freedom = max(1, len(ends) - 1)
         with np.errstate(over="ignore", invalid="ignore"):
             half = uncertainty.critical(0.05, freedom) * curve.std(1, ddof=len(ends) > 1) / math.sqrt(len(ends))
         return Arm(
-            name=name,
-            tuned=tuned,
-            replicates=len(self.numbers),
-            mean=numbers["mean"],
-            end=float(ends.mean()),
-            end_error=float(ends.std(ddof=len(ends) > 1) / math.sqrt(len(ends))),
-            start=float(curve[0].mean()),
-            diverged=self.diverged,
-            curve=curve.mean(1),
-            why=self.why,
+            name=name, tuned=tuned, replicates=len(self.numbers), mean=numbers["mean"], end=float(ends.mean()),
+            end_error=float(ends.std(ddof=len(ends) > 1) / math.sqrt(len(ends))), start=float(curve[0].mean()),
+            diverged=self.diverged, curve=curve.mean(1), why=self.why,
             band=np.clip([curve.mean(1) - half, curve.mean(1) + half], curve.min(1), curve.max(1)),
-            low=numbers["low"],
-            high=numbers["high"],
-            never=int((self.numbers >= most).sum()),
-            short=self.short,
+            low=numbers["low"], high=numbers["high"], never=int((self.numbers >= most).sum()), short=self.short,
             lacking=int(np.isnan(self.numbers).sum()),
-        )
+        )  # fmt: skip
 
 
 def _known(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -510,7 +503,7 @@ def power(
     metric: Any = notation.TRAINED,
     over: str = "mean",
     target: float | None = None,
-    better: str = "higher",
+    better: str | None = None,
     error: float = 0.05,
     pilot: int = FIRST,
     seed: int = 0,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import checks, notation
+from asyncsim.base.answers import SHARE
 from asyncsim.base.notation import RETURNS, TRAINED
 from asyncsim.base.trace import Trace
 
@@ -23,7 +24,7 @@ SHORT = 4.0
 LAST = 0.1
 """Share of the recorded updates over which the end of a run is averaged."""
 GAIN = 0.1
-"""A replicate collapses if it gained this share of its scale and lost more than half of its maximum gain."""
+"""Smallest gain that can be lost, as a share of the metric's size before a collapse: of its start or maximum."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,10 @@ class Reading:
 
     Arguments: `metric`, a name in the trace. `over`: "mean" over updates; "end", the mean over the last tenth; "time",
     the first update at which the metric reaches `target` (all updates if it never does: the restricted mean);
-    "reached", whether it does; "collapse", whether the end is below half of the maximum gain, or the replicate
-    diverged. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the last tenth before the `horizon`,
-    or, with a target, when it is first reached (else the horizon). `target`: in units of the metric, needed by "time"
-    and "reached". `better`: "higher" or "lower" values of the metric.
+    "reached", whether it does; "collapse", whether the end is below half of the maximum gain, or below the start by
+    half of its size, or the replicate diverged. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the
+    last tenth before the `horizon`, or, with a target, when it is first reached (else the horizon). `target`: in units
+    of the metric, needed by "time" and "reached". `better`: "higher" or "lower" values (default: by the metric's name).
 
     >>> Reading("trained_return").orientation
     1.0
@@ -44,11 +45,13 @@ class Reading:
     metric: str = TRAINED
     over: str = "mean"
     target: float | None = None
-    better: str = "higher"
+    better: str | None = None
     horizon: float | None = None
     slots: float = 0.0
 
     def __post_init__(self) -> None:
+        usual = "lower" if notation.COST.match(self.metric) else "higher"
+        object.__setattr__(self, "better", self.better or usual)
         clocked = self.over in CLOCKS and self.horizon is None
         remedy = "seconds and slot-hours are axes of compare" if clocked else "say what of a curve is compared"
         checks.one_of("over", self.over, OVER if clocked else (*OVER, *CLOCKS), remedy)
@@ -91,8 +94,13 @@ class Reading:
     @property
     def unit(self) -> str:
         """Unit of differences, in words."""
-        events = {"time": "updates", "reached": "share of replicates", "collapse": "share of replicates"}
+        events = {"time": "updates", "reached": SHARE, "collapse": SHARE}
         return self.over if self.clocked and self.until else events.get(self.over, self.metric)
+
+    @property
+    def event(self) -> bool:
+        """Whether the number of a replicate is 1 or 0: an event happened in it or not."""
+        return self.unit == SHARE
 
     def __str__(self) -> str:
         """The reading in words.
@@ -107,8 +115,8 @@ class Reading:
             "end": f"{metric}, mean over the last tenth",
             "time": f"updates until {at}",
             **{clock: f"{clock} until {at}" if at else f"{metric} at equal {clock}" for clock in CLOCKS},
-            "reached": f"share of replicates in which {at}",
-            "collapse": f"share of replicates in which {metric} collapses",
+            "reached": f"{SHARE} in which {at}",
+            "collapse": f"{SHARE} in which {metric} collapses",
         }[self.over]
 
     def numbers(self, trace: Trace, lacking: bool = False) -> np.ndarray:
@@ -129,10 +137,11 @@ class Reading:
         if self.clocked and not self.until:
             return ending(self.drawn(curve, trace)[1])
         if self.over == "collapse":
-            gain = good.max(0) - good[0]
-            # Of the replicate alone: a number must not depend on which others ran beside it.
-            scale = np.maximum(np.abs(good).max(0), math.ulp(1.0))
-            lost = (gain > GAIN * scale) & (ending(good) < good[0] + 0.5 * gain)
+            start, peak, end = good[0], good.max(0), ending(good)
+            # Of the replicate alone, and without its end: the deeper a fall, the smaller the gain would seem.
+            size = np.maximum(np.abs(start), np.abs(peak))
+            gained, sank = peak - start > GAIN * size, end < start - 0.5 * size
+            lost = (end < 0.5 * (start + peak)) & (gained | sank) & (size > 0.0)
             return (lost | (trace.diverged >= 0)).astype(np.float64)
         aim = float(self.target or 0.0) * (1.0 if self.better == "higher" else -1.0)
         # A value that was filled in before the first one reaches nothing.
@@ -173,7 +182,7 @@ class Reading:
 
     def bounds(self, trace: Trace, task: Any) -> tuple[float, float]:
         """Minimum and maximum number that a replicate can have; infinite if unbounded."""
-        if self.over in ("reached", "collapse"):
+        if self.event:
             return 0.0, 1.0
         if self.until:
             return 0.0, self._most(trace)

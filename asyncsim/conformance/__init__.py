@@ -35,7 +35,8 @@ __all__ = sorted([*_NAMES, "adapters"])
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"{__name__} has no {name!r}; {checks.hint(name, __all__, f'it has {__all__}', 0.75)}")
+        known = checks.hint(name, __all__, f"it has {', '.join(__all__)}", 0.75)
+        raise AttributeError(f"{__name__} has no {name!r}; {known}")
     module = importlib.import_module(f"asyncsim.conformance.{_NAMES.get(name, name)}")
     return getattr(module, name, module)
 

@@ -23,15 +23,9 @@ LOSSES = ("reject", "fail", "drop")
 CRASHES = ("crash", "crash, data kept")
 _ONWARD = ("accept", "consume", "publish")
 HOOK_OF = {
-    "submit": "submitted",
-    "accept": "accepted",
-    "reject": "rejected",
-    "fail": "failed",
-    "drop": "dropped",
-    "expire": "dropped",
-    "consume": "consumed",
-    "publish": "published",
-}
+    "submit": "submitted", "accept": "accepted", "reject": "rejected", "fail": "failed", "drop": "dropped",
+    "expire": "dropped", "consume": "consumed", "publish": "published",
+}  # fmt: skip
 """Events, and the call that reports them to a controller."""
 
 
@@ -125,17 +119,12 @@ class Run:
         spare = max(now.running, now.ready) if rules.losses is None else rules.losses - now.lost
         over = now.over(rules.oldest)
         able = {
-            "submit": min(self.capacity, 4 * rules.limit),
-            "accept": now.running,
-            "reject": min(now.running, spare),
-            "fail": min(now.running, spare),
-            "drop": min(now.ready, spare),
-            "expire": over,
+            "submit": min(self.capacity, 4 * rules.limit), "accept": now.running, "reject": min(now.running, spare),
+            "fail": min(now.running, spare), "drop": min(now.ready, spare), "expire": over,
             "consume": int(now.batches < rules.publish and now.ready >= rules.batch and not over),
-            "publish": int(now.batches == rules.publish),
-            "crash": int(rules.recovery and now.version > 0),
+            "publish": int(now.batches == rules.publish), "crash": int(rules.recovery and now.version > 0),
             "crash, data kept": int(rules.recovery and self.hooks.takes_kept() and now.ready > 0),
-        }
+        }  # fmt: skip
         without_hook = {event for event in LOSSES if not self.hooks.has(HOOK_OF[event])}
         return {event: most for event, most in able.items() if most > 0 and event not in without_hook}
 

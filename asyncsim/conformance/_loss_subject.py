@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 from asyncsim.base.arguments import DOCUMENTED, bind
 
 Loss = Callable[..., Any]
@@ -126,16 +126,13 @@ class Subject:
                 remedy = "write it in torch (torch.exp, torch.minimum), not numpy, so that gradients exist"
             elif isinstance(error, AttributeError) and "NoneType" in text:
                 remedy = "give it, as --set 'adapter.config={\"clip_ratio_c\": 3}' (Python: verl(fn, config={...}))"
+            remedy = "; ".join(filter(None, (outside.fix(error), remedy)))
             raise checks.InputError("loss", f"{type(error).__name__}: {error}", "a loss that runs", remedy) from error
         scalar = torch.is_tensor(value) and value.numel() == 1
         form = tuple(value.shape) if torch.is_tensor(value) else type(value).__name__
-        checks.require(
-            scalar,
-            "loss",
-            form,
-            "a tensor with one number",
-            "return its mean over real tokens, (loss * mask).sum() / mask.sum(), or use an adapter",
-        )
+        remedy = "its mean over real tokens, (loss * mask).sum() / mask.sum()"
+        remedy = "the loss alone, the first of what it returns" if isinstance(value, tuple) else remedy
+        checks.require(scalar, "loss", form, "a tensor with one number", f"return {remedy}, or use an adapter")
         return value.reshape(())
 
     def admit(self, probes: Sequence[Probe]) -> None:

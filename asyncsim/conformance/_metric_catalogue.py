@@ -186,15 +186,10 @@ ESS: dict[str, Callable[[np.ndarray], float]] = {
 """Effective numbers of samples of log weights."""
 
 MEANS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "k1": lambda x: -x,
-    "k2": lambda x: 0.5 * x**2,
-    "k3": lambda x: np.expm1(x) - x,
-    "reverse": lambda x: x * np.exp(x),
-    "reverse_k3": lambda x: x * np.exp(x) - np.expm1(x),
-    "weight": np.exp,
-    "chi_square": lambda x: np.expm1(2.0 * x),
-    "size": np.abs,
-}
+    "k1": lambda x: -x, "k2": lambda x: 0.5 * x**2, "k3": lambda x: np.expm1(x) - x,
+    "reverse": lambda x: x * np.exp(x), "reverse_k3": lambda x: x * np.exp(x) - np.expm1(x), "weight": np.exp,
+    "chi_square": lambda x: np.expm1(2.0 * x), "size": np.abs,
+}  # fmt: skip
 """Numbers of a log ratio x of another policy to the sampled one, that are averaged."""
 
 AGES = ("first", "head", "newest", "mean", "span", "last", "row_mean", "largest", "smallest")
@@ -293,14 +288,10 @@ SPANS: dict[str, Callable[[View], list[View]]] = {
 }
 
 CHANGES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "": lambda x: x,
-    "reversed": lambda x: -x,
-    "absolute log ratios": np.abs,
-    "powers of 2": lambda x: x * math.log(2.0),
-    "powers of 10": lambda x: x * math.log(10.0),
-    "logarithms to base 2": lambda x: x / math.log(2.0),
-    "logarithms to base 10": lambda x: x / math.log(10.0),
-}
+    "": lambda x: x, "reversed": lambda x: -x, "absolute log ratios": np.abs,
+    "powers of 2": lambda x: x * math.log(2.0), "powers of 10": lambda x: x * math.log(10.0),
+    "logarithms to base 2": lambda x: x / math.log(2.0), "logarithms to base 10": lambda x: x / math.log(10.0),
+}  # fmt: skip
 BASES = list(CHANGES)[2:]
 SHIFTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "": CHANGES[""],

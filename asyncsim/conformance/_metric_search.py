@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from asyncsim.base import checks
+from asyncsim.base import checks, outside
 from asyncsim.base.arguments import role_of, words_of
 from asyncsim.conformance import _metric_catalogue as catalogue
 from asyncsim.conformance._metric_catalogue import Batch, Entry, around, flat, ordinary
@@ -137,18 +137,12 @@ class Subject:
         place = batch.mask.argmax(1), batch.mask.shape[1] - 1 - batch.mask[:, ::-1].argmax(1)
         rows = np.arange(len(x))
         known: dict[str, Any] = {
-            **batch.logs,
-            "log_ratio": x,
-            "ratio": np.exp(x),
-            "mask": batch.mask if way[2] == "bool" else batch.mask.astype(x.dtype),
-            "advantages": batch.advantages,
-            "versions": batch.versions,
-            "first": batch.versions[rows, place[0]],
-            "last": batch.versions[rows, place[1]],
-            "staleness": batch.trained - batch.versions,
-            "group": batch.group,
+            **batch.logs, "log_ratio": x, "ratio": np.exp(x),
+            "mask": batch.mask if way[2] == "bool" else batch.mask.astype(x.dtype), "advantages": batch.advantages,
+            "versions": batch.versions, "first": batch.versions[rows, place[0]],
+            "last": batch.versions[rows, place[1]], "staleness": batch.trained - batch.versions, "group": batch.group,
             "rollout": batch.rollout,
-        }
+        }  # fmt: skip
         counts = {
             "trained": batch.trained,
             "groups": len(np.unique(batch.group)),
@@ -181,8 +175,9 @@ class Subject:
         names = ", ".join(self.roles)
         texts = {f"{type(error).__name__}: {error}": way for way, error in errors.items()}
         failed = "; ".join(text if len(texts) == 1 else f"as {way} {text}" for text, way in texts.items())
-        remedy = f"it is called with ({names}), tokens as [B, T] or as a list of rows"
         cause = next(iter(errors.values()))
+        called = f"it is called with ({names}), tokens as [B, T] or as a list of rows"
+        remedy = "; ".join(filter(None, (outside.fix(cause), called)))
         raise checks.InputError("metric", failed, f"a metric that runs on the batch '{batch.name}'", remedy) from cause
 
     def _call(self, arguments: Mapping[str, Any]) -> Any:

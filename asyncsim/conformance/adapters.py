@@ -67,11 +67,13 @@ def openrlhf(module: Callable[..., Any], old: str = "proximal", **settings: Any)
     return _adapted("openrlhf", module, old, settings)
 
 
-def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None, **settings: Any) -> Loss:
+def trl(loss_type: str = "dapo", old: str = "proximal", **settings: Any) -> Loss:
     """Loss of GRPOTrainer in the installed trl, without a model: any `loss_type`, and settings of GRPOConfig.
 
-    Further settings: `old`, "proximal" (several updates on a batch) or "behavior"; `cap`, with the correction of the
-    sampler's log-probs, pi_prox over mu truncated there. Nothing that needs a model or a reference can be set.
+    `old`: "proximal" (several updates on a batch) or "behavior". With `use_vllm=True` the loss is multiplied by pi_prox
+    over mu as TRL does it: `vllm_importance_sampling_mode` (by default "sequence_mask": a sequence whose product of
+    ratios is above the bound gets weight 0), `vllm_importance_sampling_clip_max` (3) and `_clip_min`. Nothing that
+    needs a model or a reference can be set.
     """
     _choice(old)
     with _package("trl"):
@@ -80,18 +82,26 @@ def trl(loss_type: str = "dapo", old: str = "proximal", cap: float | None = None
     for name in settings:
         remedy = "leave it out: it needs a model"
         checks.require(name not in _MODELED, f"trl {name}", settings[name], "left out", remedy)
-    remedy = "settings of this adapter are loss_type, old, cap, and the fields of GRPOConfig"
+        remedy, alone = "add use_vllm=True, without which GRPOTrainer does not read it", not settings.get("use_vllm")
+        unread = alone and name.startswith("vllm_importance_sampling")
+        checks.require(not unread, f"trl {name}", settings[name], "used with use_vllm", remedy)
+    remedy = "settings are loss_type, old, and fields of GRPOConfig; a cap is vllm_importance_sampling_clip_max"
     quiet: dict[str, Any] = {"output_dir": "unused", "report_to": "none", "bf16": False, "use_cpu": True}
     with _understood("trl", settings, "GRPOConfig", remedy), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of its own defaults
         config = GRPOConfig(**quiet, loss_type=loss_type, **settings)
+    corrected = config.use_vllm and config.vllm_importance_sampling_correction
+    modes = [f"{level}_{way}" for level in ("sequence", "token") for way in ("mask", "truncate")]
+    mode = config.vllm_importance_sampling_mode
+    bounds = config.vllm_importance_sampling_clip_min, config.vllm_importance_sampling_clip_max
+    checks.one_of("trl vllm_importance_sampling_mode", mode, modes, "name a mode of GRPOConfig")
 
     def loss(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-        trainer = _trainer(GRPOTrainer, config, log_prob, cap is not None)
+        trainer = _trainer(GRPOTrainer, config, log_prob, corrected)
         before = proximal if old == "proximal" else behavior
         inputs = trl_inputs(before, behavior, advantages, mask)
-        if cap is not None:
-            inputs["importance_sampling_ratio"] = _truncated(before, behavior, mask, cap)
+        if corrected:
+            inputs["importance_sampling_ratio"] = _corrected(before, behavior, mask, mode, *bounds)
         return trainer._compute_loss(trainer.model, inputs)
 
     vars(loss).update(old=old, advantages_per="sequence")  # its trainer makes one for each
@@ -102,15 +112,10 @@ def trl_inputs(old: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) 
     """Inputs that GRPOTrainer passes to its loss for a batch in which the tokens themselves do not matter."""
     prompt = torch.zeros(len(mask), 1, dtype=torch.long)
     return {
-        "prompt_ids": prompt,
-        "prompt_mask": prompt + 1,
-        "completion_ids": torch.zeros(mask.shape, dtype=torch.long),
-        "completion_mask": mask,
-        "advantages": advantages[:, 0],
-        "old_per_token_logps": old,
-        "sampling_per_token_logps": behavior,
-        "num_items_in_batch": mask.sum(),
-    }
+        "prompt_ids": prompt, "prompt_mask": prompt + 1, "completion_ids": torch.zeros(mask.shape, dtype=torch.long),
+        "completion_mask": mask, "advantages": advantages[:, 0], "old_per_token_logps": old,
+        "sampling_per_token_logps": behavior, "num_items_in_batch": mask.sum(),
+    }  # fmt: skip
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:
@@ -141,6 +146,11 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
     return loss
 
 
+def __getattr__(name: str) -> Any:
+    known = checks.hint(name, __all__, f"it has {', '.join(__all__)}; a function of other arguments is wrapped by hand")
+    raise AttributeError(f"{__name__} has no {name!r}; {known}", name=None, obj=None)
+
+
 ADAPTERS: Mapping[str, Callable[..., Loss]] = {"verl": verl, "areal": areal, "roll": roll, "openrlhf": openrlhf}
 """Adapters of a caller's own function, by name."""
 INSTALLED: Mapping[str, Callable[..., Loss]] = {"trl": trl, "torchrl": torchrl}
@@ -169,6 +179,8 @@ def _adapted(name: str, fn: Any, old: str, settings: Mapping[str, Any], cap: flo
         remedy = f"settings of {name} are {', '.join(own_settings(name))}"
         remedy += f"; those of the loss {', '.join(others)}" if others else "; the loss has none"
         for key in settings:
+            if "config" in others:
+                remedy = f"write --set 'adapter.config={{\"{key}\": VALUE}}' if the loss reads config.{key}; {remedy}"
             checks.require(key in others, f"adapter {name}", key, "a setting of the adapter or of the loss", remedy)
     # A configuration is read by attribute, as verl does.
     settings = {key: SimpleNamespace(**each) if isinstance(each, dict) else each for key, each in settings.items()}
@@ -199,6 +211,16 @@ def _truncated(above: Tensor, below: Tensor, mask: Tensor, cap: float, limit: fl
     """Detached ratio of two policies, truncated from above; its log is clamped at `limit`."""
     gap = torch.where(mask > 0, above - below, torch.zeros_like(mask))
     return gap.clamp(-limit, limit).exp().clamp(max=cap).detach()
+
+
+def _corrected(above: Tensor, below: Tensor, mask: Tensor, mode: str, low: float | None, high: float | None) -> Tensor:
+    """Detached ratio of two policies in a mode of TRL: of tokens or their product, outside the bounds cut or 0."""
+    gap = torch.where(mask > 0, above - below, torch.zeros_like(mask)).nan_to_num(0.0)
+    ratio = (gap.sum(-1, keepdim=True) if mode.startswith("sequence") else gap).exp().detach()
+    low, high = 0.0 if low is None else low, math.inf if high is None else high
+    if mode.endswith("truncate"):
+        return ratio.clamp(low, high)
+    return ratio.masked_fill((ratio < low) | (ratio > high), 0.0)
 
 
 @contextmanager

@@ -149,6 +149,8 @@ class Subject:
         failed = shapes[0] if shapes else "; ".join(list(errors)[:3])
         bound = "an array of the shape of rewards" if shapes else "a function that runs on small batches"
         remedy = f"it is called with ({', '.join(self.roles)}); arrays are [B, T], [T, B] or [T]"
+        groups = f"{catalogue.GROUPS} groups of {catalogue.SIZE} samples, a row each; ids are a NumPy array"
+        remedy += f"; {groups}" * (self.family == "group")
         checks.require(bool(found), "advantage", failed, bound, remedy)
         return found
 
@@ -376,15 +378,10 @@ def check_advantage(
     counted = any(finding.counts(allow, strict) for finding in findings)
     same = dict.fromkeys(fit.entry.label for fit in fits if best and fit.entry.label != best.entry.label)
     report = AdvantageReport(
-        conforms=conforms and not counted,
-        name=best.entry.name if best else "unknown",
-        like=like,
-        words=f"{catalogue.WORDS[best.entry.name]}" if best else "",
-        same=tuple(same),
+        conforms=conforms and not counted, name=best.entry.name if best else "unknown", like=like,
+        words=f"{catalogue.WORDS[best.entry.name]}" if best else "", same=tuple(same),
         nearest="" if conforms else f"{nearest.name}: {catalogue.WORDS[nearest.name]}",
-        difference="" if conforms else difference,
-        findings=tuple(findings),
-        arguments=subject.notes(way),
+        difference="" if conforms else difference, findings=tuple(findings), arguments=subject.notes(way),
         unchecked=subject.unchecked(way, [each for each in keys if each != chosen]),
-    )
+    )  # fmt: skip
     return report.raise_for_failure() if check else report

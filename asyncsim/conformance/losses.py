@@ -188,25 +188,14 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
     groups = (group for group in (None, *case.further) if group is None or not case.holds(group))
     differences = (case.first_off(group, case.method, raw=True) for group in groups)
     return LossReport(
-        conforms=case.conforms and not counted,
-        name=match.label if match.largest <= tolerance else "unknown",
-        like=label,
-        match=match,
-        same=tuple(reversed(list(same.values())))[:_SAME],
-        scale=target.scale,
+        conforms=case.conforms and not counted, name=match.label if match.largest <= tolerance else "unknown",
+        like=label, match=match, same=tuple(reversed(list(same.values())))[:_SAME], scale=target.scale,
         aggregator=case.nearest.aggregator if case.reading and case.divisor is UNKNOWN else case.divisor.name,
-        anchor=" and ".join(case.reads) or "none",
-        coupling=case.coupling,
-        kinks=_kink_lines(case),
-        disagreement=None if case.conforms else next(filter(None, differences), None),
-        findings=findings,
-        bias=(),
-        unchecked=(*case.unchecked(), *LIMITS, *skipped),
-        uncompared=skipped,
-        excepted=case.excepted,
-        distance=max([target.largest, *map(case.farthest, case.further)]),
-        arguments=case.original.binding.notes,
-    )
+        anchor=" and ".join(case.reads) or "none", coupling=case.coupling, kinks=_kink_lines(case),
+        disagreement=None if case.conforms else next(filter(None, differences), None), findings=findings, bias=(),
+        unchecked=(*case.unchecked(), *LIMITS, *skipped), uncompared=skipped, excepted=case.excepted,
+        distance=max([target.largest, *map(case.farthest, case.further)]), arguments=case.original.binding.notes,
+    )  # fmt: skip
 
 
 def _match(fit: Fit, case: Case) -> Match:

@@ -284,15 +284,10 @@ def check_metric(
         difference = next(texts, "")
     unchecked = () if subject.masked else ("what a mask would hide, for it takes none: give it generated tokens only",)
     report = MetricReport(
-        conforms=right and not counted,
-        name=name(best.entry) if best else "unknown",
-        like=like,
+        conforms=right and not counted, name=name(best.entry) if best else "unknown", like=like,
         words=words(best) if best else "",
         same=tuple(dict.fromkeys(", ".join([words(fit), *fit.entry.mistakes]) for fit in named[1:])),
-        nearest=f"{name(target.entry)}: {words(target)}" if target else "",
-        difference=difference,
-        findings=tuple(findings),
-        arguments=subject.notes,
-        unchecked=unchecked,
-    )
+        nearest=f"{name(target.entry)}: {words(target)}" if target else "", difference=difference,
+        findings=tuple(findings), arguments=subject.notes, unchecked=unchecked,
+    )  # fmt: skip
     return report.raise_for_failure() if check else report

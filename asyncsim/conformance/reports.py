@@ -300,7 +300,8 @@ class LossReport(Judged):
             share = f"{math.floor(100.0 * self.match.agrees)}% of the tokens have its weight"
             near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
             matched = f"is unknown: a token deviates by {self.match.largest:.2g} of its weight from {near}"
-        lines = [verdict, matched]
+        new = "" if self.like or self.name != "unknown" else " from every known method: it is new, or has a bug"
+        lines = [f"{verdict}{new}", matched]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
         times = self.match.times if self.name != "unknown" else ""
         lines += [f"weights are those of the method times {times}"] if times else []
@@ -320,7 +321,7 @@ class LossReport(Judged):
         lines += [f"measured: {len(self.kinks) - _KINKS} more of these"] if len(self.kinks) > _KINKS else []
         if self.bias:
             same = all(row.same for row in self.bias)
-            beside = "those of the method are the same" if same else "in brackets those of the method"
+            beside = "those of the method are the same" if same else f"in brackets those of {self.match.label}"
             first = "exact moments in the first update of a batch (pi_prox = pi), relative to the exact gradient"
             lines += [f"{first}; {beside}:", *(row.line(not same) for row in self.bias)]
             contains = "it contains the advantage's 1/N and the aggregator's scale"

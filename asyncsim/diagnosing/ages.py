@@ -223,23 +223,26 @@ def stamps(telemetry: Telemetry) -> Draft:
     only_mean = high is None and tokens is None
     high = telemetry.get("staleness_mean") if high is None else high
     if tokens is not None and tokens.staleness is not None:
-        staleness, step = tokens.staleness, tokens.step[tokens.row]
+        staleness, step, names = tokens.staleness, tokens.step[tokens.row], ["staleness"]
     elif high is not None:
         staleness, step = high, telemetry.quantities["step"]
         staleness = staleness if low is None else np.r_[low, staleness]
         step = step if low is None else np.r_[step, step]
+        names = ["staleness_min"] * (low is not None) + ["staleness_mean" if only_mean else "staleness_max"]
     else:
         return missing(question, claim, "No staleness was logged.", "Log the staleness of every sample.")
     first = float(step.min())
-    excess = float(np.nanmax(staleness - (step - first))) if first in (0.0, 1.0) and not only_mean else -np.inf
-    least = float(np.nanmin(staleness))
-    wrong = least < 0 or excess > 0
-    size = least if least < 0 else excess
+    above = staleness - (step - first if first in (0.0, 1.0) and not only_mean else np.inf)
+    least, excess = float(np.nanmin(staleness)), float(np.nanmax(above))
+    wrong, size = least < 0 or excess > 0, least if least < 0 else excess
+    at = int(np.nanargmin(staleness) if least < 0 else np.nanargmax(above))
+    name = names[at * len(names) // len(staleness)]
+    where = f"in column {telemetry.names.get(name, name)} at step {step[at]:g}"
     return Draft(
         question, claim,
         Saying("possible stamps", "No sample is older than the run or younger than its weights."),
         Saying("off-by-one staleness" if abs(size) == 1.0 else "impossible stamps",
-               f"Stamps lie up to {abs(size):g} {'below 0' if least < 0 else 'above the steps so far'}.",
+               f"Stamps lie up to {abs(size):g} {'below 0' if least < 0 else 'above the steps so far'}, {where}.",
                "Count stamps and steps in one unit, from the version at which training began."),
         0.0 if wrong else 1.0, Estimate(size if wrong else 0.0), (0.0, 0.0), "versions",
     )  # fmt: skip

@@ -102,10 +102,10 @@ def near(column: str) -> list[str]:
     known = list(dict.fromkeys(each.column for each in [*STEPS, *TOKENS] if not each.column.endswith("*")))
     found = difflib.get_close_matches(plain(column), known, n=2, cutoff=0.8)
     ends = [name.rpartition("/")[2] for name in known]
-    close = difflib.get_close_matches(
-        column.rpartition("/")[2], {*ends} - {"mean", "avg", "max", "min"}, n=2, cutoff=0.8
-    )
-    return [*found, *(name for name, end in zip(known, ends, strict=True) if end in close and name not in found)][:2]
+    own, last = {*ends} - {"mean", "avg", "max", "min"}, column.rpartition("/")[2]
+    close = difflib.get_close_matches(last, own, n=2, cutoff=0.8)
+    alike = [f"{last}_mean", *found, *(name for name, end in zip(known, ends, strict=True) if end in close)]
+    return list(dict.fromkeys(name for name in alike if name in known and name != column))[:2]
 
 
 def plain(column: str) -> str:

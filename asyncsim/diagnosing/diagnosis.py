@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,22 +20,9 @@ if TYPE_CHECKING:
     from asyncsim.schedules._log_versions import Log
 
 IDENTITY = "systems/mean-staleness-identity"
-QUESTIONS = (
-    ages.distribution,
-    ages.stamps,
-    mismatch.floor,
-    mismatch.fresh,
-    mismatch.drift,
-    mismatch.mean_ratio,
-    sizes.shown,
-    sizes.named,
-    sizes.above_one,
-    sizes.tail,
-    gradients.cosine,
-    gradients.boundary,
-    sizes.direction,
-    returns.fall,
-)
+QUESTIONS = (ages.distribution, ages.stamps, mismatch.floor, mismatch.fresh, mismatch.drift, mismatch.mean_ratio,
+    sizes.shown, sizes.named, sizes.above_one, sizes.tail, gradients.cosine, gradients.boundary, sizes.direction,
+    returns.fall)  # fmt: skip
 """Functions from telemetry to a draft of a finding, or to None where the question does not arise."""
 
 
@@ -184,6 +172,13 @@ def diagnose(
     cap, floor = _positive("cap", cap, 1.0), checks.real("floor", floor, "give a variance in nats^2", 0.0)
     setup = Setup(batch, expected, rate, curve, momentum, cap, floor)
     log = read(telemetry, tokens, setup, columns, run)
+    if (rate is None) != (curve is None):
+        alone = f"{'learning_rate' if curve is None else 'curvature'} is not used alone"
+        words = f"{alone}: give both learning_rate and curvature, whose product has a boundary"
+        warnings.warn(checks.RunWarning(words), stacklevel=3)
+    if expected is not None and ages.ages(log) is None:
+        lacks = f"staleness = {staleness} is not tested: the log has no staleness of samples"
+        warnings.warn(checks.RunWarning(f"{lacks}; log staleness_min and staleness_max of each step"), stacklevel=3)
     used = {name: (column, log.scope.get(name, "tokens")) for name, column in log.names.items()}
     return Diagnosis(tuple(settle(drafts(log))), used, dict(log.unknown), dict(log.refused), log.steps)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import optimize, special
 
-from asyncsim.base import calls, checks, files
+from asyncsim.base import calls, checks, files, notation
 from asyncsim.base.judgment import UNKNOWN, Judgment, RunsOfArm
 from asyncsim.base.quantiles import critical
 from asyncsim.comparing import intervals
@@ -29,8 +29,8 @@ COUNTERS = ("Step", "_step")
 """W&B's counts of logging calls, which are no steps of a trainer."""
 ALIKE = 8
 """Values in a row that two independent runs do not share."""
-POWER, SURE = 0.9, 0.95
-"""Of plans; and the probability with which the true spread lies below the one that a plan counts with."""
+SURE = 0.95
+"""Probability with which the true spread lies below the one that a plan counts with."""
 SEEDS = (3, 5, 10)
 """Of plans where no spread is known."""
 MOST = 10_000
@@ -81,12 +81,13 @@ def judge_runs(
     over: str = "steps",
     last: float = 0.2,
     at: float | None = None,
-    better: str = "higher",
+    better: str | None = None,
     error: float = 0.05,
     within: float | None = None,
     run: Any = None,
     seed_spread: float | None = None,
     pilot: Any = (),
+    power: float = 0.9,
     columns: Any = None,
 ) -> Judgment:
     """Judge whether setting B is better than setting A on fresh seeds, from logs of finished runs of each.
@@ -99,11 +100,13 @@ def judge_runs(
     Arguments: `a`, `b`: the runs of an arm, each a path, a pattern of paths, or columns by name; a list of them for
     several seeds. `metric`: a quantity of docs/diagnose.md or a column. `over`: "steps", "seconds", or a column that
     never falls, such as tokens. `last`: share in (0, 1] of the common range; 1 is the area below the curve. `at`: where
-    the stretch ends (default: with the shortest run). `better`: "higher" or "lower". `error`: of a wrong word. `within`
-    > 0: differences that do not matter, in units of the metric, without which no arm is equal. `run`: the run, or a
-    pattern of runs, where a W&B file has several; two of them are for A and for B, which may then be the same file.
-    `seed_spread` > 0: known standard deviation between seeds of this number. `pilot`: runs of one setting, two or more,
-    that tell it. `columns`: what a column is in runs that do not say so, ours to theirs, as "reward=my/score".
+    the stretch ends (default: with the shortest run). `better`: "higher" or "lower" (default: lower for a KL, loss,
+    time, staleness or clipped share). `error`: of a wrong word. `within` > 0: differences that do not matter, in units
+    of the metric, without which no arm is equal. `run`: the run, or a pattern of runs, where a W&B file has several;
+    two of them are for A and for B, which may then be the same file. `seed_spread` > 0: known standard deviation
+    between seeds of this number. `pilot`: runs of one setting, two or more, that tell it. `power` in (0, 1):
+    probability with which the seeds of the plan find the difference. `columns`: what a column is in runs that do not
+    say so, ours to theirs, as "reward=my/score".
     Returns a `Judgment`. Raises `InputError` for another metric or unit of steps in one of the runs, a
     run that is given twice, a step or clock that goes back, or a constant column. Assumes independent seeds, numbers of
     runs near normal, and with a spread that is given the same spread in both arms. Source: this package.
@@ -114,17 +117,21 @@ def judge_runs(
     >>> sim.judge_runs(runs[:2], runs[2:]).word, sim.judge_runs(runs[0], runs[2]).word
     ('better', 'cannot tell')
     """
+    better = better or ("lower" if notation.COST.match(metric) else "higher")
     checks.one_of("better", better, ("higher", "lower"), "say which values are good")
-    for name, share in (("last", last), ("error", error)):
+    for name, share in (("last", last), ("error", error), ("power", power)):
         checks.real(name, share, "give a share", 0.0, 1.0, open_low=True)
-    checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
+        remedy = "state the error rate or power you accept"
+        checks.require(share < 1.0 or name == "last", name, share, "below 1", remedy)
     for name, value in (("within", within), ("seed_spread", seed_spread)):
         if value is not None:
             checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)
     patterns = list(run) if isinstance(run, (list, tuple)) else [run, run]
     checks.require(len(patterns) == 2, "run", run, "one pattern, or two", "give one for A and one for B")
     both = b is not None or patterns[0] != patterns[1]
-    checks.require(both, "b", None, "the runs of B", "give both arms: judge A.csv B.csv")
+    of_one = str(run).replace(",", " --run ") if run and "," in str(run) else "A --run B"
+    remedy = f"give both arms: judge A.csv B.csv, or two runs of one file: --run {of_one}"
+    checks.require(both, "b", None, "the runs of B", remedy)
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
     mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
     groups = [_curves(*each, metric, over, mapping) for each in given]
@@ -153,9 +160,9 @@ def judge_runs(
     ]
     return Judgment(
         metric=groups[0][0].column, axis=over, start=start, stop=stop, last=last, better=better, error=error,
-        within=within, arms=(arms[0], arms[1]), word=word, **found._asdict(), inside=inside, effect=effect, power=POWER,
+        within=within, arms=(arms[0], arms[1]), word=word, **found._asdict(), inside=inside, effect=effect, power=power,
         overturned=abs(found.difference) / (critical(error) * _scale(numbers)),
-        plan=_plan(effect, found, error, [len(x) for x in numbers[:2]], seconds) if word == UNKNOWN else (),
+        plan=_plan(effect, found, error, power, [len(x) for x in numbers[:2]], seconds) if word == UNKNOWN else (),
         notes=(*notes, *_cautions(numbers, seconds, word, over, error)),
     )  # fmt: skip
 
@@ -209,37 +216,37 @@ def _word(found: Between, within: float | None, better: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def findable(seeds: int, error: float) -> float:
-    """Detectable difference, in standard deviations across seeds, of Welch's interval with `seeds` per arm, power 0.9.
+def findable(seeds: int, error: float, power: float) -> float:
+    """Detectable difference, in standard deviations across seeds, of Welch's interval with `seeds` per arm.
 
-    The root of P(T <= t_f(1 - error/2)) = 0.1, T noncentral t of shift difference/(spread sqrt(2/n)). Welch's freedom
-    is random; f = 2n(n - 1)/(n + 1) is its mean where both arms spread alike, to first order in 1/n. From 3 seeds on
-    the power is 0.90 by simulation; 2n - 2 would give 0.82 at 3.
+    The root of P(T <= t_f(1 - error/2)) = 1 - power, T noncentral t of shift difference/(spread sqrt(2/n)). Welch's
+    freedom is random; f = 2n(n - 1)/(n + 1) is its mean where both arms spread alike, to first order in 1/n. From 3
+    seeds on a power of 0.9 is 0.90 by simulation; 2n - 2 would give 0.82 at 3.
 
-    >>> round(findable(17, 0.05), 2)
+    >>> round(findable(17, 0.05, 0.9), 2)
     1.15
     """
     freedom = 2.0 * seeds * (seeds - 1.0) / (seeds + 1.0)
     bound = critical(error, freedom)
-    missed = lambda shift: missed_rate(shift, 1.0, 0.0, bound, freedom) - (1.0 - POWER)  # noqa: E731
+    missed = lambda shift: missed_rate(shift, 1.0, 0.0, bound, freedom) - (1.0 - power)  # noqa: E731
     return float(optimize.brentq(missed, 0.0, 4.0 * bound + 8.0, xtol=1e-6)) * math.sqrt(2.0 / seeds)
 
 
 def _plan(
-    effect: float, found: Between, error: float, counts: list[int], seconds: list[float]
+    effect: float, found: Between, error: float, power: float, counts: list[int], seconds: list[float]
 ) -> tuple[tuple[int, float, float], ...]:
     """Seeds per arm, the standard deviation for which they suffice, and hours of the runs still needed."""
     if effect == 0.0:
         return ()
-    rows = [(n, effect / findable(n, error)) for n in SEEDS]
+    rows = [(n, effect / findable(n, error, power)) for n in SEEDS]
     if not math.isnan(found.spread):
         wide = 1.0 if math.isinf(found.freedom) else found.freedom / float(special.chdtri(found.freedom, SURE))
         rows = []
         for spread in dict.fromkeys((found.spread, found.spread * math.sqrt(wide))):
             # Normal numbers of a known spread would do with fewer; of very many seeds the two agree.
             ratio = effect / spread
-            least = max(3, int(2.0 * ((critical(error) + critical(2.0 - 2.0 * POWER)) / ratio) ** 2))
-            enough = (n for n in itertools.count(least) if n > MOST or findable(n, error) <= ratio)
+            least = max(3, int(2.0 * ((critical(error) + float(special.ndtri(power))) / ratio) ** 2))
+            enough = (n for n in itertools.count(least) if n > MOST or findable(n, error, power) <= ratio)
             rows.append((next(enough), spread))
     hours = [sum(max(0, n - k) * s for k, s in zip(counts, seconds, strict=True)) / 3600.0 for n, _ in rows]
     return tuple((n, spread, each) for (n, spread), each in zip(rows, hours, strict=True))
@@ -278,13 +285,8 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        checks.require(
-            known,
-            field,
-            source,
-            "columns or a path",
-            "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1)",
-        )
+        remedy = "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1)"
+        checks.require(known, field, source, "columns or a path", remedy)
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
         checks.require(bool(paths), field, str(source), "a pattern that some file fits", "correct the pattern")
@@ -320,14 +322,15 @@ def _curve(
     mapped = {ours: theirs for ours, theirs in mapping.items() if theirs in own or ours not in has}
     known = metric in mapped or metric in has or set(own) >= BOARD
 
-    def log(ours: str, name: str) -> Telemetry:
+    def log(ours: str, name: str, remedy: str = "") -> Telemetry:
         """Read the log with a column mapped to one of our names."""
         given = mapped | ({ours: name} if name else {})
         full = {key: f"{run} - {one}" if f"{run} - {one}" in names else one for key, one in given.items()}
         try:
             return read(source, None, Setup(), full, run or None, system=True)
         except checks.InputError as error:
-            raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, error.remedy) from None
+            advice = remedy or error.remedy
+            raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, advice) from None
 
     def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
         """Steps with a finite value, and the values."""
@@ -361,7 +364,7 @@ def _curve(
     x: Any = step if over == "steps" else seconds
     if over not in ("steps", "seconds"):
         checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
-        x = along(log("clock", over), "clock")
+        x = along(log("clock", over, "name an axis that never falls: steps, seconds or tokens so far"), "clock")
     clocks = ", ".join(each.column for each in aliases.SYSTEM if each.quantity in ("clock", "seconds_step"))
     remedy = "export a clock too, or use over='steps'"
     checks.require(x is not None, f"over of {label}", over, f"an axis of this run (clocks are {clocks})", remedy)

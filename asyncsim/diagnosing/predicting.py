@@ -84,6 +84,7 @@ def predict(
     returns = returns or returns_of(runs)
     metrics = metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
     earned = metrics[returns]
+    checks.integer("window", window, 1, "count recorded updates, no more than a run has", len(earned))
     begin = _number("start", start, np.nanmean(earned[0]) if np.isfinite(earned[0]).any() else None)
     # A run that has no returns any more (it diverged) is back where it began.
     gone = np.logical_and.accumulate(~np.isfinite(earned)[::-1], axis=0)[::-1]
@@ -109,7 +110,7 @@ def predict(
     over = "the whole history before" if watch is None else f"the last {watch} updates before"
     late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"
     if min(scored.values()) < LEAST:
-        few = f"at least {LEAST} of each must be scored; take more replicates, more updates or smaller leads"
+        few = f"at least {LEAST} of each must be scored; take more runs, smaller leads or settings where some collapse"
         return Prediction(found, counts, scored, late, over, {}, few)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
     found_by = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}

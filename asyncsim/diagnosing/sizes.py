@@ -199,24 +199,30 @@ def tail(telemetry: Telemetry) -> Draft:
     )  # fmt: skip
 
 
+def _percent(values: np.ndarray, action: str) -> str:
+    """The action for a share above 1, or what to do with one in percent."""
+    percent = float(np.nanmedian(values)) > 1.5 and float(np.nanmax(values)) <= 100.0
+    return "If it is in percent, divide the column by 100." if percent else action
+
+
 def above_one(telemetry: Telemetry) -> Draft | None:
     """Test for an ESS/N above 1, which means a wrong denominator; None if no ESS was logged."""
     known = [telemetry.quantities[name] for name in ("ess", "ess_clamped") if name in telemetry.quantities]
     if not known:
         return None
-    high = float(np.nanmax(np.concatenate(known)))
+    action = "Divide by the number of weights that were summed, over the whole step."
+    high = float(np.nanmax(each := np.concatenate(known)))
     return Draft(
         "largest effective sample size", "ess/limit",
         Saying("possible size", "No reading of ESS/N exceeds 1."),
-        Saying("ESS above one", f"ESS/N of {high:.4g} is above 1, its largest value.",
-               "Divide by the number of weights that were summed, over the whole step."),
+        Saying("ESS above one", f"ESS/N of {high:.4g} is above 1, its largest value.", _percent(each, action)),
         0.0 if high > 1.0 + 1e-6 else 1.0, Estimate(high), (0.0, 1.0), "ESS/N",
     )  # fmt: skip
 
 
 ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
-REMEDY = "Divide by the whole of which it is a part: of one step's time, or of the tokens of one mask."
+REMEDY = "Divide by its whole, one step's time or the tokens of one mask, or by 100 if it is in percent."
 SHARES = {
     "trainer_idle": "the idle share of the trainer", "generator_idle": "the idle share of the generators",
     "clip_fraction": "the clipped share", "clip_low": "the share clipped below", "clip_high": "the share clipped above",
@@ -295,13 +301,13 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
         step = telemetry.quantities["step"][worst]
         cells = [f"{value[worst]:.4g}" for value in values if value is not None]
         columns = ", ".join(map("{} = {}".format, [telemetry.names.get(n, n) for n in order.needs], cells))
-        words = Saying(order.cause, f"At step {step:g} {order.words} ({columns}).", order.action)
+        action = order.action if order.action != REMEDY else _percent(telemetry.quantities[order.needs[0]], REMEDY)
+        words = Saying(order.cause, f"At step {step:g} {order.words} ({columns}).", action)
         least = Estimate(float(gap[worst]))
         broken.append(Draft("impossible values", order.claim, words, words, 0.0, least, (0.0, np.inf)))
     if asked and not broken:
-        words = Saying(
-            "possible values", f"What has to hold between metrics does at every step (inequalities asked: {asked})."
-        )
+        holds = f"What has to hold between metrics does at every step (inequalities asked: {asked})."
+        words = Saying("possible values", holds)
         return [Draft("impossible values", BY_DEFINITION, words, words, 1.0)]
     return broken
 

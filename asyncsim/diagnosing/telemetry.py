@@ -27,8 +27,7 @@ REMEDY = "give columns by name, {'step': [0, 1], 'ess': [0.9, 0.8]}, or the path
 class Tokens:
     """Trained tokens, `[K]` each: log ratio of trainer to sampler, and other known columns.
 
-    `row`: the place of the token's step among the steps. `masked`: log ratios of tokens that the mask leaves out, with
-    their rows.
+    `row`: the place of the token's step among the steps. `masked`: rows and log ratios of tokens outside of the mask.
     """
 
     row: np.ndarray
@@ -146,9 +145,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     table = table if of_tokens else aliases.steps(system)
     head, first = Header({}, {}, {}, of_tokens, bare), dict[str, str]()
     refused = head.refused
-    rank = {
-        each.column: place for place, each in enumerate([*aliases.STEPS, *aliases.SYSTEM]) if each.quantity in CHOSEN
-    }
+    rank = {x.column: k for k, x in enumerate([*aliases.STEPS, *aliases.SYSTEM]) if x.quantity in CHOSEN}
     for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
         metric = bare[name]
         meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))

@@ -27,9 +27,9 @@ POSITIVE: Range = (0.0, math.inf)
 ANY: Range = (-math.inf, math.inf)
 
 _LINKS = {
-    "align_invalid align_projected align_skipped ess_step_broken ess_step_ess gono_beta1 skip_nonfinite_skipped": SHARE,
-    "align_cosine gono_cosine": COSINE,
-    "ess_step_scale lr_by_lag_scale norm_before_clip random_scale scale staleness_step_scale": POSITIVE,
+    "align_invalid align_projected align_skipped ess_step_broken ess_step_ess skip_nonfinite_skipped": SHARE,
+    "align_cosine": COSINE,
+    "ess_step_scale lr_by_lag_scale norm_before_clip scale staleness_step_scale": POSITIVE,
     "lr_schedule_scale": SHARE,
     "ess_step_log_mean": ANY,
 }
@@ -300,6 +300,9 @@ class Recorder:
 
     def masked(self, value: Tensor, alive: Tensor) -> Tensor:
         """Value of each replicate as recorded, `[R]`: NaN for frozen replicates."""
+        if value.ndim > 1:
+            remedy = "average it, as step.mean(values) does for samples and step.token_mean(values) for tokens"
+            raise checks.InputError("shape of a metric", list(value.shape), f"[R] = {list(alive.shape)}", remedy)
         return torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))
 
     @property

@@ -11,7 +11,7 @@ from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import number
 from asyncsim.diagnostics._diagnostic import READS, SHARE, metric
 from asyncsim.diagnostics._levels import advantages, masked, over_samples, over_tokens, stopped
-from asyncsim.methods._weights import Clip, DualClip
+from asyncsim.methods._weights import DualClip
 from asyncsim.step.step import Step
 
 
@@ -47,9 +47,9 @@ def clip_outside(
     """
     weight = step.method.weight
     if low is None:
-        if not isinstance(weight, Clip):
+        if not weight.banded:
             return torch.full(step.batch.reward.shape[:1], math.nan, dtype=torch.float64)
-        low, high = per_sample(weight.low), per_sample(weight.high)
+        low, high = (per_sample(getattr(weight, end)) for end in ("low", "high"))
     log_ratio = step.anchored
     if weight.level == "geometric":
         log_ratio = step.geometric(log_ratio)

@@ -126,9 +126,8 @@ def check_step(step: Callable[..., Any], link: Any) -> float:
         log_ratios = 0.2 * k * torch.randn(16, generator=draw, dtype=torch.float64)
         log_ratios[: k % 3] = -torch.inf if k < 20 else torch.inf
         # Only these two statistics of a step are read by links.
-        batch: Any = SimpleNamespace(
-            sequence_log_ratio=log_ratios.reshape(1, 1, 16), step_mass=torch.full((1, 1, 16), 1 / 16)
-        )
+        mass = torch.full((1, 1, 16), 1 / 16)
+        batch: Any = SimpleNamespace(sequence_log_ratio=log_ratios.reshape(1, 1, 16), step_mass=mass)
         record = Record(-gradient.reshape(1, 10), torch.zeros(1, dtype=torch.bool), batch)
         record, states = chain.apply(record, states)
         before = torch.cat([p.detach().flatten().clone() for p in weights])

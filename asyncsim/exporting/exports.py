@@ -154,15 +154,15 @@ class Filled:
             checks.require(holds, "method", method.name, bound, remedy)
 
         # What no hook has.
-        own = (
-            "call it in the trainer's hook; check it by asyncsim conformance FILE.py:NAME; see `asyncsim list exports`"
-        )
-        needs(settings.weight != "loss", "a method of asyncsim, not a loss of your own", own)
+        own = "a loss of your own is torch already: call it in the trainer's hook; check it by asyncsim conformance "
+        needs(settings.weight != "loss", "a method or link of `asyncsim list exports`", f"{own}FILE.py:{method.name}")
         single = all(checks.is_number(v) or v is None or isinstance(v, (str, bool)) for v in settings.values())
         needs(single, "one with single numbers", "give one number for each setting; see `asyncsim list exports`")
         parted = settings.micro_batches not in (None, 1)
         needs(not parted, "one statistic for each call", "leave micro_batches out: a call is a micro-batch")
         why = "reads rewards" if method.weight.rewarded else reason(plain) or unreadable(plain)
+        own = "leave kl out, and set the trainer's own KL coefficient, as kl_loss_coef in verl or beta in TRL"
+        needs(why != "reads reference" or not method.penalties, "without a KL penalty, which no export contains", own)
         needs(not why, f"a weight that log-probs, advantages and a mask give (this one {why})")
         context = {"trainer": trainer, "anchor": method.anchor}
         formulas = pages.templates(HERE).get_template("weights.py.jinja").make_module(context)

@@ -65,12 +65,12 @@ class Measured(NamedTuple):
         return {**numbers, **about, **({"scope": self.scope} if self.scope else {})}
 
 
-def mean_of(values: np.ndarray, column: str, scope: str = "") -> Measured | None:
+def mean_of(values: np.ndarray, column: str, scope: str = "", fewest: int = FEWEST) -> Measured | None:
     """Mean of a correlated series with the wider of two batch-means intervals; None for too few values."""
     values = values[np.isfinite(values)]
-    if len(values) < FEWEST:
+    if len(values) < max(fewest, 4):
         return None
-    most = max(6, min(24, len(values) // 6))
+    most = min(len(values), max(6, min(24, len(values) // 6)))
     found = [batch_means(values, n) for n in (most, max(4, most // 2))]
     widest = max(found, key=lambda each: each.error * critical(0.05, each.freedom))
     value, half = float(values.mean()), widest.error * critical(0.05, widest.freedom)
@@ -132,7 +132,7 @@ def calibrate(
     """Read a run's lengths, rates, seconds and drift from its log, as a description for `advise` and `forecast`.
 
     Means are over the steps behind the warm-up, with 95 percent intervals between stretches of steps. Drift is
-    v(s) = floor + a s + b s^2 in nats^2 per token, fitted to all steps: a run begins at staleness 0.
+    v(s) = floor + a s + b s^2 in nats^2 per token, s in training steps since a token's weights, which are 0 at first.
 
     Arguments: `logs`, columns by name, a path or several of one run; a file has a row a step, a token or a sample.
     `preset`, the trainer as in docs/which-limit.md. `out`: where to write the description. `columns` and `run` as in
@@ -147,6 +147,8 @@ def calibrate(
         checks.one_of("field of the system", name, advising.FIELDS, remedy)
     several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
+    described = [str(each) for each in several if str(each).endswith((".yaml", ".yml"))]
+    checks.require(not described, "logs", described, "logs, not a system", "give its fields as --set NAME=VALUE")
     read = _read(several, columns, run, stack)
     fields = _fields(preset, read, given)
     lacking = {name: words for name, words in TABLE["lacking"].items() if fields.get(name) is None}
@@ -161,16 +163,17 @@ def calibrate(
     bound = f"{read.warm + FEWEST} or more: {read.warm} warm up, and an interval needs {FEWEST}"
     checks.require(steps - read.warm >= FEWEST, "steps of the log", steps, bound, "give a longer part of the run")
     known = advising.read(fields | own, Path())
-    measured = _measured(read, read.warm, known)
+    measured, each = _measured(read, read.warm, known), read.batches_of(known)
     if "tokens_per_second" in given and "tokens" in measured:
         slots, fastest = known["machines"][0] * known["slots_per_machine"], max(known["tokens_per_second"][1])
         logged = measured["tokens"]
         bound = f"{logged.low / slots:.4g} or more: the log has {logged.value:.4g} tokens per second"
         remedy = f"give the rate of one of {slots} slots, or more machines or slots_per_machine"
+        remedy += f"; a row counts as {each} training steps, publish_every={each}" * (each > 1)
         checks.require(fastest * slots >= logged.low, "tokens_per_second", fastest, bound, remedy)
     taken = {*given, *own}
     fields |= _rates(measured, known, taken)
-    each, size = read.batches_of(known), known["samples_per_prompt"]
+    size = known["samples_per_prompt"]
     for _ in range(ROUNDS):
         known = advising.read(fields | own, Path())
         now, _ = advising.system_of(known, limit, known["machines"][0], known["partial_rollouts"][0])
@@ -190,8 +193,7 @@ def calibrate(
         fields["response_lengths"] = f"lognormal:{law.mean() * own_mean / mean:.6g}:{min(sigma, 3.0):.4g}"
     warm = max(read.warm, min(-(-found[0].warm // each) - read.first, steps - FEWEST, steps // 2))
     measured = _measured(read, warm, known)
-    moments = np.mean([one.moments for one in found], axis=0).reshape(-1, each, 2).mean(1)[read.first :]
-    drift, notes = _drifts(read, moments, found, known["prompts_per_batch"])
+    drift, notes = _drifts(read, found, known["prompts_per_batch"], each, now.batches_per_publish)
     if "staleness_mean" not in read.series:
         others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
         near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
@@ -244,9 +246,17 @@ class Read:
         """Number of steps in the longest series."""
         return max((len(each) for each in self.series.values()), default=0)
 
+    @property
+    def rows_of_sync(self) -> int:
+        """Rows from one sync to the next, if they are always as many and the rows between take no sync; else 1."""
+        took = np.flatnonzero(np.nan_to_num(self.series.get("seconds_sync", np.empty(0))) > 0.0)
+        gaps = np.diff(took)
+        return int(gaps[0]) if len(gaps) and (gaps == gaps[0]).all() else 1
+
     def batches_of(self, known: Mapping[str, Any]) -> int:
         """Batches per row: verl logs one row per sync, with the seconds of the steps between two syncs summed."""
-        return int(known["publish_every"]) if any(n.startswith("timing_s/") for n in self.names.values()) else 1
+        summed = self.rows_of_sync == 1 and any(n.startswith("timing_s/") for n in self.names.values())
+        return int(known["publish_every"]) if summed else 1
 
     @property
     def warm(self) -> int:
@@ -288,7 +298,9 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
             read.telemetry = found
             continue
         step = found.quantities["step"]
-        read.first = max(0, int(step[0]) - 1) if found.names.get("step") not in ("Step", "_step") else 0
+        # W&B counts calls, several of which may be a step.
+        apart = (step[-1] - step[0]) / max(len(step) - 1, 1) if found.names.get("step") in ("Step", "_step") else 1.0
+        read.first = max(0, round(step[0] / max(apart, 1.0)) - 1)
         read.series |= {name: each for name, each in found.quantities.items() if name != "step"}
         read.names |= found.names
         read.scope |= found.scope
@@ -394,11 +406,18 @@ def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]
     found: dict[str, Any] = {"trainer": preset}
     if read.log is not None:
         shape = read.log.grid.shape
+        if "group_id" in "".join(read.log.unchecked):
+            read.notes.append("The log has no group_id: each sample is taken as a prompt of its own.")
         found |= {"prompts_per_batch": shape[1], "samples_per_prompt": shape[2]}
         if advising.TRAINERS[preset].publish:
             found["publish_every"] = read.log.batches_per_publish
+    elif advising.TRAINERS[preset].publish and read.rows_of_sync > 1:
+        found["publish_every"] = read.rows_of_sync
+        read.notes.append(f"publish_every {read.rows_of_sync}: rows between two syncs of the log.")
     for name, value in found.items():
         remedy = "leave it out: the log has it"
+        if name == "samples_per_prompt" and value == 1:
+            remedy = "map the log's column of groups: columns='group_id=THEIRS'"
         same = name == "trainer" or given.get(name, value) == value
         checks.require(same, name, given.get(name), f"{value}, as in the log", remedy)
     names, longest, mean = read.series.keys(), read.series.get("length_max"), read.series.get("length_mean")
@@ -423,9 +442,9 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     """Means after the warm-up, per training step if rows are sums over several."""
     series, found, steps = read.series, dict[str, Measured](), read.batches_of(known)
 
-    def add(name: str, values: Any, *names: str, origin: str = "") -> None:
+    def add(name: str, values: Any, *names: str, origin: str = "", fewest: int = FEWEST) -> None:
         column = origin or ", ".join(read.names[each] for each in names if each in series)
-        row = None if values is None else mean_of(values[warm:], column, read.scope.get(name, ""))
+        row = None if values is None else mean_of(values[warm:], column, read.scope.get(name, ""), fewest)
         if row is not None:
             found[name] = row
 
@@ -443,7 +462,10 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
         add("train_seconds", series["busy"] - known["sync_seconds"], "busy")
     elif parts:
         add("train_seconds", trained / steps, *parts)
-    add("sync_seconds", series.get("seconds_sync") if after is None else after, "seconds_sync", "sync_after")
+    synced = series.get("seconds_sync") if after is None else after
+    if synced is not None and read.rows_of_sync > 1:
+        synced = np.where(synced > 0.0, synced, np.nan)
+    add("sync_seconds", synced, "seconds_sync", "sync_after", fewest=FEWEST // read.rows_of_sync)
     names = ["seconds_step", "sync_after"]
     if whole is None and wait is not None and parts:
         whole, names = wait + trained + seconds("seconds_sync"), ["seconds_wait", *parts]
@@ -452,8 +474,11 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
         add("seconds", every, *names)
         if "length_mean" in series:
             size = known["prompts_per_batch"] * known["samples_per_prompt"]
-            over = ", ".join(read.names[name] for name in names if name in series)
-            add("tokens", series["length_mean"] * size / every, origin=f"{read.names['length_mean']} over {over}")
+            over = ", ".join(read.names[n] for n in ("length_mean", *names) if n in series).replace(", ", " over ", 1)
+            # All tokens over all seconds, with the deviations of a ratio: a mean over steps favors short steps.
+            tokens = series["length_mean"] * size
+            of, mean = (np.nanmean((x + 0.0 * tokens * every)[warm:]) for x in (tokens, every))
+            add("tokens", of / mean + (tokens - of / mean * every) / mean, origin=over)
     if "rate" in series:
         # Generators pause while weights are synced.
         writing = series["rate"] - known["sync_seconds"] * series["syncs"]
@@ -524,28 +549,38 @@ def cut_lengths(mean: float, limit: float, share: float) -> np.ndarray:
 
 
 def _drifts(
-    read: Read, moments: np.ndarray, found: Sequence[advising.Batches], prompts: int
+    read: Read, found: Sequence[advising.Batches], prompts: int, each: int, publish: int
 ) -> tuple[dict[str, drifts.Drift], list[str]]:
-    """Drift by every gauge that the log provides, and the assumptions."""
+    """Drift by every gauge that the log provides, and the assumptions; a row is `each` steps, a sync `publish`."""
     drift, notes, learns = dict[str, drifts.Drift](), list[str](), 0.0
     reward = read.series.get("reward", np.empty(0))
     if np.isfinite(reward).sum() >= FEWEST:
-        learns = drifts.learning(reward[np.isfinite(reward)], prompts)
+        learns = drifts.learning(reward[np.isfinite(reward)], prompts * each) / each
     else:
         notes.append(TABLE["no_reward"])
-    (first, second), stale = moments.T, read.series.get("staleness_mean")
+    moments, stale = np.mean([one.moments for one in found], axis=0), read.series.get("staleness_mean")
+    # A log without staleness does not show how its settled steps differ; those of a realization look like a floor.
+    moments[found[0].warm :] = moments[found[0].warm :].mean(0)
+    first, second = moments.reshape(-1, each, 2).mean(1)[read.first :].T
     if stale is not None:
         shares = np.sum([np.pad(each.cells, (0, 4096))[:4096] for each in found], axis=0)
         s = np.arange(len(shares))
         token, head = np.average(s, weights=shares), np.mean([each.head for each in found])
-        first = stale * (
-            token / head if read.scope.get("staleness_mean", "").startswith(SCOPES) and head > 0.0 else 1.0
-        )
-        second = np.average(s**2, weights=shares) / max(token, 1e-9) ** 2 * first**2
+        counted = token / head if read.scope.get("staleness_mean", "").startswith(SCOPES) and head > 0.0 else 1.0
+        # Steps since a sync at the first row, from the rows that take one if they tell.
+        began = -1 - int(np.argmax(read.series["seconds_sync"] > 0.0)) if read.rows_of_sync > 1 else read.first * each
+        past = ((began + np.arange(len(stale) * each)) % publish).reshape(-1, each).mean(1)
+        first = publish * counted * stale + past
+        # A step of mean 0.5 has tokens of 0 and 1: its mean square is no fixed multiple of its squared mean.
+        mean, square = np.concatenate([each.moments[each.warm :] for each in found]).T
+        terms = np.linalg.lstsq(np.stack([mean, mean**2], axis=1), square, rcond=None)[0]
+        second = np.maximum(np.stack([first, first**2], axis=-1) @ terms, first**2)
 
     def add(name: str, v: np.ndarray, mean: np.ndarray, square: np.ndarray, column: str) -> None:
         made = drifts.fitted(v, mean, square, column)
         if made is not None:
+            # Rows are means over so many batches; trends and errors are those of single batches.
+            made = made._replace(steps=made.steps * each, trend=made.trend / each, noise=made.noise * math.sqrt(each))
             drift[name] = made._replace(learns=learns)
 
     for name, gauge in drifts.GAUGES.items():
@@ -553,8 +588,9 @@ def _drifts(
             add(name, gauge.variance(read.series[name]), first, second, read.names[name])
     table = None if read.telemetry is None else mismatch.levels(read.telemetry)
     if table is not None and len(table.staleness) > 1:
-        s = np.broadcast_to(table.staleness, table.square.shape).ravel()
-        add("levels", table.square.ravel(), s, s**2, "log ratios by staleness")
+        past, s = np.arange(publish), np.broadcast_to(table.staleness, table.square.shape).ravel()
+        age = publish * s[:, None] + past
+        add("levels", table.square.ravel(), age.mean(1), (age**2).mean(1), "log ratios by staleness")
     loose = [name for name, each in drift.items() if not each.identified]
     if loose:
         notes.append(

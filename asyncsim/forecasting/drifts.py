@@ -1,4 +1,4 @@
-"""How the variance of a token's log ratio grows with staleness, v(s) = floor + a s + b s^2, from what a log has.
+"""How a token's log ratio varies at s training steps since its weights, v(s) = floor + a s + b s^2, from a log.
 
 `ratio/drift-growth` gives a s + b s^2, and `ratio/mismatch-adds` the floor of engines that compute differently. A log
 ratio of variance v is taken as normal with mean -v/2, so that ratios have mean 1. Axes: `U` steps, `S` stalenesses.
@@ -81,7 +81,7 @@ class Fit(NamedTuple):
 class Drift(NamedTuple):
     """Fits that the data do not exclude, best first; `noise` is a mean's relative error times the root of its steps.
 
-    `seen`: largest mean staleness of a step; `steps`, how many steps; `column`, where they are from. `trend`: change of
+    `seen`: largest mean age of a step; `steps`, how many steps; `column`, where they are from. `trend`: change of
     the log of the level per update, where it is sure; `learns`, see `learning`.
     """
 
@@ -183,8 +183,8 @@ def learning(reward: np.ndarray, prompts: int) -> float:
 
 
 def _stretches(values: np.ndarray, most: int = 16) -> tuple[np.ndarray, int]:
-    """Means of at least 4 blocks of equal length, without the oldest remainder, and the block length."""
-    count = max(4, min(most, len(values) // 8))
+    """Means of blocks of equal length, 4 or more, without the oldest remainder, and the block length."""
+    count = max(4, min(most, max(len(values) // 8, min(5, len(values) // 3))))
     return values[len(values) % count :].reshape(count, -1).mean(1), len(values) // count
 
 

@@ -104,6 +104,9 @@ def forecast(
     short = {name: short.get(name, name.replace("_", " ")) for name in lists}
     words = ["now", *(", ".join(f"{short[name]} {v}" for name, v in each.items()) for each in changes[1:])]
     now = known[0]
+    if "publish_every" in settings:
+        past = ", ".join(f"{np.mean([d.numbers['age'] for d in each]):.3g}" for each in found)
+        notes.append(f"A version is publish_every training steps. In training steps, tokens are {past} old on average.")
     notes = [*assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
     about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
     about += f"{plural(now['machines'][0], 'machine')} of {plural(now['slots_per_machine'], 'slot')}."
@@ -113,7 +116,7 @@ def forecast(
 
 
 class Drawn(NamedTuple):
-    """One simulated draw: numbers, and the distribution of staleness over trained tokens `[S]`."""
+    """One simulated draw: numbers, and the distribution of ages in training steps over trained tokens `[S]`."""
 
     numbers: dict[str, float]
     share: np.ndarray
@@ -143,9 +146,8 @@ def _simulated(
                 # Other responses than those of the log may come, and longer ones where a log-normal is not excluded.
                 drawn = np.random.default_rng([seed, 42, k]).choice(law.parameters, len(law.parameters))
                 spread = float(np.log(drawn).std()) if smooth(given["response_lengths"]) else 0.0
-                law = (
-                    laws.lognormal(law.mean(), spread) if spread else laws.empirical(drawn * law.mean() / drawn.mean())
-                )
+                mean = law.mean()
+                law = laws.lognormal(mean, spread) if spread else laws.empirical(drawn * mean / drawn.mean())
             elif law.kind == "lognormal" and "longest_response" in measured:
                 mean, longest = (measured[name]["value"] for name in LENGTHS)
                 moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], samples)
@@ -156,11 +158,11 @@ def _simulated(
         passes = feeds.updates_of(system)
         numbers, stale = advising.measure(system, max(2, updates // passes), given["samples_per_prompt"], seed, k)
         # Trainers log the mean of a step, so here too steps count alike, however many tokens they have.
-        mean = float(stale.cells @ np.arange(len(stale.cells)))
+        mean, age = (float(share @ np.arange(len(share))) for share in (stale.cells, stale.ages))
         numbers["generator_idle"] = 1.0 - (1.0 - numbers["generator_idle"]) * busy
-        numbers |= {"seconds": numbers["seconds"] * passes, "head": stale.head, "staleness": mean}
+        numbers |= {"seconds": numbers["seconds"] * passes, "head": stale.head, "staleness": mean, "age": age}
         numbers |= {"sequence": samples, "token": samples * given["response_lengths"].mean()}
-        return Drawn(numbers, stale.cells)
+        return Drawn(numbers, stale.ages)
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(one, itertools.product(range(len(known)), range(draws))))
@@ -258,18 +260,18 @@ def _ratios(
     chosen = add("E w^2 over now's", law, None, order, "", drifts.second_moment, math.inf, True, base=found[0])
     if chosen:
         seen = drift[chosen].seen
-        far = sum(np.mean([d.numbers["staleness"] for d in each]) > FAR * seen for each in found)
+        far = sum(np.mean([d.numbers["age"] for d in each]) > FAR * seen for each in found)
         if far:
-            notes.append(f"Mean staleness exceeds {FAR:g} times {seen:.2g} versions, the mean of the log's stalest "
-                         f"step, in {far} of {len(found)} settings: there v(s) is an extrapolation.")  # fmt: skip
+            words = f"Tokens are older than {FAR:g} times {seen:.2g} training steps, the mean of the log's stalest step"
+            notes.append(f"{words}, in {far} of {len(found)} settings: there v(s) is an extrapolation.")
     if method is not None:
         made = plugins.load("asyncsim.methods", method, "method")()
         clip, kind = made.weight.describe(), "token" if made.weight.level == "token" else "sequence"
         low, high, (order, why) = clip.get("low"), clip.get("high"), TABLE["clipped"][kind].values()
-        if low is None or high is None:
-            order, why = [], f"{method} has no fixed clip range"
-        elif made.ratio_to != "behavior":
+        if None not in (low, high) and made.ratio_to != "behavior":
             order, why = [], f"{method} clips the ratio to {made.ratio_to}, which staleness does not move"
+        elif not made.weight.banded:
+            order, why = [], f"{method} has no fixed range [1 - low, 1 + high] of the ratio"
         elif kind == "token" and "levels" not in drift and drift:
             # Of a language model few tokens carry the variance, and shares of normal ratios are far off.
             sizes = [float(drift[n].fits[0].values @ (1.0, drift[n].seen, drift[n].seen**2))
@@ -309,7 +311,8 @@ def _over(
     # Between the middles of the log and of what is forecast.
     apart = (drift.steps + updates) / 2.0
     if drift.learns * apart > LEARNED:
-        return Band(None, why="the policy learns so fast that its later drift is another: calibrate on later steps too")
+        why = "the policy learns so fast that its later drift is another: log until the reward is level"
+        return Band(None, why=why)
     if abs(drift.trend) * apart > MOVING:
         return Band(None, why="the drift of an update changed during the log: log more of it, or give its later part")
     bands, spread, values = [], [], np.empty((len(each), 2))

@@ -1,18 +1,14 @@
 """An actor: a process that generates groups under the weights on the board and stamps what it sees.
 
 The board has the weights of the newest version in memory that processes share, read whole or not at all. Actors are
-processes started here, or tasks of Ray on this machine, with the same code, board and pipes. They are handed the board,
-and gone at the end, however it comes.
+processes started here. They are handed the board and a pipe, and gone at the end, however it comes.
 """
 
 import heapq
 import itertools
 import math
-import mmap
 import multiprocessing
-import os
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -22,14 +18,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from asyncsim.base import checks, files, workers
+from asyncsim.base import workers
 from asyncsim.sampling.rollouts import Sampler, Trajectories, rolled_out
 from asyncsim.step import versions
 from asyncsim.step.versions import Weights
@@ -53,35 +47,12 @@ class Sheet(NamedTuple):
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
-class Mapped(mmap.mmap):
-    """Memory-mapped file for processes without a common ancestor; it is pickled as the file's name."""
-
-    path: str
-
-    def __new__(cls, path: str) -> "Mapped":
-        """Map the full file."""
-        with open(path, "r+b") as file:
-            made = super().__new__(cls, file.fileno(), 0)
-        made.path = path
-        return made
-
-    @classmethod
-    def made(cls, path: str, size: int) -> "Mapped":
-        """Create a file of `size` zero bytes and map it."""
-        with open(path, "wb") as file:
-            file.truncate(size)
-        return cls(path)
-
-    def __reduce__(self) -> "tuple[type[Mapped], tuple[str]]":
-        return Mapped, (self.path,)
-
-
 @dataclass(frozen=True)
 class Board:
     """A sequence lock with a checksum: one process writes, all read, and a killed process blocks nobody.
 
     The turn is odd while the board is written. A reader takes its copy if the turn was even and the checksum fits.
-    Memory without a name ends with the last process that holds it, however that ends; `Mapped` ends with its folder.
+    Memory without a name ends with the last process that holds it, however that ends.
     """
 
     memory: Any
@@ -295,8 +266,6 @@ def main(pipe: Any, board: Board, sampler: Sampler, moving: bool, zero: float) -
 
 ENDING = 2.0
 """Seconds that an actor has to end by itself."""
-RAY = 120.0
-"""Seconds that Ray has to start a task."""
 Crew = tuple[Board, list[Any], list[Any]]
 """The board, processes and pipes."""
 
@@ -353,79 +322,3 @@ def end(processes: list[Any], pipes: list[Any], closing: bool = False) -> None:
             process.join()
     for pipe in pipes if closing else ():
         pipe.close()
-
-
-@dataclass
-class Task:
-    """A Ray task with the interface of a process that the desk needs."""
-
-    name: str
-    ray: Any
-    reference: Any
-    pid: int = 0
-    exitcode: None = None
-
-    def join(self, seconds: float | None = None) -> None:
-        """Wait until the task ends."""
-        self.ray.wait([self.reference], timeout=seconds)
-
-    def is_alive(self) -> bool:
-        """Whether the task has not ended."""
-        return not self.ray.wait([self.reference], timeout=0)[0]
-
-    def kill(self) -> None:
-        """Cancel the task."""
-        self.ray.cancel(self.reference, force=True)
-
-
-@contextmanager
-def started_by_ray(count: int, weights: Weights, sampler: Any, zero: float, moving: bool) -> Iterator[Crew]:
-    """Context with board, Ray tasks and pipes, all closed at its end, with Ray itself if it was started here.
-
-    Pipes are sockets in a folder that only this user may enter, so tasks have to run on this machine.
-    """
-    ray = workers.imported_ray()
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    mine = not ray.is_initialized()
-    if mine:
-        ray.init(num_cpus=count, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    folder = files.Temporary()
-    tasks: list[Task] = []
-    pipes: list[Any] = []
-    try:
-        room = Path(folder.path)
-        board = Board.of(partial(Mapped.made, str(room / "board")), weights)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        serve = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy=here)(_serve)
-        with socket.socket(socket.AF_UNIX) as door:
-            door.bind(address := str(room / "door"))
-            door.listen(1)
-            for number in range(count):
-                task = Task(f"actor {number}", ray, serve.remote(address, board, sampler, moving, zero))
-                tasks.append(task)
-                # The pipe to a task that has come to the door and said who it is.
-                door.settimeout(RAY)
-                try:
-                    visitor, _ = door.accept()
-                except TimeoutError:
-                    missing = f"Ray started no task within {RAY:g} s: give it a core for each of the actors"
-                    raise checks.RunError(missing) from None
-                visitor.setblocking(True)
-                pipes.append(pipe := Connection(visitor.detach()))
-                task.pid = pipe.recv()
-        yield board, tasks, pipes
-    finally:
-        end(tasks, pipes, closing=True)
-        folder.remove()
-        if mine:
-            ray.shutdown()
-
-
-def _serve(address: str, board: Board, sampler: Any, moving: bool, zero: float) -> None:
-    """Ray task: connect, then run as an actor."""
-    with socket.socket(socket.AF_UNIX) as visitor:
-        visitor.connect(address)
-        pipe = Connection(visitor.detach())
-    pipe.send(os.getpid())
-    main(pipe, board, sampler, moving, zero)

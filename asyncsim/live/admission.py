@@ -162,7 +162,7 @@ class Desk:
             if message is None:
                 process.join(2.0)
                 code = process.exitcode
-                # Ray does not say how its task ended.
+                # The wait may have been too short.
                 reason = "" if code is None else f" by signal {-code}" if code < 0 else f" with status {code}"
                 ended = f"{process.name} (process {process.pid}) ended{reason}"
                 self.failure = f"{ended}; the log has all batches trained before"

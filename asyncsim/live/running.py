@@ -39,8 +39,6 @@ FREE = {
 FOLLOWED = {"order": ("done", "oldest_start"), "mode": ("drain", "pin", *actor.MOVING)}
 MOST = 256
 """Actors at most."""
-BACKENDS = {"processes": actor.started, "ray": actor.started_by_ray}
-"""Who starts the actors."""
 BLOCK = 1024
 """Groups whose waits are drawn at once."""
 
@@ -112,7 +110,6 @@ def run(
     second: float | None = 0.01,
     controller: Callable[[], Any] | None = None,
     names: Names | None = None,
-    backend: str = "processes",
 ) -> Live:
     """Train a spec with real actor processes, clocks and races; every sample is stamped in a log.
 
@@ -132,9 +129,8 @@ def run(
 
     Arguments: `spec`; `seed` of draws and waits; `log`, a new .jsonl file (default: in a temporary folder); `actors`,
     processes; `second`, real seconds for one of the system's, or None; `controller`, a function that makes an admission
-    controller of one's own, with `names` as in `sim.conformance.check_admission` (default: the system's); `backend`,
-    who starts the actors: "processes", or "ray" on this machine. Returns a `Live`. Raises `InputError` for what no live
-    run can have, `RunError` where an actor ends or nothing can start.
+    controller of one's own, with `names` as in `sim.conformance.check_admission` (default: the system's). Returns a
+    `Live`. Raises `InputError` for what no live run can have, `RunError` where an actor ends or nothing can start.
     Source: this package; IMPALA (1802.01561) for actors and learner.
 
     >>> import asyncsim as sim
@@ -149,7 +145,6 @@ def run(
     True
     """
     _check(spec, seed, actors, second)
-    started = BACKENDS[checks.one_of("backend", backend, BACKENDS, "choose who starts the actors")]
     moving = spec.system.mode in actor.MOVING
     writer = Writer(log, spec.samples_per_group, spec.system.redundant, moving)
     shared = Shared(spec, seed, spec.updates // spec.passes)
@@ -166,7 +161,7 @@ def run(
         made = Permits(spec.system) if controller is None else controller()
         # What a policy has loaded stays here; every actor loads its own.
         sampler = replace(block.source.sampler, policy=replace(block.source.sampler.policy))
-        with started(actors, weights, sampler, clock.zero, moving) as (board, crew, pipes):
+        with actor.started(actors, weights, sampler, clock.zero, moving) as (board, crew, pipes):
             seconds = partial(clock.seconds, samples=spec.samples_per_group)
             desk = Desk(spec.system, Hooks(made, names or {}), crew, pipes, seconds, clock.now)
             learner = _Learner(block.source.sampler, desk, board, writer, clock, received)
@@ -368,8 +363,7 @@ def predicted(live: Live, replicates: int = 65, realizations: int = 200, level: 
     Staleness counts from the admission: the model starts a group when it is admitted, and `Live.raced` has how many
     publishes a real first token comes later. The band of a quantity lies between the quantiles (1 - level) / 2 and
     (1 + level) / 2 of M realizations of the model, each as long as the run; `MACHINE` and `SLOWER` widen it. That of
-    the return is the interval for one more of R - 1 replicates of the replay, by Student's t; replicate 0 is the run
-    itself.
+    the return is the interval for one more of R - 1 replicates of the replay, by Student's t; replicate 0 is the run.
 
     Arguments: `live`, what `run` returned; `replicates` R; `realizations` M; `level` in (0, 1). Returns a `Predicted`.
     Raises `InputError`. Assumes latencies independent of each other, so not of what else the machine does.

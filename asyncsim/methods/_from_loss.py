@@ -75,7 +75,8 @@ class Loss(Weight):
         words = self.binding.words or {name: name for name in self.binding.asked}
         asked = [name if role.startswith(name) else f"{name} is {role}" for name, role in words.items()]
         name = getattr(loss, "__name__", type(loss).__name__)
-        return {"weight": "loss", "level": self.level, "loss": name, "asked": asked}
+        settings = getattr(loss, "keywords", {})
+        return {"weight": "loss", "level": self.level, "loss": name, "asked": asked, **settings}
 
 
 def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized: bool) -> Tensor:
@@ -107,6 +108,7 @@ def from_loss(
     advantage: Advantage | None = None,
     aggregator: str | None = None,
     name: str | None = None,
+    **settings: Any,
 ) -> Method:
     """A method from a loss written as a function of log-probs: c = -d loss / d log pi, by autograd.
 
@@ -120,9 +122,9 @@ def from_loss(
     `conformance.check_loss`: `old_log_prob` is the behavior policy, or the proximal one where another argument names
     the behavior policy. Samples of groups that the method drops are left out. Or its place, as my.py:name, so that a
     spec with it can be written to a file. `advantage` (default group mean); `aggregator` of per-token losses (default
-    "token_mean"); `name` (default the function's). Returns a `Method`. Raises `InputError` for unknown arguments,
-    another shape, or a loss without a gradient in `log_prob`. Assumes that the loss depends on the policy through the
-    log-probs of the sampled tokens only. Source: this package.
+    "token_mean"); `name` (default the function's); `settings` of the loss's own arguments, such as eps=0.1. Returns a
+    `Method`. Raises `InputError` for unknown arguments, another shape, or a loss without a gradient in `log_prob`.
+    Assumes that the loss depends on the policy through the log-probs of the sampled tokens only. Source: this package.
 
     >>> import asyncsim as sim
     >>> def truncated(log_prob, behavior_log_prob, advantage):
@@ -137,7 +139,8 @@ def from_loss(
     remedy = "write def my_loss(log_prob, advantage, ...)"
     checks.require(callable(loss), "loss", loss, "a function of log_prob", remedy)
     arguments.refuse(loss)
-    binding = arguments.bind(loss, ("log_prob",), ("staleness",))
+    made: Any = arguments.with_settings(loss, settings, ("advantage", "aggregator", "name")) if settings else loss
+    binding = arguments.bind(made, ("log_prob",), ("staleness",))
     averages, vectorized = _tried(binding)
     remedy = "leave it out: the loss returns one number, with an average of its own"
     checks.require(not (averages and aggregator), "aggregator", aggregator, "absent", remedy)
@@ -174,7 +177,11 @@ def _tried(binding: arguments.Binding) -> tuple[bool, bool]:
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             if "size of tensor" in text or "shape" in text:
                 remedy = f"{', '.join(asked)} are all [B, T], advantages too: leave unsqueeze and [:, None] out"
-            raise checks.InputError("loss", text, "callable on [B, T] tensors", remedy) from error
+            refused = outside.part_error(error)
+            if refused is error:
+                refused = checks.InputError("loss", text, "callable on [B, T] tensors", remedy)
+            refused.add_note(remedy)
+            raise refused from error
     alone = f"return the loss alone, a tensor, without item() or numpy(); {remedy}"
     checks.require(isinstance(value, Tensor), "loss", f"a {type(value).__name__}", "a tensor", alone)
     shape = tuple(value.shape)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,6 +97,13 @@ class Penalty(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
+_ADDED = (
+    ("factors", "factor proximal describe", "Factor of asyncsim.factors._factor"),
+    ("penalties", "score_weight spread outputs proximal describe", "Penalty of asyncsim.penalties.divergences"),
+)
+"""What a method adds to its weight: attributes that each has, and a base with most of them."""
+
+
 def masked(weight: Tensor, factor: Tensor) -> Tensor:
     """weight times factor, but 0 where the factor is 0, even if the weight is infinite or NaN."""
     return torch.where(factor == 0, torch.zeros((), dtype=weight.dtype, device=weight.device), weight * factor)
@@ -139,11 +146,13 @@ class Method:
         checks.one_of("at", self.at, ("current", "behavior"), "say at which parameters the gradient is taken")
         checks.one_of("anchor", self.anchor, ANCHORS, "say which policy ratios refer to")
         checks.real("critic", self.critic, "give the coefficient of the value loss, 0 for none", 0.0)
-        for kind, attribute in (("factors", "factor"), ("penalties", "score_weight")):
+        for kind, of, base in _ADDED:
             parts, remedy = getattr(self, kind), f"write ({kind}.NAME(...),)"
             checks.require(isinstance(parts, (tuple, list)), kind, parts, f"a tuple of {kind}", remedy)
             for part in parts:
-                checks.require(hasattr(part, attribute), kind, part, f"a tuple of {kind}", remedy)
+                lacks = [name for name in of.split() if not hasattr(part, name)]
+                checks.require(of.split()[0] not in lacks, kind, part, f"a tuple of {kind}", remedy)
+                checks.require(not lacks, kind, part, f"objects with {', '.join(lacks)}", f"inherit {base}")
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
@@ -233,6 +242,11 @@ class Method:
             weight = weight if added is None else weight + added
             spread = wide if spread is None else spread if wide is None else spread + wide
         # Aggregate. Weights of masked tokens may be infinite; 0 * inf must not reach the sum.
+        for own, every in zip_longest(weight.shape[::-1], share.shape[::-1], fillvalue=1):
+            if own not in (1, every):
+                bound = f"[R, G, N, T] = {list(share.shape)}, or 1 for an axis"
+                remedy = f"let {self.name}, its advantage and its penalties return one number per token or sample"
+                raise checks.InputError("shape of score weights", list(weight.shape), bound, remedy)
         total = weight * share
         cotangents = {"log_prob": total if step.batch.full else torch.where(mask > 0, total, torch.zeros_like(share))}
         if spread is not None:

@@ -23,6 +23,7 @@ class Weight:
     rewards besides the advantages. `selects`: whether it stops some tokens of fresh data, by what the others are.
     `grouped`: whether it weighs a sample by the others of its group.
     `partly`: whether it stops tokens in part, so that c lies between 0 and what is applied times A.
+    `banded`: whether it clips the ratio at its level to [1 - low, 1 + high], by its knobs `low` and `high`.
     """
 
     level: str
@@ -33,6 +34,7 @@ class Weight:
     selects: ClassVar[bool] = False
     grouped: ClassVar[bool] = False
     partly: ClassVar[bool] = False
+    banded: ClassVar[bool] = False
 
     def applied(self, step: Step) -> Tensor:
         """Weight of a score independent of its advantage, `[R, G, N, T or 1]`: c at A = 1."""
@@ -91,6 +93,7 @@ class Clip(Weight):
 
     level: ClassVar[str] = "token"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
+    banded: ClassVar[bool] = True
 
     def applied(self, step: Step) -> Tensor:
         return ratios.usable(step.anchored)

@@ -109,6 +109,7 @@ def dapo(low: Any = LOW, high: Any = HIGH.but(0.28)) -> Weight:
     aggregator="sequence_mean",
     anchored="behavior",
     applied=_geometric,
+    flags={"banded": True},
 )
 def gspo(step: Step, a: Tensor, low: Any = LOW.but(3e-4), high: Any = HIGH.but(4e-4)) -> Tensor:
     """GSPO: PPO's clip on the geometric mean of a sequence's token ratios.
@@ -210,6 +211,7 @@ class Cispo(Weight):
 
     level: ClassVar[str] = "token"  # type: ignore[misc]
     anchored: ClassVar[bool] = True
+    banded: ClassVar[bool] = True
 
     def applied(self, step: Step) -> Tensor:
         lowest, highest = band(self.low, self.high)

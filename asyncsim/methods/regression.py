@@ -77,15 +77,9 @@ def gradient(at: str = "behavior") -> Method:
     'behavior'
     """
     return Method(
-        "gradient",
-        advantages.none(),
-        NoRatio(),
-        "sequence_sum",
-        at=at,
-        scored=False,
-        constants={"loss": -1.0},
+        "gradient", advantages.none(), NoRatio(), "sequence_sum", at=at, scored=False, constants={"loss": -1.0},
         on_policy="gradient of the loss",
-    )
+    )  # fmt: skip
 
 
 def asymre(dv: Number = -0.1, value: Number | None = None, aggregator: str = "sequence_sum") -> Method:

@@ -65,24 +65,14 @@ def plot(
     if path is not None:
         _style.kind_of(path)
     drawings: dict[type, Any] = {
-        trace.Trace: _metrics.draw_traces,
-        records.Schedule: _metrics.draw_schedule,
-        records.Timeline: _timeline.draw_timeline,
-        records.Verdict: _verdict.draw_verdict,
-        Answer: _answers.draw_answer,
-        Sweep: _answers.draw_sweep,
-        Boundary: _answers.draw_boundary,
-        Prediction: _answers.draw_prediction,
-        Advice: _decisions.draw_advice,
-        Judgment: _decisions.draw_judgment,
+        trace.Trace: _metrics.draw_traces, records.Schedule: _metrics.draw_schedule,
+        records.Timeline: _timeline.draw_timeline, records.Verdict: _verdict.draw_verdict,
+        Answer: _answers.draw_answer, Sweep: _answers.draw_sweep, Boundary: _answers.draw_boundary,
+        Prediction: _answers.draw_prediction, Advice: _decisions.draw_advice, Judgment: _decisions.draw_judgment,
         Forecast: _decisions.draw_forecast,
-    }
-    checks.one_of(
-        "over",
-        over,
-        ("updates", "seconds"),
-        "say what traces are drawn against; metrics are those of Spec(diagnostics=[...])",
-    )
+    }  # fmt: skip
+    remedy = "say what traces are drawn against; metrics are those of Spec(diagnostics=[...])"
+    checks.one_of("over", over, ("updates", "seconds"), remedy)
     given: Any = value if isinstance(value, (list, tuple, Mapping)) else [value]
     several = list(given.values()) if isinstance(given, Mapping) else given
     if several and all(isinstance(each, trace.Trace) for each in several):
@@ -90,12 +80,8 @@ def plot(
     else:
         checks.require(over == "updates", "over", over, "updates for what is no trace", "leave it out")
     names = ", ".join(drawn.__name__ for drawn in drawings) + ", or several traces"
-    checks.one_of(
-        "type of value",
-        type(value).__name__,
-        [t.__name__ for t in drawings],
-        f"plot draws a {names}; else sim.points(x, y)",
-    )
+    remedy = f"plot draws a {names}; else sim.points(x, y)"
+    checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], remedy)
     with _style.applied():
         figure = drawings[type(value)](value)
     if path is not None:

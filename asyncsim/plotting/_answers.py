@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from asyncsim.base import checks, notation
-from asyncsim.base.answers import PACE, SAME_TASK, Answer, Boundary, OnTask, Prediction, Sweep, cell
+from asyncsim.base.answers import PACE, SAME_TASK, SHARE, Answer, Boundary, OnTask, Prediction, Sweep, cell
 from asyncsim.plotting import _style
 from asyncsim.plotting._curves import meaning
 from asyncsim.plotting._metrics import SERIES
@@ -51,7 +51,7 @@ LABELS |= {"trainer_idle": "trainer", "generator_idle": "generators"}
 
 
 def draw_sweep(sweep: Sweep) -> Figure:
-    """Draw the first metric of a sweep, or a system's costs."""
+    """Draw the metrics of a sweep, or a system's costs."""
     numbers = [name for name in sweep.names if all(checks.is_number(value) for value in sweep.values[name])]
     checks.require(bool(sweep.summary), "sweep", sweep.id, "one with numbers", "print it for the reasons")
     if PACE in sweep.metrics and len(sweep.names) == 1:
@@ -83,26 +83,28 @@ def _draw_costs(sweep: Sweep) -> Figure:
 
 
 def _draw_lines(sweep: Sweep, name: str) -> Figure:
-    """Draw the metric against one number, with one line per setting of the others."""
-    figure = _style.picture(_style.WIDTH, HEIGHT)
-    ax = figure.subplots()
+    """Draw each metric against one number, with one line per setting of the others."""
+    figure = _style.picture(_style.WIDTH, HEIGHT * len(sweep.metrics))
     others = [each for each in sweep.names if each != name]
-    settings = _settings([row for row in sweep.summary if row["metric"] == sweep.metrics[0]], others)
-    for number, (own, label) in enumerate(settings):
-        _errorbars(ax, own, name, number, label)
-    _scaled(ax, sweep.values[name])
-    ax.set(xlabel=axis(name), ylabel=_read(sweep), title="mean over replicates, 95 % intervals")
-    if len(settings) > len(SERIES):
-        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    elif others:
-        ax.legend(loc="best")
+    axes = figure.subplots(len(sweep.metrics), squeeze=False)[:, 0]
+    for ax, metric in zip(axes, sweep.metrics, strict=True):
+        settings = _settings([row for row in sweep.summary if row["metric"] == metric], others)
+        for number, (own, label) in enumerate(settings):
+            _errorbars(ax, own, name, number, label)
+        _scaled(ax, sweep.values[name])
+        ax.set(xlabel=axis(name), ylabel=_read(sweep, metric))
+        if len(settings) > len(SERIES):
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        elif others:
+            ax.legend(loc="best")
+    axes[0].set_title("mean over replicates, 95 % intervals")
     return figure
 
 
-def _read(sweep: Sweep) -> str:
-    """Axis of what a sweep read: its first metric, or an event that its words name."""
-    event = sweep.reading.startswith(("share of replicates", "updates until"))
-    return textwrap.fill(sweep.reading.partition(";")[0], 36) if event else axis(sweep.metrics[0])
+def _read(sweep: Sweep, metric: str) -> str:
+    """Axis of a metric of a sweep, or of an event that its words name."""
+    event = sweep.reading.startswith((SHARE, "updates until")) and len(sweep.metrics) == 1
+    return textwrap.fill(sweep.reading.partition(";")[0], 36) if event else axis(metric)
 
 
 def _settings(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tuple[list[dict[str, Any]], str]]:
@@ -129,37 +131,47 @@ def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int,
 
 
 def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
-    """Heat maps of the mean, one per setting of the other names; predictions are dashed."""
+    """Heat maps of the means, a row per metric and one per setting of the other names; predictions are dashed."""
     others = [name for name in sweep.names if name not in (across, up)]
-    rows = [row for row in sweep.summary if row["metric"] == sweep.metrics[0]]
+    count = min(PANELS, len(_settings(sweep.summary, others)))
+    figure = _style.picture(_style.COLUMN if count == 1 else _style.WIDTH, HEIGHT * len(sweep.metrics))
+    for row, metric in zip(figure.subplots(len(sweep.metrics), count, squeeze=False), sweep.metrics, strict=True):
+        _row_of_maps(row, sweep, metric, (across, up), others)
+    if (every := len(_settings(sweep.summary, others))) > PANELS:
+        figure.suptitle(f"the first {PANELS} of {every} settings of {', '.join(others)}", ha="left", x=0.02)
+    return figure
+
+
+def _row_of_maps(
+    axes: Sequence[Axes], sweep: Sweep, metric: str, names: tuple[str, str], others: Sequence[str]
+) -> None:
+    """Heat maps of one metric with their color bar."""
+    rows = [row for row in sweep.summary if row["metric"] == metric]
     every = _settings(rows, others)
-    settings = every[:PANELS]
-    figure = _style.picture(_style.COLUMN if len(settings) == 1 else _style.WIDTH, HEIGHT)
-    axes = figure.subplots(1, len(settings), squeeze=False)[0]
     limits = _range(rows)
     beyond = sum(not limits[0] <= row["mean"] <= limits[1] for row in rows)
-    for ax, (own, words) in zip(axes, settings, strict=True):
-        mesh = _map(ax, own, sweep, (across, up), limits)
-        _lines(ax, sweep, across, {name: own[0][name] for name in others})
+    for ax, (own, words) in zip(axes, every, strict=False):
+        mesh = _map(ax, own, sweep, names, limits)
+        _lines(ax, sweep, names[0], {name: own[0][name] for name in others})
         ax.set_title(", ".join([*[words] * bool(words), *["dashed: predicted"] * bool(sweep.lines)]))
-    if len(every) > PANELS:
-        figure.suptitle(f"the first {PANELS} of {len(every)} settings of {', '.join(others)}", ha="left", x=0.02)
-    missing = len(rows) < len(every) * len(sweep.values[across]) * len(sweep.values[up])
+    missing = len(rows) < len(every) * len(sweep.values[names[0]]) * len(sweep.values[names[1]])
     reason = "no numbers" if missing else ""
     if any(row["diverged"] > 0.5 for row in rows):
         reason = "diverged or none" if missing else "most diverged"
     words = f" (grey: {reason})" if reason else ""
     if beyond:
-        words += f"\n{beyond} of {len(rows)} beyond the scale, up to {max(row['mean'] for row in rows):.3g}"
-    figure.colorbar(mesh, ax=list(axes), label=_read(sweep) + words, extend="both" if beyond else "neither")
-    return figure
+        least, most = (extreme(row["mean"] for row in rows) for extreme in (min, max))
+        words += f"\n{beyond} of {len(rows)} beyond the scale, from {least:.3g} to {most:.3g}"
+    bar = axes[0].figure.colorbar(mesh, ax=list(axes), extend="both" if beyond else "neither")
+    bar.set_label(_read(sweep, metric) + words)
 
 
 def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
     """Range of the color scale: that of all means, unless some lie far outside of the range of half of them."""
     means = np.sort([row["mean"] for row in rows if row["diverged"] <= 0.5 and math.isfinite(row["mean"])])
-    if len(means) < 2:
-        return (float(means[0]) - 0.5, float(means[0]) + 0.5) if len(means) else (0.0, 1.0)
+    if len(means) == 0 or means[0] == means[-1]:  # a scale from 0 exceeds no support, as of a share
+        ends = (0.0, float(means[0])) if len(means) else (0.0, 1.0)
+        return (min(ends), max(ends)) if any(ends) else (0.0, 1.0)
     half = (len(means) + 1) // 2
     first = int(np.argmin(means[half:] - means[: len(means) - half])) if len(means) > half else 0
     low, high = float(means[first]), float(means[min(first + half, len(means) - 1)])
@@ -309,9 +321,8 @@ def _draw_along(answer: Answer) -> Figure:
         left.legend(loc="best")
         best = f"each arm at its best {tuned}, " if tuned else ""
         left.set(ylabel=axis(answer.unit), title=f"{best}95 % intervals")
-        right.set(
-            ylabel=f"difference from {short(base)}", title="shaded: too small to matter; intervals valid at every look"
-        )
+        title = "shaded: too small to matter; intervals valid at every look"
+        right.set(ylabel=f"difference from {short(base)}", title=title)
     figure.suptitle(textwrap.fill(answer.reading.replace(answer.metric, axis(answer.metric)), 100), x=0.01, ha="left")
     return figure
 

@@ -29,11 +29,8 @@ SETTINGS = ("predicted", "contrast", "held", "tuned", "partial")
 """Of numbers of machines in a forecast."""
 MOST = len(COLORS)
 RING = {"markersize": 11, "fillstyle": "none", "color": _style.INK}
-PANELS = (
-    ("seconds per update", "seconds per update", "seconds"),
-    ("staleness", "mean staleness of tokens", "versions"),
-    ("token ESS", "token ESS", "ESS / N"),
-)
+PANELS = {"seconds per update": "seconds", "staleness": "versions", "token ESS": "ESS / N", "k3": "nats per token"}
+"""Quantities and their units; the first three that are known are drawn."""
 
 
 def draw_advice(advice: Advice) -> Figure:
@@ -78,9 +75,8 @@ def draw_advice(advice: Advice) -> Figure:
     figure.legend(entries.values(), entries, loc="outside lower left", ncols=3, frameon=False)
     at = f"at {knee.limit:g}"
     axes[0].set(ylabel="seconds per update", title=rf"$\bf{{a}}$   {knee.mean('seconds'):.3g} s per update {at}")
-    axes[1].set(
-        ylabel="slot-hours per 1,000 updates", title=rf"$\bf{{b}}$   {knee.slot_hours.mean():,.0f} slot-hours {at}"
-    )
+    title = rf"$\bf{{b}}$   {knee.slot_hours.mean():,.0f} slot-hours {at}"
+    axes[1].set(ylabel="slot-hours per 1,000 updates", title=title)
     axes[1].yaxis.set_major_formatter("{x:,.0f}")
     stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
     axes[2].set(ylabel="staleness of tokens (versions)", title=rf"$\bf{{c}}$   mean {stale} {at}")
@@ -109,8 +105,9 @@ def draw_forecast(found: Forecast, held: Mapping[str, Sequence[float]] | None = 
     machines = one if name == "machines" else found.at.get("machines", one)
     number = not more and len({*found.at.get(name, one)}) > 2 and len({*machines}) <= len(SETTINGS)
     at, machines = (found.at[name], machines) if number else (range(count), one)
-    for ax, (quantity, title, unit) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
-        line = found.line(quantity)
+    panels = [name for name in PANELS if any(b.value is not None for b in found.line(name).forecasts)][:3]
+    for ax, quantity in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        line, title = found.line(quantity), f"mean {quantity} of tokens" if quantity == "staleness" else quantity
         if line.measured is None and quantity == "staleness" and (first := found.line("head staleness")).measured:
             line, title = first, "head staleness"
         for color, many in zip(SETTINGS, dict.fromkeys(machines), strict=False):
@@ -128,12 +125,11 @@ def draw_forecast(found: Forecast, held: Mapping[str, Sequence[float]] | None = 
             long = max(map(len, found.settings)) * count > 60  # letters that fit below a panel
             ax.set_xticks(at, found.settings, rotation=30 * long, ha="right" if long else "center")
             ax.set_xlim(-0.6, count - 0.5)
-        ax.set(xlabel=name if number else "", ylabel=unit, title=title)
+        ax.set(xlabel=name if number else "", ylabel=PANELS[quantity], title=title)
         ax.set_ylim(0.0, 1.0 if quantity == "token ESS" else None)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    seconds, ess = (found.line(PANELS[k][0]).forecasts[-1] for k in (0, -1))
-    trainer = found.about.partition(" ")[0]
-    said = f"{trainer}, forecast for {found.settings[-1]}: {seconds} s per update, ESS / N of {ess}"
+    numbers = ", ".join(f"{name} {found.line(name).forecasts[-1]}" for name in (panels[0], *panels[2:]))
+    said = f"{found.about.partition(' ')[0]}, forecast for {found.settings[-1]}: {numbers}"
     if found.misses:
         said = f"The forecast of today's setting misses the log: {', '.join(found.misses)}. Check what was given."
     figure.suptitle(said, ha="left", x=0.02)

@@ -34,15 +34,10 @@ MARKED = 8
 SETTINGS = 8
 """Most settings of which each has a line: more colors cannot be distinguished."""
 SERIES: tuple[tuple[str, str], ...] = (
-    (_style.COLORS["measured"], "o"),
-    (_style.COLORS["contrast"], "s"),
-    (_style.COLORS["tuned"], "^"),
-    (_style.COLORS["synchronous"], "D"),
-    (_style.COLORS["random"], "v"),
-    (_style.COLORS["partial"], "P"),
-    (_style.INK, "X"),
-    (_style.COLORS["muted"], "*"),
-)
+    (_style.COLORS["measured"], "o"), (_style.COLORS["contrast"], "s"), (_style.COLORS["tuned"], "^"),
+    (_style.COLORS["synchronous"], "D"), (_style.COLORS["random"], "v"), (_style.COLORS["partial"], "P"),
+    (_style.INK, "X"), (_style.COLORS["muted"], "*"),
+)  # fmt: skip
 """Color and marker of each setting in turn: no two differ in color alone."""
 REALIZATIONS = 5
 """Fewer random realizations than this are shown by their range: the t interval of two is far wider than the data."""

@@ -2,8 +2,7 @@
 
 Each sample is a slice named by its staleness when trained, so that the viewer colors equal staleness alike. In it stand
 the stretches of one version, and an arrow leads to its batch. The trainer and the weights on their way have tracks.
-Counters show groups in generation and waiting, and the staleness of each batch. One second of the simulation is one
-second of the trace.
+Counters show groups in generation and waiting, and the staleness of each batch. A second of the simulation is one here.
 """
 
 import itertools

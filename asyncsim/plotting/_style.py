@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import textwrap
 import tomllib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 from asyncsim.base import checks, files, notation
 
@@ -28,13 +30,11 @@ COLORS: Mapping[str, str] = MappingProxyType(tomllib.loads(Path(__file__).with_n
 part of it alone. `tuned`: a smaller or retuned learning rate instead. `random`: an intervention at random times."""
 
 INK = COLORS["predicted"]
-MEASURED: Mapping[str, Any] = MappingProxyType(
-    {"linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0}
-)
+_MARK = {"linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0}
+MEASURED: Mapping[str, Any] = MappingProxyType(_MARK)
 """Measured points with their intervals, for `ax.errorbar`."""
-PREDICTED: Mapping[str, Any] = MappingProxyType(
-    {"color": COLORS["predicted"], "linestyle": (0, (4, 2)), "linewidth": 1.1}
-)
+_LINE = {"color": COLORS["predicted"], "linestyle": (0, (4, 2)), "linewidth": 1.1}
+PREDICTED: Mapping[str, Any] = MappingProxyType(_LINE)
 """The line of a prediction, which is never fitted."""
 REFERENCE: Mapping[str, Any] = MappingProxyType({"color": COLORS["muted"], "linestyle": ":", "linewidth": 1.0})
 """The line of a level to compare with, such as the best possible return."""
@@ -86,6 +86,9 @@ def encode(figure: Figure, kind: str, notes: Mapping[str, str] | None = None) ->
 def _settle(figure: Picture) -> None:
     """Lay out once and round all positions, since the layout solver differs in the last digits between runs."""
     figure.draw_without_rendering()
+    for _ in range(3):  # a narrower title moves panels
+        if _fit(figure):
+            figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for part in figure.subfigs:
         box = part.bbox_relative
@@ -93,6 +96,23 @@ def _settle(figure: Picture) -> None:
     for ax in figure.axes:
         left, bottom, width, height = (round(float(each), PLACES) for each in ax.get_position().bounds)
         ax.set_position((left, bottom, width, height))
+
+
+def _fit(figure: Picture) -> bool:
+    """Break titles that reach into the next panel or out of the picture; return whether there are any."""
+    panels, edge, broken = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"], figure.bbox.x1, False
+    boxes = [ax.get_window_extent() for ax in panels]
+    titled: list[tuple[Any, str, float]] = [(figure, figure.get_suptitle(), edge)]
+    for ax, box in zip(panels, boxes, strict=True):
+        beside = (b.x0 for b in boxes if b.x0 >= box.x1 and b.y0 < box.y1 and box.y0 < b.y1)
+        titled.append((ax, ax.get_title(loc="left"), min(beside, default=edge)))
+    for title, text, end in ((t, text, end) for of, text, end in titled if text for t in of.findobj(Text)):
+        reach, longest = title.get_window_extent(), max(map(len, text.split("\n")))
+        if title.get_text() == text and reach.x1 > end and " " in text:
+            room = max(1, int(longest * (end - reach.x0) / reach.width) - 2)
+            title.set_text(textwrap.fill(text, room, break_long_words=False, break_on_hyphens=False))
+            broken = True
+    return broken
 
 
 def write(figure: Figure, path: str | os.PathLike[str]) -> None:

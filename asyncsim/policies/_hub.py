@@ -151,15 +151,10 @@ def description(network: nn.Module, name: str) -> dict[str, Any]:
     """Header fields of a model."""
     config: Any = network.config
     return {
-        "model": name,
-        "architecture": type(network).__name__,
-        "model_parameters": weights_of(network),
-        "layers": config.num_hidden_layers,
-        "vocabulary": config.vocab_size,
-        "context": context_of(config, name),
-        "window": min(windows(config), default=None),
-        "revision": getattr(config, "_commit_hash", None),
-    }
+        "model": name, "architecture": type(network).__name__, "model_parameters": weights_of(network),
+        "layers": config.num_hidden_layers, "vocabulary": config.vocab_size, "context": context_of(config, name),
+        "window": min(windows(config), default=None), "revision": getattr(config, "_commit_hash", None),
+    }  # fmt: skip
 
 
 def library() -> Any:

@@ -191,8 +191,10 @@ def module(
         "it maps observations `[n, D]` to logits `[n, A]`, or with "
         "`critic` to logits and values `[n]` or `[n, 1]`",
     ),
-    observation: int = whole(..., "D", 1, checks.LARGEST, remedy="give the numbers of an observation"),
-    actions: int = whole(..., "A", 2, checks.LARGEST, remedy="an action needs a choice"),
+    observation: int = whole(
+        ..., "D, numbers of an observation", 1, checks.LARGEST, remedy="give the numbers of an observation"
+    ),
+    actions: int = whole(..., "A, number of actions", 2, checks.LARGEST, remedy="an action needs a choice"),
     critic: bool = flag("the module returns values too"),
     sampler: str | None = SAMPLER,
 ) -> Module:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,9 +16,8 @@ from asyncsim.step.versions import View, Weights
 
 @dataclass(frozen=True)
 class Shared(Tabular):
-    """A softmax over logits that a perceptron computes from state features `[S, D]`; see `linear` and `mlp`."""
+    """A softmax over logits that a perceptron computes from one-hot states; see `mlp`."""
 
-    features: tuple[tuple[float, ...], ...] | None = None
     hidden: tuple[int, ...] = ()
     gain: float = 0.0
 
@@ -29,14 +27,14 @@ class Shared(Tabular):
     @cached_property
     def layout(self) -> Layout:
         """Position of each layer in the flat parameters."""
-        return Layout(self._seen.shape[-1], self.hidden, self.actions, 0, 0, False)
+        return Layout(self.rows, self.hidden, self.actions, 0, 0, False)
 
     @property
     def size(self) -> int:
         return self.layout.size
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]`: orthogonal weights with a gain and no bias, or 0 for linear logits."""
+        """Initial parameters `[R, P]`: orthogonal weights with a gain and no bias."""
         return self.layout.initial(numbers(replicates), seed, self.gain, 0.0).to(dtype)
 
     def prepare(self, parameters: Tensor) -> Weights:
@@ -45,14 +43,13 @@ class Shared(Tabular):
         return {**super().prepare(logits.contiguous()), "parameters": parameters}
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """Score norm of the perceptron on the features of every token."""
+        """Score norm of the perceptron on the states of all tokens."""
         shape, seen = batch.action.shape[:4], self._seen[0, batch.state].flatten(1, 3)
         evaluated = [(Evaluation(self.layout, own, seen), rows) for own, rows in passes(view, shape)]
         return score_norm(HEADS["categorical"], evaluated, batch.action, weight)
 
     def describe(self) -> dict[str, Any]:
-        about = {"features": self._seen.shape[-1], "hidden": list(self.hidden)}
-        return {**super().describe(), "policy": "mlp" if self.hidden else "linear", **about}
+        return {**super().describe(), "policy": "mlp", "hidden": list(self.hidden)}
 
     def _gradient(self, view: View, table: Tensor) -> Tensor:
         parameters = view.weights["parameters"].flatten(0, 1)
@@ -67,5 +64,4 @@ class Shared(Tabular):
 
     @cached_property
     def _seen(self) -> Tensor:
-        table = np.eye(self.rows) if self.features is None else np.array(self.features)
-        return torch.as_tensor(table).unsqueeze(0)
+        return torch.eye(self.rows, dtype=torch.float64).unsqueeze(0)

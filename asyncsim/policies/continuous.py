@@ -1,4 +1,4 @@
-"""Policies with continuous actions, or none: a normal mean, a gain, an iterate."""
+"""Policies with continuous actions, or none: a normal mean, an iterate."""
 
 import dataclasses
 import math
@@ -83,7 +83,7 @@ class Gaussian(Policy):
     "values outside these ranges",
 )
 def gaussian(
-    dimension: int = whole(1, "D", 1, remedy="give the action a dimension"),
+    dimension: int = whole(1, "D, numbers of an action", 1, remedy="give the action a dimension"),
     width: float = WIDTH,
     start: float = real(0.0, "initial mean in the same unit", remedy="give a finite mean"),
     temperature: float = real(
@@ -106,78 +106,6 @@ def gaussian(
     [[0.0, 0.0]]
     """
     return Gaussian(dimension, width, start, temperature)
-
-
-@dataclass(frozen=True)
-class Feedback(Policy):
-    """Actions a ~ N(-K x, width^2) in one dimension, parameter K `[R, 1]`; see `feedback`."""
-
-    width: float
-    start: float
-
-    outputs: ClassVar[tuple[str, ...]] = ("log_prob",)
-    apart: ClassVar[bool] = True
-
-    @property
-    def size(self) -> int:
-        return 1
-
-    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-        """Initial gain `[R, 1]`."""
-        return torch.full((count(replicates), 1), self.start, dtype=dtype)
-
-    def act(
-        self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
-    ) -> Act:
-        """Actions -K x + width z, float `[R, G, N, 1]`."""
-        gain = gathered(view, tuple(state.shape))
-        return Act(-gain * state.unsqueeze(-1) + self.width * draws.normals(token, 1).to(gain.dtype), {})
-
-    def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """`log_prob` `[R, G, N, T]` and the pullback: d log pi / dK = -(a + K x) x / width^2."""
-        state = batch.state.to(batch.action.dtype)
-        deviation = batch.action[..., 0] + self._gain(view, tuple(state.shape)) * state
-        log_prob = -0.5 * (deviation / self.width) ** 2 - math.log(self.width * math.sqrt(2 * math.pi))
-
-        def pullback(cotangents: Outputs) -> Tensor:
-            score = -(deviation * state) / self.width**2
-            return (cotangents["log_prob"] * score).sum((1, 2, 3)).unsqueeze(-1)
-
-        return Forward(dict.fromkeys(self.named(names), log_prob), pullback)
-
-    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """(sum_t w_t (a_t + K x_t) x_t)^2 / width^4, `[R, G, N]`."""
-        deviation = batch.action[..., 0] + self._gain(view, tuple(batch.state.shape)) * batch.state
-        return (weight * deviation * batch.state).sum(-1) ** 2 / self.width**4
-
-    def describe(self) -> dict[str, Any]:
-        return {"policy": "feedback", "width": self.width}
-
-    def _gain(self, view: View, shape: tuple[int, ...]) -> Tensor:
-        """Gain that each token uses, `[R, G, N, T]` or broadcastable to it."""
-        stack = view.weights["parameters"][..., 0]
-        if view.single:
-            return stack[int(view.slot.flat[0])][:, None, None, None]
-        return stack[view.slots(shape), torch.arange(stack.shape[1]).reshape(-1, 1, 1, 1)]
-
-
-@made(
-    "textbook (linear-quadratic control)",
-    "a policy of one parameter with the output `log_prob` per action in nats, `[R, G, N, T]`",
-    "a width that is not positive, or a start that is not finite",
-)
-def feedback(
-    width: float = WIDTH.but(0.5),
-    start: float = real(0.0, "initial gain K, in units of action per state", remedy="give a finite gain"),
-) -> Feedback:
-    """Linear feedback on a one-dimensional state with normal exploration: a ~ N(-K x, width^2), parameter K.
-
-    log pi(a|x) = -(a + K x)^2 / (2 width^2) + const, for tasks whose state is one number.
-
-    >>> feedback(start=0.3).initial(2).tolist()
-    [[0.3], [0.3]]
-    """
-    return Feedback(width, start)
 
 
 @dataclass(frozen=True)

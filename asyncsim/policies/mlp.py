@@ -74,7 +74,7 @@ class Mlp(network.Networked):
     def on_table(self, rows: int) -> Shared:
         """The policy network on a table, with one-hot states as observations."""
         for name, value, wanted, remedy in (
-            ("observation", self.observation, rows, "give the number of states, or use policies.linear(features=...)"),
+            ("observation", self.observation, rows, "give the number of states"),
             ("head", self.head, "categorical", "a table has a finite number of actions"),
             ("critic", "action" if self.by_action else self.has_critic, False, "a table has no critic: critic=False"),
             ("normalize", self.normalize, False, "leave it out: states are no measurements"),

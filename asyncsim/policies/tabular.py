@@ -16,8 +16,8 @@ from asyncsim.policies._tables import Tabular
     "sizes below 1 (2 actions), logits of another shape, or an engine outside these ranges",
 )
 def tabular(
-    rows: int = whole(1, "S", 1, remedy="give every state a row"),
-    actions: int = whole(2, "A", 2, remedy="a policy needs a choice"),
+    rows: int = whole(1, "S, number of states", 1, remedy="give every state a row"),
+    actions: int = whole(2, "A, number of actions", 2, remedy="a policy needs a choice"),
     logits: Any = handed_on(None, "initial values `[S, A]` in nats (None: zeros)"),
     reference: Any = handed_on(
         None, "logits `[S, A]` of the distribution that the outputs `kl` and `reference` refer to (None: uniform)"

@@ -70,36 +70,25 @@ class Block:
         else:
             mine = np.broadcast_to(rows, (spec.replicates, policy.size))[self.replicates]
             initial = versions.tensor(mine.copy()).to(dtype)
-        advantage, count = self.method.advantage, len(self.replicates)
-        memory = advantage.init(count) if hasattr(advantage, "init") else {}
-        return Standing(0, initial, self.update.init(initial), torch.full((count,), -1), memory)
+        return Standing(0, initial, self.update.init(initial), torch.full((len(self.replicates),), -1))
 
     def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part:
         """Train the block from a state on; `after` receives the state after every batch and may return True to stop."""
         spec, policy = self.shared.spec, self.shared.spec.trained_policy
         updater = Updater(
-            task=self.task,
-            policy=policy,
-            method=self.method,
-            update=self.update,
-            also=self.recorder.outputs,
-            updates_per_version=spec.system.batches_per_publish * spec.passes,
-            micro_batches=spec.micro_batches,
+            task=self.task, policy=policy, method=self.method, update=self.update, also=self.recorder.outputs,
+            updates_per_version=spec.system.batches_per_publish * spec.passes, micro_batches=spec.micro_batches,
             limit=FINITE[spec.precision],
-        )
+        )  # fmt: skip
         after_cut = spec.advantages_from == "minibatch"
         cuts = Cuts(spec.parts, spec.cut_between, after_cut, self.shared.seed, self.replicates)
         plan = Plan(
-            policy=policy,
-            update=fused.update(spec, updater, self.recorder, at),
+            policy=policy, update=fused.update(spec, updater, self.recorder, at),
             source=self.source if spec.rewards is None else Arriving(self.source, spec.rewards),
-            recorder=self.recorder,
-            batches=self.shared.batches,
-            epochs=spec.rounds,
-            cuts=cuts if spec.parts > 1 else None,
-            batches_per_publish=spec.system.batches_per_publish,
+            recorder=self.recorder, batches=self.shared.batches, epochs=spec.rounds,
+            cuts=cuts if spec.parts > 1 else None, batches_per_publish=spec.system.batches_per_publish,
             progress=after,
-        )
+        )  # fmt: skip
         # The loop alone holds where it begins: parameters and states would else stay for the whole run.
         begin = [at]
         del at

@@ -164,11 +164,17 @@ class Saved(NamedTuple):
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
         mine, code = identified(spec)[1:]
         places = {"weights": getattr(spec.trained_policy, "name", ""), "data": getattr(spec.task, "data", "")}
-        for name in sorted({*mine, *self.identity}):
+        ours, theirs = ({n: json.dumps(x, sort_keys=True) for n, x in each.items()} for each in (mine, self.identity))
+        other = sorted(n for n in {*ours, *theirs} if ours.get(n, "null") != theirs.get(n, "null"))
+        # Updates first, and last what was left out.
+        for name, *more in [sorted(other, key=lambda n: (mine.get(n) is None, n != "updates"))] * bool(other):
+            bound = f"{checks.clipped(theirs.get(name, 'null'), 120)}, as in {self.path}"
+            bound += f" (other values too: {', '.join(more)})" * bool(more)
+            if name == "updates":
+                remedy = "a run ends at the updates that it began with: go on by --resume FILE alone, begin anew, or "
+                remedy += "start from its weights, sim.Spec(..., initial=sim.run(resume=FILE).parameters)"
             field = f"spec.{name} ({places[name]})" if places.get(name) else f"spec.{name}"
-            ours, theirs = (json.dumps(each.get(name), sort_keys=True) for each in (mine, self.identity))
-            bound = f"{checks.clipped(theirs, 120)}, as in {self.path}"
-            checks.require(ours == theirs, field, mine.get(name), bound, remedy)
+            raise checks.InputError(field, mine.get(name), bound, remedy)
         changed = [] if other_code else spec_code.changed(self.code, code)
         remedy = "use that code, begin anew, or go on with other code by --other-code (other_code=True)"
         checks.require(not changed, "resume", str(self.path), f"of this code ({', '.join(changed)} changed)", remedy)

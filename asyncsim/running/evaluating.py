@@ -144,9 +144,8 @@ def measured(
         half = uncertainty.critical(0.05, estimate.freedom) * estimate.error
         low, high = estimate.value - half, estimate.value + half
     header = {"task": fitted.describe(), "samples": samples, "greedy": greedy, "seed": seed}
-    return Evaluated(
-        rewards, float(means.mean()), low, high, unit, [row for _, texts in parts for row in texts], header
-    )
+    texts = [row for _, rows in parts for row in rows]
+    return Evaluated(rewards, float(means.mean()), low, high, unit, texts, header)
 
 
 def _asked(

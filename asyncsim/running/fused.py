@@ -80,7 +80,7 @@ class Fused:
         """Whether published weights come from a program."""
         return self.why is None
 
-    def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> tuple[Carried, Now]:
+    def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> Carried:
         """As `Updater.begin`."""
         if self.why is not None:
             return self.updater.begin(now, batch, when, cuts)
@@ -94,15 +94,12 @@ class Fused:
         except Exception as reason:
             self.why = _reason(reason, self.asked)
             return self.updater.begin(now, batch, when, cuts)
-        then = now._replace(memory=made.pop("memory"))
-        start = Carried({}, **made, weights=now.weights, unfinished=cuts.unfinished, memory=now.memory)
-        return start, then
+        return Carried({}, **made, weights=now.weights, unfinished=cuts.unfinished)
 
     def _begun(self, when: When, cuts: Cuts, tree: dict[str, Any]) -> dict[str, Any]:
         """`Updater.begin` on recorded tensors."""
-        start, then = self.updater.begin(Now(**tree["now"]), _told(tree["batch"]), when, cuts)
-        shared = {name: getattr(start, name) for name in ("advantages", "targets", "counted")}
-        return {**shared, "memory": then.memory}
+        start = self.updater.begin(Now(**tree["now"]), _told(tree["batch"]), when, cuts)
+        return {name: getattr(start, name) for name in ("advantages", "targets", "counted")}
 
     def __call__(
         self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None = None
@@ -155,7 +152,6 @@ class _Update:
             place[()] = count
         made = self.program(self._tree(now, batch, start, part))
         u, whole = self.updater, batch
-        method = u.recalling(now.memory if start is None else start.memory)
         # Our own metrics of the policy do not read the samples of an update; any other may.
         reads = any(
             getattr(each, "subject", "step") != "policy" or each.enumerates or not plugins.own(each.measure)
@@ -163,7 +159,7 @@ class _Update:
         )
         if part is not None and start is not None and reads:
             batch, start = part.of(batch, start)
-        step = Step(method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
+        step = Step(u.method, batch, made["current"] or None, start, u.task, u.policy, now.weights, None, self.names)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, u.updates_per_version
         step.parameters, step.gradient = now.parameters, made["gradient"]
         step.measured, step.whole = made["measured"], whole

@@ -43,7 +43,7 @@ class Plan:
 
 def run_block(plan: Plan, at: Standing) -> Standing:
     """Train a block of replicates from a state on, and return its last state."""
-    now = Now(at.parameters, at.weights or plan.policy.prepare(at.parameters), at.states, at.diverged, at.memory)
+    now = Now(at.parameters, at.weights or plan.policy.prepare(at.parameters), at.states, at.diverged)
     for number in range(at.batch, plan.batches):
         version, since = divmod(number, plan.batches_per_publish)
         if since == 0:
@@ -53,7 +53,7 @@ def run_block(plan: Plan, at: Standing) -> Standing:
         step, start, made = None, None, When(number * plan.passes, since * plan.passes)
         if plan.cuts is not None:
             parts = plan.cuts.of(number, plan.epochs, batch)
-            start, now = plan.update.begin(now, batch, made, plan.cuts)
+            start = plan.update.begin(now, batch, made, plan.cuts)
         for k, part in enumerate(parts):
             when = When(made.update + k, made.elapsed + k)
             step, now, statistics = plan.update(now, batch, start or carried(step), when, part)
@@ -61,7 +61,7 @@ def run_block(plan: Plan, at: Standing) -> Standing:
         parameters, weights = absorbed(plan.policy, now.parameters, now.weights, batch, now.diverged)
         now = now._replace(parameters=parameters, weights=weights)
         kept = now.weights if plan.update.own_bits else None
-        at = Standing(number + 1, now.parameters, now.states, now.diverged, now.memory, kept)
+        at = Standing(number + 1, now.parameters, now.states, now.diverged, kept)
         if plan.progress(at):
             break
     return at

@@ -88,16 +88,14 @@ def run(
     """
     if resume is None:
         remedy = "write sim.Spec(task, system, method, update), or sim.Spec.load('spec.yaml') of a file"
-        remedy = (
-            "run each, [sim.run(each) for each in specs], or sim.compare them" if isinstance(spec, list) else remedy
-        )
+        several = "run each, [sim.run(each) for each in specs], or sim.compare them"
+        remedy = several if isinstance(spec, list) else remedy
         checks.require(isinstance(spec, Spec), "spec", spec, "a Spec", remedy)
     checks.integer("seed", 0 if seed is None else seed, 0, "give one seed; Spec(replicates=3) has three", 2**63 - 1)
     callbacks = tuple(callback) if isinstance(callback, (list, tuple)) else (callback,)
     for each in callbacks:
-        checks.require(
-            callable(each), "callback", each, "a function of one record", "write callback=f, or sim.callbacks.NAME(...)"
-        )
+        remedy = "write callback=f, or sim.callbacks.NAME(...)"
+        checks.require(callable(each), "callback", each, "a function of one record", remedy)
         _callable_with_one(each)
     with Site(workers) as site:
         spec, seed, keeper = opened(spec, seed, checkpoint, checkpoint_every, resume, trust, other_code)

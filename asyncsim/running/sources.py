@@ -52,9 +52,8 @@ class Cut(NamedTuple):
         if self.schedule is not None:
             return EagerFeed(self.schedule if spec.rewards is None else spec.rewards.scheduled(self.schedule))
         size = len(self.replicates)
-        return spec.system.feed(
-            batches, spec.samples_per_group, spec.task.horizon, size, seed, first=int(self.replicates[0])
-        )
+        first = int(self.replicates[0])
+        return spec.system.feed(batches, spec.samples_per_group, spec.task.horizon, size, seed, first=first)
 
 
 def _whole(replicates: np.ndarray, slim: dict[str, Any], scalars: dict[str, Any], realization: np.ndarray) -> Cut:

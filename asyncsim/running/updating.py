@@ -22,15 +22,14 @@ class Standing(NamedTuple):
     """The state before the next batch, in addition to those of feed, source and recorder.
 
     `batch`: its number; `parameters` `[R, P]`; `states` of the update chain's links; `diverged` `[R]`: the update at
-    which a replicate left the finite range (-1: never). `memory` of the advantage. `weights`: published weights, if a
-    program made them, since tensors would give other last bits; else None.
+    which a replicate left the finite range (-1: never). `weights`: published weights, if a program made them, since
+    tensors would give other last bits; else None.
     """
 
     batch: int
     parameters: Tensor
     states: list[Any]
     diverged: Tensor
-    memory: dict[str, Tensor]
     weights: Any = None
 
 
@@ -64,15 +63,14 @@ class Part(NamedTuple):
 
 
 class Now(NamedTuple):
-    """The state that an update changes: parameters `[R, P]`, published weights, states of the links, the update at
-    which each replicate left the finite range `[R]`, and the memory of the advantage.
+    """The state that an update changes: parameters `[R, P]`, published weights, states of the links, and the update at
+    which each replicate left the finite range `[R]`.
     """
 
     parameters: Tensor
     weights: Weights
     states: list[Any]
     diverged: Tensor
-    memory: dict[str, Tensor]
 
 
 class When(NamedTuple):
@@ -101,13 +99,12 @@ class Updater:
         self, now: Now, batch: Batch, start: Carried | None, when: When, part: Minibatch | None = None
     ) -> tuple[Step, Now, dict[str, Tensor]]:
         """Update on a batch or a part of it: the step, the new state, and numbers `[R]` of the chain."""
-        parameters, weights, states, diverged, memory = now
-        before = memory if start is None else start.memory
-        whole, method = batch, self.recalling(before) if before else self.method
+        parameters, weights, states, diverged = now
+        whole = batch
         if part is not None:
             assert start is not None
             batch, start = part.of(batch, start)
-        step = evaluate(method, self.task, self.policy, weights, batch, start, self.also, self.micro_batches)
+        step = evaluate(self.method, self.task, self.policy, weights, batch, start, self.also, self.micro_batches)
         step.update, step.elapsed, step.updates_per_version = when.update, when.elapsed, self.updates_per_version
         step.parameters, step.whole = parameters, whole
         if self.policy.truncates:
@@ -115,20 +112,11 @@ class Updater:
         nobody = torch.zeros(parameters.shape[0], dtype=torch.bool)
         record, states = self.update.apply(Record(step.gradient, nobody, step, step.reported), states)
         parameters, diverged = advance(parameters, record.direction, diverged, when.update, self.limit, batch.broken)
-        if start is None and memory:
-            memory = step.method.advantage.behind(step)
-        return step, Now(parameters, self.policy.prepare(parameters), states, diverged, memory), record.statistics
+        return step, Now(parameters, self.policy.prepare(parameters), states, diverged), record.statistics
 
-    def recalling(self, memory: dict[str, Tensor]) -> Method:
-        """The method, with the memory of its advantage."""
-        baseline: Any = self.method.advantage
-        return self.method.replace(advantage=baseline.recalling(memory)) if memory else self.method
-
-    def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> tuple[Carried, Now]:
-        """Values that updates on the minibatches of a batch share, and the state with the advantage's new memory."""
-        method = self.recalling(now.memory)
-        whole = Step(method, batch, None, None, self.task, self.policy, now.weights, None, method.outputs)
+    def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> Carried:
+        """Values that updates on the minibatches of a batch share."""
+        whole = Step(self.method, batch, None, None, self.task, self.policy, now.weights, None, self.method.outputs)
         whole.update, whole.elapsed, whole.updates_per_version = when.update, when.elapsed, self.updates_per_version
         whole.parameters = now.parameters
-        behind = whole.method.advantage.behind(whole) if now.memory else now.memory
-        return cuts.begin(whole, now.weights), now._replace(memory=behind)
+        return cuts.begin(whole, now.weights)

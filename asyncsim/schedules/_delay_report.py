@@ -222,9 +222,8 @@ class Report(NamedTuple):
         lines.append("drawing them independently loses (correlated by 99 shuffles, false alarms 1 %):")
         for each in self.order.windows:
             lines.append(f"  mean of {each.size}: {_shown(each.ratio, True)} times the variance of independent ones")
-            lines.append(
-                f"  largest of {each.size}: {_shown(each.largest)}; of independent ones {each.independent:.4g}"
-            )
+            of = f"of independent ones {each.independent:.4g}"
+            lines.append(f"  largest of {each.size}: {_shown(each.largest)}; {of}")
         return "\n".join(lines)
 
 

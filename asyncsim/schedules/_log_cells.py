@@ -113,9 +113,8 @@ def codes(field: str, cells: Cells) -> np.ndarray:
     values = listed(cells)
     for row, value in enumerate(values):
         # Joined columns are tuples.
-        fits = not isinstance(value, (list, dict)) and not (
-            isinstance(value, tuple) and any(isinstance(part, (list, dict)) for part in value)
-        )
+        each = value if isinstance(value, tuple) else (value,)
+        fits = not any(isinstance(part, (list, dict)) for part in each)
         checks.require(fits, f"{field}, row {row + 1}", value, "a number or a text", "log one name for each")
     return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], dtype=np.int64)
 

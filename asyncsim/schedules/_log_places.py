@@ -59,7 +59,8 @@ def kind_of(path: Path) -> str | None:
 
 
 def _require_kind(path: Path) -> None:
-    checks.require(kind_of(path) is not None, "path", str(path), "a file ending in " + ", ".join(KINDS), REMEDY)
+    remedy = f"a saved trace is sim.Trace.load({path.name!r})" if path.suffix == ".npz" else REMEDY
+    checks.require(kind_of(path) is not None, "path", str(path), "a file ending in " + ", ".join(KINDS), remedy)
 
 
 def _ordered(places: list[Place]) -> list[Place]:

@@ -189,6 +189,7 @@ def mapping_of(
         columns = {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
     checks.require(isinstance(columns, Mapping), "columns", columns, "a mapping or text", remedy)
     for ours, theirs in columns.items():
-        checks.one_of("columns", ours, known, f"leave {theirs} out if nothing reads it, or {remedy}")
+        other = f"write OURS first: {theirs}={ours}" if theirs in known else remedy
+        checks.one_of("columns", ours, known, f"leave {theirs} out if nothing reads it, or {other}")
         checks.require(isinstance(theirs, str), f"columns[{ours}]", theirs, "the name of a column", remedy)
     return dict(columns)

@@ -344,7 +344,7 @@ class Log:
         lines = [
             f"log {self.source} ({self.stack or 'own names'}; {plural(self.rows, 'row')}; versions in {self.unit})",
             f"{report['batches']} batches of {report['groups_per_batch']} groups of {report['samples_per_group']} "
-            f"samples trained at versions {first} to {last}, {self.batches_per_publish} batches to a publish",
+            f"samples trained at versions {first} to {last}, batches per publish: {self.batches_per_publish}",
             f"staleness in publishes of the samples trained, warm-up included, by the stamp at {self.reference}:",
         ]
         for name, row in report["staleness"].items():

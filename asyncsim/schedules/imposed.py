@@ -81,6 +81,9 @@ class Imposed(Source, calls.Told):
             warnings.warn(checks.ShortRunWarning(f"{text}; train on at least {enough} batches"), stacklevel=2)
         request = Request(train_version, realizations, self.groups_per_batch, samples_per_group, seed)
         version = np.asarray(self.versions(request), dtype=np.int32)
+        fits = all(mine in (1, all_of) for mine, all_of in zip(version.shape[::-1], shape[::-1], strict=False))
+        remedy = f"let {self.name} return those of batches as [B, 1, 1], as request.train_version[:, None, None]"
+        checks.require(fits, "shape of versions", list(version.shape), f"[M, B, G, N] = {list(shape)}", remedy)
         trajectory = np.arange(np.prod(shape[1:], dtype=np.int64)).reshape(shape[1:])
         return records.Schedule(
             np.broadcast_to(version, shape)[..., None],

@@ -74,9 +74,8 @@ def replay(
     unit = conventions.unit if unit is None and stack is not None else unit
     asked = list[checks.InputError]()
     units = _units(unit, batches_per_publish, updates_per_batch, samples_per_publish, asked)
-    declared = Declared(
-        conventions, stack, stacks.mapping_of(columns), units, train_offset, stamp_offset, start_is, unknown == "keep"
-    )
+    offsets = train_offset, stamp_offset
+    declared = Declared(conventions, stack, stacks.mapping_of(columns), units, *offsets, start_is, unknown == "keep")
     loaded = _log_table.load(path, places, declared, asked)
     table = loaded.columns
     used = table["trained"]
@@ -104,12 +103,13 @@ def _units(
     remedy = "declare what the versions of the log count: a wrong unit gives a wrong staleness"
     if unit is not None:
         checks.one_of("unit", unit, stacks.UNITS, remedy)
-    for name in stacks.UNITS.get(unit or "", ()):
-        if counts[name] is None:
-            asked.append(checks.InputError(name, None, f"given where versions count {unit}", remedy))
+    lacks = [name for name in stacks.UNITS.get(unit or "", ()) if counts[name] is None]
+    if lacks:
+        write = f"write {' '.join(f'{name}=8' for name in lacks)}, with your numbers"
+        asked.append(checks.InputError(", ".join(lacks), None, f"given where versions count {unit}", write))
     if unit is None:
         bound = ", ".join(f"{each} (with {' and '.join(n)})" if n else each for each, n in stacks.UNITS.items())
-        asked.append(checks.InputError("unit", None, f"one of {bound}", remedy))
+        asked.append(checks.InputError("unit", None, f"one of {bound}", f"{remedy}; write unit='publishes' if they do"))
     if asked:
         return Units("publishes", 1, 0)
     if unit == "samples":
@@ -256,17 +256,18 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     first = np.full(len(pairs), np.iinfo(np.int64).max)
     np.minimum.at(first, member, ids)
     lost = "".join(f"; {count} rows were refused: {reason}" for reason, count in refused.items())
-    odd = int(np.argmax(size != size[0]))
-    fits = bool((size == size[0]).all())
-    bound = f"{size[0]}, as in the other groups"
-    remedy = "log every sample of a group, with a group_id that no other group of the batch has" + lost
-    checks.require(fits, f"samples of a group in batch {pairs[odd]}", int(size[odd]), bound, remedy)
+    usual = int(np.bincount(size).argmax())
+    odd, several = int(np.argmax(size != usual)), int((size != usual).sum())
+    found = f"{size[odd]} samples in a group of batch {pairs[odd]}, and {several} of {len(size)} groups differ"
+    remedy = "log every sample of a group, with a group_id of its own, or leave batches with other groups out" + lost
+    checks.require(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", remedy)
     groups = np.bincount(pairs)
-    odd = int(np.argmax(groups != groups[0]))
-    bound = f"{groups[0]}, as in the other batches"
-    remedy = "leave batches out that the log holds in part, as the last one" + lost
-    checks.require(bool((groups == groups[0]).all()), f"groups of batch {odd}", int(groups[odd]), bound, remedy)
-    return index[np.lexsort((ids, first[member], number[index]))].reshape(len(groups), groups[0], size[0])
+    usual = int(np.bincount(groups).argmax())
+    odd = int(np.argmax(groups != usual))
+    remedy = "leave batches out that the log holds in part, as its first or last" + lost
+    fits = bool((groups == usual).all())
+    checks.require(fits, f"groups of batch {odd}", int(groups[odd]), f"{usual}, as in most batches", remedy)
+    return index[np.lexsort((ids, first[member], number[index]))].reshape(len(groups), usual, size[0])
 
 
 def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:

@@ -157,8 +157,7 @@ class Cuts:
         if before and method.scored:
             advantages = method.advantage.estimate(whole) if self.after else whole.advantages
         targets = whole.targets if before and method.critic else None
-        memory = getattr(method.advantage, "memory", None) or {}
-        return Carried({}, advantages, targets, weights, whole.counted, unfinished=self.unfinished, memory=memory)
+        return Carried({}, advantages, targets, weights, whole.counted, unfinished=self.unfinished)
 
 
 def cut_rules(

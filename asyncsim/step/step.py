@@ -27,8 +27,7 @@ class Carried:
 
     `outputs`: those of the proximal policy, by name; `weights`: its weights instead, if a batch is cut into
     minibatches. `advantages` and `targets` if they are computed once; `unfinished`: advantages are standardized in the
-    minibatch. `counted` `[R, G, 1]` and `mass` `[R, G, N]`: groups and samples that the method kept. `memory`: the
-    advantage's state before the batch.
+    minibatch. `counted` `[R, G, 1]` and `mass` `[R, G, N]`: groups and samples that the method kept.
     """
 
     outputs: Outputs
@@ -38,7 +37,6 @@ class Carried:
     counted: Tensor | None = None
     mass: Tensor | None = None
     unfinished: bool = False
-    memory: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)
@@ -440,7 +438,7 @@ class Step:
         lasting = method.scored and baseline.once and not self.task.moving
         stable = method.critic and not baseline.reads
         advantages, targets = self.advantages if lasting else None, self.targets if stable else None
-        return Carried(self.current, advantages, targets, memory=getattr(baseline, "memory", None) or {})
+        return Carried(self.current, advantages, targets)
 
 
 def carried(before: Step | None) -> Carried | None:

@@ -1,6 +1,7 @@
 """Advice on the staleness limit: a described system, simulated at every limit and with other numbers of machines."""
 
 import itertools
+import math
 import os
 import tomllib
 import warnings
@@ -79,14 +80,16 @@ def advise(
     updates: int = 100,
     realizations: int = 8,
     seed: int = 0,
+    **settings: Any,
 ) -> Advice:
     """Recommend a staleness limit: the smallest whose seconds per update are within `share` of the minimum.
 
     Every limit is simulated with the same responses, for today's machines and for others in the description.
 
     Arguments: `system`, a mapping with `FIELDS`, or a JSON or YAML file of it, with its data files in the same folder;
-    `share` of seconds, in (0, 1); `updates` per simulation; `realizations` M, whose spread gives the intervals. Returns
-    an `Advice` in seconds and slot-hours. Raises `InputError`.
+    `share` of seconds, in (0, 1); `updates` per simulation; `realizations` M, whose spread gives intervals. `settings`:
+    other values of its fields; a calibrated log's limit is tried beside the usual ones. Returns an `Advice` in seconds
+    and slot-hours. Raises `InputError`.
 
     >>> print(advise({"trainer": "areal", "slots_per_machine": 8, "tokens_per_second": 30, "prompts_per_batch": 4,
     ...     "samples_per_prompt": 1, "response_lengths": "lognormal:300:0.5", "train_seconds": 8,
@@ -98,9 +101,11 @@ def advise(
     folder = Path()
     if isinstance(system, (str, os.PathLike)):
         folder, system = Path(system).parent, files.read_mapping(system, "system")
-    checks.require(isinstance(system, Mapping), "system", system, "a mapping or a file", "see docs/which-limit.md")
-    given = read(system, folder)
+    checks.require(isinstance(system, Mapping), "system", system, "a mapping or a path", "see docs/which-limit.md")
+    given = read({**system, **settings}, folder)
     trainer = TRAINERS[given["trainer"]]
+    if "measured" in system and "staleness_limit" not in settings:
+        given["staleness_limit"] = sorted({*trainer.limits, *given["staleness_limit"]})
     varied = itertools.product(given["machines"], given["partial_rollouts"])
     today = (given["machines"][0], given["partial_rollouts"][0])
     # Machines and partial rollouts are varied one at a time.
@@ -119,26 +124,28 @@ def advise(
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(measured, itertools.product(systems, range(realizations))))
         tails = list(pool.map(lambda s: _tail(s, updates // feeds.updates_of(s), size, seed, realizations), systems))
-    settings = []
+    tried = list[Setting]()
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
         numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         slots, knobs = machines * given["slots_per_machine"], dict(systems[k].knobs)
-        settings.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
+        tried.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
     about = _about(trainer, given)
     own = (min(trainer.limits), trainer.whole)
-    return Advice(given["trainer"], trainer.limit, about, share, tuple(settings), realizations, updates, *own)
+    return Advice(given["trainer"], trainer.limit, about, share, tuple(tried), realizations, updates, *own)
 
 
 class Batches(NamedTuple):
-    """Staleness in versions of the batches of one realization.
+    """Staleness of the batches of one realization, in versions and in training steps.
 
-    `cells`: shares of work at staleness 0, 1, ..., averaged over the batches after the warm-up; `moments` `[B, 2]`,
-    mean and mean square over the tokens of every batch from the start; `lengths` `[B, 2]`, mean and maximum length;
-    `head`, mean over trained groups; `warm`, number of warm-up batches.
+    `cells`: shares of work at staleness 0, 1, ... versions, averaged over the batches after the warm-up, and `ages` at
+    0, 1, ... training steps since its weights; `moments` `[B, 2]`, mean and mean square age over the tokens of every
+    batch from the start; `lengths` `[B, 2]`, mean and maximum length; `head`, mean staleness of trained groups; `warm`,
+    number of warm-up batches.
     """
 
     cells: np.ndarray
+    ages: np.ndarray
     moments: np.ndarray
     lengths: np.ndarray
     head: float
@@ -156,10 +163,13 @@ def measure(system: Any, batches: int, size: int, seed: int, realization: int) -
     version = version[..., 1::2] if version.shape[-1] > 1 else version
     every = state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version
     weight, stale = np.broadcast_to(work[..., None], every.shape), every[warm:]
-    at, parts = stale.ravel().astype(np.int64), weight / weight.sum((1, 2, 3), keepdims=True)
-    cells = np.bincount(at, parts[warm:].ravel()) / len(stale)
+    # Between two syncs the trained weights move on, and no version counts that.
+    each = system.batches_per_publish
+    age = each * every + (np.arange(len(every)) % each).reshape(-1, 1, 1, 1)
+    at, parts = stale.ravel().astype(np.int64), (weight / weight.sum((1, 2, 3), keepdims=True))[warm:].ravel()
+    cells, ages = (np.bincount(x, parts) / len(stale) for x in (at, age[warm:].ravel().astype(np.int64)))
     total, s = np.cumsum(np.bincount(at, weight[warm:].ravel())), _summary.summary(system, state)
-    moments = np.stack([np.average(every.astype(float) ** k, (1, 2, 3), weight) for k in (1, 2)], axis=-1)
+    moments = np.stack([np.average(age.astype(float) ** k, (1, 2, 3), weight) for k in (1, 2)], axis=-1)
     trainer, slots = (max(0.0, round(1.0 - s[f"{side}_utilization"], 12)) for side in ("trainer", "generator"))
     sync = system.sync_time * (system.trainer_waits and system.generator_pauses)
     numbers = {
@@ -177,7 +187,7 @@ def measure(system: Any, batches: int, size: int, seed: int, realization: int) -
         "steady": float(s["steady"]),
     }
     lengths = np.stack([work.mean((1, 2)), work.max((1, 2))], axis=-1)
-    return numbers, Batches(cells, moments, lengths, s["staleness"]["mean"], warm)
+    return numbers, Batches(cells, ages, moments, lengths, s["staleness"]["mean"], warm)
 
 
 def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) -> Tail:
@@ -198,19 +208,15 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Check a description, and fill in defaults; fields that can be varied become lists."""
     meanings = {name: words for name, (_, words) in FIELDS.items()}
     for name in rows:
-        remedy = "see docs/which-limit.md for what each field means"
+        remedy = calls.ELSEWHERE.get(f"advise {name}", "see docs/which-limit.md for what each field means")
         checks.one_of("field of the system", name, FIELDS, remedy, meanings, 20)
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
         lacking = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
         raise lacking.explaining("", {name: meanings[name] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
-    checks.one_of(
-        "trainer",
-        given["trainer"],
-        TRAINERS,
-        "name the trainer whose limit it is; synchronous training is staleness_limit 0",
-    )
+    remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
+    checks.one_of("trainer", given["trainer"], TRAINERS, remedy)
     trainer = TRAINERS[given["trainer"]]
     fixed = [trainer.partial] if isinstance(trainer.partial, bool) else [True, False]
     given["staleness_limit"] = trainer.limits if given["staleness_limit"] is None else given["staleness_limit"]
@@ -247,8 +253,15 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         ("train_seconds", train, 10_000.0, "seconds of one training step"),
         ("sync_seconds", sync, 10.0 * train, "seconds of one sync, here of more than ten training steps"),
     ):
-        if value > most:
-            warnings.warn(checks.RunWarning(f"{name} = {value:g} is large; is its unit {unit}?"), stacklevel=3)
+        slow = name == "tokens_per_second" and value < 1.0
+        if value > most or slow:
+            size = "small" if slow else "large"
+            warnings.warn(checks.RunWarning(f"{name} = {value:g} is {size}; is its unit {unit}?"), stacklevel=3)
+    law = given["response_lengths"]
+    if law.kind == "lognormal" and 3.0 < (mean := law.mean()) < 12.0:
+        tokens = f"write lognormal:{math.exp(mean + law.parameters[1] ** 2 / 2.0):.0f}:{law.parameters[1]:g}"
+        doubt = f"response_lengths has a mean of {mean:g} tokens; if {mean:g} is the mean of their logarithms, {tokens}"
+        warnings.warn(checks.RunWarning(doubt), stacklevel=3)
     return {**given, "unsaid": {*FIELDS} - {*rows}}
 
 
@@ -284,6 +297,9 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
     limit = int(limit) if float(limit).is_integer() else limit
     running = given["prompts_at_once"] or slots
     if trainer.preset == "skyrl":
+        remedy = "its workers are a batch at least: give more, or leave it out"
+        enough = running >= batch or not given["prompts_at_once"]
+        checks.require(enough, "prompts_at_once", running, f"at least prompts_per_batch = {batch} of skyrl", remedy)
         # Its workers are a batch at least, and no more than its permits.
         running = int(min(max(running, batch), batch * (limit + 1)))
     # Trainers count prompts or, where `*` says so, samples; slots need not hold all samples of a prompt.
@@ -313,6 +329,8 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         words = {n: f"{w} (your {owners[n]}{', in samples' * (trainer.running == f'{n}*')})" for n, w in words.items()}
         differs = f"`asyncsim list systems {trainer.preset}` explains them."
         differs += f" By default the trainer has {'; '.join(words.values())}." * bool(words)
+        fewer = running < (given["prompts_at_once"] or 0)
+        differs += f" It allows {running} prompts at once, fewer than yours." * fewer
         differs += _FEWER * (trainer.running.removesuffix("*") in words)
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
@@ -328,9 +346,7 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     sync, every, note = given["sync_seconds"], given["publish_every"], ""
     lengths, doubt = given["response_lengths"], ""
     if lengths.kind == "constant":
-        doubt = (
-            f" All responses have exactly {length:g} tokens: where this is their mean, write lognormal:{length:g}:0.8."
-        )
+        doubt = f" All responses have exactly {length:g} tokens: if this is their mean, write lognormal:{length:g}:0.8."
     elif lengths.kind == "empirical" and (n := len(lengths.parameters)) > 1:
         mean, low, _ = mean_interval(lengths.parameters)
         spread = f"{100.0 * (mean - low) / mean:.2g} % (95 %)"

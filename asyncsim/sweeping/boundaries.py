@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,8 @@ class Search:
     seed: int
     rides: bool = True
     whole: bool = False
+    events: dict[float, str] = field(default_factory=dict)
+    """How many replicates had the event at each value tried, of how many."""
 
     def at(self, spec: Spec, value: float) -> Spec:
         """The spec at a value of a setting that is not vectorized."""
@@ -144,6 +146,7 @@ class Search:
 
     def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
         """Find the bracket at one structure."""
+        self.events.clear()
         spec = spec.replace(diagnostics=recorded(self.reading.metric)[0], block=None, realizations=None)
         octaves = high - low if self.whole else (math.log(high) - math.log(low)) / math.log(self.ratio)
         # Where values stay undecided, a round narrows less than its share.
@@ -154,7 +157,8 @@ class Search:
             size, side_of, sign = ("smaller", "below", "<") if wanted < 0 else ("larger", "above", ">")
             at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
             remedy = f"give a {size} value, other updates, or another event: over='reached' with a target"
-            bound = f"{side_of} the boundary at {at}"
+            bound = f"{side_of} the boundary at {at}, measured in {self.events.get(value)}"
+            remedy += "; an interval of these counts still includes the share: raise max_replicates" * int(side == 0)
             checks.require(side == wanted, name, value, bound, remedy)
         for _ in range(rounds):
             if self.narrow(low, high):
@@ -168,8 +172,9 @@ class Search:
             high = min([high, *values[(sides > 0) & (values > low)].tolist()])
             if (low, high) == before:
                 break
-        return {**setting, "low": float(low), "high": float(high), "narrow": self.narrow(low, high),
-                "replicates": used}  # fmt: skip
+        found: dict[str, Any] = {"low": float(low), "high": float(high)}
+        found |= {f"events_{name}": self.events.get(value) for name, value in found.items()}
+        return {**setting, **found, "narrow": self.narrow(low, high), "replicates": used}
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
         """-1 if p is significantly below the share, 1 if above, 0 if undecided at the cap; and the replicates used."""
@@ -183,6 +188,7 @@ class Search:
             for k in going:
                 inside = intervals.share(int(events[k]), trials, level)
                 sides[k] = 1 if inside.low > self.share else -1 if inside.high < self.share else 0
+                self.events[float(values[k])] = f"{events[k]:.0f} of {trials}"
             going = np.flatnonzero(sides == 0)
             count, look = min(trials, self.most - trials), look + 1
         return sides, used

@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim import claims
 from asyncsim.base import checks, digests, feeds, outside, spec_code
 from asyncsim.base import store as storing
-from asyncsim.base.answers import Sweep, summarized
+from asyncsim.base.answers import SHARE, Sweep, summarized
 from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
 from asyncsim.base.store import Store
@@ -134,6 +134,14 @@ class Plan:
     keys: list[str]
     asked: list[str]
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Names of the numbers in answers: of the metrics, or of what is counted instead."""
+        counted = re.match("(share) of .* (collapse|reache)s|updates until", self.words)
+        name = f"share_{counted[2].rstrip('e')}ed" if counted and counted[1] else "updates_until"
+        several = len(self.metrics) > 1
+        return tuple(f"{name}{f'_{each}' * several}" if counted else each for each in self.metrics)
+
     def by(self, keys: list[str]) -> "Plan":
         """The same settings with units made by other code."""
         return replace(self, keys=keys, id=digests.of(keys, 12))
@@ -230,7 +238,7 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
             reason = reasons[0] if reasons else "not done yet"
             failed.append({"setting": plain({**cell, **own}), "reason": reason, "units": len(lost)})
     return Sweep(
-        plan.id, store.where, plan.names, plan.values, plan.metrics, tuple(summary), len(plan.keys), made,
+        plan.id, store.where, plan.names, plan.values, plan.heads, tuple(summary), len(plan.keys), made,
         tuple(failed), sum(plan.blocks), plan.words, seconds, tuple(files), folder,
     )  # fmt: skip
 
@@ -245,12 +253,13 @@ def _summary(
         return np.concatenate(parts, axis=1)
 
     lost = numbers("diverged") if "diverged" in tables[0].column_names else None
-    readings = {metric: numbers(metric) for metric in plan.metrics}
+    readings = {head: numbers(metric) for head, metric in zip(plan.heads, plan.metrics, strict=True)}
+    event = plan.words.startswith(SHARE)
     for k, setting in enumerate(riders):
         for metric, values in readings.items():
             own = {**cell, **setting}
             ordered = {name: own[name] for name in plan.names}
-            yield {**ordered, "metric": metric, **summarized(values[k], None if lost is None else lost[k])}
+            yield {**ordered, "metric": metric, **summarized(values[k], None if lost is None else lost[k], event)}
 
 
 def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from asyncsim.base import calls, checks, files, stopping, workers
 from asyncsim.base.answers import Sweep
@@ -115,8 +115,7 @@ def stored(store: str | os.PathLike[str], sweep: str | None = None) -> Sweep:
     """Return a sweep from the store where it was made, by `asyncsim sweep` or in Python, without running anything.
 
     Arguments: `store`, the folder or address; `sweep`, the first characters of its id (default: the only one). Units
-    that are not there yet count as lost. Returns a `Sweep`. Raises `InputError` if there is no or more than one such
-    sweep.
+    that are not there yet count as lost. Returns a `Sweep`. Raises `InputError` unless there is one such sweep.
     """
     place = opened(os.fspath(store), make=False)
     return plans.answered(place, plans.chosen(place, sweep), 0, 0.0)
@@ -284,7 +283,12 @@ class ByRay:
     """Tasks of a Ray cluster, or of a local cluster started for the sweep."""
 
     def __init__(self, asked: int | None, address: str | None) -> None:
-        self._ray = ray = workers.imported_ray()
+        try:
+            import ray as installed
+        except ImportError:
+            remedy = checks.extra("cluster", "ray")
+            raise checks.InputError("backend", "ray", "used where ray is installed", remedy) from None
+        self._ray = ray = cast(Any, installed)
         self._mine = not ray.is_initialized()
         if self._mine:
             here = {} if address else {"num_cpus": asked or workers.cores(), "include_dashboard": False}

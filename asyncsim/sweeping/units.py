@@ -103,7 +103,7 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
             columns = measured(content)
         data = storing.unit_file(columns, content, seconds=time.monotonic() - start)
     except (checks.InputError, checks.RunError) as error:
-        return {"failed": str(error), "final": True}
+        return {"failed": str(error), "final": error.__cause__ is None}  # a part from outside can fail by chance
     except MemoryError:
         return {"failed": "MemoryError: not enough memory", "final": False}
     except (Exception, SystemExit) as error:  # a part from outside can raise anything

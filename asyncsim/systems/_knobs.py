@@ -125,7 +125,7 @@ def preset(
             lengths = law.parameters if law.kind in ("constant", "empirical", "recorded") else (0.0,)
             if {*system.rates} == {1.0} and max(lengths) > WHOLE and not any(number % 1.0 for number in lengths):
                 text = f"length = {max(lengths):g} is read as seconds, since samples are written at 1 per second; if "
-                text += "lengths are tokens, add --model rate=30, their tokens per second (Python: model={'rate': 30})"
+                text += "it is in tokens, add --set model.rate=30, in tokens per second (Python: model={'rate': 30})"
                 warnings.warn(checks.RunWarning(text), stacklevel=3)
             return system
 

@@ -288,14 +288,9 @@ def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
 
 def _times(s: Any) -> None:
     fits = (s.train_time is None) != (s.load is None)
-    bound = "exactly one number and one None"
-    checks.require(
-        fits,
-        "load, train_time",
-        (s.load, s.train_time),
-        bound,
-        "give exactly one of load, train_time: load=1.5, or train_time=SECONDS",
-    )
+    count = "neither" if s.load is None else "both"
+    remedy = "give one: load=1.5, or train_time=SECONDS"
+    checks.require(fits, "load, train_time", count, "one of the two", remedy)
     if s.load is not None:
         checks.real("load", s.load, "give generation rate over training rate", 0.0, open_low=True)
         remedy = "give train_time instead of load"

@@ -11,11 +11,11 @@ from asyncsim.systems import _knobs as k
 @k.source("meta-pytorch/torchforge@6e77f0b", "2025-11-15", "src/forge/actors/replay_buffer.py")
 @k.preset("torchforge", "rollout_threads")
 def torchforge(
-    batch_size: int = k.count("P in groups"),
+    batch_size: int = k.count("P, groups per batch"),
     max_policy_age: int = k.count("m in versions", 1, "count versions", 0),
     max_buffer_size: int | None = k.given("in groups, P at least, or None", None),
     max_resample_count: int = k.count("how often a group may be used again", 0, "count further uses", 0),
-    rollout_threads: int = k.count("C in groups", 1),
+    rollout_threads: int = k.count("C, groups running at once", 1),
 ) -> dict[str, Any]:
     """torchforge: a replay buffer with random sampling, from which samples older than about one step are evicted.
 
@@ -41,8 +41,8 @@ _FRACTION = 0.3
 @k.source("pytorch/torchtitan@b5bcd76", "2026-08-21", "torchtitan/experiments/rl/controller.py")
 @k.preset("torchtitan; the window is that of MiniMax (2605.26494)", "target_offpolicy_steps")
 def torchtitan(
-    num_prompts_per_train_step: int = k.count("P in groups"),
-    target_offpolicy_steps: int = k.count("S' in steps", remedy="count steps", low=0),
+    num_prompts_per_train_step: int = k.count("P, groups per batch"),
+    target_offpolicy_steps: int = k.count("S', staleness limit in steps", remedy="count steps", low=0),
     window_fraction: float | None = k.given("f in 0 .. 1, or None", _FRACTION),
     windowed_fifo_batches: int | str | None = k.given(
         'w in batches, or None, or "unset" for the earlier revision, beside which f has its default', "unset"
@@ -84,7 +84,7 @@ _SOURCE = "ROLL Flash (2510.11345)"
 @k.source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/generate_scheduler.py")
 @k.preset(_SOURCE, "async_generation_ratio")
 def roll_single_turn(
-    rollout_batch_size: int = k.count("P in groups"),
+    rollout_batch_size: int = k.count("P, groups per batch"),
     async_generation_ratio: float = k.share("a >= 1 in batches", 1, "0 is synchronous; give batches ahead", 1.0),
     is_use_additional_prompts: bool = k.whether("additional groups run", False),
     max_additional_running_prompts: int = k.count("how many", 16, low=0),
@@ -110,7 +110,7 @@ def roll_single_turn(
 @k.source("alibaba/ROLL@8eb27cc", "2026-08-19", "roll/distributed/scheduler/rollout_scheduler.py")
 @k.preset(_SOURCE, "num_env_groups")
 def roll_environment_groups(
-    num_env_groups: int = k.count("E"),
+    num_env_groups: int = k.count("E, environment groups"),
     max_traj_per_env: int = k.count("T, episodes of an environment in a batch", 1, "count episodes"),
     async_generation_ratio: int = k.count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
     group_size_redundancy: int = k.count("samples of an episode beyond those of a group", 0, "count samples", 0),
@@ -137,7 +137,7 @@ def roll_environment_groups(
 @k.source("THUDM/slime@624b824", "2026-08-21", "train_async.py")
 @k.preset("slime", "rollout_batch_size")
 def slime_train_async(
-    rollout_batch_size: int = k.count("P in groups"),
+    rollout_batch_size: int = k.count("P, groups per batch"),
     update_weights_interval: int = k.count("n in rollouts", 1, "count rollouts"),
 ) -> dict[str, Any]:
     """slime train_async: the next rollout runs during training, and weights are published every few rollouts.
@@ -158,7 +158,7 @@ def slime_train_async(
 @k.source("THUDM/slime@624b824", "2026-08-21", "slime/rollout/fully_async_rollout.py")
 @k.preset("slime", "sglang_server_concurrency")
 def slime_fully_async(
-    rollout_batch_size: int = k.count("P in groups"),
+    rollout_batch_size: int = k.count("P, groups per batch"),
     sglang_server_concurrency: int = k.count("permits of an engine, C in all, P at least", 512),
     engines: int = k.count("engines", 1, "count engines"),
 ) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def slime_fully_async(
 @k.source("radixark/miles@31f1ca9", "2026-08-21", "miles/rollout/fully_async_data_buffer.py")
 @k.preset("miles", "async_max_concurrent_samples")
 def miles(
-    rollout_batch_size: int = k.count("P in groups"),
+    rollout_batch_size: int = k.count("P, groups per batch"),
     max_weight_staleness: int | None = k.limit("m in publishes, or None", "count publishes", 0),
     async_data_buffer_capacity_factor: float = k.share("c >= 1 in batches", 2.0, "hold a batch", 1.0),
     async_unused_samples_handler: str = k.choice("drop", "retry", words="what becomes of stale groups"),
@@ -232,7 +232,7 @@ _TAU = "give the share of a publish window to run ahead"
 def verl_fully_async(
     ppo_mini_batch_size: int = _MINI_BATCH,
     staleness_threshold: float = k.share("tau >= 0", 0.1, _TAU),
-    trigger_parameter_sync_step: int = k.count("S in batches", 4, "count batches"),
+    trigger_parameter_sync_step: int = k.count("S, batches per publish", 4, "count batches"),
     require_batches: int = _PARTS,
     partial_rollout: bool = _PARTIAL,
     concurrent_samples_per_replica: int = _CONCURRENT,
@@ -268,7 +268,7 @@ def verl_fully_async(
 def vcpo(
     ppo_mini_batch_size: int = _MINI_BATCH,
     staleness_threshold: float = k.share("k >= 0 (up to 128 in the recipes)", 128, _TAU),
-    trigger_parameter_sync_step: int = k.count("S in batches", 1, "count batches"),
+    trigger_parameter_sync_step: int = k.count("S, batches per publish", 1, "count batches"),
     require_batches: int = _PARTS,
     partial_rollout: bool = _PARTIAL,
     concurrent_samples_per_replica: int = _CONCURRENT,
@@ -294,7 +294,7 @@ def vcpo(
 def verl_separate_async(
     train_batch_size: int = k.samples("M, groups of a publish, in mini-batches of P = M / S"),
     num_warmup_batches: int = k.count("w", 1, "count batches", 0),
-    parameter_sync_step: int = k.count("S in batches", 4, "count batches"),
+    parameter_sync_step: int = k.count("S, batches per publish", 4, "count batches"),
     max_off_policy_threshold: int = k.count("in versions", 8, "count versions, the first included"),
     max_off_policy_strategy: str = k.choice("drop", "wait", words="what too old means"),
 ) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def verl_separate_async(
 
 @k.source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/one_step_off_policy/ray_trainer.py")
 @k.preset("verl's one-step-off recipe", "groups_per_batch", k.ALONE)
-def one_step_off(groups_per_batch: int = k.count("P", 1)) -> dict[str, Any]:
+def one_step_off(groups_per_batch: int = k.count("P, groups per batch", 1)) -> dict[str, Any]:
     """One step off-policy (verl one-step-off): the next batch is generated while this one trains.
 
     Staleness min(version, 1): a batch is admitted when the one before is dequeued, and drained before a publish.

@@ -10,9 +10,11 @@ from asyncsim.systems import _knobs as k
 @k.source("inclusionAI/AReaL@4aef98d", "2026-05-21", "areal/infra/staleness_manager.py")
 @k.preset("AReaL (2505.24298)", "max_concurrent_rollouts")
 def areal(
-    max_head_offpolicyness: int = k.count("eta in versions", remedy="give a number of versions", low=0),
-    consumer_batch_size: int = k.count("P in groups"),
-    max_concurrent_rollouts: int | None = k.given("C in groups (P unless given)", None),
+    max_head_offpolicyness: int = k.count(
+        "eta, staleness limit in versions", remedy="give a number of versions", low=0
+    ),
+    consumer_batch_size: int = k.count("P, groups per batch"),
+    max_concurrent_rollouts: int | None = k.given("C, groups running at once (P unless given)", None),
 ) -> dict[str, Any]:
     """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt it without a restart.
 
@@ -38,7 +40,7 @@ def areal(
 @k.source("allenai/open-instruct@e6c3044", "2026-08-20", "open_instruct/data_loader.py")
 @k.preset("open-instruct", "async_steps")
 def open_instruct(
-    num_unique_prompts_rollout: int = k.count("P in groups"),
+    num_unique_prompts_rollout: int = k.count("P, groups per batch"),
     async_steps: int = k.count("a >= 1 in steps", 8, "count steps"),
     inflight_updates: bool = k.whether("samples go on under new weights, else they are drained", True),
 ) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def open_instruct(
 @k.source("OpenRLHF/OpenRLHF@3c3be62", "2026-08-13", "openrlhf/trainer/ppo_trainer_async.py")
 @k.preset("OpenRLHF", "rollout_batch_size")
 def openrlhf(
-    rollout_batch_size: int = k.count("P in groups"),
+    rollout_batch_size: int = k.count("P, groups per batch"),
     async_queue_size: int = k.count("Q in batches", 1, "count batches"),
     partial_rollout_enable: bool = k.whether("weights move under running samples", False),
 ) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def prime_rl(
 @k.source("PrimeIntellect-ai/prime-rl", "2026-05", "", "an earlier revision, not read again")
 @k.preset("prime-rl", "max_async_level")
 def prime_rl_before(
-    batch_size: int = k.count("P in groups"),
+    batch_size: int = k.count("P, groups per batch"),
     max_async_level: int = k.count("L in steps", 1, "count steps", 0),
     strict_async_level: bool = k.whether("batches use no newer weights than they must", False),
 ) -> dict[str, Any]:
@@ -174,9 +176,9 @@ def prime_rl_before(
 @k.source("NovaSky-AI/SkyRL@a956457", "2026-08-21", "skyrl/train/fully_async_trainer.py")
 @k.preset("SkyRL", "num_parallel_generation_workers")
 def skyrl(
-    policy_mini_batch_size: int = k.count("P in groups", 256),
-    max_staleness_steps: int = k.count("S' in steps", 4, "count steps", 0),
-    num_parallel_generation_workers: int = k.given("C in groups, within P .. P (S' + 1)", 768),
+    policy_mini_batch_size: int = k.count("P, groups per batch", 256),
+    max_staleness_steps: int = k.count("S', staleness limit in steps", 4, "count steps", 0),
+    num_parallel_generation_workers: int = k.given("C, groups running at once, from P to P (S' + 1)", 768),
     num_steps_per_epoch: int | None = k.limit(
         "E, prompts of the data set over P, or None for an epoch without an end", "count steps"
     ),
@@ -197,7 +199,9 @@ def skyrl(
     [0.0, 1.0, 2.0, 2.0, 0.0, 1.0, 2.0, 2.0]
     """
     batch, workers = policy_mini_batch_size, num_parallel_generation_workers
-    most, remedy = batch * (max_staleness_steps + 1), "fewer never fill a batch, more could never all be busy"
+    most, longer = batch * (max_staleness_steps + 1), math.ceil(workers / batch) - 1 if checks.is_number(workers) else 0
+    remedy = f"fewer never fill a batch, more could never all be busy: give {batch} to {most}"
+    remedy += f", or max_staleness_steps={longer}" * (longer > max_staleness_steps)
     places = checks.integer("num_parallel_generation_workers", workers, batch, remedy, most)
     return k.ahead(batch, max_staleness_steps, places, epoch=num_steps_per_epoch)
 
@@ -205,7 +209,7 @@ def skyrl(
 @k.source("thinking-machines-lab/tinker-cookbook@9dfcc3a", "2026-08-19", "tinker_cookbook/rl/train.py")
 @k.preset("tinker-cookbook", "groups_per_batch")
 def tinker_cookbook(
-    groups_per_batch: int = k.count("P in groups"),
+    groups_per_batch: int = k.count("P, groups per batch"),
     max_steps_off_policy: int = k.count("m in steps", remedy="count steps", low=0),
 ) -> dict[str, Any]:
     """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is asked again.
@@ -226,7 +230,7 @@ def tinker_cookbook(
 @k.source("thinking-machines-lab/tinker-cookbook", "", "pull request 822", "a proposal, not in the trainer")
 @k.preset("tinker-cookbook", "pipeline_depth")
 def tinker_cookbook_pipelined(
-    groups_per_batch: int = k.count("P in groups"),
+    groups_per_batch: int = k.count("P, groups per batch"),
     max_steps_off_policy: int = k.count("m >= k in steps", remedy="count steps", low=0),
     pipeline_depth: int = k.count("k in steps", 1, "count steps", 0),
 ) -> dict[str, Any]:
@@ -257,12 +261,12 @@ def trl(
     samples_per_step: int = k.samples(
         "samples of an optimizer step (TRL: device batch x accumulation x processes), P = that / num_generations groups"
     ),
-    max_staleness: int = k.count("m in publishes", 4, "count publishes", 0),
+    max_staleness: int = k.count("m, staleness limit in publishes", 4, "count publishes", 0),
     max_inflight_tasks: int = k.given(
         "in samples, -1 for m steps of them (with m = 0 TRL starts no task, so give a number)", -1
     ),
     queue_maxsize: int = k.given("in samples", 1024),
-    weight_sync_steps: int = k.count("S", 1, "count steps"),
+    weight_sync_steps: int = k.count("S, steps per publish", 1, "count steps"),
     num_generations: int = k.count("samples of a group, as in the run", 8, "count samples"),
 ) -> dict[str, Any]:
     """TRL AsyncGRPO: an open loop of generation tasks with a sample queue that discards stale samples.
@@ -295,8 +299,8 @@ def trl(
 @k.source("Tencent-Hunyuan/UniRL@7fc7f53", "2026-08", "unirl/trainer/async_rollout.py")
 @k.preset("UniRL's asynchronous trainer of language models", "max_inflight")
 def unirl(
-    batch_size: int = k.count("P in groups"),
-    weight_sync_interval: int = k.count("S in batches", 1, "count batches"),
+    batch_size: int = k.count("P, groups per batch"),
+    weight_sync_interval: int = k.count("S, batches per publish", 1, "count batches"),
     buffer_max_staleness: int | None = k.given("b in batches, S - 1 at least, or None for that", None),
     max_inflight: int = k.count("F, batches generated at once", 1, "count batches"),
     num_updates_per_batch: int = k.count("U minibatches, recommended", 1, "count updates"),
@@ -329,10 +333,10 @@ def unirl(
 @k.source("InternLM/xtuner@b934f46", "2026-08-21", "xtuner/v1/rl/agent_loop_manager/disagg_producer.py")
 @k.preset("xtuner", "over_sample_threshold")
 def xtuner(
-    train_batch_size: int = k.count("P in groups"),
+    train_batch_size: int = k.count("P, groups per batch"),
     max_staleness: int = k.count("m in syncs", 0, "count syncs", 0),
     over_sample_threshold: float = k.share("share of a batch that may run beyond it", 0.0, "give a share of a batch"),
-    sync_weights_interval: int = k.count("S in steps", 1, "count steps"),
+    sync_weights_interval: int = k.count("S, steps per publish", 1, "count steps"),
     enable_partial_rollout: bool = k.whether("samples go on after a sync or begin anew", False),
     tail_batch_trigger_size: int = k.count(
         "-1 to drop expired groups, else they are asked again", -1, "give -1, 0 or a number of groups", -1, None

@@ -11,8 +11,8 @@ _SOURCE, _VERSIONS = "NVIDIA NeMo-RL", "give a number of versions"
 @k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/trajectory_collector.py")
 @k.preset(_SOURCE, "max_trajectory_age_steps")
 def nemo_rl_legacy(
-    num_prompts_per_step: int = k.count("P in groups"),
-    max_trajectory_age_steps: int = k.count("N >= 1 in steps", 1, _VERSIONS),
+    num_prompts_per_step: int = k.count("P, groups per batch"),
+    max_trajectory_age_steps: int = k.count("N, staleness limit in steps, 1 or more", 1, _VERSIONS),
     in_flight_weight_updates: bool = k.whether("samples go on under new weights", False),
 ) -> dict[str, Any]:
     """NeMo-RL's first asynchronous GRPO: every group is generated for one specific future training step.
@@ -33,8 +33,8 @@ def nemo_rl_legacy(
 @k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
 @k.preset(_SOURCE, "max_lookahead_versions")
 def nemo_rl_in_order(
-    num_prompts_per_step: int = k.count("P in groups"),
-    max_lookahead_versions: int = k.count("N in versions", 1, _VERSIONS, 0),
+    num_prompts_per_step: int = k.count("P, groups per batch"),
+    max_lookahead_versions: int = k.count("N, staleness limit in versions", 1, _VERSIONS, 0),
 ) -> dict[str, Any]:
     """NeMo-RL, sampler in_order: batches are trained in the order of their dispatch.
 
@@ -53,8 +53,8 @@ def nemo_rl_in_order(
 @k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
 @k.preset(_SOURCE, "max_staleness_versions")
 def nemo_rl_ready_first(
-    num_prompts_per_step: int = k.count("P in groups"),
-    max_staleness_versions: int = k.count("N in versions", 1, _VERSIONS, 0),
+    num_prompts_per_step: int = k.count("P, groups per batch"),
+    max_staleness_versions: int = k.count("N, staleness limit in versions", 1, _VERSIONS, 0),
 ) -> dict[str, Any]:
     """NeMo-RL, sampler ready_first: groups are trained as soon as they are finished.
 
@@ -72,8 +72,8 @@ def nemo_rl_ready_first(
 @k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
 @k.preset(_SOURCE, "max_staleness_versions")
 def nemo_rl_weight_fifo(
-    num_prompts_per_step: int = k.count("P in groups"),
-    max_staleness_versions: int = k.count("N in versions", 1, _VERSIONS, 0),
+    num_prompts_per_step: int = k.count("P, groups per batch"),
+    max_staleness_versions: int = k.count("N, staleness limit in versions", 1, _VERSIONS, 0),
 ) -> dict[str, Any]:
     """NeMo-RL, sampler weight_fifo: groups of an older weight version are trained first.
 
@@ -93,10 +93,10 @@ def nemo_rl_weight_fifo(
 @k.source("NVIDIA-NeMo/RL@7ea279a", "2026-08-22", "nemo_rl/algorithms/async_utils/staleness_sampler.py")
 @k.preset(_SOURCE, "max_inflight_prompts")
 def nemo_rl_windowed(
-    num_prompts_per_step: int = k.count("P in groups"),
-    max_staleness_versions: int = k.count("N in versions", 1, "count versions", 0),
+    num_prompts_per_step: int = k.count("P, groups per batch"),
+    max_staleness_versions: int = k.count("N, staleness limit in versions", 1, "count versions", 0),
     sample_freshest_first: bool = k.whether("the latest start goes first", False),
-    max_inflight_prompts: int | None = k.limit("C in groups (P unless given)", "count groups"),
+    max_inflight_prompts: int | None = k.limit("C, groups running at once (P unless given)", "count groups"),
     max_buffered_rollouts: int | None = k.given("K, groups in generation or finished, ((N + 1) P unless given)", None),
 ) -> dict[str, Any]:
     """NeMo-RL, sampler windowed: generation never waits, and groups that leave the window are dropped.
@@ -121,7 +121,7 @@ def nemo_rl_windowed(
 @k.source("NVIDIA/Megatron-LM@d98e8a6", "2026-08-22", "megatron/rl/agent/rollout_pipeline.py")
 @k.preset("Megatron-LM", "rl_generation_lag")
 def megatron_rl(
-    grpo_prompts_per_step: int = k.count("P in groups"),
+    grpo_prompts_per_step: int = k.count("P, groups per batch"),
     rl_generation_lag: float = k.share(
         "L >= 0 in batches, a fraction too", ..., "0 is synchronous; below it less than a batch is generated"
     ),

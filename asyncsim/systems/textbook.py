@@ -13,7 +13,7 @@ from asyncsim.systems._knobs import ALONE, PLACES, ahead, count, given, preset, 
 
 @source(kind="textbook")
 @preset("textbook", "groups_per_batch", ALONE)
-def synchronous(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
+def synchronous(groups_per_batch: int = count("P, groups per batch", 1)) -> dict[str, Any]:
     """Synchronous training: generation and training alternate and never overlap.
 
     Every batch is generated under the version that it trains: staleness 0, update staleness 0 .. U - 1.
@@ -32,7 +32,7 @@ def synchronous(groups_per_batch: int = count("P", 1)) -> dict[str, Any]:
 @source(kind="textbook")
 @preset("textbook", "groups_per_batch")
 def colocated(
-    groups_per_batch: int = count("P"),
+    groups_per_batch: int = count("P, groups per batch"),
     ahead: float = share("groups that run beside a batch, as a share of it", 0.0, "give a share of a batch"),
     partial_rollout: bool = whether("running samples go on after the batch", True),
 ) -> dict[str, Any]:
@@ -57,7 +57,8 @@ def colocated(
 @source(kind="textbook")
 @preset("textbook", "lag")
 def fixed_lag(
-    lag: int = count("L in versions", remedy="give a number of versions", low=0), groups_per_batch: int = count("P", 1)
+    lag: int = count("L, staleness in versions", remedy="give a number of versions", low=0),
+    groups_per_batch: int = count("P, groups per batch", 1),
 ) -> dict[str, Any]:
     """Fixed staleness: every batch is stale by the same number of versions.
 
@@ -80,7 +81,7 @@ _STAGGER = whether("worker w starts at w E[service] / N seconds instead of 0", F
 @source(kind="textbook")
 @preset("Mnih et al. (1602.01783)", "workers", {})
 def update_on_arrival(
-    workers: int = count("N", remedy="give a number of workers"),
+    workers: int = count("N, workers", remedy="give a number of workers"),
     service: Law | float | str = _SERVICE,
     rates: Sequence[float] | None = _RATES,
     stagger: bool = _STAGGER,
@@ -102,7 +103,7 @@ def update_on_arrival(
 @source(kind="textbook")
 @preset("FedBuff (2106.06639)", "workers", {})
 def buffered(
-    workers: int = count("N", remedy="give a number of workers"),
+    workers: int = count("N, workers", remedy="give a number of workers"),
     buffer_size: int = count("P, results per update", remedy="count results per update"),
     service: Law | float | str = _SERVICE,
     rates: Sequence[float] | None = _RATES,
@@ -136,7 +137,8 @@ def _arrivals(number: int, service: Law | float | str, rates: Sequence[float] | 
 @source("Infini-AI-Lab/M2PO@af54a3e", "2025-10-08", "verl/trainer/ppo/ray_trainer.py")
 @preset("M2PO (2510.01161)", "stale_iteration")
 def m2po(
-    train_batch_size: int = count("P in groups"), stale_iteration: int = count("k in batches", 64, "count batches", 0)
+    train_batch_size: int = count("P, groups per batch"),
+    stale_iteration: int = count("k, staleness in batches", 64, "count batches", 0),
 ) -> dict[str, Any]:
     """Stale-data harness of M2PO: every batch is a fixed number of updates stale.
 
@@ -155,8 +157,8 @@ def m2po(
 @source("arXiv 2605.26494", "2026-05-26", "section 6.2.4", "reconstruction from a paper")
 @preset("MiniMax-M2 (2605.26494), section 6.2.4; a reconstruction", "generation_batch_size")
 def minimax_forge(
-    train_batch_size: int = count("P in groups"),
-    generation_batch_size: int = given("N >= P in groups"),
+    train_batch_size: int = count("P, groups per batch"),
+    generation_batch_size: int = given("N, groups queued or running, P or more"),
     window_fraction: float = share("w in 0 .. 1, W / N", 0.3, "give a share of the queue", 0.0, 1.0, open_low=True),
 ) -> dict[str, Any]:
     """MiniMax's Forge: a queue of generation tasks, consumed out of order only within a window at its head.
@@ -182,7 +184,8 @@ def minimax_forge(
 @source("arXiv 2602.19362", "2026-02", "", "reconstruction from a paper")
 @preset("OAPL (2602.19362)", "period")
 def oapl(
-    groups_per_batch: int = count("P"), period: int = count("L in batches", remedy="count batches")
+    groups_per_batch: int = count("P, groups per batch"),
+    period: int = count("L, batches per publish", remedy="count batches"),
 ) -> dict[str, Any]:
     """OAPL: a period of batches from one version, after which weights and buffer are renewed.
 
@@ -201,10 +204,10 @@ def oapl(
 @source("bbartoldson/TBA@c6075e2", "2025-04-09", "src/tba_trainer_gsm8k.py")
 @preset("TBA (2503.18929)", "n_searchers")
 def tba(
-    groups_per_batch: int = count("P"),
-    sync_interval: int = count("k in batches", 2, "count batches"),
+    groups_per_batch: int = count("P, groups per batch"),
+    sync_interval: int = count("k, staleness in batches", 2, "count batches"),
     on_policy_prob: float = share("p", 0.95, "give a probability", 0.0, 1.0),
-    n_searchers: int = count("C in groups", 1, "count searchers"),
+    n_searchers: int = count("C, groups running at once", 1, "count searchers"),
 ) -> dict[str, Any]:
     """TBA: searchers fill a replay buffer, and the trainer samples recent data or the full buffer.
 

@@ -5,7 +5,6 @@ from asyncsim.tasks.bandits import softmax_bandit as softmax_bandit
 from asyncsim.tasks.bandits import token_bandit as token_bandit
 from asyncsim.tasks.bandits import tool_bandit as tool_bandit
 from asyncsim.tasks.continuous import gaussian_bandit as gaussian_bandit
-from asyncsim.tasks.continuous import lqr as lqr
 from asyncsim.tasks.continuous import quadratic as quadratic
 from asyncsim.tasks.gym import gym as gym
 from asyncsim.tasks.processes import cliff_walking as cliff_walking
@@ -14,4 +13,3 @@ from asyncsim.tasks.processes import mdp as mdp
 from asyncsim.tasks.text import text as text
 from asyncsim.tasks.texts import arithmetic as arithmetic
 from asyncsim.tasks.texts import calculator as calculator
-from asyncsim.tasks.texts import reasoning as reasoning

@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class LanguageTask(Task):
-    """Base of tasks with text prompts and text answers; see `arithmetic` and `reasoning`.
+    """Base of tasks with text prompts and text answers; see `arithmetic` and `text`.
 
     An answer ends with a line break or with the model's own end of text. One that has not ended within the horizon
     earns 0: a truncated answer is no answer. `texts` and `answers` have one entry for each prompt; `tokenizer` and

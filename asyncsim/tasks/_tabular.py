@@ -119,14 +119,10 @@ def table(
         checks.require(reference == "start", "reference", reference, bound, "'start' is the policy before training")
         reference = logits
     return {
-        "rows": shape[0],
-        "actions": shape[1],
-        "prompts": 1,
-        "kl_coef": kl_coef,
+        "rows": shape[0], "actions": shape[1], "prompts": 1, "kl_coef": kl_coef,
         "reference": rows_of("reference", reference, shape, "give one row of logits, or one per state", alike=True),
-        "kl_at": kl_at,
-        "logits": rows_of("logits", logits, shape, remedy, alike=alike),
-    }
+        "kl_at": kl_at, "logits": rows_of("logits", logits, shape, remedy, alike=alike),
+    }  # fmt: skip
 
 
 def peaked(start: str, actions: int) -> np.ndarray:

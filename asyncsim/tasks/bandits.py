@@ -58,7 +58,7 @@ class SoftmaxBandit(_tabular.TabularTask):
 
 @made("textbook", _OWN, "means outside [0, 1] with Bernoulli rewards, NaN, or shapes that do not fit")
 def softmax_bandit(
-    arms: int = whole(10, "A", 2, _tabular.CELLS, remedy="a bandit needs a choice"),
+    arms: int = whole(10, "A, number of arms", 2, _tabular.CELLS, remedy="a bandit needs a choice"),
     means: Any = handed_on(None, "`[A]` or `[prompts, A]` (None: evenly spaced from 0.1 to 0.9)"),
     rewards: str = _tabular.REWARDS.but("bernoulli"),
     deviation: float = _tabular.DEVIATION,
@@ -160,8 +160,8 @@ class TokenBandit(_tabular.TabularTask):
 
 @made("textbook", _OWN, "unknown names, a success outside [0, 1], or tables of another shape")
 def token_bandit(
-    actions: int = whole(3, "A", 2, checks.LARGEST, remedy="a token needs a choice"),
-    horizon: int = whole(4, "T in tokens", 1, checks.LARGEST, remedy="a sequence has at least one token"),
+    actions: int = whole(3, "A, number of actions", 2, checks.LARGEST, remedy="a token needs a choice"),
+    horizon: int = whole(4, "T, length in tokens", 1, checks.LARGEST, remedy="a sequence has at least one token"),
     dependence: str = choice(
         *_ROWS,
         words="which row of the table `[S, A]` a token reads (S = 1, S = T or S = A + 1: row 0 the start, row 1 + a "
@@ -274,7 +274,7 @@ def tool_bandit(
     words: int = whole(
         2, "K: tokens 0 to K - 1 are words, token K is the call", 2, 1 << 10, remedy="a guess needs a choice"
     ),
-    horizon: int = handed_on(6, "T in tokens, replies included"),
+    horizon: int = handed_on(6, "T, length in tokens, replies included"),
     reply_tokens: int = whole(
         2,
         "L, tokens of a reply: L - 1 of filling and a word, drawn uniformly the first time and then repeated",
@@ -398,7 +398,7 @@ def _one_more(table: Tensor) -> Tensor:
 
 @made("textbook", f"{_OWN}, a row per position", "values outside these ranges, or tables of another shape")
 def bit_chain(
-    horizon: int = whole(4, "H in bits", 1, checks.LARGEST, remedy="a chain has at least one bit"),
+    horizon: int = whole(4, "H, length in bits", 1, checks.LARGEST, remedy="a chain has at least one bit"),
     fraction: float = real(1.0, "share f of right bits that is paid", 0.0, 1.0),
     kl_coef: float = _tabular.KL_COEF,
     reference: Any = _tabular.REFERENCE,

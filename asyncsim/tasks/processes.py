@@ -22,7 +22,7 @@ _REWARDS = ((0.0, 0.2), (0.0, 1.0))
 _ROUNDING = 1e-12
 _EXACT = "J and its gradient are exact by recursion"
 _DISCOUNT = real(1.0, "gamma", 0.0, 1.0, remedy="use 1 for none")
-_STEPS = whole(100, "T in steps", 1, checks.LARGEST, remedy="an episode has at least one step")
+_STEPS = whole(100, "T, length in steps", 1, checks.LARGEST, remedy="an episode has at least one step")
 
 
 class Transitions(NamedTuple):

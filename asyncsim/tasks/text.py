@@ -208,9 +208,7 @@ def text(
 def _marker(reward: Any, known: list[str]) -> Callable[..., Any]:
     """Load the reward function; refuse one whose arguments are missing in the data."""
     place = not isinstance(reward, str) or ":" in reward
-    checks.require(
-        place, "reward", reward, "exact, or a function of yours", "write reward='exact', or 'my.py:function'"
-    )
+    checks.require(place, "reward", reward, "exact, or your function", "write reward='exact', or 'my.py:function'")
     function = outside.loaded(reward, "reward") if isinstance(reward, str) else reward
     bound, remedy = "'exact', a function, or its place as my.py:name", "write def f(completions, **columns)"
     checks.require(callable(function), "reward", reward, bound, remedy)

@@ -1,14 +1,13 @@
-"""Problems in writing for a language model: sums, sums with a calculator, generated reasoning problems."""
+"""Problems in writing for a language model: sums, and sums with a calculator."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, rng
+from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.policies._policy import Policy
 from asyncsim.policies._pretraining import CALL, OPERATIONS
@@ -28,7 +27,7 @@ _PART = choice(
     remedy="ask everything, or one of two halves that share no problem",
 )
 _SEED = whole(0, "of the order of problems", 0, 2**63 - 1, remedy="give a non-negative integer seed")
-_HORIZON = whole(16, "T in tokens", 1, checks.LARGEST, remedy="an answer has at least one token")
+_HORIZON = whole(16, "T, length in tokens", 1, checks.LARGEST, remedy="an answer has at least one token")
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def arithmetic(
     part: str = _PART,
     seed: int = _SEED,
     horizon: int | None = handed_on(
-        None, "T in tokens (None: the longest answer, one token for a character, and the line break)"
+        None, "T, length in tokens (None: the longest answer, one token for a character, and the line break)"
     ),
 ) -> Arithmetic:
     """Written sums, differences and products for a language model; answers must match exactly.
@@ -170,7 +169,8 @@ def calculator(
     part: str = _PART,
     seed: int = _SEED,
     horizon: int | None = handed_on(
-        None, "T in tokens, those of results included (None: the longest answer with its calls and the line break)"
+        None,
+        "T, length in tokens, those of results included (None: the longest answer with its calls and the line break)",
     ),
 ) -> Calculator:
     """Arithmetic with a calculator: a question mark calls it, and it writes its result into the response.
@@ -223,99 +223,3 @@ def _line(number: int, base: int, terms: int, sign: str) -> str:
     """
     operands = [str(number // base**k % base) for k in reversed(range(terms))]
     return f"{sign.join(operands)}="
-
-
-@dataclass(frozen=True)
-class Reasoning(LanguageTask):
-    """Problems of one dataset, scored by the dataset's own rule; see `reasoning`."""
-
-    dataset: str = ""
-    shots: int = 0
-    part: str = "all"
-    seed: int = 0
-    marker: Any = field(default=None, compare=False, repr=False)
-    entries: tuple[Any, ...] = field(default=(), compare=False, repr=False)
-
-    speaker: ClassVar[str] = "smollm2"  # the questions are written in words
-
-    def score(self, prompt: int, text: str) -> float:
-        """1 if the dataset gives full marks to the stripped answer, else 0.
-
-        Partial marks would reward long answers: many datasets give some for any answer that contains the right one.
-        """
-        return float(self.marker.score_answer(text.strip(), self.entries[prompt]) == 1.0)
-
-    def spoken(self, prompt: int) -> str:
-        """The right answer with the space that precedes it in solved problems."""
-        return f" {self.answers[prompt]}"
-
-
-@made(
-    'Stojanovski et al., "Reasoning Gym: reasoning environments for reinforcement learning with verifiable rewards" '
-    "(2025)",
-    f"{_OWN} SmolLM2 (`make llm`)",
-    "a missing package, an unknown dataset or setting, values outside these ranges, or answers of several lines",
-)
-def reasoning(
-    name: str = handed_on("chain_sum", "of the dataset"),
-    prompts: int = whole(64, "Q, how many problems are asked", 1, 1 << 20, remedy="ask at least one problem"),
-    shots: int = whole(2, "solved problems in front of each prompt, the same for all and never asked", 0, 1 << 10),
-    part: str = _PART,
-    seed: int = whole(0, "of the problems", 0, 2**31 - 1, remedy="give a non-negative integer seed"),
-    horizon: int = whole(
-        16, "T in tokens, enough for the longest right answer, a space in front and a line break", 1, checks.LARGEST
-    ),
-    settings: Mapping[str, Any] | None = handed_on(None, "of the dataset by its own names (None: its defaults)"),
-) -> Reasoning:
-    """Generated reasoning problems of the `reasoning-gym` package, for a language model.
-
-    Problems of one generated dataset: reward 1 for full marks by its own rule on a one-line answer, else 0.
-
-    >>> task = reasoning("chain_sum", prompts=4, shots=0, settings={"max_terms": 2})  # doctest: +SKIP
-    >>> task.score(0, task.answers[0]), task.score(0, f"It is {task.answers[0]}.")  # doctest: +SKIP
-    (1.0, 0.0)
-    """
-    marker = _dataset(name, 2 * prompts + shots, seed, settings)
-    entries = _distinct(marker)
-    # `spoken` writes the answer that is asked for in the same way.
-    front = [f"{_question_line(entry)} {entry['answer']}" for entry in entries[:shots]]
-    problems = chosen(entries[shots:], prompts, part)
-    texts = tuple(few_shot(front, _question_line(entry)) for entry in problems)
-    answers = tuple(str(entry["answer"]) for entry in problems)
-    return Reasoning(texts, answers, horizon, None, None, name, shots, part, seed, marker, tuple(problems))
-
-
-def _dataset(name: str, size: int, seed: int, settings: Mapping[str, Any] | None) -> Any:
-    """Generate a dataset of `size` problems; refuse settings that its package refuses, by name."""
-    try:
-        import reasoning_gym
-        from reasoning_gym.factory import DATASETS
-    except ImportError as error:
-        bound = "an installed package (it makes the problems)"
-        remedy = checks.extra("llm", "reasoning-gym")
-        raise checks.InputError("package", "reasoning-gym", bound, remedy) from error
-    checks.require(name in DATASETS, "dataset", name, "one that reasoning-gym registers", "chain_sum is a small one")
-    # Problem i is drawn from the seed plus i, so neighboring seeds would ask nearly the same.
-    spread = int(rng.Stream(seed, "problems").uniform(0, 0) * 2**31)
-    try:
-        return reasoning_gym.create_dataset(name, size=size, seed=spread, **(settings or {}))
-    except (TypeError, ValueError, AssertionError) as error:
-        remedy = f"fix the settings ({' '.join(str(error).split())})"
-        raise checks.InputError(f"settings of {name}", settings, "what the dataset takes", remedy) from error
-
-
-def _distinct(dataset: Any) -> list[Any]:
-    """Entries of a dataset with each question once; refuse answers of several lines."""
-    entries: dict[str, Any] = {}
-    for entry in dataset:
-        answer = entry["answer"]
-        short = isinstance(answer, str) and bool(answer.strip()) and "\n" not in answer
-        bound, remedy = "one line of text", "choose a dataset with short answers"
-        checks.require(short, "answer of a problem", answer, bound, remedy)
-        entries.setdefault(_question_line(entry), entry)
-    return list(entries.values())
-
-
-def _question_line(entry: Any) -> str:
-    """Format a question on one line, so that a line break of the model can only end an answer."""
-    return f"Question: {' '.join(entry['question'].split())}\nAnswer:"

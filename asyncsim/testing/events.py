@@ -1,7 +1,6 @@
 """Events of asynchronous runs, drawn: which version generates which token, a log of it, and admission controllers.
 
-Versions come from imposed laws and from small systems; controllers follow laws of tickets that bound staleness, or that
-have a known mistake.
+Versions come from imposed laws and from small systems; controllers follow laws of tickets that bound staleness, or err.
 """
 
 import json
@@ -227,15 +226,10 @@ def _rows(schedule: Schedule, stamps: str) -> list[Row]:
     for b, g, n in np.ndindex(batches, groups, samples):
         versions = version[b, g, n].tolist()
         row = {
-            "sample_id": int(schedule.trajectory[0, b, g, n]),
-            "group_id": b * groups + g,
-            "train_version": b // schedule.batches_per_publish,
-            "batch": b,
-            "tokens": len(versions),
-            "t_start": float(b),
-            "t_end": b + 0.5,
-            "fate": "trained",
-        }
+            "sample_id": int(schedule.trajectory[0, b, g, n]), "group_id": b * groups + g,
+            "train_version": b // schedule.batches_per_publish, "batch": b, "tokens": len(versions),
+            "t_start": float(b), "t_end": b + 0.5, "fate": "trained",
+        }  # fmt: skip
         # Ends alone say nothing of the tokens between two versions.
         if stamps != "ends" or len(set(versions)) > 1:
             row["versions"] = versions

@@ -36,17 +36,6 @@ def ess_step(
 ) -> Link:
     """Scale the learning rate by the effective sample size of the batch (VCPO)."""
 
-def gono(
-    lr: Number,
-    gain: Number = 0.1,
-    beta1: Number = 0.9,
-    beta2: Number = 0.999,
-    low: Number = 0.0,
-    high: Number = 0.99,
-    eps: float = 1e-08,
-) -> Link:
-    """Adam with a momentum that rises when consecutive gradients align (a reconstruction; an adversarial control)."""
-
 def lr_by_lag() -> Link:
     """Divide the learning rate by the maximum staleness of the run so far."""
 
@@ -60,9 +49,6 @@ def lr_schedule(
 
 def momentum(beta: Number) -> Link:
     """Heavy-ball momentum without dampening."""
-
-def random_scale(mean: Number = 0.5, spread: Number = 0.25, seed: int = 0) -> Link:
-    """Multiply the learning rate by a random number: a control with an adaptive rule's mean and spread."""
 
 def scale(factor: Number = 1.0) -> Link:
     """Multiply the learning rate by a constant, as a control with the mean scale of an adaptive rule."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ State = dict[str, Tensor]
 
 
 @dataclass
-class Record:
+class Record(calls.Told):
     """Data passed along a chain of links.
 
     `direction` `[R, P]`, ascent; `skip` bool `[R]`, replicates whose update is skipped (it still counts and publishes);
@@ -86,7 +86,13 @@ class Chain:
         for link, state in zip(self.links, states, strict=True):
             skipped, direction = record.skip, record.direction
             record.spare = skipped is nobody
-            record, fresh = link.apply(record, state)
+            made = link.apply(record, state)
+            if not (type(made) is tuple and len(made) == 2 and getattr(made[0], "direction", None) is not None):
+                _refuse(link, f"a {type(made).__name__}", "(record, state)", "return record, state")
+            record, fresh = made
+            if record.direction.shape != direction.shape:
+                shape = str(list(record.direction.shape))
+                _refuse(link, shape, f"a direction of shape {list(direction.shape)}, [R, P]", "keep its shape")
             if skipped is not nobody and not none(skipped):
                 if hasattr(link, "lost"):
                     state = link.lost(state, skipped & ~torch.isfinite(direction).all(-1))
@@ -104,7 +110,12 @@ class Chain:
         return Chain(tuple(x.numbered(replicates) if hasattr(x, "numbered") else x for x in self.links))
 
     def describe(self) -> list[str]:
-        return [repr(link) for link in self.links] or [NOTHING]
+        return [checks.plain(repr(link)) for link in self.links] or [NOTHING]
+
+
+def _refuse(link: Link, value: str, bound: str, remedy: str) -> NoReturn:
+    name = made.name if (made := calls.of(link)) else type(link).__name__
+    raise checks.InputError(f"what apply of link {name} returns", value, bound, remedy)
 
 
 _PROTOCOL = "an object with init(parameters), a dict of tensors, and apply(record, state), which returns both"
@@ -120,8 +131,10 @@ def chain(*links: Link) -> Chain:
     listed = len(links) == 1 and isinstance(links[0], (list, tuple))
     checks.require(not listed, "links", "a list", "given one by one", "write chain(a, b), or chain(*links)")
     for link in links:
-        fits = hasattr(link, "init") and hasattr(link, "apply")
+        maker = isinstance(link, type) or hasattr(link, "knobs")
+        fits = hasattr(link, "init") and hasattr(link, "apply") and not maker
         remedy = plugins.by_name(link, "updates", f"write sim.updates.NAME(...), or {_PROTOCOL}")
+        remedy = f"call it: {getattr(link, '__name__', '')}(...)" if maker else remedy
         checks.require(fits, "link", link, "an update link", remedy)
     names = [type(link).__name__ for link in links]
     # Adam divides its input by its own scale: a factor in front of it has no effect.
@@ -165,12 +178,6 @@ def norm(direction: Tensor) -> Tensor:
     return torch.linalg.vector_norm(direction, dim=-1, keepdim=True, dtype=torch.float64).to(direction.dtype)
 
 
-def moments(g: Tensor, first: Tensor, second: Tensor, beta1: Tensor, beta2: Tensor) -> tuple[Tensor, Tensor]:
-    """First and second moment `[R, P]` after the gradient `g`; factors are `[R, 1]` in float64."""
-    first = first * beta1.to(g.dtype) + g * (1.0 - beta1).to(g.dtype)
-    return first, (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(second * beta2.to(g.dtype))
-
-
 def moved(
     g: Tensor,
     first: Tensor,
@@ -187,7 +194,8 @@ def moved(
     Of large models piece by piece on a CPU, with the same bits; where `spare`, into the moments of before.
     """
     if g.shape[1] <= LARGE or g.device.type != "cpu":
-        first, second = moments(g, first, second, beta1, beta2)
+        first = first * beta1.to(g.dtype) + g * (1.0 - beta1).to(g.dtype)
+        second = (g * g).mul_((1.0 - beta2).to(g.dtype)).add_(second * beta2.to(g.dtype))
         return adam_step(first, second, size, scale, eps), first, second
     whole = torch.empty_like(g), *((first, second) if spare else (torch.empty_like(g), torch.empty_like(g)))
     for begin in range(0, g.shape[1], PIECE):

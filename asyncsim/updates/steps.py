@@ -1,6 +1,5 @@
 """Links that make the step of a gradient, or change its size."""
 
-import dataclasses
 import math
 from typing import Any
 
@@ -8,10 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks, rng
+from asyncsim.base import checks
 from asyncsim.base.parts import choice, flag, number, whole
 from asyncsim.step import ratios
-from asyncsim.step.versions import tensor
 from asyncsim.updates import _link
 from asyncsim.updates._link import Record, State, Stateless, link
 
@@ -263,43 +261,6 @@ class ess_step(Stateless):
         return torch.where(broken, lowest, scale), broken
 
 
-@link("this package", reports="random_scale")
-class random_scale:
-    """Multiply the learning rate by a random number: a control with an adaptive rule's mean and spread.
-
-    Random control: step <- (mean + spread u) step, u uniform in [-1, 1), keyed by replicate and update. Give mean and
-    spread (sqrt(3) standard deviations) of the scales that `ess_step` reported. Then the first two moments stay, and
-    their tie to the batch is cut. A skipped update draws nothing.
-    """
-
-    mean: Any = number(0.5, "pure number", 0.0, above=True, remedy="give a positive mean scale")
-    spread: Any = number(0.25, "at most the mean", 0.0, remedy="give the half width of the scales")
-    seed: int = whole(0, "of the scales alone", 0, 2**63 - 1, remedy="give a non-negative integer seed")
-    replicates: Any = dataclasses.field(default=None, repr=False, compare=False)
-
-    @staticmethod
-    def joint(mean: Any, spread: Any, **_: Any) -> None:
-        """Require a spread of at most the mean, so that no scale is negative."""
-        crossed = np.any(np.asarray(spread) > np.asarray(mean))
-        checks.require(not crossed, "spread", spread, f"at most mean = {mean}", "a negative scale would turn the step")
-
-    def numbered(self, replicates: np.ndarray) -> Any:
-        """The same link for replicates with these global numbers."""
-        return dataclasses.replace(self, replicates=np.asarray(replicates))  # type: ignore[type-var]
-
-    def init(self, parameters: Tensor) -> State:
-        return {"count": torch.zeros((parameters.shape[0], 1), dtype=torch.int64, device=parameters.device)}
-
-    def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        count = state["count"]
-        replicates = np.arange(len(count)) if self.replicates is None else self.replicates
-        drawn = rng.Stream(self.seed, "random_scale").uniform(replicates, count[:, 0].cpu().numpy())
-        factor = self.mean + self.spread * (2.0 * tensor(drawn).unsqueeze(-1) - 1.0)
-        record.statistics["random_scale"] = factor[:, 0]
-        record.direction = record.direction * factor.to(record.direction.dtype)
-        return record, {"count": count + 1}
-
-
 @link(
     "the idea of 2603.01501 from its abstract; thresholds, projection and reference are ours and are options",
     reports="align_cosine, align_projected, align_skipped and align_invalid",
@@ -374,55 +335,6 @@ class align:
             remains = low * (1.0 - kappa**2).clamp(min=0.0).sqrt() / (kappa * (1.0 - low**2).sqrt())
             along = along * (1.0 - remains)
         return along * previous
-
-
-@link("the rule of 2605.06575, known at second hand", reports="gono_cosine and gono_beta1")
-class gono:
-    """Adam with a momentum that rises when consecutive gradients align (a reconstruction; an adversarial control).
-
-    Adam with beta1_t = min(max(beta1 (1 + gain cos_t), low), high), cos_t that of consecutive gradients. A control that
-    does the opposite of `align`: it trusts directions that agree and raises their momentum. Where a high cosine
-    precedes collapse it makes things worse. Where the mean gradient merely exceeds the noise it does not. Without a
-    valid cosine beta1 is not changed. The first moment is corrected by one minus the product of all beta1_t; with gain
-    0 this is `adam`. A reconstruction: constants are ours.
-    """
-
-    lr: Any = LR
-    gain: Any = number(0.1, "pure number", 0.0, remedy="0 is adam")
-    beta1: Any = _factor(0.9)
-    beta2: Any = _factor(0.999)
-    low: Any = _factor(0.0)
-    high: Any = _factor(0.99)
-    eps: float = EPS
-
-    @staticmethod
-    def joint(low: Any, high: Any, **_: Any) -> None:
-        """Require low <= high."""
-        crossed = np.any(np.asarray(low) > np.asarray(high))
-        checks.require(not crossed, "low", low, f"at most high = {high}", "swap the limits")
-
-    def init(self, parameters: Tensor) -> State:
-        zeros = torch.zeros_like(parameters)
-        ones = torch.ones((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device)
-        return {"first": zeros, "second": zeros.clone(), "reference": zeros.clone(), "left1": ones, "left2": ones}
-
-    def lost(self, state: State, flag: Tensor) -> State:
-        return {**state, "reference": _link.forgotten(state["reference"], flag)}
-
-    def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        g = record.direction
-        kappa, _ = _link.cosine(g, state["reference"])
-        lr, beta1, beta2, low, high = (
-            torch.zeros_like(kappa) + knob for knob in (self.lr, self.beta1, self.beta2, self.low, self.high)
-        )
-        raised = torch.minimum(torch.maximum(beta1 * (1.0 + self.gain * torch.nan_to_num(kappa)), low), high)
-        # Weights of a moment with changing factors add up to one minus their product.
-        left1, left2 = state["left1"] * raised, state["left2"] * beta2
-        first, second = _link.moments(g, state["first"], state["second"], raised, beta2)
-        record.direction = _link.adam_step(first, second, lr / (1.0 - left1), 1.0 / (1.0 - left2), self.eps)
-        record.statistics["gono_cosine"], record.statistics["gono_beta1"] = kappa[:, 0], raised[:, 0]
-        memory = {"reference": _link.remembered(g), "left1": left1, "left2": left2}
-        return record, {"first": first, "second": second, **memory}
 
 
 @link("textbook", reports="lr_schedule_scale, a pure number")

@@ -217,17 +217,10 @@ def judge(
     room = reach - deviation
     edge = math.copysign(math.inf, room) if room else 0.0
     return Comparison(
-        measured=float(value),
-        low=value - reach,
-        high=value + reach,
-        verdict=verdict,
-        false_fail=alpha if error else 0.0,
-        false_pass=missed,
-        margin=room / smallest if smallest else edge,
-        p=p_value(deviation - tolerance, error, freedom, sides(kind)),
-        reason=reason,
-        **row,
-    )
+        measured=float(value), low=value - reach, high=value + reach, verdict=verdict,
+        false_fail=alpha if error else 0.0, false_pass=missed, margin=room / smallest if smallest else edge,
+        p=p_value(deviation - tolerance, error, freedom, sides(kind)), reason=reason, **row,
+    )  # fmt: skip
 
 
 SURE = 1e-12

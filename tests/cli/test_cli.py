@@ -242,8 +242,8 @@ SAYS = {
             *["timeline", "areal", "--set", "max_head_offpolicyness=1", "--set", "consumer_batch_size=2"],
             *["--set", "length=1.0"],
         ],
-        "load, train_time = (None, None)",
-        "give exactly one of load, train_time",
+        "load, train_time = 'neither'",
+        "give one: ",
     ),
     "the sampling": (
         ["run", "--task", "gaussian-bandit", "--sampling", "enumerate"],
@@ -334,7 +334,7 @@ def test_folders_are_made_for_every_output(tmp_path: Path) -> None:
 
 def test_one_plug_in_is_described_in_full(tmp_path: Path) -> None:
     text, found = told(tmp_path, "list methods truncated-is")
-    assert "truncated_is(level: str = 'sequence', cap: Any = None" in text
+    assert "truncated_is(\n    level: str = 'sequence',\n    cap: Any = None" in text
     assert "Source: 2602.17616" in text and found["doc"] in text
     assert found["arguments"][0] == {"name": "level", "required": False, "default": "sequence"}
     assert [a["required"] for a in told(tmp_path, "list updates sgd")[1]["arguments"]] == [True]

@@ -259,7 +259,7 @@ BAD = {
     "settings without a method": (["{}:ppo", "--set", "high=1"], "used with --like"),
     "no adapter": (["{}:ppo", "--adapter", "verk"], "--adapter = 'verk'"),
     "settings without an adapter": (["{}:ppo", "--set", "adapter.old=behavior"], "used with --adapter"),
-    "settings of an adapter": (["trl", "--set", "loss_type=grpo"], "settings of an adapter are adapter.KEY=VALUE"),
+    "settings of an adapter": (["trl", "--set", "loss_type=grpo"], "of an adapter write adapter.KEY=VALUE"),
     "adapter of a package": (["trl", "--adapter", "verl"], "left out for an installed package"),
     "style of verl": ([f"{STYLES}:verl_style"], "add --adapter verl"),
     "style of areal": ([f"{STYLES}:areal_style"], "add --adapter areal"),

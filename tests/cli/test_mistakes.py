@@ -8,6 +8,7 @@ import pickle
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -19,8 +20,9 @@ import typer
 import asyncsim as sim
 from asyncsim.app import parsing, wording
 from asyncsim.app.cli import app, main
-from asyncsim.base import answers, calls
+from asyncsim.base import answers, calls, measured
 from asyncsim.base.laws import as_law
+from asyncsim.sweeping import advising
 from asyncsim.sweeping.advising import FIELDS
 from tests.refusals import refused
 
@@ -44,6 +46,7 @@ AREAL = "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size
 
 # Of the command line: what people type, and the words that it is short for.
 SHORT = {
+    "run --set method=my.py:loss --set advantages_from=batch": "run --method=my.py:loss --advantages-from=batch",
     "run --lr 0.1 --updates=3": "run --set lr=0.1 --updates=3",
     "run --task.arms 3 --adam.lr=0.1 --link adam": "run --set task.arms=3 --set adam.lr=0.1 --link adam",
     "run --staleness 4 --lr": "run --staleness 4 --lr",
@@ -80,27 +83,15 @@ TYPED = {
     "a class of a loss": ("conformance own.py:Cut --set cap=2", "--set = 'cap'", "write loss = Cut(...) in your file"),
     "a loss of numpy": ("conformance own.py:arrays", "a loss that runs", "write it in torch"),
     "a loss without its settings": ("conformance own.py:set --adapter verl", "NoneType", "--set 'adapter.config={"),
-    "an installed loss as a style": (
-        "conformance own.py:ppo --adapter trl",
-        "--adapter = 'trl'",
-        "leave --adapter out",
-    ),
-    "a style of a run": (
-        "run --method own.py:ppo --adapter verl",
-        "'--adapter'",
-        "sim.conformance.adapters.verl(loss)",
-    ),
+    "an installed style": ("conformance own.py:ppo --adapter trl", "--adapter = 'trl'", "leave --adapter out"),
+    "a style of a run": ("run --method own.py:ppo --adapter verl", "'--adapter'", "sim.conformance.adapters.verl(loss"),
     "a schedule of a link": ("run --set adam.schedule=cosine --link adam", "'schedule'", "add --link lr-schedule"),
     "a schedule in front": ("run --link lr-schedule --link adam --set adam.lr=1", "links = ", "--link adam --link lr"),
     "an axis of a sweep": ("sweep --grid lr=1,2 --x lr", "option = '--x'", "leave it out: --plot"),
     "a folder as a table": ("sweep --grid lr=1,2 --csv res/", "--csv = 'res/'", "write --csv res/FILE"),
     "a column that nothing reads": ("diagnose a.csv --columns norm=reward", "columns = 'norm'", "leave reward out if"),
     "a task as an environment": ("run --task gym --set task.id=bandit", "id = 'bandit'", "is a task of asyncsim"),
-    "methods as an option": (
-        f"{TWO} --methods grpo,gspo",
-        "option = '--methods'",
-        "as an arm: asyncsim compare grpo gspo",
-    ),
+    "methods as an option": (f"{TWO} --methods grpo,gspo", "option = '--methods'", "as an arm: asyncsim compare grpo"),
     "a method by another name": ("compare grpo ppo --smallest 1", "arm = 'ppo'", "write ppo_clip"),
     "settings behind commas": ("run --set a=1,b=2", "--set = 'a=1,b=2'", "write --set a=1 --set b=2"),
     "points behind a comma": ("verify ess/limit --at a=1,b=2", "--at = 'a=1,b=2'", "write --at a=1 --at b=2"),
@@ -114,11 +105,7 @@ TYPED = {
         "--set staleness_limit=VALUE",
     ),
     "a loss of each token": ("conformance own.py:each", "loss = (8, 6)", "(loss * mask).sum() / mask.sum(), or use an"),
-    "a loss without a mask": (
-        "conformance own.py:plain",
-        "argument for mask",
-        "add an argument mask, and return the mean",
-    ),
+    "a loss without a mask": ("conformance own.py:plain", "argument for mask", "add an argument mask, and return the"),
     "an optimizer": ("run --update adam", "option = '--update'", "write --link adam --set adam.lr=VALUE"),
     "a percentile": ("timeline areal --percentiles 99", "'--percentiles'", "the 99th percentile is printed"),
     "a system of telemetry": ("diagnose a.csv --system areal", "'--system'", "names the distribution to compare with"),
@@ -129,7 +116,6 @@ TYPED = {
     "a list as length": (f"{AREAL} --set length=[3,5]", "length = [3, 5]", "write empirical:3:5:8"),
     "an ESS of another name": ("run --diagnostics ess_sequence", "'ess_sequence'", "did you mean ess?"),
     "a penalty as metric": ("run --diagnostics k3", "diagnostics = 'k3'", "k3 is a penalty: see `asyncsim list pen"),
-    "a penalty without its option": ("run --set penalty=k3", "--set = 'penalty'", "write --penalty VALUE"),
     "penalties of a method": ("run --set method.penalties=k3", "argument = 'penalties'", "write --penalty NAME"),
     "rates": ("run --set rates=0.1", "--set = 'rates'", "write --set sgd.lr=VALUE"),
     "an environment of nowhere": ("run --task gym --set task.id=Lane-v0", "id = 'Lane-v0'", "is module:Lane-v0"),
@@ -142,20 +128,12 @@ TYPED = {
     "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
     "a trainer as a kind": ("list verl", "kind = 'verl'", " or asyncsim list systems verl"),
     "a unit as an option": ("log a.csv --unit publishes", "'--unit'", "write --set unit=publishes"),
-    "a limit as a word of a forecast": (
-        "forecast a.yaml --staleness-limit 1",
-        "limit'",
-        "write --set staleness_limit=VALUE",
-    ),
+    "a limit as a word of a forecast": ("forecast a.yaml --staleness-limit 1", "limit'", "write --set staleness_limit"),
     "a preset of a diagnosis": ("diagnose a.csv --preset verl", "'--preset'", "leave it out"),
     "values that should fall": ("judge a.csv b.csv --lower-better", "'--lower-better'", "write --better lower"),
     "a seed of a judgment": ("judge a.csv b.csv --seed 3", "'--seed'", "draws nothing: leave it out"),
     "a unit of a calibration": ("calibrate a.csv --preset verl --set unit=publishes", "'unit'", "asyncsim log"),
-    "a name as a part": (
-        "run --method grpo --set grpo.low=1",
-        "part = 'grpo'",
-        "write method.KEY in place of grpo.KEY",
-    ),
+    "a name as a part": ("run --method grpo --set grpo.low=1", "part = 'grpo'", "write method.KEY in place of"),
     "a question as a command": ("staleness log.csv", "command = 'staleness'", "asyncsim log LOG.csv"),
     "a log as a schedule": (
         "run --task softmax-bandit --method grpo --schedule log.csv",
@@ -174,18 +152,10 @@ TYPED = {
     "what stands alone": ("verify --claim ess/limit", "option = '--claim'", "write its value alone"),
     "an environment as a kind": ("run --task cartpole", "task = 'cartpole'", "did you mean gym?"),
     "another word for a card": ("run --device gpu", "device = 'gpu'", "did you mean cuda?"),
-    "no module is a policy": (
-        "run --policy torch.nn:Identity",
-        "policy = 'torch.nn:I",
-        "--policy module --set policy.make=",
-    ),
+    "no module is a policy": ("run --policy torch.nn:Identity", "policy = 'torch.nn:I", "--policy module --set policy"),
     "a rate in a name": ("run --link adam:0.01", "link = 'adam:0.01'", "write --link adam --set adam.lr=0.01"),
     "a call as a name": ("run --link adam(lr=0.1)", "link = 'adam(lr=0.1)'", "write --link adam --set adam.lr=0.1"),
-    "a coefficient in a name": (
-        "run --penalty k3=0.1",
-        "penalty = 'k3=0.1'",
-        "write --penalty k3 --set k3.coefficient",
-    ),
+    "a coefficient in a name": ("run --penalty k3=0.1", "penalty = 'k3=0.1'", "write --penalty k3 --set"),
     "a clip in a name": ("run --method grpo:0.2", "method = 'grpo:0.2'", "write --method grpo --set method.low=0.2"),
     "several links in one": ("run --link clip-norm,adam", "link = '", "write --link clip_norm --link adam"),
     "a policy of a module": ("run --policy modul", "policy = 'modul'", "mlp, module, quadratic"),
@@ -211,11 +181,7 @@ TYPED = {
         "--set = 'samples=4,8'",
         "write --along samples=4,8",
     ),
-    "a grid with spaces": (
-        f"{TWO} --smallest 1 --along staleness=0 4 16",
-        "--along = '4 16'",
-        "--along staleness=0,4,16",
-    ),
+    "spaces": (f"{TWO} --smallest 1 --along staleness=0 4 16", "--along = '4 16'", "--along staleness=0,4,16"),
     "a reward as metric": (f"{TWO} --metric reward --smallest 0.1", "metric = 'reward'", "take trained_return, of the"),
     "two methods": ("run --method a2c --method grpo", "--method = 'a2c, grpo'", "compare method=a2c method=grpo"),
     "two limits": ("timeline areal --seed 1 --seed=2", "--seed = '1, 2': must be given once", "give one of them"),
@@ -236,11 +202,7 @@ TYPED = {
     "several values": ("run --staleness 0,8", "= '0,8': must be a valid integer", "sweep --grid staleness=0,8"),
     "a claim's other place": ("verify own.py/Mine", "claim = 'own.py/Mine'", "write own.py:Mine, its file"),
     "a field of a system": ("advise x.yaml --staleness 4", "= '--staleness'", "write staleness_limit: VALUE into"),
-    "an advantage as a method": (
-        "conformance math:fsum --like gae",
-        "--like = 'gae': must be a method",
-        "add --kind advantage",
-    ),
+    "an advantage": ("conformance math:fsum --like gae", "--like = 'gae': must be a method", "add --kind advantage"),
     "the name of a line break": (
         r"run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact --set 'task.stop=\n'",
         "must be a line break, not its name",
@@ -256,11 +218,7 @@ TYPED = {
     "an arm without its system": (f"{TWO} --set system.load=1 --smallest 1", "part = 'system'", "--set system=NAME"),
     "seeds": ("run --seed 0,1,2", "--seed = '0,1,2'", "give one; --replicates takes their number"),
     "a rate of another optimizer": ("run --set adam.lr=0.1", "part = 'adam'", "write --link adam"),
-    "a network as a policy": (
-        "run --task gym --policy own.py:net",
-        "policy = 'own.py:net'",
-        "--set policy.make=own.py:net",
-    ),
+    "a network": ("run --task gym --policy own.py:net", "policy = 'own.py:net'", "--set policy.make=own.py:net"),
     "a class of environments": (
         "run --task gym --set task.id=own:Mine",
         "id = 'own:Mine'",
@@ -275,11 +233,7 @@ TYPED = {
     "a grid with a space": ("sweep --grid staleness 0,4", "'0,4'", "write --grid NAME=0,4, without a space"),
     "a grid with a dash": ("sweep --grid staleness=1-32", "'staleness=1-32'", "write NAME=V1,V2"),
     "a grid of dots": ("sweep --grid staleness=0..4", "'staleness=0..4'", "write NAME=V1,V2"),
-    "several limits": (
-        f"{AREAL.replace('=4', '=0,2', 1)} --set length=3",
-        "ness=0,2'",
-        "--sweep max_head_offpolicyness=0,2",
-    ),
+    "several limits": (f"{AREAL.replace('=4', '=0,2', 1)} --set length=3", "ness=0,2'", "--sweep max_head_offpolicyne"),
     "limits alone": ("timeline areal load=1,2", "arguments = 'load=1,2'", "write --sweep load=1,2"),
     "a limit alone": ("timeline areal load=1", "arguments = 'load=1'", "write --set load=1"),
     "a word as a file": ("run staleness=4", "file = 'staleness=4'", "write --staleness 4"),
@@ -291,17 +245,13 @@ TYPED = {
     "a law of two numbers": ("diagnose a.csv --staleness 4:8", "staleness = '4:8'", "write constant:4, or uniform:4"),
     "a point of a claim": ("verify ess/limit staleness=4", "claim = 'staleness=4'", "write --at staleness=4"),
     "a count in powers": ("run --updates 1e3", "--updates = '1e3'", "write --updates 1000"),
-    "a share in percent": (f"{TWO} --smallest 5%", "--smallest = '5%'", "write --smallest 0.05"),
+    "a share in percent": (f"{TWO} --smallest 5%", "--smallest = '5%'", "give a number in its own unit"),
     "a reward of nowhere": (
         "run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact_match",
         "reward = 'exact_match'",
         "write reward='exact', or 'my.py:function'",
     ),
-    "an advantage as a loss": (
-        "conformance own.py:gae",
-        "loss = ",
-        "its arguments fit --kind advantage (in Python check_advantage",
-    ),
+    "an advantage as a loss": ("conformance own.py:gae", "loss = ", "its arguments fit --kind advantage (in Python"),
     "a loss of no trainer": (
         "conformance own.py:ppo --adapter verl",
         "loss = 'arguments log_prob, old_log_prob, advantages, mask'",
@@ -315,11 +265,23 @@ TYPED = {
         "like = 'foo': must be one of 153 names, ess, ess_maximum, ess_perplexity",
         "a plain name is of sequence ratios",
     ),
-    "a loss to export": (
-        "export own.py:ppo --for trl",
-        "= 'ppo'",
-        "check it by asyncsim conformance FILE.py:NAME; see `asyncsim list exports`",
+    "a loss to export": ("export own.py:ppo --for trl", "= 'ppo'", "call it in the trainer's hook; check it by"),
+    "8x": (f"{TWO} --smallest 1 --trainer-slots 8x", "--trainer-slots = '8x'", "--trainer-slots 8: Slots"),
+    "a number in words": ("run --updates many", "--updates = 'many'", "write --updates NUMBER: Optimizer updates"),
+    "a mean of rewards": (f"{TWO} --smallest 1 --metric reward_mean", "= 'reward_mean'", "take trained_return"),
+    "a loss as metric": (f"{TWO} --smallest 1 --metric pg_loss", "= 'pg_loss'", "losses are not recorded"),
+    "rewards to record": ("run --diagnostics mean_reward", "= 'mean_reward'", "did you mean trained_return?"),
+    "seconds that are returns": (
+        f"{TWO} --smallest 60 --over seconds --system areal --set system.max_head_offpolicyness=1 "
+        "--set system.consumer_batch_size=4 --set system.length=4 --set system.load=1",
+        "smallest = 60.0: must be at most 1, all of trained_return",
+        "in seconds only with a target",
     ),
+    "a file to export": ("export own.py --for trl", "method = 'own.py'", "check it by asyncsim conformance"),
+    "a KL penalty to export": ("export grpo --for verl --set kl=0.1", "'grpo': must be without a KL", "leave kl out"),
+    "a setting as a method": ("export --set low=0.8 high=1.2 --for trl", "method = 'high=1.2'", "write --set high=1.2"),
+    "two values of a setting": ("export grpo --for trl --set low=1 3", "arguments = '3'", "one value: --set low=1"),
+    "no file of a checkpoint": ("run --checkpoint-every 30", "--checkpoint-every = '30'", "add --checkpoint FILE"),
     "a system of nowhere": (
         "forecast cal.yaml",
         "system = 'cal.yaml': must be an existing file",
@@ -329,12 +291,15 @@ TYPED = {
     "a paper or an adapter as a kind": ("list roll", "kind = 'roll'", "write asyncsim list"),
     "a store before a name": ("results show st 5ffcee", "arguments = '5ffcee'", "write 5ffcee --store st"),
     "a folder as a sweep": ("results show st", "name = 'st'", "write --store st"),
-    "a tab in a file": ("run tab.yaml", "path = 'tab.yaml'", "indented by spaces"),
-    "a loss of the wrong sign": (
-        "run --method own.py:ascent",
-        "loss = 'ascent'",
-        "put a minus in front of what it returns",
-    ),
+    "a tab in a file": ("run tab.yaml", "(line 2, 'softmax_bandit: {}': ", "line 2: indent it by spaces, not by a tab"),
+    "an open brace": ("advise brace.yaml", "(line 1, 'trainer: {areal': ", "line 1: close each brace"),
+    "an indented line": ("advise indented.yaml", "(line 2, 'slots: 4': ", "line 2: indent it as its neighbors"),
+    "a line without a colon": ("run colon.yaml", "(line 2, 'method grpo': ", "line 2: write it as NAME: VALUE"),
+    "cards of a system": ("timeline areal --gpus 8", "option = '--gpus'", "write --model servers=8"),
+    "tokens per second": (f"{AREAL} --model tokens_per_second=9 --set length=4", "= 'tokens_per_second'", "mean rate?"),
+    "a loss as an option": ("conformance --loss own.py", "option = '--loss'", "asyncsim conformance FILE.py:NAME"),
+    "an unknown parameter": ("verify ess/limit --at cap=3", "parameter = 'cap'", "current_logits: logits of the"),
+    "a loss of the wrong sign": ("run --method own.py:ascent", "loss = 'ascent'", "put a minus in front of what it"),
     "a rate of the usual optimizer": ("run --task gym --set sgd.lr=1", "part = 'sgd'", "write --set adam.lr=VALUE, or"),
     "a time limit": ("run --task gym --set task.max_episode_steps=9", "'max_episode_steps'", "did you mean steps?"),
     "a time limit in settings": (
@@ -344,33 +309,17 @@ TYPED = {
     ),
     "two logs": ("diagnose a.csv b.csv", "arguments = 'b.csv'", "compared by asyncsim judge a.csv b.csv"),
     "a smoothed curve": ("judge a.csv a.csv --smoothing 0.9", "option = '--smoothing'", "write --last 0.2"),
-    "a window of a curve": (
-        "judge a.csv a.csv --window 9",
-        "option = '--window'",
-        "of its last share: write --last 0.2",
-    ),
+    "a window of a curve": ("judge a.csv a.csv --window 9", "option = '--window'", "of its last share: write --last 0"),
     "a table of runs": ("judge runs.csv runs.csv", "columns = 'Name, State'", "export the history of each run"),
     "a table of runs to diagnose": ("diagnose runs.csv", "columns = 'Name, State'", "export the history of each run"),
-    "a table of runs of the API": (
-        "judge api.csv a.csv",
-        "columns = 'config, name, summary'",
-        "export the history of each",
-    ),
-    "percent beside fractions": (
-        "judge a.csv percent.csv",
-        "column reward of percent.csv = '40",
-        "divide the percents by 100",
-    ),
+    "runs of the API": ("judge api.csv a.csv", "columns = 'config, name, summary'", "export the history of each"),
+    "percents": ("judge a.csv percent.csv", "column reward of percent.csv = '40", "divide the percents by 100"),
     "generators": (
         f"{AREAL} --set length=3 --set generators=64",
         "argument = 'generators'",
         "write --model servers=VALUE",
     ),
-    "generators of a preset": (
-        "timeline verl-fully-async --set generators=64",
-        "'generators'",
-        "write --set replicas=VALUE",
-    ),
+    "replicas": ("timeline verl-fully-async --set generators=64", "'generators'", "write --set replicas=VALUE"),
     "a method as a file": ("run grpo", "file = 'grpo'", "write --method grpo"),
     "limits by position": ("timeline areal 4 8", "arguments = '4 8'", "write --set NAME=VALUE for each"),
     "an environment of one's own": ("run --env a:B", "option = '--env'", "write --task gym --set task.id=NAME"),
@@ -394,11 +343,7 @@ TYPED = {
         "option = '--max-head-offpolicyness'",
         "write --set system.max_head_offpolicyness=VALUE",
     ),
-    "a limit of a controller": (
-        "conformance own.py:Mine --max_staleness 2",
-        "'--max_staleness'",
-        "--set max_staleness=",
-    ),
+    "a controller": ("conformance own.py:Mine --max_staleness 2", "'--max_staleness'", "--set max_staleness="),
     "what is drawn": ("run --plot-metric return", "option = '--plot-metric'", "write --diagnostics NAME"),
     "a module's loss": ("run --method own.ppo", "method = 'own.ppo'", "write own:ppo for one of your own"),
     "a method by its place": ("run --method methods.grpo", "method = 'methods.grpo'", "write grpo"),
@@ -418,17 +363,58 @@ TYPED = {
         "run --system tinker-cookbook --set system.groups_per_batch=4 --set system.max_steps_off_policy=1 "
         "--set system.length=3",
         "load, train_time = ",
-        "give exactly one of load, train_time: --set system.load=1.5",
+        "give one: --set system.load=1.5",
     ),
     "a clock as seconds of a step": (
         "judge --a clock.csv --b clock.csv --metric reward --columns seconds_step=s",
         "column s of clock.csv",
         "--columns clock=s",
     ),
+    "a change of a number": ("forecast a.yaml --set machines=+4", "'machines=+4'", "or the sum for so many more"),
+    "machines of replicas": (
+        "timeline verl_fully_async --set machines=8",
+        "= 'machines'",
+        "did you mean replicas? write --set replicas=VALUE",
+    ),
+    "two runs of a chart": ("judge a.csv --run p,q", "b = None", "two runs of one file: --run p --run q"),
+    "a percentage of a metric": ("judge a.csv b.csv --within 5%", "--within = '5%'", "in its own unit: Differences of"),
+    "a percentage of seconds": ("advise s.yaml --within 5", "--within = 5.0", "write 0.05 for 5 percent"),
+    "an axis that falls": (
+        "judge clock.csv a.csv --over reward",
+        "reward, row 4 of clock.csv",
+        "that never falls: steps",
+    ),
+    "a clip of verl's loss": (
+        "conformance own.py:set --adapter verl --set adapter.clip_ratio=0.2",
+        "verl = 'clip_ratio'",
+        "--set 'adapter.config={\"clip_ratio\": VALUE}' if the loss reads config.clip_ratio",
+    ),
+    "an argument of one's own loss": ("conformance own.py:ppo --set eps=0.1", "= 'eps'", "or an argument of your loss"),
+    "columns the other way": ("diagnose a.csv --columns mine=reward", "= 'mine'", "write OURS first: reward=mine"),
+    "a system beside its log": (
+        "calibrate a.csv s.yaml --preset verl",
+        "logs = ['s.yaml']",
+        "give its fields as --set",
+    ),
+    "a system beside a preset": ("timeline areal s.yaml", "= 's.yaml'", "write asyncsim advise s.yaml, which reads"),
+    "a log of no trainer": ("calibrate a.csv", "preset = None: must be one of verl, areal", "the trainer that wrote"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
 WRITTEN = {
+    "lower values": (lambda: sim.judge_runs("a", "b", lower=True), "argument = 'lower'", r"did you mean better\?"),
+    "another library's KL": (lambda: SPEC.replace(diagnostics=["approx_kl"]), "'approx_kl'", r"did you mean kl\?"),
+    "a long window": (lambda: sim.predict(TRACE, window=50), "window = 50", "no more than a run has"),
+    "a clip beside its method": (
+        lambda: sim.export_loss("grpo", "verl", clip_ratio_low=0.2),
+        "'clip_ratio_low'",
+        r"sim.methods.grpo\(low=0.2, high=0.28\), 'verl'",
+    ),
+    "an open file": (
+        lambda: sim.advise(Path(__file__).open()),  # noqa: SIM115
+        "system = ",
+        "give the path, '.*test_mistakes.py', not the open file",
+    ),
     "no smallest effect": (
         lambda: sim.compare(SPEC, SPEC),
         "compare argument = 'smallest'",
@@ -510,7 +496,7 @@ WRITTEN = {
     "an event that never comes": (
         lambda: sim.boundary(SPEC.replace(updates=9), "lr", low=0.1, high=0.2, max_replicates=16),
         "high = 0.2",
-        "in which trained_return collapses > 0.5; give a larger value, .* over='reached'",
+        "in which trained_return collapses > 0.5, measured in 0 of 16; give a larger value, .* over='reached'",
     ),
     "sizes the wrong way round": (
         lambda: sim.policies.module(lambda: torch.nn.Linear(4, 2), 2, 4),
@@ -758,6 +744,41 @@ WRITTEN = {
 }
 
 
+RUN, SWEEP, COMPARE = "run", "sweep --grid staleness=0,4", "compare grpo gspo --smallest 0.1"
+# Options of pytest, verl, TRL, SB3, W&B and rliable: what a command says to each.
+OTHERS = {
+    (SWEEP, "save"): "write --store VALUE or --csv VALUE or --json VALUE",
+    (SWEEP, "seeds n-seeds trials"): "did you mean --replicates?",
+    (f"{SWEEP}; {COMPARE}", "output-dir results-dir"): "did you mean --store?",
+    (f"{SWEEP}; {COMPARE}", "threshold collapse-below"): "write --over reached --target VALUE",
+    (COMPARE, "alpha significance-level"): "did you mean --error?",
+    (f"{COMPARE}; judge a b", "confidence ci"): "write --error 0.05",
+    (COMPARE, "tolerance delta min-effect"): "did you mean --smallest?",
+    (
+        f"{RUN}; {SWEEP}; advise s.yaml; log l.csv",
+        "alpha confidence level",
+    ): "all intervals printed here are 95 percent",
+    (f"{RUN}; {SWEEP}; {COMPARE}", "clip-range epsilon"): "--set method.low=0.2 --set method.high=0.2",
+    (f"{RUN}; {SWEEP}; {COMPARE}", "batch-size"): "--set schedule.groups_per_batch=VALUE",
+    (f"{RUN}; {SWEEP}; {COMPARE}", "max-tokens"): "--set task.horizon=VALUE",
+    (f"{RUN}; {SWEEP}; {COMPARE}", "learning-rate"): "write --set sgd.lr=VALUE",
+    (RUN, "num-steps total-timesteps n-iters"): "write --updates VALUE",
+    (RUN, "wandb-project run-name report-to"): "--log",
+    (RUN, "save-steps"): "did you mean --checkpoint-every?",
+    ("timeline areal; advise s.yaml", "replicates seeds trials"): "did you mean --realizations?",
+    ("verify ess", "alpha"): "p < 0.001",
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_options_of_other_tools_are_answered_by_ours(case, capsys):
+    for command in case[0].split("; "):
+        for option in case[1].split():
+            with pytest.raises(SystemExit, match="2"):
+                main([*shlex.split(command), f"--{option}", "0.5"])
+            assert OTHERS[case] in capsys.readouterr().err, (command, option)
+
+
 @pytest.mark.parametrize("name", TYPED)
 def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
@@ -793,6 +814,9 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
     clock = (f"{step},{60 * step + 5},{step % 3}" for step in range(20))
     (tmp_path / "clock.csv").write_text("\n".join(["step,s,reward", *clock, ""]))
     (tmp_path / "tab.yaml").write_text("task:\n\tsoftmax_bandit: {}\n")
+    (tmp_path / "brace.yaml").write_text("trainer: {areal\nmachines: 4\n")
+    (tmp_path / "indented.yaml").write_text("machines: 4\n  slots: 4\n")
+    (tmp_path / "colon.yaml").write_text("task: bandit\nmethod grpo\nupdates: 4\n")
     (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]
     with pytest.raises(SystemExit, match="2"):
@@ -819,6 +843,7 @@ SYSTEM = {
         ("advise csv.json", "'response_lenght': must be one of response_length; did you mean response_length?"),
         ("advise txt.json", "response_lengths column = 'tokens': must be one of numbers; leave :tokens out"),
         (f"{AREAL} --set length=@lengths.csv:tokens", "length column = 'tokens': must be one of response_length; "),
+        ("advise skyrl.json", "prompts_at_once = 2: must be at least prompts_per_batch = 4 of skyrl; its workers"),
         ("log lengths.csv --delays respons", "'respons': must be one of response_length; choose a column of numbers"),
     ],
 )
@@ -830,6 +855,8 @@ def test_a_column_that_a_file_lacks_is_answered_by_those_it_has(words, remedy, m
     for kind, column in (("csv", "response_lenght"), ("txt", "tokens")):
         text = json.dumps(SYSTEM | {"response_lengths": f"lengths.{kind}:{column}"})
         (tmp_path / f"{kind}.json").write_text(text)
+    few = {"response_lengths": 4, "trainer": "skyrl", "prompts_at_once": 2}
+    (tmp_path / "skyrl.json").write_text(json.dumps(SYSTEM | few))
     with pytest.raises(SystemExit, match="2"):
         main(shlex.split(words))
     assert remedy in capsys.readouterr().err
@@ -903,7 +930,7 @@ def test_names_that_are_like_none_are_answered_by_meanings(capsys, monkeypatch, 
     assert len(lines[1]) > 12 and any(line.startswith("  --error: ") for line in lines[1])
     assert lines[2] == [f"  {name}: {words}" for name, (usual, words) in FIELDS.items() if usual is ...][1:]
     assert (
-        lines[3][0] == "  --set system.max_head_offpolicyness=8  eta in versions"
+        lines[3][0] == "  --set system.max_head_offpolicyness=8  eta, staleness limit in versions"
         and " --set system.load=" in lines[3][3]
     )
     with pytest.raises(calls.Lacking, match=r"(?s)it has .*\n  parameters: final"):
@@ -1211,6 +1238,10 @@ class Listed(Right):
     "The mean is four."
     wrong = [1]
 
+class Lower(Right):
+    "The mean is four."
+    kind = "lower_bound"
+
 class Divided(Right):
     "The mean is four."
     wrong = {"three": lambda s: {"mean": 3 / 0}}
@@ -1252,10 +1283,11 @@ REFUSED = {
     "Asked": "must be a function with the arguments (self)",
     "Wrong": "wrong['three'] = 'too many positional arguments': must be a function with the arguments (s)",
     "Planted": "must be a function with the arguments (); write lambda: lambda spec: spec.replace(updates=2)",
-    "Lost": "no attribute 'staleness'); correct it: parameters are s.NAME",
+    "Lost": "no attribute 'staleness'); fix line 35 of mine.py; parameters are s.NAME",
     "Text": "predict mean = 'four': must be a number",
     "Root": "must be computable at {} (ValueError: math domain error)",
     "Listed": "wrong = [1]: must be functions by name; write wrong = {'twice': lambda s: ...}",
+    "Lower": "x >= L is -x <= -L, so predict {'-x': -L} and measure '-x'",
     "Divided": "wrong['three'] = None: must be computable at {} (ZeroDivisionError",
     "Far --at x=3": "mine.py:Far.predict = None: must be computable at {'x': 3} (ZeroDivisionError",
 }
@@ -1301,6 +1333,8 @@ def test_a_checkpoint_is_no_trace_and_a_sweep_takes_the_replicates_of_its_spec(t
     spec = SPEC.replace(updates=2, replicates=16)
     sim.run(spec, checkpoint=tmp_path / "c", progress=False)
     refused(".*write sim.run\\(spec, resume=path\\)", sim.Trace.load, tmp_path / "c")
+    TRACE.save(tmp_path / "t.npz")
+    refused(r"path = .*a saved trace is sim.Trace.load\('t.npz'\)", sim.predict, tmp_path / "t.npz")
     swept = [
         sim.sweep(spec, {"staleness": [0]}, workers=1, progress=False, **n).replicates for n in ({}, {"replicates": 8})
     ]
@@ -1373,6 +1407,31 @@ def test_asking_in_vain_for_a_name_costs_no_search(monkeypatch):
     assert str(pickle.loads(pickle.dumps(lacking.value))) == str(lacking.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "low", "high", "doubts"), [("grpo", 0.8, 1.2, 1), ("grpo", 0.2, 0.28, 0), ("bapo_code", 0.6, 1.2, 0)]
+)
+def test_bounds_of_a_ratio_are_doubted_where_distances_from_1_are_asked_for(name, low, high, doubts, recwarn):
+    wording.build("methods", name, {"low": low, "high": high})
+    assert len([each for each in recwarn if "write low=0.2, high=0.2" in str(each.message)]) == doubts
+
+
+def test_a_column_is_divided_where_no_column_has_that_name(tmp_path):
+    pandas.DataFrame({"ms": [500.0, 1500.0], "pass/2": [4.0, 6.0]}).to_csv(path := tmp_path / "delays.csv", index=False)
+    assert measured.column("delays", f"{path}:ms/1000")[1].tolist() == [0.5, 1.5]
+    assert measured.column("delays", f"{path}:pass/2")[1].tolist() == [4.0, 6.0]
+    refused("delays column = 'ms/0'", measured.column, "delays", f"{path}:ms/0")
+
+
+def test_units_and_expectations_that_cannot_be_meant_are_doubted(recwarn):
+    sim.diagnose(TABLE, staleness=4)
+    given = {**SYSTEM, "response_lengths": "lognormal:7.2:0.8", "tokens_per_second": 0.02}
+    advising.read(given, Path())
+    said = "\n".join(str(each.message) for each in recwarn)
+    assert (
+        "staleness = 4 is not tested" in said and "write lognormal:1845:0.8" in said and "is small; is its unit" in said
+    )
+
+
 def test_a_single_limit_is_not_recommended_and_advice_is_a_table():
     rows = SYSTEM | {"response_lengths": 1000, "staleness_limit": 2, "prompts_per_batch": 4}
     one, several = (sim.advise(rows | {"staleness_limit": each}) for each in (2, [0, 2]))
@@ -1392,6 +1451,17 @@ def test_samples_are_calibrated_with_the_columns_that_the_log_asked_for(tmp_path
     settings = {"slots_per_machine": 8, "staleness_limit": 1, "train_seconds": 4, "tokens_per_second": 30}
     made = sim.calibrate(tmp_path / "samples.csv", "verl", columns=columns, **settings)
     assert made.fields["prompts_per_batch"] * made.fields["samples_per_prompt"] == 4
+    assert "each sample is taken as a prompt of its own" in str(made)
+    remedy = "map the log's column of groups: columns='group_id=THEIRS'"
+    wrong = settings | {"samples_per_prompt": 4}
+    refused(
+        f"samples_per_prompt = 4: must be 1.*{remedy}",
+        sim.calibrate,
+        tmp_path / "samples.csv",
+        "verl",
+        columns=columns,
+        **wrong,
+    )
     with pytest.raises(sim.InputError, match=r"samples\.jsonl"):
         sim.calibrate(rows, "verl", columns=columns, **settings)
 

@@ -48,6 +48,12 @@ def test_a_checkpoint_of_something_else_is_refused_in_one_line(tmp_path: Path) -
     assert call(WORDS, "--updates", "4", "--checkpoint", checkpoint).exit_code == 0
     for words, said in (
         ([WORDS, "--updates", "8", "--resume", checkpoint], "spec.updates = 8: must be 4"),
+        (
+            ["run", "--updates", "8", "--resume", checkpoint],
+            f"spec.updates = 8: must be 4, as in {checkpoint}; a run ends",
+        ),
+        ([WORDS, "--set", "task.actions=9", "--resume", checkpoint], "spec.updates = 200: must be 4"),
+        (["run", "--method", "cispo", "--resume", checkpoint], "(other values too: method, "),
         (["run", "--seed", "1", "--resume", checkpoint], "seed = 1: must be 0"),
         ([WORDS, "--checkpoint", checkpoint], "must be a new file"),
         (["run", "--resume", tmp_path / "absent.npz"], "must be an existing file"),

@@ -74,7 +74,7 @@ def test_one_rate_is_that_of_all_places() -> None:
 def test_lengths_that_may_be_tokens_ask_for_their_speed_in_the_first_line(tmp_path: Path) -> None:
     (tmp_path / "lengths.txt").write_text("1658\n1349\n")
     words = (*AREAL, "--set", "load=1", "--set")
-    with pytest.warns(checks.RunWarning, match="^length = 1658 is read as seconds.* add --model rate=30, "):
+    with pytest.warns(checks.RunWarning, match="^length = 1658 is read as seconds.* add --set model.rate=30, "):
         assert call(*words, f"length=@{tmp_path}/lengths.txt").exit_code == 0
     # Not where a speed is given, and not of lengths that are seconds.
     with warnings.catch_warnings():

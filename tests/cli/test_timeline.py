@@ -44,7 +44,8 @@ def test_the_first_page_says_how_many_of_the_named_slots_are_used(tmp_path: Path
     if got["group_slots"] is not None:
         more = [each for knob in timed for each in ("--set", knob)]
         text, got = told(tmp_path, "timeline", words[0], *more, "--samples", "8")
-        assert f"{used} by groups, busy {got['group_slots']['busy']:.1%}; 512 of 1024 slots used by samples" in text
+        groups = used.replace("slots", "group slots")
+        assert f"{groups}, busy {got['group_slots']['busy']:.1%}; 512 of 1024 sample slots used" in text
         assert got["sample_slots"]["busy"] < 0.8 * got["group_slots"]["busy"]
 
 

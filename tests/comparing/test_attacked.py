@@ -14,6 +14,7 @@ from asyncsim.comparing.deciding import Question
 from asyncsim.comparing.intervals import heavy
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import set_knob, spread
+from asyncsim.diagnosing import alarms
 from tests.comparing.test_deciding import bandit
 from tests.policies.test_module import Both, cartpole
 
@@ -308,3 +309,23 @@ def test_a_collapse_is_told_of_a_replicate_by_itself():
     together = Reading("batch_return", "collapse").numbers(traced(curve))
     alone = Reading("batch_return", "collapse").numbers(traced(curve[:, :1]))
     assert alone.tolist() == [1.0] and together.tolist() == [1.0, 0.0]
+
+
+def test_a_fall_counts_however_deep_it_is():
+    """Start -5, maximum -0.6: with the end in the scale, a fall to -3e5 would make the gain too small to be lost."""
+    ends = [-0.6, -2.0, -3.0, -40.0, -3e5]
+    rose = np.array([[-5.0] * 5, [-0.6] * 5, ends])
+    assert Reading("batch_return", "collapse").numbers(traced(rose)).tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]
+    # A replicate that never gained has collapsed if it ends below its start by more than half of its size.
+    sank = np.array([[0.5, 0.5, -5.0, -5.0, 0.0], [0.5, 0.5, -5.0, -5.0, 0.0], [0.26, 0.24, -7.4, -7.6, 0.0]])
+    assert Reading("batch_return", "collapse").numbers(traced(sank)).tolist() == [0.0, 1.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("depth", [1.0, 10.0, 1e3, 1e5])
+def test_predict_and_compare_count_the_same_collapses(depth):
+    draw = np.random.default_rng(0)
+    curve = -5.0 + 4.4 * np.minimum(np.arange(200)[:, None] / 50.0, 1.0) + 0.05 * draw.normal(size=(200, 32))
+    curve[120:, ::2] -= 4.0 * depth
+    found = alarms.course(curve, -5.0, 0.0, window=10).collapsed >= 0
+    assert found.tolist() == [True, False] * 16
+    assert Reading("batch_return", "collapse").numbers(traced(curve)).tolist() == found.tolist()

@@ -52,6 +52,7 @@ def test_a_clock_says_when_a_target_is_reached_and_counts_the_horizon_where_it_i
     assert until.numbers(trace()).tolist() == [10.0, 30.0]
     assert until.bounds(trace(), None) == (0.0, 30.0)
     assert until.orientation == -1.0 and Reading("r", "seconds", horizon=30.0).orientation == 1.0
+    assert Reading("kl").orientation == -1.0 == -Reading("kl", better="higher").orientation
     # The defect that this axis mends: in updates the second arm is only one update behind.
     assert Reading("r", "time", 0.5).numbers(trace()).tolist() == [1.0, 2.0]
     cost = Reading("r", "slot-hours", 0.5, horizon=100.0, slots=3600.0)
@@ -273,6 +274,7 @@ def test_each_setting_of_a_grid_has_the_answer_of_a_comparison_of_its_own(tmp_pa
 
 
 @pytest.mark.committed
+@pytest.mark.rows  # a whole verdict along a grid: `make test-older` runs it
 def test_the_page_shows_what_its_command_prints(tmp_path):
     text = (ROOT / "docs/compare.md").read_text(encoding="utf-8")
     command, *lines = text.split("```console\n")[1].split("```")[0].replace("\\\n", "").rstrip().splitlines()
@@ -280,8 +282,7 @@ def test_the_page_shows_what_its_command_prints(tmp_path):
     at = words.index("--plot")
     picture, words[at + 1] = words[at + 1], str(tmp_path / "picture.png")
     run = [sys.executable, "-m", "asyncsim", *words, "--json", str(tmp_path / "answer.json")]
-    wide = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    done = subprocess.run(run, cwd=ROOT, env=wide, capture_output=True, text=True)
+    done = subprocess.run(run, cwd=ROOT, env={**os.environ, "COLUMNS": "80"}, capture_output=True, text=True)
     assert done.returncode == 0 and (ROOT / picture).exists() and (tmp_path / "picture.png").exists()
     assert f"]({picture.removeprefix('docs/')})" in text
     assert [line.rstrip() for line in done.stdout.splitlines()[: len(lines)]] == lines
@@ -350,7 +351,7 @@ def test_means_are_printed_with_their_intervals():
     answer = compared({"a": arm(), "b": arm(limit=3)}, over="seconds", target=0.7)
     for each in answer.tasks[0].arms:
         # The half-width leaves two uncertain digits.
-        assert re.search(rf"{each.name}: mean {each.mean:.1f}\d* \+-{each.high - each.mean:.2g}, end", str(answer))
+        assert re.search(rf"{each.name}: mean {each.mean:.1f}\d* ± {each.high - each.mean:.2g}, end", str(answer))
 
 
 def test_curves_of_an_answer_have_bands():

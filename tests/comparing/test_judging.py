@@ -69,13 +69,14 @@ def test_arms_that_differ_by_what_matters_are_rarely_called_equal(counts):
     assert rates("white", counts, gap=0.0, within=0.5)["equal"] > 0.6
 
 
+@pytest.mark.parametrize("power", [0.8, 0.9])
 @pytest.mark.parametrize("seeds", [3, 5, 10])
-def test_the_planned_number_of_seeds_finds_the_effect(seeds):
+def test_the_planned_number_of_seeds_finds_the_effect(seeds, power):
     # Of a run's number: the spread of its level and that of its noise, a mean of 40 steps.
     spread = float(np.hypot(0.02, 0.02 / np.sqrt(40.0)))
-    found = rates("white", (seeds, seeds), gap=judged.findable(seeds, ERROR) * spread)
-    assert found["better"] >= stats.binom.ppf(0.001, PAIRS, judged.POWER) / PAIRS and found["worse"] == 0.0
-    fewer = rates("white", (seeds, seeds), gap=0.5 * judged.findable(seeds, ERROR) * spread)
+    found = rates("white", (seeds, seeds), gap=judged.findable(seeds, ERROR, power) * spread)
+    assert found["better"] >= stats.binom.ppf(0.001, PAIRS, power) / PAIRS and found["worse"] == 0.0
+    fewer = rates("white", (seeds, seeds), gap=0.5 * judged.findable(seeds, ERROR, power) * spread)
     assert fewer["better"] < 0.6
 
 

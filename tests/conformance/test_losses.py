@@ -226,8 +226,10 @@ def test_another_anchor_is_no_bug(name):
 @pytest.mark.parametrize(("sign", "remedy"), [(1, "take the minimum of objectives"), (-1, "turn the sign")])
 def test_a_wrong_side_tells_its_cause(sign, remedy):
     # With advantages of the other sign PPO, too, closes on the wrong side.
-    loss = trainers.wrong_side() if sign > 0 else trainers.ppo()
-    report = checked(lambda now, then, before, advantages, mask: loss(now, then, before, sign * advantages, mask))
+    def turned(now, then, before, advantages, mask):
+        return trainers.ppo()(now, then, before, -advantages, mask)
+
+    report = checked(trainers.wrong_side() if sign > 0 else turned)
     assert report.bugs == ("clip closes on the wrong side",) and report.scale * sign > 0
     found = next(finding for finding in report.findings if finding.name == "clip closes on the wrong side")
     assert found.remedy.startswith(remedy) and "0.8" in found.evidence and "1.2" in found.evidence
@@ -257,10 +259,11 @@ def test_settings_have_four_digits():
     assert report.match.settings["high"] == pytest.approx(0.123456)
 
 
-@pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
-def test_a_penalty_is_measured(kind):
-    report = checked(trainers.penalized(kind, coefficient=0.3))
-    assert report.match.settings["penalties"] == f"({kind}(0.3, to='behavior'),)" and report.match.largest < 1e-9
+@pytest.mark.parametrize(("kind", "other"), [("k1", {}), ("k2", {}), ("k3", {"coefficient": 0.3})])
+def test_a_penalty_is_measured(kind, other):
+    """Those without another coefficient are losses of other tests, which are checked once."""
+    report, size = checked(trainers.penalized(kind, **other)), other.get("coefficient", 0.1)
+    assert report.match.settings["penalties"] == f"({kind}({size}, to='behavior'),)" and report.match.largest < 1e-9
     assert report.conforms == (kind != "k1")
 
 

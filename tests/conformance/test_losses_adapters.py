@@ -1,5 +1,13 @@
 """Losses in the styles of trainers, and those of the installed ones: what they are found to be."""
 
+import importlib
+import inspect
+import itertools
+import math
+import textwrap
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
@@ -189,7 +197,21 @@ TRL = {
         "ppo_clip",
         {"anchor": "proximal", "dual": 3.0, "aggregator": "sequence_mean"},
     ),
-    "corrected": ({"loss_type": "dapo", "cap": 2.0}, "three_policy_tis", {"cap": 2.0}),
+    "corrected": (
+        {
+            "loss_type": "dapo",
+            "use_vllm": True,
+            "vllm_importance_sampling_mode": "token_truncate",
+            "vllm_importance_sampling_clip_max": 2.0,
+        },
+        "three_policy_tis",
+        {"cap": 2.0},
+    ),
+    "token mask": (
+        {"loss_type": "dapo", "use_vllm": True, "vllm_importance_sampling_mode": "token_mask"},
+        "decoupled_ppo",
+        {"cap": 3.0, "beyond": "drop"},
+    ),
     "sapo": ({"loss_type": "sapo"}, "sapo", {"anchor": "proximal"}),
     "vespo": ({"loss_type": "vespo", "old": "behavior"}, "vespo", {}),
 }
@@ -219,6 +241,63 @@ def test_a_loss_of_trl_around_the_snapshot_is_told(trl):
     assert checked(trl("vespo"), sim.methods.vespo(), tolerance=1e-5).bugs == (
         "ratio to the snapshot in place of behavior",
     )
+
+
+CORRECTIONS = {
+    # mode: weights of two tokens with ratios 5 and 0.5, and of two with ratios 1.5 and 1.2, at the default bound 3
+    "sequence_mask": ([2.5, 2.5], [1.8, 1.8]),
+    "sequence_truncate": ([2.5, 2.5], [1.8, 1.8]),
+    "token_mask": ([0.0, 0.5], [1.5, 1.2]),
+    "token_truncate": ([3.0, 0.5], [1.5, 1.2]),
+}
+
+
+@pytest.mark.parametrize("mode", CORRECTIONS)
+def test_trl_corrects_by_its_own_mode(trl, mode):
+    def weights(ratios: list[list[float]], **settings: Any) -> list[list[float]]:
+        fn = trl("dapo", use_vllm=True, vllm_importance_sampling_mode=mode, **settings)
+        behavior = -torch.tensor(ratios, dtype=torch.float64).log() - 1.0
+        proximal, mask = -torch.ones_like(behavior), torch.ones_like(behavior)
+        log_prob = proximal.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(fn(log_prob, behavior, proximal, mask, mask), log_prob)
+        return (-gradient * mask.sum()).tolist()
+
+    assert weights([[5.0, 0.5], [1.5, 1.2]]) == [pytest.approx(each) for each in CORRECTIONS[mode]]
+    # Products 10 and 0.1: beyond the upper bound, and below a lower one.
+    cut = {"sequence_mask": 0.0, "sequence_truncate": 3.0, "token_mask": 0.0, "token_truncate": 3.0}[mode]
+    raised = 0.0 if mode.endswith("mask") else 0.2
+    low = weights([[10.0, 1.0], [0.1, 1.0]], vllm_importance_sampling_clip_min=0.2)
+    assert low[0][0] == pytest.approx(cut) and low[1][0] == pytest.approx(raised)
+
+
+def test_the_correction_of_trl_is_that_of_its_source(trl):
+    """The lines of the installed trainer that make the ratio, run on the same tensors."""
+    source = inspect.getsource(importlib.import_module("trl.trainer.grpo_trainer"))
+    start, end = (
+        source.index("                sequence_level_is = self"),
+        source.index(
+            '                else:\n                    raise ValueError(\n                        f"Unknown vLLM'
+        ),
+    )
+    draw = torch.Generator().manual_seed(0)
+    above, below = (-3.0 * torch.rand(64, 5, generator=draw, dtype=torch.float64) for _ in range(2))
+    mask = (torch.rand(64, 5, generator=draw) < 0.8).double()
+    for mode, low, high in itertools.product(CORRECTIONS, (None, 0.5), (3.0, 1.1)):
+        own = SimpleNamespace(vllm_importance_sampling_mode=mode)
+        vars(own).update(vllm_importance_sampling_clip_min=low, vllm_importance_sampling_clip_max=high)
+        scope = {"self": own, "torch": torch, "math": math, "per_token_logps_diff": (above - below) * mask}
+        exec(textwrap.dedent(source[start:end]), scope)
+        expected = scope["vllm_importance_sampling_ratio"]
+        found = adapters._corrected(above, below, mask, mode, low, high)
+        assert torch.equal(found, expected), (mode, low, high)
+        assert ((expected == 0).any(), (expected > 3).any()) == (mode.endswith("mask"), False)
+
+
+def test_a_correction_that_trl_would_not_read_is_refused(trl):
+    with pytest.raises(InputError, match="add use_vllm=True"):
+        trl("dapo", vllm_importance_sampling_mode="token_mask")
+    with pytest.raises(InputError, match="sequence_truncate"):
+        trl("dapo", use_vllm=True, vllm_importance_sampling_mode="token")
 
 
 def test_settings_of_trl_that_need_a_model_are_refused(trl):

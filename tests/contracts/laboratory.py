@@ -1,13 +1,11 @@
 """Every discovered plug-in made with its defaults, and small random batches to try it on."""
 
 import dataclasses
-import importlib.util
 import inspect
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 import asyncsim as sim
@@ -22,7 +20,6 @@ from asyncsim.tasks.gym import Gym
 
 EXAMPLES = {"lr": 0.1, "beta": 0.9, "v": 0.3, "observation": 3, "actions": 3}
 EXAMPLES["data"] = str(Path(__file__).with_name("questions.jsonl"))
-EXAMPLES["features"] = [[1.0, 0.0], [0.5, -1.0]]
 """A value for every argument that a plug-in requires; a new one takes its place here."""
 
 SMALL = {
@@ -32,23 +29,11 @@ SMALL = {
         "recipe": {"width": 16, "layers": 2, "heads": 2, "hidden": 24, "context": 128, "steps": 0},
     },
     ("tasks", "gym"): {"steps": 12},
-    ("tasks", "lqr"): {"state_cost": 0.1, "action_cost": 0.1},
     ("tasks", "arithmetic"): {"digits": 1, "prompts": 4},
     ("tasks", "text"): {"horizon": 8},
     ("tasks", "calculator"): {"digits": 1, "prompts": 4},
-    ("tasks", "reasoning"): {
-        "prompts": 4,
-        "shots": 0,
-        "horizon": 4,
-        "settings": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
-    },
 }
-"""Arguments in place of defaults that would make a test slow: nothing is pretrained, loaded or waited for.
-
-Costs are low, so that the learning rates of these tests do not send a gain away."""
-
-PACKAGES = {"reasoning": "reasoning_gym"}
-"""Plug-ins that need an optional package; where it is missing, their tests are skipped by name."""
+"""Arguments in place of defaults that would make a test slow: nothing is pretrained, loaded or waited for."""
 
 KINDS = ("methods", "advantages", "factors", "penalties", "updates", "policies", "tasks", "diagnostics")
 
@@ -67,8 +52,6 @@ def defined(path, function):
 def make(kind, name, **changes):
     """The plug-in with its defaults, `EXAMPLES` and `SMALL`."""
     known = name.replace("-", "_")
-    if known in PACKAGES and importlib.util.find_spec(PACKAGES[known]) is None:
-        pytest.skip(f"{known} needs the package {PACKAGES[known]} (extra llm)")
     factory = plugins.load(f"asyncsim.{kind}", name, kind)
     required = [
         p.name
@@ -84,9 +67,9 @@ def make(kind, name, **changes):
 
 
 class Lowered(Characters):
-    """The small alphabet for texts with capitals, which `reasoning` writes for models of words.
+    """The small alphabet for texts with capitals, which `text` may have.
 
-    Its own model, SmolLM2, is too large for every promise here; tests/language/test_tasks.py runs it.
+    Its own model, SmolLM2, is too large for every promise here.
     """
 
     def encode(self, text):

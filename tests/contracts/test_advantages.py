@@ -20,7 +20,7 @@ from tests.core import formulas
 TOKENWISE = {"gae", "returns_to_go"} | set(gathered("TOKENWISE"))
 """Advantages of single tokens. Their sums over several tokens are compared with loops in tests/core/test_gae.py."""
 RELATIVE = sorted(set(names("advantages")) - {"none", "offset", *gathered("ALONE")} - (TOKENWISE - {"otb"}))
-GROUPED = sorted(set(RELATIVE) - {"mean", "window_std"})
+GROUPED = sorted(set(RELATIVE) - {"mean"})
 STEPWISE, UNSHIFTED = gathered("STEPWISE"), set(gathered("UNSHIFTED"))
 VALUE = 0.7
 """What the critic says of every sample here."""
@@ -116,7 +116,7 @@ def test_a_constant_in_all_rewards_does_not_matter(name, data, shift):
     rewards, weights, norms = data
     advantage = make("advantages", name)
     one, two = (advantage(samples(r, weights, norms)) for r in (rewards, rewards + shift))
-    torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-6 if name in ("group_std", "window_std") else 1e-9)
+    torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-6 if name == "group_std" else 1e-9)
 
 
 @pytest.mark.parametrize("name", GROUPED)

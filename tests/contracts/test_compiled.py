@@ -20,16 +20,16 @@ BEHAVIOR = {"score_centering"}
 """Methods that evaluate the behavior policy anew, at weights of any version."""
 SORTING = {"pass_at_k", "remax"}
 """Advantages that put rewards in order, or answer once more."""
-ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"random_scale", "gym", "quadratic"}
+ELSEWHERE = COUPLED | ACTING | BEHAVIOR | SORTING | {"gym", "quadratic"}
 """Parts whose updates run on tensors."""
-PAID = {"cliff_walking", "frozen_lake", "lqr", "mdp"}
+PAID = {"cliff_walking", "frozen_lake", "mdp"}
 """Tasks that pay by token: their batches are drawn on tensors."""
 EXAMPLES = {
     "methods": "a2c bapo_code clip_cov dapo delight gmpo gradient ipo_mask score_centering vcpo",
-    "advantages": "gae remax running_mean",
+    "advantages": "gae remax",
     "factors": "staleness_weight",
     "penalties": "exact",
-    "updates": "adam ess_step random_scale",
+    "updates": "adam ess_step",
     "tasks": "frozen_lake gym quadratic tool_bandit",
     "diagnostics": "together",
 }

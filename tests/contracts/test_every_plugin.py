@@ -57,7 +57,7 @@ OWN = {"bias", "variance"}
 """Metrics of a method and a task of their own."""
 RUNS = [(kind, name) for kind, name in EVERY if kind != "diagnostics" or name in OWN] + [("diagnostics", "together")]
 """Runs in which each takes part: all other metrics at once."""
-SLOW = {"arithmetic", "calculator", "reasoning", "text"}
+SLOW = {"arithmetic", "calculator", "text"}
 PROGRAMS = [(kind, name) for kind, name in RUNS if kind != "policies" and name not in SLOW]
 """Runs that `test_compiled.py` holds against tensors."""
 READING = ("ess", "gradient_norm")

@@ -46,12 +46,8 @@ def perceptron(theta, begin, units, seen):
 
 def log_density(name, policy, theta, state, action):
     """What each output should be, from a textbook, differentiable in theta [R, P]; [R, G, N, T] by name."""
-    if name in ("tabular", "linear"):
-        logits = theta
-        if name == "linear":
-            known = torch.tensor([[*row, 1.0] for row in policy.features], dtype=torch.float64)
-            logits = known @ theta.reshape(R, -1, policy.actions)
-        table = torch.log_softmax(logits.reshape(R, 1, 1, 1, policy.rows, policy.actions), -1)
+    if name == "tabular":
+        table = torch.log_softmax(theta.reshape(R, 1, 1, 1, policy.rows, policy.actions), -1)
         index = state.reshape(*state.shape, 1, 1).expand(*state.shape, 1, policy.actions)
         rows = table.expand(*state.shape, policy.rows, policy.actions).gather(4, index).squeeze(4)
         reference = np.zeros((policy.rows, policy.actions)) if policy.reference is None else np.array(policy.reference)
@@ -78,8 +74,6 @@ def log_density(name, policy, theta, state, action):
     mean = theta.reshape(R, 1, 1, 1, -1)
     if name == "gaussian":
         return {"log_prob": torch.distributions.Normal(mean, policy.width).log_prob(action).sum(-1)}
-    if name == "feedback":
-        return {"log_prob": torch.distributions.Normal(-mean[..., 0] * state, policy.width).log_prob(action[..., 0])}
     curvature = torch.tensor(policy.curvatures, dtype=torch.float64)
     return {"loss": (0.5 * curvature * mean**2 + action * mean).sum(-1)}
 
@@ -89,28 +83,24 @@ def problem(name, seed=0, tokens=T):
     random = np.random.default_rng(seed)
     policy = {
         "tabular": lambda: sim.policies.tabular(rows=2, actions=3, reference=[[0.0, 1.0, -1.0], [0.5, 0.0, 0.0]]),
-        "linear": lambda: make("policies", "linear"),
         "gaussian": lambda: sim.policies.gaussian(dimension=D, width=0.6),
-        "feedback": lambda: sim.policies.feedback(width=0.6),
         "quadratic": lambda: sim.policies.quadratic((1.0, 0.3)),
         "mlp": lambda: make("policies", "mlp"),
         ACTION: lambda: make("policies", "mlp", critic="action"),
         "causal_lm": lambda: make("policies", "causal_lm", sampler="float64", compute="float64"),
     }[name]()
-    shape = (R, G, N, tokens if name in ("tabular", "linear", "feedback", *NETWORKS) else 1)
+    shape = (R, G, N, tokens if name in ("tabular", *NETWORKS) else 1)
     theta = torch.from_numpy(random.normal(size=(2, R, policy.size)))
     if name == "causal_lm":
         theta = policy.initial(R, torch.float64) + 0.2 * theta
     state = {
         "tabular": lambda: torch.from_numpy(random.integers(0, 2, shape)),
-        "linear": lambda: torch.from_numpy(random.integers(0, 2, shape)),
-        "feedback": lambda: torch.from_numpy(random.normal(size=shape)),
         "mlp": lambda: torch.from_numpy(random.normal(size=(*shape, 3))),
         ACTION: lambda: torch.from_numpy(random.normal(size=(*shape, 3))),
         "causal_lm": lambda: torch.from_numpy(random.integers(1, 40, (R, G, N, 1, 4))),
     }.get(name, lambda: torch.zeros(shape, dtype=torch.int64))()
-    discrete, width = name in ("tabular", "linear", *NETWORKS), 1 if name == "feedback" else D
-    action = torch.from_numpy(random.integers(0, 3, shape) if discrete else random.normal(size=(*shape, width)))
+    discrete = name in ("tabular", *NETWORKS)
+    action = torch.from_numpy(random.integers(0, 3, shape) if discrete else random.normal(size=(*shape, D)))
     batch = Batch(
         action,
         state,
@@ -143,7 +133,7 @@ def mixed_view(policy, theta, slots, realization=None):
 
 def test_every_policy_is_tried():
     """Here, or by name elsewhere."""
-    assert set(WRITTEN) == {"tabular", "linear", "gaussian", "feedback", "quadratic", "mlp", ACTION}
+    assert set(WRITTEN) == {"tabular", "gaussian", "quadratic", "mlp", ACTION}
     assert all(defined(path, test) for files in ELSEWHERE.values() for path, tests in files.items() for test in tests)
     assert not defined("tests/language/test_causal_lm.py", "test_that_is_not_there")
 
@@ -179,7 +169,7 @@ class OneOutput:
         return found._replace(pullback=lambda each: found.pullback({"log_prob": each["log_prob"]}))
 
 
-@pytest.mark.parametrize("name", ["tabular", "linear", "mlp", ACTION, "causal_lm"])
+@pytest.mark.parametrize("name", ["tabular", "mlp", ACTION, "causal_lm"])
 def test_a_forgotten_output_is_seen(name):
     policy, *rest = problem(name)
     assert slope_error(OneOutput(policy), *rest) > 1e-3
@@ -223,7 +213,7 @@ def test_tokens_of_two_versions_are_pulled_back_at_their_own_weights(name, seed)
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-@pytest.mark.parametrize("name", ["tabular", "linear", "gaussian", "feedback", "mlp", ACTION])
+@pytest.mark.parametrize("name", ["tabular", "gaussian", "mlp", ACTION])
 @given(seed=st.integers(0, 10**6))
 def test_score_norm_is_brute_force(name, mixed, seed):
     """Squared norm of each sample's own pulled-back vector, tokens in one row and of several versions included."""
@@ -338,12 +328,12 @@ def test_the_last_possible_action_takes_what_rounding_leaves(total):
     assert action[0, 0].tolist() == [0, 1, 2, 2]
 
 
-@pytest.mark.parametrize("name", ["gaussian", "feedback", "quadratic"])
+@pytest.mark.parametrize("name", ["gaussian", "quadratic"])
 def test_normal_draws_are_the_keyed_ones(name):
     policy, theta, _, _ = problem(name)
     ids = np.arange(6).reshape(1, 2, 3)
     view = versions.current(policy.prepare(theta[0]))
-    state = torch.zeros(R, 2, 3, dtype=torch.int64) if name != "feedback" else torch.full((R, 2, 3), -1.0).double()
+    state = torch.zeros(R, 2, 3, dtype=torch.int64)
     action = policy.act(view, state, draws_of(ids), 0).action.numpy()
     z = rng.Stream(5, "rollout").normal(np.arange(R)[:, None, None, None], ids[..., None], 0, np.arange(policy.size))
     expected = theta[0].numpy()[:, None, None] + 0.6 * z if name != "quadratic" else z

@@ -19,7 +19,7 @@ TABULAR = {
     "position": lambda **k: sim.tasks.token_bandit(actions=3, horizon=3, dependence="position", success=0.6, **k),
     "markov ends": lambda **k: sim.tasks.token_bandit(actions=3, horizon=4, dependence="markov", ends=True, **k),
 }
-INEXACT = ("arithmetic", "calculator", "gym", "reasoning", "text")
+INEXACT = ("arithmetic", "calculator", "gym", "text")
 """Tasks whose expected return has no formula; they say so."""
 ZERO = np.zeros((1, 1, 1, 1), dtype=np.int32)
 

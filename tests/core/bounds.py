@@ -16,8 +16,7 @@ from tests.systems.preset_table import REQUIRED, own_knobs
 from tests.systems.test_presets import built
 
 KINDS = ("methods", "advantages", "factors", "penalties", "updates", "tasks")
-PLUGINS = [(kind, name) for kind in KINDS for name in names(kind) if name != "reasoning"]
-"""All but one, whose setting `name` and package are its own."""
+PLUGINS = [(kind, name) for kind in KINDS for name in names(kind)]
 FILE = Path(__file__).with_name("bounds.json")
 
 

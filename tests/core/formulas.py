@@ -223,20 +223,6 @@ def lr_by_lag():
     return link
 
 
-def gono(lr, gain, low, high, beta1=0.9, beta2=0.999, eps=1e-8):
-    state = [0.0, 0.0, 1.0, 1.0, None]
-
-    def link(g, groups, age):
-        first, second, left1, left2, before = state
-        cosine = 0.0 if before is None else (g * before).sum() / (np.linalg.norm(g) * np.linalg.norm(before))
-        beta = min(max(beta1 * (1 + gain * cosine), low), high)
-        first, second = beta * first + (1 - beta) * g, beta2 * second + (1 - beta2) * g**2
-        state[:] = first, second, left1 * beta, left2 * beta2, g
-        return lr * first / (1 - state[2]) / (np.sqrt(second / (1 - state[3])) + eps)
-
-    return link
-
-
 def align(low, high):
     previous = [None]
 

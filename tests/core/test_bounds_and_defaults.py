@@ -5,19 +5,18 @@ import inspect
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 
 import asyncsim as sim
 from asyncsim.advantages.optimal import _quantile
-from asyncsim.base import plugins, rng
+from asyncsim.base import plugins
 from asyncsim.base.checks import InputError
 from asyncsim.methods import _given
 from asyncsim.methods._weights import DualClip, gained
 from asyncsim.penalties.divergences import _k3_value
 from asyncsim.step import ratios
-from asyncsim.updates._link import Record, remembered
+from asyncsim.updates._link import remembered
 from tests.contracts.laboratory import case, make, names, permuted, step_with, trial_of
 from tests.core import bounds
 from tests.core.bounds import PLUGINS
@@ -172,20 +171,6 @@ def test_the_divergence_of_what_cannot_be_is_infinite():
 def test_a_reference_direction_is_finite_in_every_part():
     directions = given([1.0, 2.0], [math.nan, 1.0], [1.0, math.inf], [math.nan, math.nan])
     assert remembered(directions).tolist() == [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
-
-
-def test_a_random_scale_counts_updates_of_each_replicate():
-    link = sim.updates.random_scale(seed=2**63 - 1)
-    state = link.init(torch.zeros(R, 4))
-    signal, _ = case(R=R, G=1, N=4, T=1).evaluate(sim.methods.reinforce())
-    stream = rng.Stream(link.seed, "random_scale")
-    for update in range(3):
-        assert state["count"].tolist() == [[update]] * R
-        record = Record(torch.ones(R, 4).double(), torch.zeros(R, dtype=torch.bool), signal)
-        record, state = link.apply(record, state)
-        expected = 0.25 + 0.5 * stream.uniform(np.arange(R), np.full(R, update))
-        torch.testing.assert_close(record.direction[:, 0], torch.from_numpy(expected), rtol=1e-12, atol=0)
-    refused("seed", sim.updates.random_scale, seed=2**63)
 
 
 @pytest.mark.parametrize("argument", ["low", "high"])

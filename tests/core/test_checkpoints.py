@@ -101,13 +101,7 @@ def replayed():
 
 def many_links():
     updates = sim.updates
-    links = (
-        updates.skip_nonfinite(),
-        updates.momentum(0.9),
-        updates.random_scale(),
-        updates.ess_step(),
-        updates.gono(0.01),
-    )
+    links = (updates.skip_nonfinite(), updates.momentum(0.9), updates.ess_step())
     return spec(links=links, epochs=2, method=sim.methods.ppo_clip())
 
 

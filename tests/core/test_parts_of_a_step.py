@@ -3,12 +3,10 @@
 import dataclasses
 import math
 
-import numpy as np
 import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.base.checks import InputError
 from asyncsim.methods._method import evaluate
 from asyncsim.methods._weights import Weight
 from tests.contracts.laboratory import NOTHING, acting, case, make, names, trial_of
@@ -84,13 +82,6 @@ def test_equal_rewards_are_zero_whatever_an_absent_sample_was_paid():
     batch = dataclasses.replace(trial.batch, reward=given([[0.1, 0.1, 0.1, 7.3]]), mass=mass, index=None, size=3)
     signal, _ = dataclasses.replace(trial, batch=batch).evaluate(sim.methods.grpo())
     assert signal.advantages[0, 0, :3].tolist() == [0.0, 0.0, 0.0]
-
-
-def test_bounds_of_a_momentum_do_not_cross_in_any_replicate():
-    sim.updates.gono(0.1, low=np.array([0.1, 0.5]), high=np.array([0.1, 0.9]))
-    for low in ([0.1, 0.95], [0.95, 0.1]):
-        with pytest.raises(InputError):
-            sim.updates.gono(0.1, low=np.array(low), high=np.array([0.9, 0.9]))
 
 
 @pytest.mark.parametrize(("groups", "samples"), [(2, 3), (3, 2), (1, 2), (2, 2)])

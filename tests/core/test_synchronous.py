@@ -102,12 +102,7 @@ LINKS = {
         [lambda u: u.sgd(1.0), lambda u: u.staleness_step()],
     ),
     "lr_by_lag": (lambda: [formulas.sgd(1.0), formulas.lr_by_lag()], [lambda u: u.sgd(1.0), lambda u: u.lr_by_lag()]),
-    "gono": (
-        lambda: [formulas.gono(0.1, 0.5, 0.3, 0.95, eps=ROUND)],
-        [lambda u: u.gono(0.1, 0.5, low=0.3, high=0.95, eps=ROUND)],
-    ),
     "scale": (lambda: [formulas.sgd(0.6)], [lambda u: u.sgd(2.0), lambda u: u.scale(0.3)]),
-    "random_scale": (lambda: [formulas.sgd(0.6)], [lambda u: u.sgd(2.0), lambda u: u.random_scale(0.3, 0.0)]),
     "skip_nonfinite": (lambda: [formulas.sgd(0.7)], [lambda u: u.skip_nonfinite(), lambda u: u.sgd(0.7)]),
     "align": (
         lambda: [formulas.align(-0.2, 0.3), formulas.momentum(0.5)],

@@ -35,7 +35,6 @@ SOLVED = [
     tasks.cliff_walking(horizon=12),
     tasks.gaussian_bandit(),
     tasks.quadratic((1.0, 2.0)),
-    tasks.lqr(noise=0.1, horizon=5),
 ]
 
 
@@ -51,7 +50,8 @@ def test_a_formula_gives_what_enumeration_gives(task):
 def test_gaussian_noise_leaves_the_mean():
     noisy, plain = (tasks.softmax_bandit(3, [0.1, 0.5, 0.7], kind) for kind in ("gaussian", "fixed"))
     place, policy = torch.tensor([[0.3, -1.0, 0.4]], dtype=torch.float64), plain.policy()
-    assert noisy.expected(policy, place, policy.prepare(place)) == plain.exact(policy, place)[0]
+    expected, exact = noisy.expected(policy, place, policy.prepare(place)), plain.exact(policy, place)[0]
+    np.testing.assert_allclose(expected, exact, rtol=1e-13)
 
 
 def population(staleness, **changes):

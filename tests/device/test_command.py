@@ -212,7 +212,7 @@ def test_a_file_of_somebody_else_is_kept(tmp_path):
 
 def test_few_packages_are_needed(tmp_path):
     """A machine with a card may have torch and little else."""
-    absent = ("pandas", "pyarrow", "matplotlib", "typer", "rich", "gymnasium", "transformers", "reasoning_gym")
+    absent = ("pandas", "pyarrow", "matplotlib", "typer", "rich", "gymnasium", "transformers")
     script = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); from experiments.__main__ import main; "
     script += f"sys.exit(main(['language_ess', '--gpu', '--quick', '--device', 'cpu', '--out', {str(tmp_path)!r}]))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)

@@ -125,6 +125,23 @@ def test_a_value_that_cannot_be_is_told_and_one_at_the_bound_is_not(column, fine
         assert sim.diagnose({"step": range(100, 120), column: [fine] * 19 + [last]}).causes == causes
 
 
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"ess": [85.0] * 20}, "If it is in percent, divide the column by 100."),
+        ({"ess": [512.0] * 20}, "Divide by the number of weights that were summed"),
+        ({"actor/pg_clipfrac": [20.0] * 20}, "If it is in percent, divide the column by 100."),
+        ({"staleness_min": [3.0, -2.0] * 10}, "Stamps lie up to 2 below 0, in column staleness_min at step 101."),
+        ({"staleness": [3.0] * 20, "kl_k3": [0.1] * 20}, "staleness (near staleness_mean or "),
+    ],
+)
+def test_what_a_column_holds_instead_is_said_beside_it(columns, said):
+    more = {"staleness_max": [3.0] * 20} if "staleness_min" in columns else {}
+    with pytest.warns(UserWarning, match="^curvature is not used alone: give both learning_rate and curvature"):
+        found = sim.diagnose({"step": range(100, 120), **columns, **more}, curvature=2.0)
+    assert said in " ".join(str(found).split())
+
+
 def test_a_share_by_its_name_has_near_names_and_may_hold_anything(tmp_path):
     log = {"step": range(20), "idle_ratio": [0.2] * 19 + [1.3], "stop_fraction": ["n/a"] * 20, "kl_k3": [0.1] * 20}
     found = sim.diagnose(log)
@@ -195,7 +212,7 @@ def test_what_a_log_lacks_is_asked_for_at_once(tmp_path):
     said = call("log", path, "--set", "unit=updates").stderr
     first, second = said.splitlines()
     assert first.startswith("asyncsim: sample_id, train_version, start_version = None") and "the right file?" in first
-    assert second.startswith("  batches_per_publish, updates_per_batch = None: must be batches_per_publish given ")
+    assert second.startswith("  batches_per_publish, updates_per_batch = None: must be given where versions ")
     assert call("log", path).stderr.splitlines()[1].startswith("  unit = None: must be one of ")
 
 

@@ -82,16 +82,18 @@ def test_a_pilot_tells_the_spread():
 def test_a_plan_counts_seeds_and_the_hours_of_those_that_are_missing(logs):
     found = sim.judge_runs(str(logs / "grpo-*.csv"), str(logs / "gspo-*.csv"), within=0.02)
     (seeds, spread, hours), (most, wide, _) = found.plan
-    assert judged.findable(seeds, 0.05) <= 0.02 / spread < judged.findable(seeds - 1, 0.05)
+    assert judged.findable(seeds, 0.05, 0.9) <= 0.02 / spread < judged.findable(seeds - 1, 0.05, 0.9)
     assert most > seeds and wide > spread == found.spread
     assert hours == pytest.approx((seeds - 3) * sum(arm.seconds for arm in found.arms) / 3600.0)
     assert found.arms[0].seconds == pytest.approx(200 * 95, rel=0.02)
     sure = sim.judge_runs(str(logs / "grpo-*.csv"), str(logs / "gspo-*.csv"), within=0.02, seed_spread=0.03)
     assert len(sure.plan) == 1
+    less = sim.judge_runs(run(0), run(1), within=0.02, seed_spread=0.03, power=0.8)
+    assert judged.findable(less.plan[0][0], 0.05, 0.8) <= 0.02 / 0.03 and "with probability 0.8:" in less.text(999)
     alone = sim.judge_runs(run(0), run(1))
     assert [row[0] for row in alone.plan] == list(judged.SEEDS) and "Hours are not known" in alone.text(999)
     for n, spread, _ in alone.plan:
-        assert spread * judged.findable(n, 0.05) == pytest.approx(alone.effect)
+        assert spread * judged.findable(n, 0.05, 0.9) == pytest.approx(alone.effect)
 
 
 def test_runs_are_read_on_their_common_range_of_steps_seconds_or_tokens():

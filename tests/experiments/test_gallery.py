@@ -87,7 +87,7 @@ def test_a_page_is_short_and_its_sentences_hold_few_numbers(numbers, name, limit
     assert _gallery.unread(name, text) == []
     # What is read counts, wherever it stands; what is not read does not. Tables of claims have a limit for each line.
     rest = limit - _prose.words(_gallery.TABLE.sub("", text))
-    row = "| source | claim |\n| --- | --- |\n| VCPO | " + "word " * _gallery.LINE
+    row = "| VCPO claims | test |\n| --- | --- |\n| VCPO | " + "word " * _gallery.LINE
     (line,) = _gallery.unread(name, f"{text}\n{row} |\n\n")
     assert line.startswith(f"{name}: shorten the line | VCPO | word")
     assert _gallery.unread(name, text + "\n\n| word |\n" * rest) == []
@@ -99,17 +99,19 @@ def test_a_page_is_short_and_its_sentences_hold_few_numbers(numbers, name, limit
     assert line.startswith(f"{name}: 4 numbers: It is")
 
 
-def test_a_paper_has_its_answer_in_the_index_and_on_top_of_its_own_page():
-    """The item of the index is the one source; a page without a mark for it has none."""
-    texts = {path.name: path.read_text(encoding="utf-8") for path in FIGURES.glob("*.md")}
-    answers = _gallery.answers(texts["README.md"])
-    assert len(answers) == 8
-    for mark, text in answers.items():
-        (page,) = (name for name, written in texts.items() if text in written)
-        before = texts[page].partition(text)[0]
-        assert page == "systems.md" or before.endswith(f"\n# {mark.removeprefix('answer ')}\n\n"), page
-    index = "* [A](a.md#b) claims\n  much {c:d}.\n* [B C](b.md) claims more.\n\n* none\n"
-    assert _gallery.answers(index) == {"answer A": "A claims\nmuch {c:d}.", "answer B C": "B C claims more."}
+@pytest.mark.rows
+@pytest.mark.committed
+def test_a_paper_has_its_answer_in_the_index_and_on_top_of_its_own_page(numbers):
+    """A bold sentence and two more; its claims say what was varied and measured."""
+    pages, frames = _gallery.pages(FIGURES, numbers, _claims.tables())[0], _gallery.skeletons(FIGURES)
+    for mark, text in _gallery.answers(frames["index"]).items():
+        filled, paper = _claims.filled(text, numbers), mark.removeprefix("answer ")
+        (page,) = (name for name, written in pages.items() if filled in written and name != "README.md")
+        assert page == "systems.md" or f"\n# {paper}\n\n{filled}\n" in pages[page], page
+        assert len(list(_prose.sentences(filled.replace("Dr. ", "Dr ")))) == 3 and filled.startswith("**"), filled
+        assert f"<br>{' '.join(filled.split())} |" in pages["README.md"]
+        assert f"| {paper} claims | test | result | verdict |\n" in pages[page]
+    assert {*re.findall(r"<!-- claims (.*?) -->", "".join(frames.values()))} == {c.source for c in _claims.CLAIMS}
 
 
 @pytest.mark.rows

@@ -170,7 +170,7 @@ def test_an_export_that_is_not_its_method_is_refused(defect, monkeypatch):
         ("a3po", {}, "areal", "reads staleness"),
         ("vtrace", {}, "verl", "reads value"),
         ("kl_cov", {}, "verl", "has a formula for exports"),
-        ("grpo", {"kl": 0.04}, "verl", "reads reference"),
+        ("grpo", {"kl": 0.04}, "verl", "without a KL penalty"),
         ("dapo", {"high": [0.2, 0.3]}, "verl", "single numbers"),
         ("m2po_mask", {"scope": "micro_batch", "micro_batches": 2}, "verl", "a call is a micro-batch"),
     ],

@@ -1,7 +1,7 @@
 """How often 95 % bands hold what a run does afterwards, and at another setting, by number.
 
 `python -m tests.forecasting.coverage [SEEDS]` prints the table of docs/forecast-accuracy.md. With `SEEDS --samples`
-logs have a row a sample, beside seconds and ratios of steps.
+logs have a row a sample, beside seconds and ratios of steps; with `SEEDS --bare` they have no staleness.
 """
 
 import sys
@@ -25,6 +25,9 @@ PRESETS = {
     "torchtitan": {"staleness_limit": 2},
 }
 """Trainers with the limit at which their run was logged."""
+SYNCS = {"staleness_limit": 1, "partial_rollouts": True, "publish_every": 4, "sync_seconds": 8.0}
+BARE = {"areal bare": PRESETS["areal"], "verl bare": SYNCS, "verl late": SYNCS}
+"""Logs without staleness, of a sync every 4 steps the last two; a late one begins when staleness has settled."""
 CHANGES = ({"staleness_limit": 4}, {"machines": 8}, {"staleness_limit": 4, "machines": 6})
 """Other settings; the last changes two at once."""
 DRIFTS = (DRIFT, (0.0, 0.02, 0.0), (0.01, 0.0, 0.002), (0.002, 0.002, 0.0))
@@ -34,9 +37,11 @@ FIRST, WHOLE, WARM = 100, 300, 60
 """Steps that calibrate, steps of the run, and steps that another setting takes to settle."""
 
 
-def logs_of(system, columns, seed, samples):
+def logs_of(system, columns, seed, samples, form=""):
     """The first steps as a log: of steps, or of samples with seconds and ratios of steps beside them."""
-    first = part(columns, slice(0, FIRST))
+    first = part(columns, slice(WARM, WARM + FIRST) if form == "late" else slice(0, FIRST))
+    if form:
+        first.pop("staleness_mean")
     if not samples:
         return first
     path = Path(tempfile.mkdtemp(), "samples.csv")
@@ -46,10 +51,16 @@ def logs_of(system, columns, seed, samples):
 
 def cases(preset, seed, changes=CHANGES, samples=False):
     """(where, number, band, truth) of one run: the rest of it, and other settings."""
-    system = {"trainer": preset, **SMALL, **PRESETS[preset], "train_seconds": f"gamma:{(12, 30)[seed % 2]}:50"}
+    trainer, _, form = preset.partition(" ")
+    system = {
+        "trainer": trainer,
+        **SMALL,
+        **{**PRESETS, **BARE}[preset],
+        "train_seconds": f"gamma:{(12, 30)[seed % 2]}:50",
+    }
     drift = DRIFTS[seed % len(DRIFTS)]
     columns, truth = simulated(system, WHOLE, 100 + seed, drift)
-    made = sim.calibrate(logs_of(system, columns, 100 + seed, samples), preset, **given(system))
+    made = sim.calibrate(logs_of(system, columns, 100 + seed, samples, form), trainer, **given(system))
     for at, change in enumerate([{}, *changes]):
         found = sim.forecast(made, seed=seed, **change)
         other = truth if not change else simulated({**system, **change}, WHOLE, 7000 + 10 * seed + at, drift)[1]
@@ -73,8 +84,8 @@ def counted(presets, seeds, changes=CHANGES, samples=False):
 
 if __name__ == "__main__":
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-    named = [name for name in sys.argv[2:] if name != "--samples"]
-    table = counted(named or PRESETS, range(seeds), samples="--samples" in sys.argv)
+    named = [name for name in sys.argv[2:] if name[:2] != "--"] or (BARE if "--bare" in sys.argv else PRESETS)
+    table = counted(named, range(seeds), samples="--samples" in sys.argv)
     print("| where | number | bands that contain the truth | width of a band divided by the truth |\n|---|---|---|---|")
     for (where, name), rows in table.items():
         good = sum(held for held, *_ in rows)

@@ -53,10 +53,13 @@ def simulated(system, updates=300, seed=11, drift=DRIFT, noise=0.08, persists=0.
     stale = (state.batch.version[:count].reshape(-1, 1, 1, 1) - version).astype(float)
     weight = np.broadcast_to(work[..., None], stale.shape)
     start, end = (state.batch[name][:count].astype(float) for name in ("t_start", "t_end"))
-    sync = given["sync_seconds"]
-    wait = np.maximum(start - np.append(0.0, end[:-1] + sync), 0.0)
+    step, each = np.arange(count), now.batches_per_publish
+    sync = np.where(step % each == each - 1, given["sync_seconds"], 0.0)
+    wait = np.maximum(start - np.append(0.0, (end + sync)[:-1]), 0.0)
     random = np.random.default_rng([seed, 5])
-    v = drift[0] + drift[1] * stale + drift[2] * stale**2
+    # Every step moves the trained weights, also those between two syncs.
+    age = each * stale + (step % each).reshape(-1, 1, 1, 1)
+    v = drift[0] + drift[1] * age + drift[2] * age**2
 
     def mean(values):
         return np.average(values, (1, 2, 3), weight)
@@ -72,7 +75,7 @@ def simulated(system, updates=300, seed=11, drift=DRIFT, noise=0.08, persists=0.
     length = work.reshape(count, -1)
     head = stale[..., 0] if stale.shape[-1] == 1 else stale[..., :1][..., 0]
     # Compiling takes time in the first step.
-    whole = wait + (end - start) + sync + np.where(np.arange(count) == 0, 60.0, 0.0)
+    whole = wait + (end - start) + sync + np.where(step == 0, 60.0, 0.0)
     truth = {
         "staleness": mean(stale),
         "seconds per update": wait + (end - start) + sync,
@@ -81,10 +84,10 @@ def simulated(system, updates=300, seed=11, drift=DRIFT, noise=0.08, persists=0.
     }
     second = noisy(mean(np.exp(v)) - 1)
     columns = {
-        "step": np.arange(1, count + 1),
+        "step": step + 1,
         "seconds_step": whole,
         "seconds_wait": wait,
-        "seconds_sync": np.full(count, sync),
+        "seconds_sync": sync,
         "length_mean": length.mean(1),
         "length_max": length.max(1),
         "length_cut": (length == length.max()).mean(1),

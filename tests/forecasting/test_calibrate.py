@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from scipy.stats import binom, binomtest, hypergeom
 
@@ -18,8 +19,9 @@ from asyncsim.forecasting import calibrating, drifts, forecasting
 from asyncsim.plotting import _decisions
 from asyncsim.sweeping import advising
 from tests.forecasting import published, simulated
-from tests.forecasting.coverage import CHANGES, PRESETS, counted
+from tests.forecasting.coverage import BARE, CHANGES, PRESETS, counted
 from tests.forecasting.simulated import DRIFT, SMALL, given, part
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 PAGE, ACCURACY = ROOT / "docs" / "your-run.md", ROOT / "docs" / "forecast-accuracy.md"
@@ -153,12 +155,41 @@ def test_a_forecast_without_drift_is_caught(made):
     assert not blind.line("k3").forecasts[1].covers(line.forecasts[1].value)
 
 
+def test_drift_between_syncs_is_counted_in_training_steps(monkeypatch):
+    """A sync every 4 steps, and no staleness in the log; planted: staleness in versions."""
+
+    def held():
+        table = counted(["verl bare"], [0], CHANGES[:1])
+        return [one[0] for (_, name), rows in table.items() if name in ("k3", "token ESS") for one in rows]
+
+    assert held() == [True] * 4
+    measure = advising.measure
+
+    def versions(*arguments):
+        numbers, found = measure(*arguments)
+        return numbers, found._replace(ages=found.cells, moments=found.moments // (4.0, 16.0))
+
+    monkeypatch.setattr(advising, "measure", versions)
+    assert not all(held())
+
+
+def test_tokens_per_second_are_all_tokens_over_all_seconds(made, columns):
+    """As the event model has them; planted: a mean over steps, which counts short steps as much as long ones."""
+    tokens, seconds = columns["length_mean"][made.warm :] * 32, columns["seconds_step"][made.warm :]
+    assert made.measured["tokens"].value == pytest.approx(tokens.sum() / seconds.sum(), rel=1e-9)
+    assert np.mean(tokens / seconds) > 1.003 * made.measured["tokens"].value
+
+
 @pytest.mark.rows
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", [*PRESETS, *BARE])
 def test_bands_hold_for_every_preset(preset):
-    """Four runs of 16 numbers: at most 6 of 64 bands miss (one in ten)."""
-    rows = list(itertools.chain(*counted([preset], range(4)).values()))
-    assert sum(not held for held, *_ in rows) <= 6
+    """Two runs of 16 numbers: at most 4 of 32 bands miss.
+
+    At the measured miss rate of 4 % and independent misses, more do in 1 % of seeds (these are fixed). Planted: growth
+    by versions alone, above, of which half of the bands miss.
+    """
+    rows = list(itertools.chain(*counted([preset], range(2)).values()))
+    assert sum(not held for held, *_ in rows) <= 4
 
 
 def test_yaml_is_written_to_no_file_of_another_ending(made, tmp_path):
@@ -180,7 +211,7 @@ def test_a_saved_calibration_says_the_same(made, tmp_path):
 
 def test_a_description_that_is_wrong_is_told_in_the_first_line(columns):
     """Machines that write at less than the speed of the run, and at less than the log's tokens need at all."""
-    with pytest.raises(sim.InputError, match=r"tokens_per_second = 8.0: must be 26\.73 or more"):
+    with pytest.raises(sim.InputError, match=r"tokens_per_second = 8.0: must be 26\.61 or more"):
         sim.calibrate(columns, "areal", **{**given(SYSTEM), "tokens_per_second": 8})
     wrong = {**given(SYSTEM), "tokens_per_second": 27}
     text = str(sim.forecast(sim.calibrate(columns, "areal", **wrong)))
@@ -310,7 +341,7 @@ def test_what_should_be_logged_has_verl_s_name(made):
     (why,) = {band.why for band in found.line("sequence ESS").forecasts}
     assert "rollout_corr/chi2_seq" in why and aliases.steps()["rollout_corr/chi2_seq"][0] == "chi_square_sequence"
     seen = made.drift["ess"].seen
-    assert f"{seen:.2g} versions, the mean of the log's stalest step" in " ".join(str(found).split())
+    assert f"{seen:.2g} training steps, the mean of the log's stalest step" in " ".join(str(found).split())
 
 
 def lines_of(found):
@@ -349,14 +380,32 @@ def test_clocks_of_samples_that_go_back_are_refused(tmp_path):
         sim.calibrate(path, "areal", **given(SYSTEM))
 
 
+def test_growth_with_the_square_of_staleness_is_told_from_mean_staleness_alone():
+    """v = b s^2, and a log of steps that has the mean staleness of tokens: 0.5 is 0 and 1, a mean square of 0.5."""
+    system = {**SMALL, "response_lengths": "constant:16", "tokens_per_second": 16.0, "train_seconds": "gamma:1:4"}
+    system |= {"prompts_per_batch": 4, "samples_per_prompt": 8, "sync_seconds": 0.0}
+    found, planted = [], []
+    for seed in range(3):
+        columns, truth = simulated.simulated({"trainer": "areal", **system}, 100, seed, (0.0, 0.0, 1e-3), noise=0.05)
+        log = {"step": columns["step"], "kl_k3": columns["kl_k3"]}
+        log["ppo_actor/update/version_stats/sample_staleness_theta_avg"] = stale = truth["staleness"]
+        found.append(sim.calibrate(log, "areal", **system).row()["drift"]["kl_k3"]["fits"][0]["values"])
+        # The planted defect: a mean square in proportion to the squared mean.
+        square = stale**2 * truth["k3"][10:].mean() / 0.5e-3 / (stale[10:] ** 2).mean()
+        planted.append(drifts.fitted(2.0 * columns["kl_k3"], stale, square, "").fits[0].values)
+    (_, linear, right), (_, wrong, short) = np.mean(found, 0) / 1e-3, np.mean(planted, 0) / 1e-3
+    assert right > 0.85 and linear < 0.2
+    assert short < 0.75 and wrong > 0.2
+
+
 def test_what_a_log_lacks_narrows_the_forecast(columns):
     """Without staleness the simulation stands in; a log that begins late leaves the floor open; both are said."""
     bare = sim.calibrate(changed(columns, staleness_mean=None), "areal", **given(SYSTEM))
     assert "that of the simulation is used" in str(bare) and bare.drift["kl_k3"].identified
     late = sim.calibrate(part(columns, slice(60, 100)), "areal", **given(SYSTEM))
     assert "floor and growth cannot be separated" in str(late)
-    wide, narrow = (sim.forecast(each, staleness_limit=8).line("k3").forecasts[1] for each in (late, bare))
-    assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
+    wide, narrow = (sim.forecast(each, staleness_limit=0).line("k3").forecasts[1] for each in (late, bare))
+    assert wide.high - wide.low > 3 * (narrow.high - narrow.low) and narrow.covers(DRIFT[0] / 2.0)
 
 
 @pytest.mark.parametrize(
@@ -381,13 +430,17 @@ def test_a_share_of_tokens_outside_a_clip_needs_normal_log_ratios(columns):
     """A tenth of the tokens carries the variance, or all do; without the mean size neither is known."""
     size = np.sqrt(2 / np.pi * 2 * columns["kl_k3"])
 
-    def band(**more):
+    def band(method="grpo", **more):
         made = sim.calibrate({**columns, **more}, "areal", **given(SYSTEM))
-        return sim.forecast(made, method="grpo").line("outside grpo's clip").forecasts[0]
+        return sim.forecast(made, method=method).line(f"outside {method}'s clip").forecasts[0]
 
     assert "is not known: log the mean |log ratio|" in band().why
     assert "not normal" in band(log_ratio_abs=size * np.sqrt(0.1)).why
     assert 0.15 < band(log_ratio_abs=size).low < band(log_ratio_abs=size).high < 0.35
+    assert band("cispo", log_ratio_abs=size).high < 0.01
+    # Bounds of log ratios, of a ratio's power that depends on staleness, of divergences, of sums that adapt.
+    for method in ("gmpo", "a3po", "dppo_kl", "bapo_code"):
+        assert "no fixed range [1 - low, 1 + high]" in band(method, log_ratio_abs=size).why
     # A hundredth of the spread: no token in practice, of about 98 steps of 32 samples of 900 tokens.
     small, tokens = band(log_ratio_abs=size / 1e2, kl_k3=columns["kl_k3"] / 1e4), 98 * 32 * 900
     assert small.value < 1e-30 and small.low == 0.0 and 3.0 / tokens < small.high < 10.0 / tokens
@@ -433,6 +486,49 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.2f}"))
 
 
+def test_rows_between_syncs_are_single_steps_and_merged_rows_say_the_same(monkeypatch):
+    """A verl log with a sync in every fourth row was taken for rows of four steps each, or for a sync a row."""
+    row, noise = np.arange(80), np.random.default_rng(1).normal(0.0, 0.03, (2, 80))
+    table = pandas.DataFrame({"step": row, "timing_s/step": 62.0 + noise[0], "timing_s/gen": 17.0 - noise[0]})
+    table["timing_s/timing_s/param_sync"], table["rollout_corr/k3_kl"] = (
+        np.where(row % 4 == 3, 4.0, 0.0),
+        0.0145 + 0.01 * noise[1],
+    )
+    table["critic/rewards/mean"] = 0.6 - 0.3 * np.exp(-row / 25.0) + noise[0]
+    table["response_length/mean"], table["response_length/max"] = 1800.0 + noise[0], 8192.0
+    table["response_length/clip_ratio"] = 0.014
+    own = {"machines": 8, "slots_per_machine": 16, "prompts_per_batch": 16, "samples_per_prompt": 8}
+    own |= {"staleness_limit": 1, "tokens_per_second": 32}
+    single = sim.calibrate(table, "verl", **own)
+    assert single.fields["publish_every"] == 4 and single.fields["sync_seconds"] == pytest.approx(4.0)
+    assert single.measured["seconds"].value == pytest.approx(62.0, rel=0.01)
+    refused("publish_every = 1: must be 4, as in the log", sim.calibrate, table, "verl", publish_every=1, **own)
+    # A log that begins later has no fresh step, so its floor may be 0; 24 rows have 6 syncs.
+    late = sim.calibrate(table[40:64].rename(columns={"step": "Step"}), "verl", **own)
+    assert late.measured["sync_seconds"].steps == 6 and late.drift["kl_k3"].ranges()[0][0] == 0.0
+    # Two steps after a sync, by the rows that took one; W&B's numbers alone would say another place.
+    aged = {"staleness_mean": 1.0 - (row % 4) / 4.0, "kl_k3": 0.0145 + 0.0 * row}
+    found = table.drop(columns="rollout_corr/k3_kl").assign(**aged)[42:].rename(columns={"step": "Step"})
+    assert sim.calibrate(found, "verl", **own).drift["kl_k3"].seen == pytest.approx(3.8, abs=0.1)
+    refused("must be known", sim.calibrate, table[:1].rename(columns={"step": "Step"}), "verl", **own)
+    assert "training steps, tokens are" in str(sim.forecast(single, publish_every=1)).replace("\n", " ")
+    merged = table.groupby(row // 4).mean()
+    seconds = [name for name in table if name.startswith("timing_s/")]
+    merged[seconds] *= 4.0
+    four = sim.calibrate(merged, "verl", publish_every=4, **own)
+    assert four.measured["seconds"].value == pytest.approx(62.0, rel=0.01)
+    for one in (single, four):
+        drift = one.drift["kl_k3"]
+        assert drift.steps == 80 and drift.learns * 80 > 1.0
+        assert "learns so fast" in sim.forecast(one).line("k3").forecasts[0].why
+    # Planted: every row a sync, as before, and rows of four steps counted as single ones.
+    with monkeypatch.context() as patch:
+        patch.setattr(calibrating.Read, "rows_of_sync", 1)
+        refused("tokens_per_second = 32.0", sim.calibrate, table, "verl", publish_every=4, **own)
+    monkeypatch.setattr(calibrating.Read, "batches_of", lambda self, known: 1)
+    assert sim.calibrate(merged, "verl", publish_every=4, **own).drift["kl_k3"].steps == 20
+
+
 def test_the_guide_states_the_coverage_of_its_tables():
     """Sums over the rows of live runs, and over those of the policy that learns slowly."""
     text, tables = PAGE.read_text(encoding="utf-8"), ACCURACY.read_text(encoding="utf-8")
@@ -441,10 +537,15 @@ def test_the_guide_states_the_coverage_of_its_tables():
         counts = [re.findall(r"(\d+) of (\d+)", line) for line in tables.splitlines() if re.match(rows, line)]
         return [sum(int(row[k][end]) for row in counts for k in columns) for end in (0, 1)]
 
-    inside, bands = held(r"\| (seconds per|idle|staleness|token ESS|k3|outside).*\| (0|28) of 60 \|", [3])
-    assert f"{inside / bands:.0%} of these bands ({inside} of {bands})".replace("%", " %") in text
-    inside, bands = held(r"\| token bandit, learns slowly", [0, 1, 2])
-    assert f"learns slowly: {inside} of {bands} held" in text
+    for words, rows, columns in (
+        ("seconds, staleness, idle share | live runs", r"\| (seconds per|idle|staleness).*\| 0 of 60 \|", [3]),
+        ("token ESS and k3 | live runs", r"\| (token ESS|k3) .*\| 2[47] of 60 \|", [3]),
+        ("token ESS and k3 | simulated systems, policy learns slowly", r"\| token bandit, learns slowly", [0, 1, 2]),
+    ):
+        inside, bands = held(rows, columns)
+        assert f"| {words} | {100 * inside / bands:.0f} % ({inside} of {bands}) |" in text
+    inside, bands = held(r"\| (seconds|idle|staleness|token|k3|outside).* of 60 \|", [3])
+    assert f"In {inside} of {bands} tests on live runs" in text
 
 
 def test_published_seconds_of_other_limits_are_forecast(monkeypatch):

@@ -1,7 +1,5 @@
 """Language tasks: what is asked, what an answer is, what it earns."""
 
-import importlib.util
-import sys
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -11,7 +9,6 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import rng
-from asyncsim.policies import _hub
 from asyncsim.policies._pretraining import Characters
 from asyncsim.sampling.rollouts import Sampler
 from asyncsim.step.batch import Draws
@@ -288,95 +285,3 @@ def test_bad_input_is_named(call, field):
 def test_the_header_says_what_is_asked():
     found = TASK.describe()
     assert found["task"] == "arithmetic" and found["task_operation"] == "add" and found["first_prompt"] == "3+4="
-
-
-# Generated problems.
-
-
-@pytest.mark.parametrize("name", ["chain_sum", "gcd", "leg_counting", "letter_counting", "spell_backward"])
-def test_generated_answers_earn_and_talk_does_not(name):
-    """Planted: with partial marks, talk around the right answer would earn some."""
-    pytest.importorskip("reasoning_gym")
-    task = sim.tasks.reasoning(name, prompts=6, shots=1)
-    talk = [task.score(q, f"The answer is {answer}.") for q, answer in enumerate(task.answers)]
-    assert [task.score(q, f" {answer}") for q, answer in enumerate(task.answers)] == [1.0] * 6 and talk == [0.0] * 6
-    partial = [
-        task.marker.score_answer(f"The answer is {a}.", e) for a, e in zip(task.answers, task.entries, strict=True)
-    ]
-    assert max(partial) > 0.0
-    assert all(text.count("\nAnswer:") == 2 and text.endswith("\nAnswer:") for text in task.texts)
-
-
-def test_generated_halves_share_none_and_seeds_ask_others():
-    pytest.importorskip("reasoning_gym")
-    even, odd = (set(sim.tasks.reasoning("gcd", q, part=p).texts) for q, p in ((20, "even"), (12, "odd")))
-    other = set(sim.tasks.reasoning("gcd", 20, seed=1).texts)
-    assert len(even) == 20 and len(odd) == 12 and not even & odd and not even & other
-
-
-def test_generated_answers_need_room_for_the_space_in_front_of_them():
-    """As they are taught: a token more of characters, another token of words."""
-    pytest.importorskip("reasoning_gym")
-    plain = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}
-    task = sim.tasks.reasoning("chain_sum", prompts=6, shots=2, settings=plain)
-    shot = task.texts[0].split("\n")[1].removeprefix("Answer:")
-    assert shot.startswith(" ") and task.spoken(0) == f" {task.answers[0]}"
-    room = max(map(len, task.answers)) + 2
-    speaker = SimpleNamespace(tokenizer=Lowercase(), context=999)
-    assert replace(task, horizon=room).fit(speaker).horizon == room
-    refused(f"horizon = {room - 1}: must be at least {room}", lambda: replace(task, horizon=room - 1).fit(speaker))
-    refused(r"use causal_lm\('smollm2'\)", task.fit, POLICY)
-
-
-def spec_of(task):
-    """One update of a task with its own policy."""
-    parts = (
-        sim.schedules.fixed(0),
-        sim.methods.reinforce(sim.advantages.offset(0.3)),
-        sim.chain(sim.updates.sgd(1e-3)),
-    )
-    return sim.Spec(task, *parts, samples_per_group=2, updates=1, replicates=1)
-
-
-def test_the_own_model_of_generated_problems_reads_words(monkeypatch):
-    pytest.importorskip("reasoning_gym")
-    task = sim.tasks.reasoning(prompts=2)
-    assert task.policy() == sim.policies.causal_lm("smollm2")
-    monkeypatch.setattr(_hub, "PACKAGE", "no_such_package_at_all")
-    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace())
-    refused("make llm", lambda: sim.run(spec_of(task)))
-
-
-@pytest.mark.long
-@pytest.mark.skipif(importlib.util.find_spec(_hub.PACKAGE) is None, reason="needs `make llm`")
-def test_generated_problems_run_with_their_own_model():
-    """Nothing given but the sizes: SmolLM2 answers, and all of it is trained once."""
-    pytest.importorskip("reasoning_gym")
-    task = sim.tasks.reasoning(prompts=2)
-    trace = sim.run(spec_of(task))
-    assert trace.parameters.shape == (1, 134_515_008) and np.isfinite(trace["batch_return"]).all()
-    assert (trace.diverged == -1).all()
-
-
-@pytest.mark.parametrize(
-    ("call", "field"),
-    [
-        (lambda: sim.tasks.reasoning("no_such"), "dataset"),
-        (lambda: sim.tasks.reasoning("chain_sum", settings={"max_wheels": 2}), "settings of chain_sum"),
-        (lambda: sim.tasks.reasoning("chain_sum", settings={"max_terms": 0}), "settings of chain_sum"),
-        (lambda: sim.tasks.reasoning("mini_sudoku"), "answer of a problem"),
-        (lambda: sim.tasks.reasoning(prompts=0), "prompts"),
-        (lambda: sim.tasks.reasoning(shots=-1), "shots"),
-        (lambda: sim.tasks.reasoning(part="third"), "part"),
-        (lambda: sim.tasks.reasoning(seed=2**40), "seed"),
-    ],
-)
-def test_bad_generated_problems_are_named(call, field):
-    pytest.importorskip("reasoning_gym")
-    caught = refused("", call)
-    assert caught.field.startswith(field) and caught.remedy
-
-
-def test_the_missing_package_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    refused(r"\[llm\]", sim.tasks.reasoning)

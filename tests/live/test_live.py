@@ -192,26 +192,6 @@ def test_a_killed_actor_is_named(monkeypatch):
         sim.live.run(spec_of("arrival"), seed=5, second=0.003)
 
 
-@pytest.mark.rows
-def test_actors_of_ray_are_the_same(monkeypatch):
-    """Same law, same bits, the same words where one is killed; who started Ray ends it, and nobody else does.
-
-    Ray starts ten processes of its own, which takes half a minute.
-    """
-    ray = pytest.importorskip("ray")
-    ends = []
-    end, _ = ray.shutdown, monkeypatch.setattr(ray, "shutdown", lambda: ends.append(1))
-    live = sim.live.run(spec_of("capped"), seed=5, second=0.003, backend="ray")
-    again = sim.run(replace(live.spec, system=live.schedule), seed=5, progress=False)
-    assert (again.parameters == live.trace.parameters).all() and outstanding(live) == [4] * 59
-
-    monkeypatch.setattr(running, "_Learner", Killing)
-    with pytest.raises(RunError, match=r"actor 1 \(process \d+\) ended; the log has all batches"):
-        sim.live.run(spec_of("capped"), seed=5, second=0.003, backend="ray")
-    assert ends == [1]
-    end()
-
-
 def test_an_actor_that_fails_says_how(monkeypatch):
     class Wrong(running._Clock):
         def seconds(self, group, place, samples):
@@ -365,7 +345,6 @@ def test_ctrl_c_and_a_kill_leave_whole_logs_no_process_and_no_memory(tmp_path):
     ("changes", "arguments", "message"),
     [
         ({"replicates": 2}, {}, "replicates = 2: must be 1 in a live run"),
-        ({}, {"backend": "threads"}, r"backend = 'threads': must be one of"),
         ({}, {"actors": 0}, r"actors = 0: must be an integer in \[1, 256\]"),
         ({}, {"second": -1.0}, r"second = -1.0: must be"),
         ({}, {"log": "run.csv"}, "log = 'run.csv': must be a name that ends in .jsonl"),

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import asyncsim as sim
+from asyncsim.app.cli import main
 from asyncsim.base import plugins
 from asyncsim.conformance import check_loss
 from asyncsim.conformance.adapters import verl
@@ -200,6 +201,31 @@ def test_a_file_of_losses_is_one_of_methods_whatever_the_arguments_are_called(tm
     )
     loss, made = (plugins.load("asyncsim.methods", f"{path}:{name}", "method") for name in ("loss", "made"))
     assert loss().name == "loss" and made().name == "truncated_is"
+
+
+def test_settings_are_those_of_the_loss_in_a_call_a_file_and_a_command(tmp_path, monkeypatch, capsys):
+    """`method.eps` was refused, and `conformance --set eps` sent to the method of --like."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(
+        "import torch\n\n\ndef loss(log_prob, old_log_prob, advantages, mask, eps=0.2):\n"
+        "    ratio = (log_prob - old_log_prob).exp()\n"
+        "    gain = torch.minimum(ratio * advantages, ratio.clamp(1 - eps, 1 + eps) * advantages)\n"
+        "    return -(gain * mask).sum() / mask.sum()\n"
+    )
+    own = sim.methods.from_loss("own.py:loss", eps=0.05)
+    known, usual = (sim.methods.ppo_clip(low=e, high=e, aggregator="token_mean") for e in (0.05, 0.2))
+    torch.testing.assert_close(cotangents(own), cotangents(known), rtol=1e-12, atol=1e-14)
+    assert not torch.allclose(cotangents(own), cotangents(usual))
+    spec = sim.Spec(sim.tasks.token_bandit(), sim.schedules.fixed(2), own, sim.chain(sim.updates.sgd(0.5)), updates=3)
+    spec.save("s.json")
+    assert sim.Spec.load("s.json", trust=["own.py:loss"]).method.describe()["eps"] == 0.05 == own.describe()["eps"]
+    refused(
+        "loss argument = 'epz'.*one of advantage, aggregator, name, eps", sim.methods.from_loss, "own.py:loss", epz=1
+    )
+    for like in ("--like=ppo-clip --set low=0.1 --set high=0.1", ""):
+        with pytest.raises(SystemExit, match="0"):
+            main(f"conformance own.py:loss --set eps=0.1 {like}".split())
+        assert "is ppo_clip(low=0.1, high=0.1" in capsys.readouterr().out
 
 
 def test_an_average_is_not_averaged_again():

@@ -43,6 +43,15 @@ def test_clip_active_knows_signs_and_outside_does_not():
     close(on(D.clip_outside(0.6, 0.9), log, method=PPO), 1 / 3)
 
 
+def test_clip_outside_of_gspo_reads_the_geometric_mean():
+    """Tokens of ratios 0.5 and 2 have the mean 1, inside of GSPO's band; tokens of 2 and 2 lie outside."""
+    log = np.log(np.array([[0.5, 2.0], [2.0, 2.0]])).reshape(1, 1, 2, 2)
+    close(on("clip_outside", log, method=sim.methods.gspo(0.2, 0.2)), 0.5)
+    close(on("clip_outside", log, method=PPO), 1.0)
+    # GMPO's band is one of log ratios: no distance from 1.
+    assert np.isnan(on("clip_outside", log, method=sim.methods.gmpo())).all()
+
+
 def test_what_a_method_does_not_have_is_missing():
     """NaN, never 0: a method without a band is not a method that never clips."""
     for name in ("clip_outside", "clip_dual"):

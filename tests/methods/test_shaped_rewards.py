@@ -1,4 +1,4 @@
-"""Advantages that shape rewards, against enumeration and loops: best of k, likelihood, rewards apart, whole steps."""
+"""Advantages that shape rewards, against enumeration and loops: best of k, likelihood, whole steps."""
 
 import itertools
 import math
@@ -132,36 +132,6 @@ def test_it_finishes_in_a_minibatch(baseline):
     spec = sim.Spec(task, system, method, sim.chain(sim.updates.sgd(1.0)), **options)
     one, two = (sim.run(s, seed=2).parameters for s in (spec, spec.replace(advantages_from="batch")))
     assert np.isfinite(one).all() and (one != two).any()
-
-
-def test_gdpo_by_a_loop():
-    batch = case(5, R=2, G=3, N=5, T=4).batch
-    step = step_of(batch, reward=batch.reward)
-    found = sim.advantages.gdpo(limit=2, weight=0.5)(step).numpy()
-    short = (batch.mask.sum(-1) <= 2).double().numpy()
-
-    def standardized(x):
-        spread = x.std(-1, keepdims=True)
-        return (x - x.mean(-1, keepdims=True)) / (spread + 1e-6)
-
-    total = standardized(batch.reward.numpy()) + 0.5 * standardized(short)
-    expected = (total - total.mean((1, 2), keepdims=True)) / (total.std((1, 2), keepdims=True) + 1e-6)
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-    together = standardized(batch.reward.numpy() + 0.5 * short)
-    assert np.abs(found - together).max() > 0.1
-
-
-def test_sums_that_are_equal_stay_apart_where_their_parts_are_rare():
-    """Right and long against wrong and short: both earn 1 in all; one of four is right, three of four are short."""
-    lengths = torch.tensor([3, 1, 1, 1])
-    batch = case(R=1, G=1, N=4, T=3, ragged=False).batch
-    batch.mask = (torch.arange(3) < lengths[:, None]).double().reshape(1, 1, 4, 3)
-    step = step_of(batch, reward=torch.tensor([[[1.0, 0.0, 0.0, 1.0]]], dtype=torch.float64))
-    first, second = sim.advantages.gdpo(limit=1)(step)[0, 0, :2].tolist()
-    assert abs(first - second) > 0.3
-    summed = step_of(batch, reward=step.reward + (lengths <= 1).double())
-    equal = sim.advantages.group_std()(summed)[0, 0, :2].tolist()
-    assert equal[0] == pytest.approx(equal[1])
 
 
 # ReMax.

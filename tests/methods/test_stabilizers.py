@@ -6,8 +6,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import asyncsim as sim
 from asyncsim.base.checks import RunWarning
@@ -93,55 +91,6 @@ def test_models_in_pieces_take_the_step_of_whole_ones(size, monkeypatch):
     assert _link.norm(given[0])[:, 0].tolist() == pytest.approx(given[0].double().norm(dim=1).tolist(), rel=1e-6)
 
 
-# Adam that trusts alignment.
-
-
-@given(seed=st.integers(0, 10**6), lr=st.sampled_from([1e-3, 2.0]), beta1=st.sampled_from([0.0, 0.5, 0.9]))
-def test_gono_without_gain_is_adam(seed, lr, beta1):
-    given = directions(8, seed)
-    one, _, _ = apply(sim.chain(sim.updates.gono(lr, gain=0.0, beta1=beta1)), given)
-    two, _, _ = apply(sim.chain(sim.updates.adam(lr, beta1)), given)
-    torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-15)
-
-
-@given(seed=st.integers(0, 10**6), gain=st.sampled_from([0.1, 1.0, 50.0]), low=st.sampled_from([0.0, 0.4]))
-def test_gono_by_hand(seed, gain, low):
-    given = directions(6, seed)
-    link = sim.updates.gono(0.1, gain=gain, beta1=0.8, beta2=0.9, low=low, high=0.95)
-    steps, _, records = apply(sim.chain(link), given)
-    for r in range(R):
-        m, v, left1, left2, before = 0.0, 0.0, 1.0, 1.0, None
-        for t, g in enumerate(d[r].numpy() for d in given):
-            cosine = 0.0 if before is None else g @ before / np.linalg.norm(g) / np.linalg.norm(before)
-            beta = min(max(0.8 * (1 + gain * cosine), low), 0.95)
-            assert records[t].statistics["gono_beta1"][r].item() == pytest.approx(beta, abs=1e-12)
-            m, v, left1, left2 = beta * m + (1 - beta) * g, 0.9 * v + 0.1 * g**2, left1 * beta, left2 * 0.9
-            expected = 0.1 * m / (1 - left1) / (np.sqrt(v / (1 - left2)) + 1e-8)
-            np.testing.assert_allclose(steps[t, r].numpy(), expected, rtol=1e-9)
-            before = g
-
-
-def test_gono_raises_momentum_with_the_cosine():
-    """The opposite of `align`: at its upper limit where gradients agree, at its lower one where they alternate."""
-    link = sim.updates.gono(0.1, gain=1.0, beta1=0.6, low=0.3)
-    for angle, expected in ((0.0, 0.99), (math.pi, 0.3), (math.pi / 2, 0.6)):
-        _, _, records = apply(sim.chain(link), [turned(0.0), turned(angle)])
-        assert (records[0].statistics["gono_beta1"] == 0.6).all(), "no cosine, no change"
-        assert torch.isnan(records[0].statistics["gono_cosine"]).all()
-        torch.testing.assert_close(records[1].statistics["gono_beta1"], torch.full((R,), expected).double())
-
-
-def test_gono_forgets_a_lost_direction():
-    link = sim.chain(sim.updates.skip_nonfinite(), sim.updates.gono(0.1, gain=1.0))
-    _, _, records = apply(link, [turned(0.0), turned(0.0) * math.nan, turned(0.0), turned(0.0)])
-    found = torch.stack([r.statistics["gono_cosine"] for r in records])
-    assert torch.isnan(found[:3]).all() and (found[3] == 1.0).all()
-
-
-def test_gono_limits_do_not_cross():
-    refused(r"low = 0.9: must be at most high = 0.5; swap the limits", sim.updates.gono, 0.1, low=0.9, high=0.5)
-
-
 # Controls without a signal.
 
 
@@ -150,36 +99,6 @@ def test_constant_scale():
     steps, _, records = apply(sim.chain(sim.updates.scale(0.3)), given)
     torch.testing.assert_close(steps, 0.3 * torch.stack(given))
     assert all((r.statistics["scale"] == 0.3).all() for r in records)
-
-
-def test_random_scale_has_its_mean_and_spread():
-    """3 x 2000 uniform draws on [0.4, 0.8]: mean within 5 errors of 0.6, and no tie between replicates or updates."""
-    _, _, records = apply(sim.chain(sim.updates.random_scale(0.6, 0.2, seed=3)), directions(1) * 2000)
-    found = torch.stack([r.statistics["random_scale"] for r in records]).numpy()
-    assert found.min() >= 0.4 and found.max() < 0.8 and found.min() < 0.401 and found.max() > 0.799
-    spread = 0.2 / math.sqrt(3)
-    assert abs(found.mean() - 0.6) < 5 * spread / math.sqrt(6000) and found.std() == pytest.approx(spread, rel=0.05)
-    ties = np.corrcoef(np.concatenate([found[1:].T, found[:-1].T]))[np.triu_indices(6, 1)]
-    assert np.abs(ties).max() < 5 / math.sqrt(2000)
-
-
-def test_random_scale_is_keyed_by_replicate_and_update():
-    """Neither the length of the run nor the number of replicates beside a replicate changes its scales."""
-    task, system = sim.tasks.softmax_bandit(), sim.schedules.fixed(1)
-    sizes = {"samples_per_group": 2, "updates": 6, "replicates": 5}
-    spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(sim.updates.random_scale()), **sizes)
-    whole = sim.run(spec, seed=1)["random_scale"]
-    assert len(np.unique(whole)) == 30
-    for changes in ({"block": 2}, {"block": 1}, {"updates": 4}, {"replicates": 3}):
-        part = sim.run(spec.replace(**changes), seed=1)["random_scale"]
-        np.testing.assert_array_equal(part, whole[: part.shape[0], : part.shape[1]])
-    np.testing.assert_array_equal(sim.run(spec, seed=2)["random_scale"], whole)
-    other = spec.replace(update=sim.chain(sim.updates.random_scale(seed=1)))
-    assert (sim.run(other, seed=1)["random_scale"] != whole).all()
-
-
-def test_random_scale_turns_no_step():
-    refused(r"spread = 0.6: must be at most mean = 0.5; a negative scale", sim.updates.random_scale, 0.5, 0.6)
 
 
 def test_skip_nonfinite_lets_a_run_go_on():

@@ -23,7 +23,7 @@ from tests.mutation import patching
 from tests.mutation.lines import Map, Tracer, suite
 from tests.mutation.operators import Mutant
 
-HEAVY = ("numpy", "torch", "numba", "scipy.stats", "pandas", "pyarrow", "gymnasium", "transformers", "reasoning_gym",
+HEAVY = ("numpy", "torch", "numba", "scipy.stats", "pandas", "pyarrow", "gymnasium", "transformers",
          "stable_baselines3")  # fmt: skip
 SECONDS, LONGER = 60.0, 4.0
 """Processor time that a mutant may take: this much, and so many times what its tests take unchanged."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from matplotlib.text import Text
 
 from asyncsim import schedules
 from asyncsim.base.checks import InputError
@@ -14,6 +15,8 @@ from asyncsim.plotting import _style, plot
 ROOT = Path(__file__).resolve().parents[2]
 FRESH = """
 import hashlib
+from matplotlib.text import Text
+
 from asyncsim import schedules
 from asyncsim.plotting import _style, plot
 figure = plot(schedules.fixed(2).schedule(9, 1, 1, 1, seed=0))
@@ -103,3 +106,19 @@ def test_a_label_says_nothing_twice():
 def test_colors_of_concepts_differ():
     concepts = ["measured", "contrast", "predicted", "held", "violated", "inconclusive"]
     assert len({_style.COLORS[name] for name in concepts}) == len(concepts)
+
+
+def test_titles_that_would_be_cut_are_broken():
+    """The third title of a picture of advice ended at the edge; a short one stays on its line."""
+    with _style.applied():
+        figure = _style.picture(_style.WIDTH, 3.0)
+        for ax, words in zip(figure.subplots(1, 3), ("short", "about 19 " * 9, "about 19 " * 9), strict=True):
+            ax.set_title(rf"$\bf{{a}}$   {words.strip()}")
+        figure.suptitle("a sentence of many words " * 9, x=0.02, ha="left")
+    _style.encode(figure, "png")
+    assert [ax.get_title(loc="left").count("\n") > 0 for ax in figure.axes] == [False, True, True]
+    assert "\n" in figure.get_suptitle()
+    for text in (
+        each for ax in figure.axes for each in ax.findobj(Text) if each.get_text() == ax.get_title(loc="left")
+    ):
+        assert text.get_window_extent().x1 <= figure.bbox.x1

@@ -84,8 +84,24 @@ def test_shades_span_all_means_unless_a_few_lie_far_off():
     assert _answers._range(rows(0.0, 0.1, 0.2, 0.3)) == (0.0, 0.3)
     low, high = _answers._range(rows(-1e200, -1.0, -0.5, -0.4, -0.3, -0.2))
     assert -3.0 < low < -0.5 and high == -0.2
-    assert _answers._range(rows(0.7)) == pytest.approx((0.2, 1.2))
-    assert _answers._range([]) == (0.0, 1.0)
+    # No scale of a share leaves [0, 1], however few values it has.
+    for means, scale in {
+        (): (0, 1),
+        (0.7,): (0, 0.7),
+        (0.0, 0.0): (0, 1),
+        (1.0, 1.0): (0, 1),
+        (-2.0,): (-2, 0),
+    }.items():
+        assert _answers._range(rows(*means)) == scale
+
+
+def test_every_metric_has_its_panel():
+    metrics = ["trained_return", "ess"]
+    one = sim.plot(swept({"staleness": [0, 2]}, metric=metrics))
+    assert [ax.get_ylabel() for ax in one.axes] == ["return of the trained policy", "effective sample size"]
+    two = sim.plot(swept({"staleness": [0, 2], "lr": [0.1, 0.2]}, metric=metrics))
+    bars = [ax.get_ylabel() for ax in two.axes if ax.get_label() == "<colorbar>"]
+    assert len(two.axes) == 4 and [bar.partition("\n")[0] for bar in bars] == [ax.get_ylabel() for ax in one.axes]
 
 
 def made(values):

@@ -65,17 +65,6 @@ def test_it_is_the_perceptron_on_one_hot_observations():
         torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
 
 
-def test_free_rows_learn_as_the_table_does():
-    """With one feature for each state, and biases held at 0, the direction of W is that of the table."""
-    task = TASKS["tokens"]()
-    policy = sim.policies.linear(features=np.eye(4), actions=3)
-    table = task.policy()
-    place = torch.from_numpy(np.random.default_rng(3).standard_normal((2, 12)))
-    _, expected = task.exact(table, place)
-    _, gradient = task.exact(policy, torch.cat([place, torch.zeros(2, 3, dtype=torch.float64)], 1))
-    torch.testing.assert_close(gradient[:, :12], expected, rtol=1e-12, atol=1e-15)
-
-
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_runs_are_the_same_as_programs_and_in_blocks(name, compiled):
@@ -85,17 +74,6 @@ def test_runs_are_the_same_as_programs_and_in_blocks(name, compiled):
     other = sim.run(made.replace(compiled=compiled, block=2), seed=1, progress=False)
     np.testing.assert_allclose(trace.parameters, other.parameters, rtol=1e-9, atol=1e-12)
     assert trace.parameters.shape == (3, network(task).size)
-
-
-def test_two_states_alike_share_what_is_learnt():
-    """States of equal features have equal probabilities after training, which free rows have not."""
-    task = sim.tasks.token_bandit(3, 4, dependence="position")
-    features = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
-    policy = sim.policies.linear(features=features, actions=3)
-    trained = torch.from_numpy(sim.run(spec(task, policy), seed=0, progress=False).parameters)
-    prob = policy.prepare(trained)["prob"]
-    assert torch.equal(prob[:, 0], prob[:, 1]) and torch.equal(prob[:, 2], prob[:, 3])
-    assert not torch.allclose(prob[:, 0], prob[:, 2])
 
 
 @pytest.mark.parametrize(
@@ -114,9 +92,3 @@ def test_what_does_not_fit_a_table_is_refused_by_its_field(changes, words):
     policy = sim.policies.mlp(**{"observation": 4, "actions": 3, "critic": False, **changes})
     with pytest.raises(InputError, match=words):
         spec(TASKS["tokens"](), policy)
-
-
-@pytest.mark.parametrize("features", [[], [[]], [[1.0], [2.0, 3.0]], [[float("nan")]], "many"])
-def test_features_that_are_no_table_are_refused(features):
-    with pytest.raises(InputError, match="features"):
-        sim.policies.linear(features=features, actions=3)

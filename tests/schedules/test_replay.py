@@ -578,7 +578,7 @@ def test_the_good_rows_are_good():
         ("train_version", [{**row, "batch": 3 - row["train_version"]} for row in GOOD]),
         ("batch", [{**row, "batch": row["sample_id"] // 8} for row in GOOD]),
         ("batch", [{**row, "batch": None if row["sample_id"] == 4 else row["train_version"]} for row in GOOD]),
-        ("samples of a group in batch 1", GOOD[:5] + GOOD[6:]),
+        ("group_id", GOOD[:5] + GOOD[6:]),
         ("groups of batch 3", GOOD[:14]),
         ("t_end", changed(t_end=8.0)),
         ("t_train", changed(t_train=10.0)),

@@ -41,9 +41,10 @@ def test_seconds_are_those_of_the_closed_form():
     # Limit 2 is the knee; where it is not tried, the interval still holds it, and the answer asks for it.
     coarse = advise(SYSTEM | {"staleness_limit": [1, 4]}, updates=40, realizations=2)
     assert coarse.knee.limit == 4 and coarse.reach == "95 %: above 1, at most 4"
-    assert coarse.gaps == "To narrow its interval, add 2 to staleness_limit." and coarse.gaps in str(coarse)
+    narrow = "To narrow the 95 % interval of the recommended max_head_offpolicyness, add {} to staleness_limit."
+    assert coarse.gaps == narrow.format(2) and coarse.gaps in " ".join(str(coarse).split())
     fast = advise(SYSTEM | {"staleness_limit": [4, 8]}, updates=40, realizations=2)
-    assert fast.reach == "95 %: at most 4" and fast.gaps == "To narrow its interval, add 0 to staleness_limit."
+    assert fast.reach == "95 %: at most 4" and fast.gaps == narrow.format(0)
     assert advice.knee.slot_hours == pytest.approx(8 * 8.0 * 1000 / 3600)
     # Slots write 4 x 300 tokens of a batch; the staleness of an unbound cap is what its permits let wait.
     assert [each.mean("tokens") for each in advice.curve()] == pytest.approx([1200 / s for s in seconds])
@@ -258,6 +259,15 @@ def test_a_missing_field_is_asked_for(name):
         InputError, match=f"field of the system = '{name}': must be given; add each, as NAME: VALUE\n  {name}: "
     ):
         advise({key: value for key, value in SYSTEM.items() if key != name})
+
+
+def test_a_calibrated_limit_is_one_of_several_and_settings_change_fields():
+    """A log ran at one limit, which alone says nothing of others; a limit that is asked for stays alone."""
+    calibrated = {**SYSTEM, "staleness_limit": 5, "measured": {}}
+    tried = {each.limit for each in sim.advise(calibrated, updates=10, realizations=2).settings}
+    assert tried == {5, *TRAINERS["areal"].limits}
+    one = sim.advise(calibrated, updates=10, realizations=2, staleness_limit=2, machines=[1, 2])
+    assert {(each.limit, each.machines) for each in one.settings} == {(2, 1), (2, 2)}
 
 
 def test_numbers_a_line_are_lengths_beside_the_description(tmp_path):

@@ -105,6 +105,7 @@ def test_a_sharp_edge_is_bracketed_wherever_it_is(edge, ratio, share):
     [
         ({"low": 1.5, "high": 3.0}, "low = 1.5: must be below the boundary at staleness=4"),
         ({"low": 0.01, "high": 0.1}, "high = 0.1: must be above the boundary at staleness=4"),
+        ({"low": 0.01, "high": 0.1}, "> 0.5, measured in 0 of 16"),
         ({"low": 0.0}, "low"),
         ({"low": 4.0}, "high"),
         ({"over": "mean", "target": None}, "over"),
@@ -129,6 +130,14 @@ def test_a_setting_that_is_no_knob_is_bisected_over_whole_numbers():
     spec = quadratic().replace(update=sim.chain(sim.updates.sgd(0.5)), updates=300)
     found = sim.boundary(spec, "system.staleness", low=0, high=12, max_replicates=16, error=0.5, **GROWN)
     assert [(row["low"], row["high"], row["narrow"]) for row in found.rows] == [(2.0, 3.0, True)]
+    assert "2 (0 of 16) to 3 (16 of 16)" in str(found)
+    # Without a target the event is a collapse; here every run that leaves its optimum first came near it.
+    assert (
+        sim.boundary(spec, "staleness", low=0, high=12, max_replicates=16, error=0.5, metric="exact_return").rows[0][
+            "high"
+        ]
+        == 3.0
+    )
     slower = spec.replace(update=sim.chain(sim.updates.sgd(0.4)))
     other = sim.boundary(slower, "staleness", low=0, high=12, max_replicates=16, error=0.5, **GROWN)
     assert other.rows[0]["low"] == 3.0

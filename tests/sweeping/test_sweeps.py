@@ -9,9 +9,10 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import asyncsim as sim
-from asyncsim.base import answers, stopping
+from asyncsim.base import answers, notation, stopping
 from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store, opened
 from asyncsim.comparing.deciding import seed_of
@@ -35,10 +36,33 @@ def whole(tmp_path_factory):
     return sim.sweep(bandit(), GRID, replicates=100, store=where, workers=1), where
 
 
+@pytest.mark.parametrize("hits", [0, 1, 5, 8])
+def test_a_share_has_its_exact_interval(hits):
+    """0 of 8 was 0 +-0. Numbers that are 0 or 1 by chance, as a staleness, are no shares."""
+    values = np.repeat([1.0, 0.0], [hits, 8 - hits])
+    found, exact = answers.summarized(values, None, True), stats.binomtest(hits, 8).proportion_ci(method="exact")
+    assert (found["low"], found["high"]) == pytest.approx((exact.low, exact.high)) and found["low"] < found["high"]
+    assert answers.mean_of(found, True) == " ".join(notation.bounded(hits / 8, exact.low, exact.high))
+    assert answers.summarized(np.zeros(8), None)["high"] == 0.0
+
+
+def test_what_is_counted_heads_its_column():
+    spec = bandit(updates=4)
+    for over, heads in (("collapse", ["share_collapsed"]), ("reached", ["share_reached"]), ("time", ["updates_until"])):
+        target = {} if over == "collapse" else {"target": 1.0}
+        found = sim.sweep(spec, {"staleness": [0]}, replicates=4, workers=1, over=over, **target)
+        assert [*found.metrics] == heads == [*found.table()["metric"]] and heads[0] in str(found)
+    assert "0.00 [0.00, 0.60]" in str(sim.sweep(spec, {"staleness": [0]}, replicates=4, workers=1, over="collapse"))
+    two = sim.sweep(
+        spec, {"staleness": [0]}, replicates=4, workers=1, over="collapse", metric=["trained_return", "ess"]
+    )
+    assert [*two.metrics] == ["share_collapsed_trained_return", "share_collapsed_ess"]
+
+
 def test_what_only_rounding_leaves_is_zero():
     """A page would print it, and another processor other digits of it."""
     row = {"mean": 1200.0, "low": 1200.0 - 2e-13, "high": 1200.0 + 2e-13, "replicates": 8}
-    assert answers.mean_of(row) == "1200 +-0" and answers.mean_of({**row, "high": 1200.2}) == "1200.00 +-0.10"
+    assert answers.mean_of(row) == "1200 ± 0" and answers.mean_of({**row, "high": 1200.2}) == "1200.00 ± 0.10"
     assert answers.mean_of({**row, "high": np.nan}) == answers.mean_of({**row, "high": np.inf}) == "1200"
     for name in ("generator", "trainer"):
         idle = [units.COSTS[f"{name}_idle"]({f"{name}_utilization": busy}) for busy in (1 + 2e-15, 1 - 2e-15, 0.25)]

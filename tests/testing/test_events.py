@@ -222,9 +222,14 @@ LOGS = {
 }
 
 
+@pytest.fixture(scope="module")
+def drawn_logs():
+    return examples(logs(), 150)
+
+
 @pytest.mark.parametrize("edge", LOGS)
-def test_edges_of_logs_are_reached(edge):
-    assert sum(map(LOGS[edge], examples(logs(), 150))) >= 5
+def test_edges_of_logs_are_reached(drawn_logs, edge):
+    assert sum(map(LOGS[edge], drawn_logs)) >= 5
 
 
 def test_every_contradiction_is_drawn_and_shrinks_to_one_row():

@@ -110,7 +110,7 @@ class CapBinds(Claim):
         # AReaL with twice as many places as tickets, so that tickets and nothing else limit generation.
         free = {"places": 2 * tickets, "length": laws.lognormal(1.0, 0.8), "samples_per_group": 1}
         places, length, samples = (free | {name: point[name] for name in free if name in point}).values()
-        speed = {"train_time": point["period"]} if "places" in point else {"load": 2.0 if tickets > 20 else 0.7}
+        speed = {"train_time": point["period"]} if "period" in point else {"load": 2.0 if tickets > 20 else 0.7}
         system = sim.systems.areal(1, groups, places, length=length, **speed)
         system = system.replace(tickets=tickets, release=point["release"])
         if point["zero_train_time"]:

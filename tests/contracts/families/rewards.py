@@ -1,4 +1,4 @@
-"""Advantages that shape rewards: the best of k, successes by their rarity, two rewards apart, steps standardized."""
+"""Advantages that shape rewards: the best of k, successes by their rarity, steps standardized."""
 
 import itertools
 
@@ -26,20 +26,6 @@ def by_rarity(rewards, weights, norms, step_mean, lengths=None):
     return np.zeros_like(rewards) if mean <= 0 or np.ptp(rewards) == 0 else (rewards - mean) / (mean + 1e-6)
 
 
-def standardized(rewards):
-    """Every group by itself, `[G, N]`."""
-    found = []
-    for group in rewards:
-        deviation = group.std() if np.ptp(group) > 0 else 0.0
-        found.append((group - group.mean()) * (np.ptp(group) > 0) / (deviation + 1e-6))
-    return np.array(found)
-
-
-def apart(rewards):
-    total = standardized(rewards)
-    return (total - total.mean()) / (total.std() + 1e-6)
-
-
 def over_the_step(rewards):
     deviation = rewards.std()
     return (rewards - rewards.mean()) / (deviation if deviation > 1e-8 else 1.0)
@@ -54,7 +40,7 @@ def above_greedy(rewards, weights, norms, step_mean, lengths=None):
 
 
 ADVANTAGES = {"pass_at_k": best_of(2), "maxrl": by_rarity, "remax": above_greedy}
-STEPWISE = {"reinforce_plus_plus": over_the_step, "gdpo": apart}
+STEPWISE = {"reinforce_plus_plus": over_the_step}
 TOKENWISE = {"reinforce_plus_plus"}
 UNSHIFTED = {"maxrl"}
 ALONE = {"remax"}
@@ -63,7 +49,4 @@ _IS = sim.methods.truncated_is
 CASES = {
     "reinforce_plus_plus group": lambda: _IS("token", advantage=sim.advantages.reinforce_plus_plus("group", 0.9)),
     "pass_at_k standardized": lambda: _IS(advantage=sim.advantages.pass_at_k(3, standardize=True)),
-    "gdpo short": lambda: _IS(advantage=sim.advantages.gdpo(limit=2.0, weight=0.5)),
 }
-
-KNOBS = {("advantages", "gdpo"): {"limit": [0.0, 1.0, 2.0], "weight": [0.0, 1.0, 3.0]}}
