@@ -196,11 +196,11 @@ def test_causes_are_drawn_with_their_intervals_on_ticks_of_predictions(rows):
     (ax,) = gac_causes.draw(rows).axes
     own = rows[rows.part == "causes"]
     np.testing.assert_allclose(drawn(ax, "x"), np.sort(own.value), rtol=1e-12)
-    # One condition has no prediction; the key has a tick of its own.
+    # One condition has no prediction.
     ticks = [line.get_xdata()[0] for line in ax.lines if line.get_markersize() == gac_causes.TICK["markersize"]]
-    assert len(ticks) == len(own) and all(box.has_xerr for box in ax.containers)
     known = [gac_causes.causes(row.condition, int(row.staleness)) for row in own.itertuples()]
-    assert sorted(ticks)[1:] == sorted(x for x in known if x is not None)
+    assert sorted(ticks) == sorted(x for x in known if x is not None) and known.count(None) == 1
+    assert all(box.has_xerr for box in ax.containers)
 
 
 def test_readings_are_drawn_and_what_passes_is_what_was_not_refused(rows):
@@ -217,7 +217,12 @@ def test_readings_are_drawn_and_what_passes_is_what_was_not_refused(rows):
     none = nulls[nulls.quantity == "none"]
     assert set(none.condition) == set(gac_alignment.NULLS)
     (passing,) = gac_checks.draw(rows).axes
-    np.testing.assert_allclose(drawn(passing, "x"), np.sort(1.0 - none.value), atol=1e-12)
+    # Conditions with a reading one by one; of those without, stale or not, the one in which most runs pass.
+    shares = (1.0 - none.set_index("condition").value).rename("passing")
+    silent, stale = shares[shares < 0.5], shares.index.str.startswith("stale")
+    most = [shares[(shares < 0.5) & kind].max() for kind in (stale, ~stale) if ((shares < 0.5) & kind).any()]
+    assert len(silent) > 2
+    np.testing.assert_allclose(drawn(passing, "x"), np.sort([*shares[shares >= 0.5], *most]), atol=1e-12)
 
 
 @pytest.mark.parametrize("script", [figure, gac_causes, gac_reading])
