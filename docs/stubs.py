@@ -50,6 +50,8 @@ SHARED = {
     "anchor": f"Literal{list(ANCHORS)}",
 }
 """Types of arguments that are no knobs of one method."""
+ALIASES = {"_Aggregator": SHARED["aggregator"], "_Anchor": SHARED["anchor"]}
+"""Types that many signatures of a stub have, by a name in that stub, so that many fit a line."""
 
 
 class _Text(str):
@@ -110,6 +112,9 @@ def _parts(kind: str) -> Iterator[str]:
             yield f"from {home} import {name} as {name}"
         else:
             made.append(f'def {name}{_signature(part, MADE[kind])}:\n    """{_summary(part)}"""')
+    for name, long in ALIASES.items():
+        if any(long in each for each in made):
+            made = [f"{name} = {long}", *(each.replace(long, name) for each in made)]
     words = set(re.findall(r"\w+", " ".join(each.partition('"""')[0] for each in made)))
     yield from (f"from {home} import {name}" for home, names in HOMES.items() for name in names if name in words)
     yield from made

@@ -20,10 +20,6 @@ class Band:
     high: float | None = None
     why: str = ""
 
-    def covers(self, value: float) -> bool:
-        """Whether a number lies inside the band."""
-        return self.low is not None and self.high is not None and self.low <= value <= self.high
-
     def __str__(self) -> str:
         if self.value is None or self.low is None or self.high is None:
             return "cannot tell"
@@ -80,18 +76,10 @@ class Forecast(calls.Told):
         return [each.name for each in self.lines if each.missed]
 
     @property
-    def astray(self) -> str:
-        """How far the forecast seconds per update miss the log, and how to reduce the error; "" without a miss."""
-        line = self.line("seconds per update")
-        if not line.missed:
-            return ""
-        now: Any = line.forecasts[0]
-        found: Any = line.measured
-        times, fast = found.value / now.value, found.value > now.value
-        fields = "slots_per_machine, machines, tokens_per_second, prompts_at_once, staleness_limit or publish_every"
-        others = "longer train_seconds" if fast else "shorter train_seconds"
-        nearer = f"{'Smaller' if fast else 'Larger'} {fields}, or {others}, bring it nearer"
-        return f"It makes updates {max(times, 1 / times):.2g} times too {'fast' if fast else 'slow'}. {nearer}."
+    def pace(self) -> float:
+        """Seconds per update of the log divided by those of the forecast; 1 without a miss."""
+        line: Any = self.line("seconds per update")
+        return line.measured.value / line.forecasts[0].value if line.missed else 1.0
 
     def row(self) -> dict[str, Any]:
         """The forecast as plain values."""

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import tomllib
+import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from asyncsim.base import calls, checks, files, laws
 from asyncsim.base.pages import page
 from asyncsim.base.quantiles import critical
 from asyncsim.base.uncertainty import batch_means
-from asyncsim.diagnosing import mismatch, telemetry
+from asyncsim.diagnosing import aliases, mismatch, telemetry
 from asyncsim.forecasting import drifts
 from asyncsim.schedules.replay import replay
 from asyncsim.sweeping import advising
@@ -150,6 +151,9 @@ def calibrate(
     described = [str(each) for each in several if str(each).endswith((".yaml", ".yml"))]
     checks.require(not described, "logs", described, "logs, not a system", "give its fields as --set NAME=VALUE")
     read = _read(several, columns, run, stack)
+    logged = aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
+    if logged in {*advising.TRAINERS} - {preset}:
+        warnings.warn(checks.RunWarning(TABLE["other_trainer"].format(logged, preset)), stacklevel=2)
     fields = _fields(preset, read, given)
     lacking = {name: words for name, words in TABLE["lacking"].items() if fields.get(name) is None}
     if {*lacking} - {"machines"}:
@@ -166,11 +170,11 @@ def calibrate(
     measured, each = _measured(read, read.warm, known), read.batches_of(known)
     if "tokens_per_second" in given and "tokens" in measured:
         slots, fastest = known["machines"][0] * known["slots_per_machine"], max(known["tokens_per_second"][1])
-        logged = measured["tokens"]
-        bound = f"{logged.low / slots:.4g} or more: the log has {logged.value:.4g} tokens per second"
+        one = measured["tokens"]
+        bound = f"{one.low / slots:.4g} or more: the log has {one.value:.4g} tokens per second"
         remedy = f"give the rate of one of {slots} slots, or more machines or slots_per_machine"
         remedy += f"; a row counts as {each} training steps, publish_every={each}" * (each > 1)
-        checks.require(fastest * slots >= logged.low, "tokens_per_second", fastest, bound, remedy)
+        checks.require(fastest * slots >= one.low, "tokens_per_second", fastest, bound, remedy)
     taken = {*given, *own}
     fields |= _rates(measured, known, taken)
     size = known["samples_per_prompt"]
@@ -194,13 +198,15 @@ def calibrate(
     warm = max(read.warm, min(-(-found[0].warm // each) - read.first, steps - FEWEST, steps // 2))
     measured = _measured(read, warm, known)
     drift, notes = _drifts(read, found, known["prompts_per_batch"], each, now.batches_per_publish)
+    usual = {"train_seconds": known["train_seconds"].mean(), "sync_seconds": known["sync_seconds"]}
+    for name in sorted(usual.keys() & given & measured.keys()):
+        one, value = measured[name], usual[name]
+        if abs(value - one.value) > max(one.high - one.value, SURE * one.value):
+            notes.append(f"{name} is given as {value:.4g}, which forecasts use; the log has {one.value:.4g}.")
     if "staleness_mean" not in read.series:
         others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
         near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
-        notes.append(
-            "The log has no staleness, so that of the simulation is used. Log staleness_mean of each step, or name its "
-            f"column: --columns staleness_mean={near}."
-        )
+        notes.append(TABLE["no_staleness"].format(near))
     if not drift:
         notes.append(TABLE["no_drift"])
     fields |= _rates(measured, known, {*taken, "response_lengths"})

@@ -10,11 +10,14 @@ from asyncsim.methods._method import added as added
 from asyncsim.methods.regression import asymre as asymre
 from asyncsim.methods.regression import gradient as gradient
 
+_Anchor = Literal["behavior", "proximal"]
+_Aggregator = Literal["sequence_sum", "sequence_mean", "token_mean", "constant"]
+
 def a2c(
     advantage: Advantage | None = None,
     critic: float = 0.5,
     entropy: float = 0.0,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     at: str = "current",
 ) -> Method:
     """Advantage actor-critic without a ratio; the advantage is the return minus the critic's value."""
@@ -24,15 +27,12 @@ def a3c(
     advantage: Advantage | None = None,
     critic: float = 0.5,
     entropy: float = 0.0,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """Asynchronous actor-critic (A3C): the full gradient is taken at the parameters that sampled the data."""
 
 def a3po(
-    low: Number = 0.2,
-    high: Number = 0.2,
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    low: Number = 0.2, high: Number = 0.2, advantage: Advantage | None = None, aggregator: _Aggregator = "token_mean"
 ) -> Method:
     """A-3PO: decoupled PPO with a proximal policy interpolated by staleness instead of computed."""
 
@@ -41,7 +41,7 @@ def acer(
     advantage: Advantage | None = None,
     critic: float = 0.5,
     entropy: float = 0.0,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """ACER: a truncated ratio on the sampled action, and a bias correction over all actions."""
 
@@ -55,9 +55,9 @@ def bapo_code(
     count: Literal["code", "gradient"] = "code",
     low_step: Number = 0.05,
     high_step: Number = 0.05,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
@@ -73,9 +73,9 @@ def bapo_paper(
     low_step: Number = 0.02,
     high_step: Number = 0.05,
     weigh: Literal["none", "behavior"] = "none",
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
@@ -84,10 +84,10 @@ def bapo_paper(
 def cispo(
     low: Number = 1.0,
     high: Number = 4.0,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     cap: Number | None = None,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     mask: tuple[Number, Number] | None = None,
 ) -> Method:
     """CISPO: a clipped importance weight on the score, so that no token loses its gradient."""
@@ -98,18 +98,18 @@ def clip_cov(
     upper: Number = 5.0,
     low: Number = 0.2,
     high: Number = 0.2,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """Clip-Cov: PPO's clip, and no gradient for a part of the tokens with high covariance of advantage and log-prob."""
 
 def dapo(
     low: Number = 0.2,
     high: Number = 0.28,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """DAPO: PPO's clip with a higher upper bound, token-mean aggregation, and groups of equal rewards dropped."""
 
@@ -119,14 +119,12 @@ def decoupled_ppo(
     cap: Number | None = 5.0,
     beyond: Literal["truncate", "drop"] = "truncate",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """Decoupled PPO: a clip around the policy at the start of the batch, times its importance weight to behavior."""
 
 def delight(
-    temperature: Number = 1.0,
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    temperature: Number = 1.0, advantage: Advantage | None = None, aggregator: _Aggregator = "token_mean"
 ) -> Method:
     """Delightful policy gradient: no ratio; every token is gated by advantage times surprisal."""
 
@@ -135,7 +133,7 @@ def dppo_kl(
     high: Number = 0.05,
     cap: Number | None = 10.0,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """DPPO with binary KL divergence: mask tokens that have left the trust region outward."""
 
@@ -144,7 +142,7 @@ def dppo_prime(
     high: Number = 0.2,
     kl: Number = 0.001,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """DPPO as in prime-rl: the total-variation mask, untruncated ratios, and a squared log ratio on every token."""
 
@@ -153,15 +151,15 @@ def dppo_tv(
     high: Number = 0.2,
     cap: Number | None = 10.0,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """DPPO with binary total variation: mask tokens whose probability has moved too far outward."""
 
 def dro(
     tau: Number = 0.1,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """DRO per token (also Kimi's loss, as coded per token): c = A - tau l."""
 
@@ -169,14 +167,14 @@ def estr(
     limit: Number = 0.5,
     floor: Number = 0.01,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """ESTR: token ratios inside a trust region whose width is proportional to the token's entropy."""
 
 def full_is(
     level: Literal["token", "sequence"] = "sequence",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+    aggregator: _Aggregator = "sequence_sum",
 ) -> Method:
     """Untruncated importance sampling: c = W A (sequence) or r A (token)."""
 
@@ -187,7 +185,7 @@ def geometric_rs(
     cap: Number | None = None,
     ratio: str = "r",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """Rejection of sequences by the geometric mean of their token ratios."""
 
@@ -197,32 +195,30 @@ def gipo(
     lowest: float = 0.0067,
     highest: float = 148.0,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """GIPO: token ratios damped by a Gaussian of the log ratio."""
 
 def gmc_grpo(
-    cap: Number = 2.0,
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+    cap: Number = 2.0, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_mean"
 ) -> Method:
     """Sequence ratios scaled down together if their mean over the group exceeds a cap (group-mass capping)."""
 
 def gmpo(
     low: Number = 0.4,
     high: Number = 0.4,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+    aggregator: _Aggregator = "sequence_mean",
 ) -> Method:
     """GMPO: the geometric mean of token ratios, each clipped in log space."""
 
 def grpo(
     low: Number = 0.2,
     high: Number = 0.2,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+    aggregator: _Aggregator = "sequence_mean",
     critic: float = 0.0,
     entropy: float = 0.0,
     kl: Number = 0.0,
@@ -232,9 +228,9 @@ def grpo(
 def gspo(
     low: Number = 0.0003,
     high: Number = 0.0004,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+    aggregator: _Aggregator = "sequence_mean",
 ) -> Method:
     """GSPO: PPO's clip on the geometric mean of a sequence's token ratios."""
 
@@ -243,7 +239,7 @@ def icepop(
     high: Any = 2.0,
     ratio: str = "r",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """Token ratio inside a band, 0 outside of it (IcePop, masked importance sampling)."""
 
@@ -251,25 +247,25 @@ def ipo_mask(
     threshold: Number = 0.1,
     kl: Number = 0.001,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """INTELLECT policy optimization: mask tokens whose probability has moved too far in either direction."""
 
 def kimi(
     tau: Number = 0.1,
     half: bool = True,
-    anchor: Literal["behavior", "proximal"] = "proximal",
+    anchor: _Anchor = "proximal",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+    aggregator: _Aggregator = "sequence_sum",
 ) -> Method:
     """Kimi k1.5: policy mirror descent as a regression on sequences, c = A - tau L."""
 
 def kl_cov(
     share: Number = 0.0002,
     coefficient: Number = 1.0,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """KL-Cov: a token ratio without a clip, and a KL penalty to the anchor on the tokens of highest covariance."""
 
@@ -277,7 +273,7 @@ def kpop(
     threshold: Number = 0.05,
     kl: Number = 0.001,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """KPop: mask tokens with a large binary KL divergence from behavior in either direction."""
 
@@ -286,7 +282,7 @@ def m2po_areal(
     low: Number = 0.2,
     high: Number = 0.2,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
@@ -295,9 +291,9 @@ def m2po_areal(
 def m2po_mask(
     tau: Number = 0.04,
     over: Literal["harmful", "all"] = "harmful",
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
@@ -306,65 +302,55 @@ def m2po_mask(
 def m2po_waterfill(
     tau: Number = 0.04,
     exact: bool = False,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
     """M2PO as released (sorts the step's tokens): PPO's clip with bounds exp(+-theta), theta by water-filling."""
 
-def oapl(
-    beta: Number = 1.0,
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
-) -> Method:
+def oapl(beta: Number = 1.0, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """OAPL: squared regression of the sequence log ratio on the optimal advantage."""
 
 def opmd(
     tau: Number = 1.0,
     baseline: Literal["mean", "soft"] = "mean",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """OPMD: REINFORCE without ratios, divided by 1 + tau."""
 
 def p3o(
     kl: Literal["ratio", "code"] = "ratio",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
     """P3O (scans the step's tokens): ratios capped at the step's token ESS, with a KL penalty of weight 1 - ESS."""
 
-def per_decision_is(
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
-) -> Method:
+def per_decision_is(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """Per-decision importance sampling: every reward is weighted by the ratio of the tokens up to it."""
 
 def ppo_clip(
     low: Number = 0.2,
     high: Number = 0.2,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     critic: float = 0.0,
     entropy: float = 0.0,
     dual: Number | None = None,
 ) -> Method:
     """PPO with a clipped token ratio to the chosen anchor."""
 
-def prefix_is(
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
-) -> Method:
+def prefix_is(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """Importance sampling with the ratio of the prefix up to the token: c_t = P_t A_t."""
 
 def reinforce(
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
+    aggregator: _Aggregator = "sequence_sum",
     at: str = "current",
     entropy: float = 0.0,
     critic: float = 0.0,
@@ -376,16 +362,16 @@ def retrace(
     advantage: Advantage | None = None,
     critic: float = 0.5,
     entropy: float = 0.0,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """Actor-critic with Retrace: the full ratio times a corrected action value minus the state's value."""
 
 def sapo(
     positive: Number = 1.0,
     negative: Number = 1.05,
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
+    aggregator: _Aggregator = "sequence_mean",
 ) -> Method:
     """SAPO: a smooth sigmoid gate instead of PPO's clip."""
 
@@ -394,9 +380,9 @@ def sat(
     high: Number = 0.2,
     quantile: Number = 0.9,
     kernel: Literal["continuous", "hill"] = "continuous",
-    anchor: Literal["behavior", "proximal"] = "behavior",
+    anchor: _Anchor = "behavior",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
@@ -407,7 +393,7 @@ def score_centering(
     cap: Number = 2.0,
     top: int | None = None,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """Score centering: the sampler's mean score is subtracted from every token's gradient."""
 
@@ -417,15 +403,11 @@ def sequence_mis(
     weight: Literal["sequence", "token", "none"] = "sequence",
     ratio: str = "r",
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """Sequence ratio inside a band, 0 outside of it (masked importance sampling of sequences)."""
 
-def tba(
-    beta: Number = 0.014,
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
-) -> Method:
+def tba(beta: Number = 0.014, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """TBA, trajectory balance in VarGrad form: variance of log pi - log pi_ref - r/beta within the group."""
 
 def three_policy_tis(
@@ -433,22 +415,19 @@ def three_policy_tis(
     low: Number = 0.2,
     high: Number = 0.2,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
     floor: Number | None = None,
 ) -> Method:
     """Truncated correction of staleness and mismatch, times PPO's clip of the drift inside a batch."""
 
-def topr(
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_sum",
-) -> Method:
+def topr(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """TOPR: good samples without a ratio, bad samples with the truncated sequence ratio."""
 
 def topr_roll(
     positive: Number = 1.0,
     negative: Number = 1.0,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """TOPR as in ROLL: token ratios, split by the sign of the reward instead of the advantage."""
 
@@ -456,17 +435,13 @@ def truncated_is(
     level: Literal["token", "sequence", "geometric"] = "sequence",
     cap: Number | None = None,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] | None = None,
+    aggregator: _Aggregator | None = None,
     normalize: Literal["none", "tokens", "sequences"] = "none",
     floor: Number | None = None,
 ) -> Method:
     """Truncated importance sampling: c = min(W, cap) A (sequence) or min(r, cap) A (token)."""
 
-def vcpo(
-    cap: Number = 8.0,
-    advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "sequence_mean",
-) -> Method:
+def vcpo(cap: Number = 8.0, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_mean") -> Method:
     """VCPO: truncated sequence ratios with the off-policy optimal baseline; the link `ess_step` scales its step."""
 
 def vespo(
@@ -475,7 +450,7 @@ def vespo(
     k_negative: Number = 3.0,
     lam_negative: Number = 2.0,
     advantage: Advantage | None = None,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """VESPO: a gamma-shaped weight of the sequence ratio, with separate parameters for each sign of the advantage."""
 
@@ -484,6 +459,6 @@ def vtrace(
     advantage: Advantage | None = None,
     critic: float = 0.5,
     entropy: float = 0.0,
-    aggregator: Literal["sequence_sum", "sequence_mean", "token_mean", "constant"] = "token_mean",
+    aggregator: _Aggregator = "token_mean",
 ) -> Method:
     """V-trace actor-critic (IMPALA): truncated ratios in the returns and on the score."""

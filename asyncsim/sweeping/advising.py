@@ -23,7 +23,6 @@ TOKENS = 16
 SAMPLES = 1 << 19
 """Maximum number of samples for the 99th percentile of one setting."""
 _UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as the limit"}
-_FEWER = " Fewer at once than slots leave slots idle: give yours as prompts_at_once."
 
 
 class Trainer(NamedTuple):
@@ -246,7 +245,10 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         given[name] = from_file(name, str(folder / value.removeprefix("@"))) if file else as_law(name, value)
     for name in ("model", "measured", "drift"):
         checks.require(isinstance(given[name], Mapping), name, given[name], "a mapping", FIELDS[name][1])
-    given["tokens_per_second"] = _speeds(given["tokens_per_second"])
+    rates, speeds = given["tokens_per_second"] = _speeds(given["tokens_per_second"])
+    if len(rates) > 1 and rates[-1] < given["slots_per_machine"]:
+        ends = f"tokens_per_second ends at {rates[-1]} responses at once; {speeds[-1]:g} is used from there on"
+        warnings.warn(checks.RunWarning(f"{ends}: add a row for {given['slots_per_machine']}"), stacklevel=3)
     train, sync = given["train_seconds"].mean(), given["sync_seconds"]
     for name, value, most, unit in (
         ("tokens_per_second", max(given["tokens_per_second"][1]), 1_000.0, "tokens a second of one response"),
@@ -296,6 +298,8 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
     size, batch, slots = given["samples_per_prompt"], given["prompts_per_batch"], machines * given["slots_per_machine"]
     limit = int(limit) if float(limit).is_integer() else limit
     running = given["prompts_at_once"] or slots
+    fits, remedy = trainer.running or not given["prompts_at_once"], f"{given['trainer']} has no such option"
+    checks.require(bool(fits), "prompts_at_once", running, "unset", f"{remedy}: leave the field out")
     if trainer.preset == "skyrl":
         remedy = "its workers are a batch at least: give more, or leave it out"
         enough = running >= batch or not given["prompts_at_once"]
@@ -329,9 +333,10 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         words = {n: f"{w} (your {owners[n]}{', in samples' * (trainer.running == f'{n}*')})" for n, w in words.items()}
         differs = f"`asyncsim list systems {trainer.preset}` explains them."
         differs += f" By default the trainer has {'; '.join(words.values())}." * bool(words)
-        fewer = running < (given["prompts_at_once"] or 0)
-        differs += f" It allows {running} prompts at once, fewer than yours." * fewer
-        differs += _FEWER * (trainer.running.removesuffix("*") in words)
+        if running < (given["prompts_at_once"] or 0):
+            differs += f" It allows {running} prompts at once, fewer than yours."
+        if trainer.running.removesuffix("*") in words:
+            differs += " Fewer at once than slots leave slots idle: give yours as prompts_at_once."
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
         own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field
@@ -342,9 +347,8 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     """Describe the system in one sentence."""
     slots, (_, speeds) = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
     speed = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[-1]:g} to {speeds[0]:g}"
-    length, train = given["response_lengths"].mean(), given["train_seconds"].mean()
-    sync, every, note = given["sync_seconds"], given["publish_every"], ""
-    lengths, doubt = given["response_lengths"], ""
+    lengths, train, doubt = given["response_lengths"], given["train_seconds"].mean(), ""
+    length, sync, every, note = lengths.mean(), given["sync_seconds"], given["publish_every"], ""
     if lengths.kind == "constant":
         doubt = f" All responses have exactly {length:g} tokens: if this is their mean, write lognormal:{length:g}:0.8."
     elif lengths.kind == "empirical" and (n := len(lengths.parameters)) > 1:

@@ -78,7 +78,9 @@ def counted(presets, seeds, changes=CHANGES, samples=False):
     for preset in presets:
         for seed in seeds:
             for where, name, band, held in cases(preset, seed, changes, samples):
-                found[where, name].append((band.covers(held), (band.high - band.low) / held, preset, seed, held, band))
+                found[where, name].append(
+                    (band.low <= held <= band.high, (band.high - band.low) / held, preset, seed, held, band)
+                )
     return found
 
 

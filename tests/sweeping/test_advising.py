@@ -241,6 +241,7 @@ def test_percentiles_and_intervals_by_hand():
         ({"partial_rollouts": False}, "partial_rollouts = False: must be True for areal"),
         ({"partial_rollouts": "yes"}, "partial_rollouts = 'yes': must be True or False"),
         ({"publish_every": 2}, "publish_every = 2: must be 1; areal syncs after every step"),
+        ({"trainer": "openrlhf", "prompts_at_once": 9}, "prompts_at_once = 9: must be unset; openrlhf has no such"),
         ({"staleness_limit": [0.5]}, "staleness_limit (max_head_offpolicyness) = 0.5: must be an integer"),
         ({"staleness_limit": [-1]}, "staleness_limit = -1"),
         ({"model": {"rewards": 1}}, "did you mean reward?"),
@@ -259,6 +260,14 @@ def test_a_missing_field_is_asked_for(name):
         InputError, match=f"field of the system = '{name}': must be given; add each, as NAME: VALUE\n  {name}: "
     ):
         advise({key: value for key, value in SYSTEM.items() if key != name})
+
+
+def test_a_table_of_speeds_that_ends_early_is_told():
+    table = {1: 30.0, SYSTEM["slots_per_machine"] - 1: 20.0}
+    with pytest.warns(
+        RunWarning, match="tokens_per_second ends at .* responses at once; 20 is used from there on: add"
+    ):
+        advise(SYSTEM | {"tokens_per_second": table}, updates=12, realizations=2)
 
 
 def test_a_calibrated_limit_is_one_of_several_and_settings_change_fields():
