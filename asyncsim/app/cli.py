@@ -233,7 +233,6 @@ def compare(o: Options) -> int:
     grid=Row(list[str], ..., "What is varied: staleness=0,4,16. Repeat for more.", "NAME=V1,V2,..."),
     set="Words of every setting: task=token-bandit, link=adam.",
     metric=OPTIONS["metric"]._replace(help="Names separated by commas; see `asyncsim list metrics`.", of=None),
-    better=Row(str, "higher", "higher or lower values of the metric."),
     replicates=Row(int, 64, "Replicates of each setting."),
     store="Folder or address (s3://bucket/folder) of the numbers.",
     workers="Worker processes (default: one per core).",

@@ -125,7 +125,8 @@ class Pair:
         saved = saved if self.pairing > PAIRED else "pairing gains nothing"
         if not math.isfinite(self.pairing):
             saved = f"the same {'difference' if last.difference else 'numbers'} in every replicate"
-            saved += ", so the two are the same on this task" * (word != "undecided" and not last.difference)
+            alike = not last.difference and word not in ("undecided", UNTOLD)
+            saved += ", so the two are the same on this task" * alike
         return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
 
     def __str__(self) -> str:

@@ -41,7 +41,7 @@ def boundary(
     metric: str = TRAINED,
     over: str = "collapse",
     target: float | None = None,
-    better: str = "higher",
+    better: str | None = None,
     share: float = 0.5,
     ratio: float = 1.05,
     error: float = 0.05,

@@ -30,16 +30,16 @@ UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet|trainings/[0-9
 """Names of the files that sweeps and comparisons write; other files in a store are foreign."""
 
 
-def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str) -> dict[str, Any]:
+def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str | None) -> dict[str, Any]:
     """How curves become numbers, in the form that units store; raises `InputError` as `Reading` does."""
     remedy = "see `asyncsim list metrics`"
     for metric in metrics:
         checks.require(isinstance(metric, str) and bool(metric), "metric", metric, "a name", remedy)
-        Reading(metric, over, target, better)
+    good = {Reading(metric, over, target, better).better for metric in metrics}
     different = bool(metrics) and len(set(metrics)) == len(metrics)
     checks.require(different, "metric", list(metrics), "at least one name, each once", remedy)
     aim = None if target is None else float(target)
-    return {"metrics": list(metrics), "over": over, "target": aim, "better": better}
+    return {"metrics": list(metrics), "over": over, "target": aim, "better": good.pop() if len(good) == 1 else None}
 
 
 @dataclass(frozen=True)

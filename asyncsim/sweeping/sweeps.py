@@ -53,7 +53,7 @@ def sweep(
     metric: str | Sequence[str] = TRAINED,
     over: str = "mean",
     target: float | None = None,
-    better: str = "higher",
+    better: str | None = None,
     replicates: int | None = None,
     updates: int = 200,
     samples: int = 1,
