@@ -223,6 +223,8 @@ def test_committed_rows_say_which_code_made_them(name):
     # A file that git does not track leaves a checkout clean, so the code of every run must be in its commit.
     for number, each in enumerate([record, *record.get("resumed", [])]):
         own = {part["source"] for part in record["parts"].values() if part["run"] == number}
+        if source_at(each["commit"])("_store") is None:
+            continue  # a commit that was joined with others when it was merged
         known = _contract.HERE, name, ("run", "COLUMNS"), _contract.MACHINERY, source_at(each["commit"])
         assert own <= ({_contract.version(_contract.own_code(*known))} if not chain else {record["source"]})
         assert not chain or number > 0 or _contract.version(_contract.own_code(*known)) == made[0]
