@@ -67,10 +67,7 @@ class Batch:
 
     def view(self, pair: tuple[str, str] | None) -> View:
         """The log ratio of the first policy to the second, or staleness without a pair."""
-        if pair is None:
-            x = (self.trained - self.versions).astype(float)
-        else:
-            x = self.logs[pair[0]] - self.logs[pair[1]]
+        x = (self.trained - self.versions).astype(float) if pair is None else self.logs[pair[0]] - self.logs[pair[1]]
         return View(x, self.mask, np.sign(self.advantages[:, 0]), self.group, self.rollout)
 
     def but(self, name: str, **changes: Any) -> "Batch":

@@ -383,10 +383,7 @@ def _binned(
     bounds = (torch.nextafter(lows.to(ratio.dtype), below), highs.to(ratio.dtype))
     replicates, edge = max(len(bound) for bound in bounds), lows.shape[-1] + highs.shape[-1] + 1
     grid = torch.cat([bound.expand(replicates, -1) for bound in bounds], -1)
-    if replicates == 1:
-        gap = torch.bucketize(ratio, grid[0])
-    else:
-        gap = (grid[row // shape[1]] < ratio.unsqueeze(-1)).sum(-1)
+    gap = torch.bucketize(ratio, grid[0]) if replicates == 1 else (grid[row // shape[1]] < ratio.unsqueeze(-1)).sum(-1)
     place = 2 * edge * row + gap + edge * ~up
     sums = torch.zeros((2, shape[0] * shape[1] * 2 * edge), dtype=torch.float64, device=ratio.device)
     columns = (weight * ratio).masked_fill_(weight == 0, 0.0), weight

@@ -5,6 +5,7 @@ Order is placement: before `adam` a link acts on the gradient, after it on the s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
@@ -118,6 +119,8 @@ def _refuse(link: Link, value: str, bound: str, remedy: str) -> NoReturn:
     raise checks.InputError(f"what apply of link {name} returns", value, bound, remedy)
 
 
+FACTORS = {"EssStep", "StalenessStep", "LrByLag", "Scale", "LrSchedule"}
+"""Types of links that multiply by a factor."""
 _PROTOCOL = "an object with init(parameters), a dict of tensors, and apply(record, state), which returns both"
 
 
@@ -137,10 +140,13 @@ def chain(*links: Link) -> Chain:
         remedy = f"call it: {getattr(link, '__name__', '')}(...)" if maker else remedy
         checks.require(fits, "link", link, "an update link", remedy)
     names = [type(link).__name__ for link in links]
-    # Adam divides its input by its own scale: a factor in front of it has no effect.
-    behind = "LrSchedule" not in names or not {"Adam", "Adamw"} & {*names[names.index("LrSchedule") :]}
+    # Adam divides its input by its own scale: a constant factor in front of it has no effect.
+    ahead = [name for k, name in enumerate(names) if name in FACTORS and {"Adam", "Adamw"} & {*names[k:]}]
     remedy = "put lr_schedule behind the link that has the learning rate, as --link adam --link lr-schedule"
-    checks.require(behind, "links", ", ".join(names), "in the order in which they act", remedy)
+    checks.require("LrSchedule" not in ahead, "links", ", ".join(names), "in the order in which they act", remedy)
+    if ahead:
+        doubt = f"{ahead[0]} acts before Adam, which divides most of its factor away; to scale the step, put it behind"
+        warnings.warn(checks.RunWarning(doubt), stacklevel=3)
     return Chain(tuple(links))
 
 

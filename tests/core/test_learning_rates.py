@@ -1,6 +1,7 @@
 """Warm-up, decay and AdamW against torch's own optimizer and scheduler; texts of a run as a table."""
 
 import math
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import asyncsim as sim
+from asyncsim.base.checks import RunWarning
 from asyncsim.updates._link import Record
 from tests.refusals import refused
 
@@ -31,7 +33,7 @@ def walked(chain, updates=25, seed=0):
         record, states = chain.apply(record, states)
         theta = theta + record.direction
         rows.append(theta)
-        scales.append(record.statistics["lr_schedule_scale"].item())
+        scales.append(record.statistics.get("lr_schedule_scale", torch.ones(1)).item())
     return torch.stack(rows), scales
 
 
@@ -93,6 +95,20 @@ def test_a_program_makes_the_same_updates(compiled):
                     replicates=2, compiled=compiled)  # fmt: skip
     plain = sim.run(spec.replace(compiled=False))
     np.testing.assert_allclose(sim.run(spec).parameters, plain.parameters, rtol=1e-9)
+
+
+def test_a_factor_before_adam_is_told():
+    """Twice the gradient is the same step of Adam; behind it, twice the step."""
+    factor, adam = sim.updates.scale(2.0), sim.updates.adam(0.1)
+    with pytest.warns(RunWarning, match="Scale acts before Adam, which divides most of its factor away"):
+        ahead = sim.chain(factor, adam)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        behind, alone = sim.chain(adam, factor), sim.chain(adam)
+        sim.chain(factor, sim.updates.sgd(0.1))
+    steps = [walked(each)[0] for each in (alone, ahead, behind)]
+    torch.testing.assert_close(steps[1], steps[0], rtol=0.0, atol=1e-7)
+    assert not torch.allclose(steps[2], steps[0])
 
 
 def test_a_decay_needs_an_end():
