@@ -362,7 +362,7 @@ def verify(o: Options) -> int:
     model=Row(list[str], None, "Setting of the event model: rate=30. Repeat for more.", "KEY=VALUE"),
     samples=Row(int, 1, "Samples per group."),
     sweep=Row(list[str], None, "Simulate at every value. Repeat for more.", "KNOB=V1,V2,..."),
-    realizations=Row(int, 16, "Realizations of each value, with --sweep."),
+    realizations=Row(int, None, "Realizations of each value of --sweep (default: 16)."),
     trace=writes("Write a trace file that ui.perfetto.dev opens."),
     save="Save the timeline; load it with sim.Timeline.load.",
 )
@@ -385,6 +385,8 @@ def timeline(o: Options) -> int:
         for option, path in (("--save", o.save), ("--trace", o.trace)):
             checks.require(path is None, option, str(path), "left out beside --sweep", "record a single timeline")
         return sweeping.timeline(o, knobs, changes)
+    bound = "left out, or given with --sweep"
+    checks.require(o.realizations is None, "--realizations", o.realizations, bound, "add --sweep KNOB=V1,V2")
     from asyncsim.app import timelines
 
     system = wording.system(o.preset, knobs, changes, "--model")

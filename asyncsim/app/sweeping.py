@@ -122,7 +122,7 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
     system = wording.system(o.preset, own, {**model, **changed}, "--model")
     grid = grids.system_grid(system, values, o.samples)
-    question = plans.Question(grid, None, o.realizations, o.seed, o.updates, o.samples)
+    question = plans.Question(grid, None, o.realizations or 16, o.seed, o.updates, o.samples)
     with streams.announced():
         answer = sweeps.answer(question, sweeps.Work(workers=1))
     if knobs.get("load") is not None and "load" not in values:

@@ -122,6 +122,7 @@ TYPED = {
     "an environment as a task": ("run --task argparse:Namespace", "task = 'argparse", "--task gym --set task.id=NAME"),
     "a schedule as a rate": ("run --link adam --set adam.lr=cosine", "lr = 'cosine'", "a schedule is a link behind it"),
     "a schedule as a setting": ("run --set warmup=10", "--set = 'warmup'", "add --link sgd --link lr-schedule "),
+    "realizations of one setting": (f"{AREAL} --realizations 4", "--realizations = 4", "add --sweep KNOB=V1,V2"),
     "a schedule as a link": ("run --link adam --link warmup --set adam.lr=1", "'warmup'", "did you mean lr_schedule?"),
     "a metric misspelt": (f"{TWO} --metric trained_retrn --smallest 0.1", "'trained_retrn'", "mean trained_return?"),
     "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates VALUE"),
