@@ -251,9 +251,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             if digits[2] == "%" and not re.search("share|probability|rate", parameter.help or "", re.IGNORECASE):
                 see = f"give a number in its own unit: {parameter.help}"
         elif wanted and (time := checks.seconds(value)) is not None:
-            see = f"give a number in its own unit: {parameter.help}"
-            if parameter.name in ("horizon", "at"):
-                see = f"write {parameter.opts[0]} {time:.15g} for {value}; beside --over seconds it is in seconds"
+            see = f"write {parameter.opts[0]} {time:.15g} for {value}; beside --over seconds it is in seconds"
+            see = see if parameter.name in ("horizon", "at") else f"give a number in its own unit: {parameter.help}"
         elif wanted and parameter.help:
             see = f"write {parameter.opts[0]} {(re.match('[0-9.]+', str(value)) or ['NUMBER'])[0]}: {parameter.help}"
         several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
