@@ -101,6 +101,8 @@ def _parts(kind: str) -> Iterator[str]:
     """The public objects of a kind of parts, first what is imported."""
     package = importlib.import_module(f"asyncsim.{kind}")
     yield f'"""{_summary(package)}"""'
+    tools = vars(package)["_tools"].items()
+    yield from (f"from {package.__name__}.{home} import {name} as {name}" for name, home in tools)
     made = []
     for name in [*plugins.summaries(package.__name__), *vars(package)["_beside"]]:
         part, home = getattr(package, name), f"{package.__name__}.{plugins.home_of(package.__name__, name)}"

@@ -20,7 +20,7 @@ import typer
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
 from asyncsim.app.parsing import command
-from asyncsim.base import checks, plugins, records, stopping
+from asyncsim.base import checks, outside, plugins, records, stopping
 from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
@@ -350,7 +350,6 @@ def verify(o: Options) -> int:
 
     parameters = wording.settings(o.at, "--at")
     point = {key: wording.understood(value, None) for key, value in parameters.items()} if o.at else None
-    checks.require(point is None or len(o.claims) == 1, "--at", o.at, "used with one claim", "name the claim")
     request = verdicts.Request(o.claims, o.size, o.defects, o.seed, point, o.evidence, o.workers)
     return verdicts.verify(request, o.report, o.json, o.verbose)[1]
 
@@ -560,6 +559,9 @@ def export(o: Options) -> int:
     name, bound = o.method.replace("-", "_"), "a method or link of `asyncsim list exports`"
     remedy = f"give its name; a loss of your own needs no export: check it by asyncsim conformance {o.method}:NAME"
     checks.require(not name.endswith(".py"), "method", o.method, bound, remedy)
+    part = outside.made_by(outside.loaded(o.method, "method")) if ":" in name else ""
+    remedy = f"a {part} of your own has no export; asyncsim run --{part} {o.method} trains with it"
+    checks.require(not part, "method", o.method, bound, remedy)
     known = exports.NAMES.get(name, {})
     pairs = wording.settings(o.set).items()
     arguments = known.get("settings", {}) | {key.removeprefix("method.").removeprefix("link."): v for key, v in pairs}

@@ -219,8 +219,8 @@ def run(spec: Spec, o: Options) -> int:
         remedy = "add --checkpoint FILE, else nothing is written"
         checks.require(bool(o.checkpoint or o.resume), "--checkpoint-every", every, "beside --checkpoint", remedy)
         seconds, updates = checkpoint.interval(every)
-        unit = f"{updates} updates" if seconds is None else f"{seconds:g} seconds; for updates write '{every} updates'"
-        streams.complain(f"a checkpoint is written every {unit}")
+        told = f"{seconds:g} seconds; for updates write '{seconds:g} updates'" if seconds else f"{updates} updates"
+        streams.complain(f"a checkpoint is written every {told}")
     stopped: running.Interrupted | None = None
     start = time.perf_counter()
     try:

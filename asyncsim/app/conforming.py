@@ -42,6 +42,9 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
     if inspect.isclass(subject) and hasattr(subject, "predict") and hasattr(subject, "measure"):
         bound = "a loss, metric, advantage or controller, not a claim"
         raise checks.InputError("target", o.target, bound, f"write asyncsim verify {o.target}")
+    part = outside.made_by(subject)
+    bound = f"a loss, metric, advantage or controller, not a {part}"
+    checks.require(not part, "target", o.target, bound, f"asyncsim run --{part} {o.target} trains with it")
     # A loss takes tensors; a function without arguments makes a controller, as does a class that is no module of torch.
     controls = kind == "controller" or (inspect.isfunction(subject) and not inspect.signature(subject).parameters)
     if inspect.isclass(subject) and kind is None:

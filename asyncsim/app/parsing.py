@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -94,17 +94,19 @@ def command(
     return add
 
 
-def _several(error: Exception, options: Mapping[str, Any], known: Container[str]) -> Exception:
+def _several(error: Exception, options: Mapping[str, Any], known: Collection[str]) -> Exception:
     """The complaint itself, or that a setting got several values, and what takes them."""
     for pair in options.get("set") or ():
         value = getattr(error, "value", None)
         if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
             option = "--sweep" if "sweep" in known else "asyncsim sweep --grid"
-            return checks.InputError("--set", pair, f"of another value ({error})", f"several values: {option} {pair}")
+            one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
+            remedy = f"several values: {option} {pair}" if {"sweep", "task", "smallest", "grid"} & {*known} else one
+            return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
 
 
-def _typed(message: str, known: Container[str]) -> str:
+def _typed(message: str, known: Collection[str]) -> str:
     """A message in which settings of Python, such as updates=3, are the options that a command has.
 
     >>> _typed("sampling = 'x': must be known; use sampling='counts', or cut=None", ["sampling", "cut"])
@@ -121,6 +123,9 @@ def _typed(message: str, known: Container[str]) -> str:
         return f"--set {name}={value}" if "set" in known and "task" not in known else found[0]
 
     head, mark, remedy = message.rpartition("; ")
+    if {"task", "smallest", "grid"} & {*known}:
+        kinds = "|".join(plugins.PARTS)
+        remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
     return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=-]+'|\d+)(?![\w=])", option, remedy)
 
 
@@ -194,8 +199,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             field = (checks.near(name, FIELDS, 1) or ["FIELD"])[0]
             written = f"write {field}: VALUE into the file of the system (docs/which-limit.md)"
         elif worded and not dot and not near:
-            words = {each: _value_of(f"--{each}", arguments) or DESCRIBES[each].default for each in PARTS}
-            words |= {"link": [w for o, w in itertools.pairwise(arguments) if o == "--link"]}
+            given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
+            # Of arms and grids, --task NAME has become --set task=NAME.
+            given += [word.partition("=")[::2] for text in arguments for word in text.split() if "=" in word]
+            words = {each: DESCRIBES[each].default for each in PARTS} | {o: w for o, w in given if o in PARTS}
+            words |= {"link": [each for o, w in given if o == "link" for each in w.split(",")]}
             with contextlib.suppress(checks.InputError):
                 written = wording.placed(name, words, "--" if described else "")
             # Elsewhere words of a spec stand behind --set.
@@ -242,9 +250,14 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"write {parameter.opts[0]} {number:{'.0f' if wanted[1] == 'integer' else 'g'}}"
             if digits[2] == "%" and not re.search("share|probability|rate", parameter.help or "", re.IGNORECASE):
                 see = f"give a number in its own unit: {parameter.help}"
+        elif wanted and (time := checks.seconds(value)) is not None:
+            see = f"write {parameter.opts[0]} {time:.15g} for {value}; beside --over seconds it is in seconds"
+            see = see if parameter.name in ("horizon", "at") else f"give a number in its own unit: {parameter.help}"
         elif wanted and parameter.help:
             see = f"write {parameter.opts[0]} {(re.match('[0-9.]+', str(value)) or ['NUMBER'])[0]}: {parameter.help}"
         several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
+        if not {"task", "smallest", "grid"} & {each.name for each in context.command.params}:
+            several = f"give one, as {parameter.opts[0]} {str(value).split(',')[0]}; run the command again for another"
         several = "give one; --replicates takes their number" if parameter.name == "seed" else several
         if parameter.name == "staleness" and re.match("[a-z]", str(value)):
             see = "write --schedule random --set schedule.law=uniform:0:8, or a list of probabilities"

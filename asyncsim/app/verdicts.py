@@ -55,12 +55,18 @@ def verify(
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
     # A family stands for its claims, and so do a pattern and the arXiv id of a paper.
     every = verifying.every_claim()
-    papers = {word: [id for each in claims.papers().values() if each.paper == word for id in each.claims]
-              for word in request.claims}  # fmt: skip
+    papers = {
+        word: [id for name, each in claims.papers().items() if word in (each.paper, name) for id in each.claims]
+        for word in request.claims
+    }
     patterns = ((word, word if "*" in word else f"{word}/*") for word in request.claims)
     asked = (papers[word] or fnmatch.filter(every, pattern) or [_registry.taken(word)] for word, pattern in patterns)
     ids = list(dict.fromkeys(itertools.chain(*asked))) or every
     ledger = None
+    if request.at is not None:
+        first = " ".join(f"--at {key}={value}" for key, value in request.at.items())
+        remedy = f"write asyncsim verify CLAIM {first}, and for CLAIM one of {', '.join(ids)}"
+        checks.require(len(ids) == 1, "--at", first, "used with one claim", checks.clipped(remedy, 400))
     if request.size == LONG:
         # It asks at the trials' own points only.
         checks.require(request.at is None, "--at", request.at, f"left out beside --size {LONG}", "take --size full")

@@ -60,6 +60,9 @@ def verify(
     """
     if isinstance(claim, (list, tuple)):
         return verify_many([_registry.taken(each) for each in claim], size, defects, seed, at, workers=workers)
+    if isinstance(claim, str) and claim in claims.papers():
+        remedy = f"write sim.verify({[*claims.papers()[claim].claims]}), which measures this sentence of a paper"
+        raise checks.InputError("claim", claim, "the id of a claim", remedy)
     if claim is not None:
         return verify_one(_registry.taken(claim), size, defects, seed, at)
     checks.require(at is None, "at", at, "used with one claim", "name the claim")

@@ -58,7 +58,9 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         key = key.strip().replace("-", "_")
         remedy = f"write {pair.replace('+', '', 1)} for this value, or the sum for so many more"
         checks.require(not text.startswith("+"), option, pair, "a value, not a change", remedy)
-        checks.require(key not in values, option, pair, f"the only value of {key}", "give each key once")
+        every = [each.partition("=")[2].strip() for each in pairs if each.partition("=")[0].strip() == key]
+        remedy = f"write {key}={','.join(every)}" if key in LISTS else "give each key once"
+        checks.require(key not in values, option, pair, f"the only value of {key}", remedy)
         values[key] = value(text.strip())
     return values
 
@@ -103,6 +105,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     _refuse_valued(kind, name, prefix)
     make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
     made = not (inspect.isroutine(make) or isinstance(make, (type, partial)))
+    part, own = plugins.PARTS[kind], outside.made_by(make) if ":" in name else ""
+    checks.require(own in ("", part), part, name, f"a {part}, not a {own}", f"write --{own} {name}")
     remedy = _OWN.format(name) if kind == "policies" else "name such a function"
     checks.require(not made, plugins.PARTS[kind], name, "a function that makes one", remedy)
     signature = inspect.signature(make)
@@ -170,8 +174,6 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
     if len(names) > 1 and {*names} <= {*known}:
         compared = " ".join(f"{option}={each}" for each in names)
         remedy = f"give one: asyncsim compare {compared}, or a sweep's --grid {option}={name}"
-        if option in LISTS:
-            remedy = "write " + " ".join(f"--{option} {each}" for each in names)
     elif own != name.rstrip(")") and (snake := own.replace("-", "_")) in known:
         takes = inspect.signature(plugins.load(f"asyncsim.{kind}", own, option)).parameters
         where = f"{snake}." if option in LISTS else prefix
@@ -237,6 +239,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     from asyncsim.running.spec import Spec
     from asyncsim.updates._link import chain
 
+    # Several names behind one option are separated by commas, as in the words of arms.
+    words = {**words, **{name: _listed(",".join(words.get(name) or ())) for name in LISTS}}
     grouped, parts = dict[str, dict[str, Any]](), {name: words[name] for name in PARTS}
     for key, given in settings(pairs).items():
         part, dot, argument = (owner(key, words) or key if "." not in key else key).partition(".")
@@ -265,8 +269,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     if isinstance(chosen, str) and not parts["advantage"]:
         parts["advantage"] = grouped["method"].pop("advantage")
     usual, replicates = _LANGUAGE if made.together == 1 else _NETWORKS if "cuda" in made.devices else _TABLES
-    links = [name if ":" in name else name.replace("-", "_") for name in words["link"] or ()] or list(usual)
-    added = [name if ":" in name else name.replace("-", "_") for each in _ADDED for name in words.get(each) or ()]
+    links = [name if ":" in name else name.replace("-", "_") for name in words["link"]] or list(usual)
+    added = [name if ":" in name else name.replace("-", "_") for each in _ADDED for name in words[each]]
     by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, [*links, *added])
     sizes = {"samples_per_group" if name == "samples" else name: words[name] for name in SIZES if name in words}
     if sizes.get("replicates") is None:
@@ -301,7 +305,7 @@ def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str,
     """The method with the penalties and factors that are named, behind its own."""
     more = dict[str, list[Any]]()
     for option, kind in _ADDED.items():
-        names = [(name, _called(name)) for name in words.get(option) or ()]
+        names = [(name, _called(name)) for name in words[option]]
         more[kind] = [build(kind, name, by_part.get(own.replace("-", "_"), {}), f"{own}.") for name, own in names]
     return plugins.load("asyncsim.methods", "added", "method")(method, **more) if any(more.values()) else method
 
@@ -331,8 +335,10 @@ def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
     # A name of a link, penalty or factor is no argument that is spelled alike.
     kind = next(iter(plugins.kinds_of(key)), None)
     added = kind in (_KINDS["link"], *_ADDED.values())
-    for taker in takers(key, words, 0.8) if not added else ():
-        return f"write {'--set ' * (option == '--')}{taker}=VALUE"
+    if found := takers(key, words, 0.8) if not added else []:
+        same = [each for each in found if each.rpartition(".")[2] == found[0].rpartition(".")[2]]
+        before = "--set " * (option == "--")
+        return f"write {' or '.join(f'{before}{each}=VALUE' for each in same)}"
     kinds = ("updates", "penalties", "factors")
     every = {name: kind for kind in kinds for name in plugins.summaries(f"asyncsim.{kind}")}
     near = checks.near(key, [*DESCRIBES, *every], cutoff=0.8)
@@ -365,7 +371,9 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
             remedy = placed(key, chosen, "")
             part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
             remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
-            checks.one_of(option, key, known, remedy or "name a part of the spec, or PART.KEY")
+            # A system has its own limit of staleness.
+            fits = [name for name in known if name != "staleness" or not chosen["system"]]
+            checks.one_of(option, key, fits, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
     words |= {name: str(own[name]) if name in PARTS else own[name] for name in own}
     words |= {name: understood(own[name], None) for name in SIZES if name in own}
@@ -476,13 +484,19 @@ def _source(
 
 def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
     """A spec for each arm by its name: the words of all arms, then its own."""
-    specs: dict[str, Spec] = {}
+    specs, shared = dict[str, Any](), {word.partition("=")[0]: word.partition("=")[2] for word in common}
     for text in arms:
         name, words = _words(text)
         name = name or text
-        own = {word.partition("=")[0] for word in words}
+        own = {word.partition("=")[0]: word.partition("=")[2] for word in words}
         inherited = [word for word in common if word.partition("=")[0] not in own]
         checks.require(name not in specs, "arm", name, "named once", "put NAME: in front of an arm")
+        for part in LISTS:
+            here, of_all = _listed(own.get(part)), _listed(shared.get(part))
+            if here and not {*of_all} <= {*here}:
+                said = f"arm {name} has its own {part}, in place of {part}={','.join(of_all)} of all arms"
+                said += f"; for both write {part}={','.join([*of_all, *here])}"
+                warnings.warn(checks.RunWarning(said), stacklevel=2)
         try:
             specs[name] = of_words([*inherited, *words], f"arm {name}")
         except checks.InputError as error:

@@ -82,7 +82,9 @@ def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any)
     """Raise `CallError` for the first argument whose value is of none of the kinds in its annotation."""
     for name, value in given.items():
         parameter = signature.parameters[name]
-        text = re.sub(r"\[(?:[^][]|\[[^][]*\])*\]", "", inspect.formatannotation(parameter.annotation))
+        number = parameter.annotation is parameter.empty and checks.is_number(parameter.default)
+        annotation = inspect.formatannotation(float if number else parameter.annotation)
+        text = re.sub(r"\[(?:[^][]|\[[^][]*\])*\]", "", annotation)
         kinds = [word.strip("' ").rpartition(".")[2] for word in text.split("|")]
         classes = {each.__name__ for each in type(value).__mro__}
         fits = any(kind in classes or isinstance(value, _TYPES.get(kind, ())) for kind in kinds)
@@ -285,6 +287,9 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(make)
     def made(*arguments: Any, **settings: Any) -> Any:
         given = bound(make.__name__, signature, arguments, settings, make).arguments
+        if ":" in name:
+            # A text for a number would break off later, at the user's own line.
+            typed({key: value for key, value in given.items() if isinstance(value, str)}, signature, make)
         given |= given.pop(next((n for n, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), ""), {})
         part = refusing(*arguments, **settings)
         with suppress(TypeError):  # what takes no weak reference is no part

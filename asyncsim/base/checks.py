@@ -41,6 +41,8 @@ class InputError(ValueError):
             remedy = f"call it, {value.__module__.removeprefix('async')}.{value.__name__}(...); {remedy}"
         if hasattr(value, "read") and hasattr(value, "name"):
             self.remedy = remedy = f"give the path, {value.name!r}, not the open file"
+        if re.search("second|time|length|delay|latency", field) and (time := seconds(value)) is not None:
+            self.remedy = remedy = f"write {time:.15g}, the seconds of {value}"
         written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)[]'\"]*", shown(value))
         if written and re.match("an integer|a finite number|a number", bound):
             number, whole = float(written[2]), bound.startswith("an integer")
@@ -78,6 +80,12 @@ class ShortRunWarning(RunWarning):
 
 class RunError(RuntimeError):
     """What stops a run that was asked for in good form; the command line prints it in one line."""
+
+
+def seconds(text: Any) -> float | None:
+    """The seconds of a duration with a unit, such as 90s, 30min, 1h or 2d; None for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([smhd])(?:(?:ec|econd|in|inute|r|our|ay)s?)?", str(text))
+    return float(match[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[match[2]] if match else None
 
 
 def shown(value: Any) -> str:
@@ -256,7 +264,7 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
         own = name.lower().replace("-", "_")
         alike.set_seq1(own)
         begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
-        limits = 0.9 * bool(LIMIT.match(word) and LIMIT.match(own))
+        limits = 0.9 * bool((LIMIT.match(word) or word in ("limit", "lag")) and LIMIT.match(own))
         letters = 4.0 * (own == word) or 2.0 * (not meant and sorted(own) == sorted(word))
         plural = 2.5 * (own.rstrip("s") == word.rstrip("s"))
         ratio = 0.0 if meant else alike.ratio()
@@ -309,8 +317,8 @@ def one_of(
     if getattr(value, "ndim", 0) > 0 or value not in allowed:
         names = [str(name) for name in allowed]
         some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.5) or names[:6])}, ..."
-        close = near(str(value), names, 1, 0.75)
-        remedy = f"did you mean {close[0]}? {remedy}" if close and "did you mean" not in remedy else remedy
+        close = [] if re.search("did you mean|^leave it out", remedy) else near(str(value), names, 1, 0.75)
+        remedy = f"did you mean {close[0]}? {remedy}" if close else remedy
         bound = "one of " + (", ".join(names) if len(names) <= MANY else some)
         raise InputError(field, value, bound, remedy).explaining(str(value), meanings or {}, most)
     return value

@@ -303,11 +303,10 @@ def as_law(field: str, value: Any) -> Law:
 def from_file(field: str, place: str) -> Law:
     """Empirical distribution of a column of positive numbers: `lengths.csv`, or `lengths.parquet:column`.
 
-    A factor after the column changes its unit: `delays.csv:reward_ms*0.001` converts milliseconds to seconds.
-    Lengths in tokens go with a speed in tokens per second, the setting `rate` of a system's model; a column of seconds
-    goes with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, and a column that
-    it lacks. Also for numbers that are missing, not positive or more than `MANY`, and a factor that is not
-    positive.
+    A factor after the column changes its unit: `delays.csv:reward_ms*0.001` converts milliseconds to seconds. Lengths
+    in tokens go with a speed in tokens per second, the setting `rate` of a system's model; a column of seconds goes
+    with its default, rate 1. Raises `InputError` for a file that is missing, damaged or too big, and a column that it
+    lacks. Also for numbers that are missing, not positive or more than `MANY`, and a factor that is not positive.
     """
     column, numbers = measured.column(field, place)
     remedy = "drop rows without a number, and write a delay of zero as the smallest that was resolved"

@@ -7,6 +7,7 @@ names it, it runs only if the user trusts it.
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import os
 import re
 import sys
@@ -173,6 +174,13 @@ def part_error(error: Exception) -> Exception:
     return error
 
 
+def made_by(subject: Any) -> str:
+    """The link, penalty or factor that a class or function makes, known by its methods; "" for anything else."""
+    body = inspect.unwrap(subject) if callable(subject) else subject
+    known = {"link": "apply", "penalty": "score_weight", "factor": "factor"}
+    return next((kind for kind, own in known.items() if hasattr(body, own) and not hasattr(body, "forward")), "")
+
+
 def kind_of(part: str) -> tuple[str, str]:
     """The name of a kind of part, and what it gets and returns."""
     return next((kind, says) for kind, _, says in _KINDS if kind == part)
@@ -204,7 +212,7 @@ def _meant(error: BaseException, at: TracebackType) -> str:
     known = ((local, holder(value, name)) for local, value in at.tb_frame.f_locals.items())
     held = next((f"{local}.{place}" for local, place in known if place), "")
     fields = [each for each in getattr(of, "_fields", dir(of)) if _of(of, "asyncsim.") and each[0] != "_"]
-    alike = checks.hint(name, fields, f"it has {', '.join(fields)}" if 0 < len(fields) < 12 else "")
+    alike = checks.hint(name, fields, f"it has {checks.clipped(', '.join(fields), 900)}" if fields else "")
     return f": write {held}" if held else alike and f": {alike}"
 
 

@@ -125,6 +125,7 @@ def load(package: str, name: str, kind: str) -> Any:
         if kind == "schedule" and Path(name).suffix in (".csv", ".jsonl", ".json", ".parquet"):
             remedy = f"write --schedule replay --set schedule.path={name}"
         remedy = remedy or _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
+        remedy += "; what a link reports is recorded unasked" * (kind == "diagnostics" and remedy.startswith("see "))
         checks.one_of(kind, name, listed(package), remedy, listed(package) if remedy.startswith("see ") else None, 8)
     home = _read_index(package)[snake][0]
     module = importlib.import_module(f"{package}.{home}")
@@ -140,13 +141,22 @@ def kinds_of(name: str) -> list[str]:
     return [kind for kind in PARTS if name in summaries(f"asyncsim.{kind}")]
 
 
+def reporter(name: str) -> str:
+    """The link that reports a number of this name, as its docstring says; "" if none does."""
+    says = re.compile(rf"that\s+reports\s[^`]*\b{re.escape(name)}\b")
+    links = summaries("asyncsim.updates")
+    return next((each for each in links if says.search(load("asyncsim.updates", each, "link").__doc__)), "")
+
+
 def _hint(package: str, name: str) -> str:
     """Hint for an unknown name: its name in this folder, or another folder that has it; else a similar name, or ""."""
     advice = calls.ELSEWHERE.get(f"{package.rpartition('.')[2]} {name}")
     if advice:
         return f"{advice}."
+    if package.endswith(".diagnostics") and (link := reporter(name)):
+        return f"leave it out: each run with sim.updates.{link}(...) reports it"
     for kind in kinds_of(name):
-        it = f"{'an' if kind[0] in 'aeiou' else 'a'} {PARTS[kind]}"
+        it = f"{'an' if PARTS[kind][0] in 'aeiou' else 'a'} {PARTS[kind]}"
         other = f"{name} is {it}: see `asyncsim list {kind} {name}`, or sim.{kind}.{name}."
         return f"{checks.hint(name, listed(package), '', 3.0)} {other}".lstrip()
     return checks.hint(name, listed(package))
@@ -221,6 +231,7 @@ class Namespace(ModuleType):
     """
 
     _beside: Mapping[str, str]
+    _tools: Mapping[str, str]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not isinstance(value, ModuleType) or name.startswith("_"):
@@ -243,6 +254,8 @@ class Namespace(ModuleType):
         if name.startswith("_"):
             raise AttributeError(name)
         package = self.__name__
+        if name in self._tools:
+            return vars(importlib.import_module(f"{package}.{self._tools[name]}"))[name]
         if name in self._beside:
             return self._offer(vars(importlib.import_module(f"{package}.{self._beside[name]}"))[name])
         if name not in summaries(package) and name not in outside.registered(package):
@@ -259,11 +272,12 @@ class Namespace(ModuleType):
         return sorted({*listed(self.__name__), *(n for n in vars(self) if n.startswith("__"))})
 
 
-def expose(package: str, beside: Mapping[str, str] | None = None) -> None:
+def expose(package: str, beside: Mapping[str, str] | None = None, tools: Mapping[str, str] | None = None) -> None:
     """Turn the package being imported into a `Namespace`: the only line of a plug-in `__init__`.
 
     `beside`: public functions that are no plug-ins, each with its private module, such as those that wrap user code.
+    `tools`: what a user's own part is made with, such as a decorator; lists of parts leave it out.
     """
     module = sys.modules[package]
-    vars(module)["_beside"] = beside or {}
+    vars(module).update(_beside=beside or {}, _tools=tools or {})
     module.__class__ = Namespace

@@ -400,9 +400,8 @@ class Timeline(calls.Told):
 
     Each of `samples`, `groups`, `batches`, `publishes`, `resources`, `uses` and `stretches` is a table, a mapping from
     column name to a 1-D array. `uses` has a row for each group of each batch. `stretches` has a row for each time that
-    the generation of a sample was resumed. Times are simulated seconds; missing values are NaN or -1,
-    never 0. `header` holds all parameters and the seed. `asyncsim.base.columns` lists the columns and the rules between
-    them.
+    the generation of a sample was resumed. Times are simulated seconds; missing values are NaN or -1, never 0. `header`
+    holds all parameters and the seed. `asyncsim.base.columns` lists the columns and the rules between them.
     """
 
     samples: dict[str, np.ndarray]

@@ -28,10 +28,9 @@ def between(values: Any, realization: Any = None, random: bool = False) -> Estim
     which is s^2/M for equal counts. Without random schedules every replicate is its own realization.
 
     Arguments: `values` [R, ...], R >= 2; axes after the first are averaged inside a replicate. `realization`, integers
-    [R], the realization each replicate ran on, needed when `random`. Units of `values`.
-    Returns an `Estimate` with M-1 degrees of freedom (R-1 when not random); with one random realization the error
-    between its replicates, marked `independent=False`. Raises `InputError` for empty, single or non-finite values.
-    Assumes independent realizations.
+    [R], the realization each replicate ran on, needed when `random`. Units of `values`. Returns an `Estimate` with M-1
+    degrees of freedom (R-1 when not random); with one random realization the error between its replicates, marked
+    `independent=False`. Raises `InputError` for empty, single or non-finite values. Assumes independent realizations.
 
     >>> between([1.0, 2.0, 3.0, 4.0]).error.__round__(4)
     0.6455

@@ -98,7 +98,7 @@ def _take(subject: Any, id: str) -> str:
 def known(id: str) -> str:
     """Return the id of a claim; underscores are accepted instead of dashes."""
     checks.require(isinstance(id, str), "claim", id, "the id of a claim, family/name", "see `asyncsim list claims`")
-    key, name = id.replace("_", "-"), id.replace("-", "_")
+    key, name = id.replace("_", "-").lower(), id.replace("-", "_")
     if id in _OWN:
         return id
     others = {} if key in claims() or ":" in id else outside.registered(__package__)

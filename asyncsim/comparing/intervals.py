@@ -184,8 +184,7 @@ def planned(values: Any, looks: int, alpha: float = 0.05, event: tuple[float, fl
     Assumes that no such event is larger. At five looks to 1,024 it misses in 3 percent for normal and for exponential
     numbers, 5 for lognormal(1.5), 3 for Pareto(2.2), but 11 for lognormal(2) and 15 for Pareto(1.5). Where a share of
     the numbers, whatever it is, loses everything, the mean lies on the same side of it in at most 5.3 percent (exact)
-    if `event` says so; if not, in nearly all cases.
-    Source: Pocock (1977) for c_K; the rest is this package's.
+    if `event` says so; if not, in nearly all cases. Source: Pocock (1977) for c_K; the rest is this package's.
 
     >>> interval = planned([1.0, 2.0, 3.0, 4.0], looks=1)
     >>> round(interval.low, 3), round(interval.high, 3)

@@ -213,7 +213,7 @@ def timed(reading: Reading, specs: Any, seed: int) -> Reading:
         return reading
     limits: dict[str, float] = {}
     for name, spec in specs.items():
-        remedy = "an imposed schedule has no seconds: use sim.systems.NAME(...), or over='mean', which counts updates"
+        remedy = "an imposed schedule has none: use sim.systems.NAME(...) instead, or over='mean', which counts updates"
         clock, known = ends(spec, seed), f"an event system, so that {reading.over} are known"
         coupled, system = getattr(spec.system, "coupled", False), getattr(spec.system, "name", "a saved schedule")
         checks.require(coupled or clock is not None, f"system of arm {name}", system, known, remedy)

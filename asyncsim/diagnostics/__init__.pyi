@@ -2,7 +2,11 @@
 
 from typing import Literal
 
+from asyncsim.diagnostics._diagnostic import ANY as ANY
+from asyncsim.diagnostics._diagnostic import POSITIVE as POSITIVE
+from asyncsim.diagnostics._diagnostic import SHARE as SHARE
 from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.diagnostics._diagnostic import metric as metric
 from asyncsim.diagnostics.answers import texts as texts
 from asyncsim.diagnostics.gradients import autocorrelogram as autocorrelogram
 

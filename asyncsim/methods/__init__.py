@@ -2,4 +2,4 @@
 
 from asyncsim.base import plugins
 
-plugins.expose(__name__, beside={"from_loss": "_from_loss", "added": "_method"})
+plugins.expose(__name__, beside={"from_loss": "_from_loss", "added": "_method"}, tools={"estimator": "_estimator"})

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.base.knobs import Number
+from asyncsim.methods._estimator import estimator as estimator
 from asyncsim.methods._from_loss import from_loss as from_loss
 from asyncsim.methods._method import Method
 from asyncsim.methods._method import added as added

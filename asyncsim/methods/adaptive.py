@@ -278,14 +278,13 @@ class bapo_paper(Searched):
 
     Balanced clipping: c_it = rho_it A_i inside [c_low, c_high], bounds searched until rho_+ >= target. rho_+ =
     sum_{A>0} |s| / sum |s| over tokens, s = rho A with the pessimistic clip: min(rho, c_high) A for A > 0, max(rho,
-    c_low) A for A < 0 (`count` "code"). While rho_+ is below the target, c_high rises by high_step up to high_cap,
-    then c_low by low_step up to low_cap. Read literally, raising c_low raises the sum of negative tokens and so
-    lowers rho_+: once entered, that loop ends at its cap. `count` "gradient" counts what the gradient sees, 0
-    beyond a bound, which rises all along. The clip closes outward only, as PPO's. With `weigh` "behavior" each |s|
-    counts mu(y) times, as notes on the full text print the condition. A reconstruction in its edges: the paper
-    takes no shorter last step to a cap and stops once c_low cannot be raised. The trace has bapo_low, bapo_high,
-    bapo_share (means over parts) and bapo_nonfinite (parts without finite sums: weights 0). The repository has the
-    target 0.5.
+    c_low) A for A < 0 (`count` "code"). While rho_+ is below the target, c_high rises by high_step up to high_cap, then
+    c_low by low_step up to low_cap. Read literally, raising c_low raises the sum of negative tokens and so lowers
+    rho_+: once entered, that loop ends at its cap. `count` "gradient" counts what the gradient sees, 0 beyond a bound,
+    which rises all along. The clip closes outward only, as PPO's. With `weigh` "behavior" each |s| counts mu(y) times,
+    as notes on the full text print the condition. A reconstruction in its edges: the paper takes no shorter last step
+    to a cap and stops once c_low cannot be raised. The trace has bapo_low, bapo_high, bapo_share (means over parts) and
+    bapo_nonfinite (parts without finite sums: weights 0). The repository has the target 0.5.
     """
 
     target: Any = number(0.4, "share of positive advantages in the signal", 0.0, 1.0)

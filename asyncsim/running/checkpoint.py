@@ -119,10 +119,10 @@ _REMEDY = "give the file of run --checkpoint, or begin the run again"
 
 
 def interval(every: Any) -> tuple[float | None, int | None]:
-    """Interval until the next checkpoint: seconds as a number, or updates as text.
+    """Interval until the next checkpoint: seconds as a number or with a unit, or updates as text.
 
-    >>> interval(30), interval("500 updates")
-    ((30.0, None), (None, 500))
+    >>> interval(30), interval("5min"), interval("500 updates")
+    ((30.0, None), (300.0, None), (None, 500))
     """
     counted = re.fullmatch(r"\s*(\d+)\s*updates?\s*", every) if isinstance(every, str) else None
     remedy = "give seconds as a number, or updates as text: '500 updates'"
@@ -130,7 +130,7 @@ def interval(every: Any) -> tuple[float | None, int | None]:
         return None, checks.integer("checkpoint_every", int(counted[1]), 1, remedy)
     if isinstance(every, str):
         try:
-            every = float(every)
+            every = float(checks.seconds(every) or every)
         except ValueError:
             raise checks.InputError("checkpoint_every", every, "seconds or updates", remedy) from None
     return checks.real("checkpoint_every", every, remedy, 0.0, open_low=True), None

@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from asyncsim.base import checks
 from asyncsim.schedules._log_files import Layout
@@ -62,87 +62,15 @@ def _columns(text: str) -> dict[str, tuple[str, ...]]:
     return {ours: tuple(theirs.split("|")) for ours, theirs in (pair.split("=") for pair in text.split())}
 
 
-_TEXTS = tomllib.loads(Path(__file__).with_name("log_stacks.toml").read_text("utf-8"))
-_MILES = Stack(
-    _columns(
-        "sample_id=index group_id=group_index call_versions=weight_versions "
-        "train_version=file:rollout_id tokens=response_length"
-    ),
-    start_is="end",
-    # Weights are pushed once before the loop: the first version is 1, and rollout 0 is trained on it.
-    paired={"file:rollout_id": -1},
-)
-_CONVENTIONS = {
-    "verl": Stack(
-        _columns("group_id=uid start_version=min_global_steps end_version=max_global_steps train_version=global_steps"),
-        train_offset=-1,
-    ),
-    "verl_fully_async": Stack(
-        _columns(
-            "group_id=uid start_version=param_version_start|min_global_steps "
-            "end_version=param_version_end|max_global_steps train_version=current_param_version"
-        )
-    ),
-    "areal": Stack(_columns("versions=versions train_version=version")),
-    "prime_rl": Stack(
-        _columns(
-            "sample_id=id|row: group_id=group.id "
-            "start_version=run.work.policy.start|run.metadata.policy.start|start "
-            "end_version=run.work.policy.end|run.metadata.policy.end|end train_version=path:step_#|trained_step"
-        ),
-        train_offset=-1,
-        layout=Layout("*/train/effective/traces.jsonl"),
-    ),
-    "skyrl": Stack(
-        _columns("group_id=uid start_version=global_step_when_scheduled train_version=global_step"),
-        train_offset=-1,
-        stamp_offset=-1,
-        start_is="submit",
-    ),
-    "roll": Stack(
-        _columns("start_version=sampling_start_step|create_step train_version=global_step"),
-        start_is="submit",
-        layout=Layout(listed=True),
-    ),
-    "nemo_rl": Stack(
-        _columns(
-            "start_version=start_weight|trajectory_versions end_version=end_weight "
-            "train_version=target_step|target_weight_versions"
-        ),
-        layout=Layout(listed=True),
-    ),
-    "trl": Stack(_columns("start_version=model_version"), start_is="submit"),
-    "open_instruct": Stack(_columns("start_version=model_step"), start_is="submit"),
-    "tinker_cookbook": Stack(
-        _columns(
-            "sample_id=iteration+group_idx+traj_idx|i_batch+group_idx+traj_idx group_id=group_idx "
-            "start_version=sampling_client_step train_version=i_batch|iteration tokens=steps.ac_len "
-            "reward=total_reward"
-        ),
-        pinned=True,
-        layout=Layout("*train_rollout_summaries.jsonl"),
-    ),
-    "miles": _MILES,
-    "slime": _MILES,
-    "pipeline_rl": Stack(
-        _columns(
-            "group_id=group_id start_version=metadata.model_version|model_version tokens=output_tokens "
-            "prompt_tokens=prompt_tokens reward=reward"
-        ),
-        unit="samples",
-    ),
-    "torchtitan": Stack(
-        _columns(
-            "sample_id=rollout_id group_id=group_id start_version=min_policy_version "
-            "end_version=max_policy_version train_version=trainer_policy_version"
-        )
-    ),
-    "torchforge": Stack(_columns("start_version=generator_version|policy_version")),
-}
-STACKS = {
-    name: stack._replace(**_TEXTS[name] | {"traps": {tuple(pair): why for *pair, why in _TEXTS[name].get("traps", ())}})
-    for name, stack in _CONVENTIONS.items()
-}
+def _stack(row: Mapping[str, Any]) -> Stack:
+    """Make the conventions of a trainer from its table."""
+    traps = {tuple(pair): why for *pair, why in row.get("traps", ())}
+    own = {"columns": _columns(row["columns"]), "layout": Layout(**row.get("layout", {})), "traps": traps}
+    return Stack(**{**row, **own})
+
+
+_TABLES = tomllib.loads(Path(__file__).with_name("log_stacks.toml").read_text("utf-8"))
+STACKS = {name: _stack(row) for name, row in _TABLES.items()}
 """Trainers by name. Where no train column is listed the log has to bring `train_version`, or `train_step` with its
 offset. A convention that has changed shows: the first batch then does not train at the first version, or before it."""
 

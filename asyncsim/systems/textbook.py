@@ -43,9 +43,8 @@ def colocated(
     K = int((1 + ahead) P) tickets back at the publish, first done first trained: mean staleness K / P - 1, soft.
 
     Law `systems/cap-binds`, unless groups end at the same instant. Where nothing runs ahead the batch waits for its
-    longest sample, as in `synchronous`. Without partial rollouts running samples are discarded, and begin again
-    under the new weights. A sample that goes on reads again what it has: give `prompt` and `prefill_speedup` for
-    the cost.
+    longest sample, as in `synchronous`. Without partial rollouts running samples are discarded, and begin again under
+    the new weights. A sample that goes on reads again what it has: give `prompt` and `prefill_speedup` for the cost.
 
     >>> colocated(2, 1.0, length="lognormal:1.0:0.8", train_time=1.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.5, 2.0]

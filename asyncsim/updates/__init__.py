@@ -2,4 +2,4 @@
 
 from asyncsim.base import plugins
 
-plugins.expose(__name__)
+plugins.expose(__name__, tools=dict.fromkeys(("Record", "State", "Stateless", "link"), "_link"))

@@ -4,6 +4,10 @@ from typing import Literal
 
 from asyncsim.base.knobs import Number
 from asyncsim.updates._link import Link
+from asyncsim.updates._link import Record as Record
+from asyncsim.updates._link import State as State
+from asyncsim.updates._link import Stateless as Stateless
+from asyncsim.updates._link import link as link
 
 def adam(lr: Number, beta1: Number = 0.9, beta2: Number = 0.999, eps: float = 1e-08) -> Link:
     """Adam: the bias-corrected first moment divided by the root of the second, times the learning rate."""

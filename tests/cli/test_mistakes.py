@@ -20,7 +20,7 @@ import typer
 import asyncsim as sim
 from asyncsim.app import parsing, wording
 from asyncsim.app.cli import app, main
-from asyncsim.base import answers, calls, measured
+from asyncsim.base import answers, calls, checks, measured
 from asyncsim.base.laws import as_law
 from asyncsim.sweeping import advising
 from asyncsim.sweeping.advising import FIELDS
@@ -158,7 +158,47 @@ TYPED = {
     "a call as a name": ("run --link adam(lr=0.1)", "link = 'adam(lr=0.1)'", "write --link adam --set adam.lr=0.1"),
     "a coefficient in a name": ("run --penalty k3=0.1", "penalty = 'k3=0.1'", "write --penalty k3 --set"),
     "a clip in a name": ("run --method grpo:0.2", "method = 'grpo:0.2'", "write --method grpo --set method.low=0.2"),
-    "several links in one": ("run --link clip-norm,adam", "link = '", "write --link clip_norm --link adam"),
+    "links of an arm": ('compare "link=sgd link=scale" grpo --smallest 1', "'link=scale'", "write link=sgd,scale"),
+    "a rate of links behind a comma": ("run --link clip-norm,adam --learning-rate 1", "rate'", "--set adam.lr=VALUE"),
+    "a rate of the shared link": (f"{TWO} --smallest 1 --link adam --learning-rate 1", "rate'", "--set adam.lr=VALUE"),
+    "a rate of two links": ("run --link sgd --link adam --learning-rate 1", "'", "sgd.lr=VALUE or --set adam.lr=VALUE"),
+    "seconds of a schedule": (
+        "compare staleness=4 staleness=1 --over seconds --smallest 1",
+        "system of arm staleness=4",
+        "use --system NAME instead, or --over mean",
+    ),
+    "settings of a claim": ("verify ess/limit --set clamp=1", "'--set'", "write --at KEY=VALUE, which measures one"),
+    "a place in a paper": ("verify 2603.01501/alignment --at lag=1", "'--at lag=1'", "one of alignment/lag1-"),
+    "a place in a family": ("verify ess --at clamp=1", "'--at clamp=1'", "verify CLAIM --at clamp=1, and for"),
+    "a place in all claims": ("verify --at clamp=1", "'--at clamp=1': must be used with one claim", "for CLAIM one of"),
+    "an hour as horizon": (f"{TWO} --smallest 1 --over seconds --horizon 1h", "= '1h'", "write --horizon 3600 for 1h"),
+    "a duration as target": (f"{TWO} --smallest 1 --target 90s", "= '90s'", "in its own unit: Value to reach"),
+    "days of a judgment": ("judge a.csv b.csv --over seconds --at 2d", "= '2d'", "write --at 172800 for 2d"),
+    "minutes in a system": ("advise slow.json --set train_seconds=1.5min", "= '1.5min'", "write 90, the seconds of"),
+    "minutes of a preset": (f"{AREAL} --set length=30min", "length = '30min'", "write 1800, the seconds of 30min"),
+    "values of a system": ("advise slow.json --set train_seconds=1,2", "s=1,2'", "as --set train_seconds=1;"),
+    "numbers of updates": ("advise slow.json --updates 5,9", "= '5,9'", "give one, as --updates 5; run"),
+    "a limit of the shared system": (
+        "compare limit=1 limit=4 --system areal --smallest 1",
+        "arm limit=1 = 'limit'",
+        "write system.max_head_offpolicyness=VALUE",
+    ),
+    "a limit without a system": ("compare limit=1 limit=4 --smallest 1", "= 'limit'", "write staleness=VALUE"),
+    "a link as a loss": ("conformance own.py:Slow", "not a link", "asyncsim run --link own.py:Slow trains with it"),
+    "a link that is exported": ("export own.py:Slow --for verl", "method = 'own.py:Slow'", "run --link own.py:Slow"),
+    "a link as a method": ("run --method own.py:Slow", "a method, not a link", "write --link own.py:Slow"),
+    "a word for a number": ("run --link own.py:Slow --set Slow.strength=abc", "strength = 'abc'", "give a number"),
+    "a number of a link": (
+        "run --diagnostics ess_step_ess",
+        "ess_step_ess",
+        "; leave it out: each run with --link ess_step",
+    ),
+    "a number of a link as metric": (
+        f"{TWO} --smallest 1 --metric norm_before_clip",
+        "'norm_before_clip'",
+        "add --link clip_norm, which reports it, to every arm",
+    ),
+    "a number that nobody reports": (f"{TWO} --smallest 1 --metric mine", "'mine'", "or add the link that reports it"),
     "a policy of a module": ("run --policy modul", "policy = 'modul'", "mlp, module, quadratic"),
     "an argument of an environment": ("run --task gym --set task.wind=3", "'wind'", 'task.settings={"wind": VALUE}'),
     "numbers of an environment": ("run --task gym --set policy.actions=3", "'actions'", "has observation 4, actions 2"),
@@ -790,12 +830,16 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
         "def ppo(log_prob, old_log_prob, advantages, mask):\n    return -(log_prob * advantages * mask).sum()\n"
         "def each(log_prob, old_log_prob, advantages, mask):\n    return -log_prob * advantages\n"
         "def plain(log_prob, old_log_prob, advantages):\n    return -log_prob * advantages\n"
+        "class Slow:\n    def __init__(self, strength=0.1):\n        self.strength = strength\n"
+        "    def init(self, parameters):\n        return {}\n"
+        "    def apply(self, record, state):\n        return record, state\n"
         "class Cut(torch.nn.Module):\n    def forward(self, log_prob, old_log_prob, advantages, mask):\n        pass\n"
         "def arrays(log_prob, old_log_prob, advantages, mask):\n    return log_prob.numpy().sum()\n"
         "def set(old_log_prob, log_prob, advantages, response_mask, config=None):\n    return config.cap * log_prob\n"
         "def ascent(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
     )
     (tmp_path / "st").mkdir()
+    (tmp_path / "slow.json").write_text(json.dumps(SYSTEM | {"response_lengths": 4}))
     for log, comma, column in (
         ("a", ",", "reward"),
         ("b", ",", "mine"),
@@ -1108,6 +1152,8 @@ HOMES = {"Trace": sim, "Sweep": answers, "Answer": answers, "Verdict": sim, "Pre
         ("boundry", "mean sim.boundary?"),
         ("softmax_bandt", "mean sim.tasks.softmax_bandit?"),
         ("Experiment", "see dir(asyncsim)"),
+        ("updates.from_function", "from asyncsim.updates import Stateless, link. It has adam, "),
+        ("methods.from_function", "write sim.methods.from_loss(f)"),
     ],
 )
 def test_what_the_package_lacks_is_answered_by_what_it_has(place, remedy):
@@ -1478,6 +1524,20 @@ def test_a_log_without_ids_is_read_with_the_columns_of_its_message(tmp_path):
     assert "mean 0.967" in schedule.log.text()
     with pytest.raises(AttributeError, match=r"print\(schedule.log.text\(\)\)"):
         _ = schedule.staleness
+
+
+def test_an_arm_whose_links_replace_those_of_all_arms_is_named(recwarn):
+    """Not one that has them too."""
+    wording.specs_of(["link=sgd", "m: link=clip-norm,adam", "link=adam,scale"], ["link=adam", "lr=0.1"])
+    said = [str(each.message) for each in recwarn if issubclass(each.category, checks.RunWarning)]
+    assert said == ["arm link=sgd has its own link, in place of link=adam of all arms; for both write link=adam,sgd"]
+
+
+def test_names_behind_commas_are_links_and_ids_have_any_case(tmp_path):
+    words = "run --updates 2 --replicates 2 --link clip-norm,adam --set adam.lr=0.1 --penalty k3,k2"
+    assert "norm_before_clip" in ended(words, tmp_path)["final"]
+    assert sim.verify("ESS/limit").id == "ess/limit"
+    refused("claim = '2603.01501/alignment'.*alignment/snr", sim.verify, "2603.01501/alignment")
 
 
 def test_rates_that_are_tuned_or_too_small_are_named(capsys):

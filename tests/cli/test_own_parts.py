@@ -15,13 +15,13 @@ from tests.refusals import refused
 
 HEAD = """
 from dataclasses import dataclass
-from asyncsim.advantages._advantage import advantage
-from asyncsim.diagnostics._diagnostic import metric
+from asyncsim.advantages import advantage
+from asyncsim.diagnostics import metric
 from asyncsim.factors._factor import Factor, factor
-from asyncsim.methods._estimator import estimator
+from asyncsim.methods import estimator
 from asyncsim.penalties.divergences import Sampled, _penalty as penalty
 from asyncsim.tasks._tabular import TabularTask
-from asyncsim.updates._link import Stateless, link
+from asyncsim.updates import Stateless, link
 """
 """What the guide imports."""
 BODIES = {
@@ -49,6 +49,7 @@ RAISED = {
     "a record that is divided": ("link", "record / 2", "write record.direction"),
     "the method of a record": ("link", "record.method.outputs", "write record.step.method"),
     "a name nobody has": ("link", "record.zzz", "Record has no 'zzz'; it has direction, skip, spare, statistics, step"),
+    "a metric of the step": ("link", "record.step.ess", "'ess'); fix line", ": it has advantages, age, "),
     "a name of the method": ("link", "record.step.method.output", "Method has no 'output'; did you mean outputs?"),
     "a division by 0": ("link", "1 / 0", "(ZeroDivisionError: division by zero)"),
     "a penalty that misspells": ("penalty", "step.stalenes", "able to run slope", "did you mean staleness?"),
