@@ -184,9 +184,7 @@ class Reading:
         """Minimum and maximum number that a replicate can have; infinite if unbounded."""
         if self.event:
             return 0.0, 1.0
-        if self.until:
-            return 0.0, self._most(trace)
-        return self.range(trace, task)
+        return (0.0, self._most(trace)) if self.until else self.range(trace, task)
 
     def range(self, trace: Trace, task: Any) -> tuple[float, float]:
         """Minimum and maximum of the metric; infinite if unbounded."""

@@ -49,9 +49,7 @@ def ages(telemetry: Telemetry) -> Ages | None:
         if low is None or high is None or (low != high).any() or (low % 1 != 0).any():
             return None
         row, staleness = np.arange(len(low)), low.astype(int)
-    if not len(row) or (staleness < 0).any():
-        return None
-    return after_warm_up(row, staleness)
+    return None if not len(row) or (staleness < 0).any() else after_warm_up(row, staleness)
 
 
 def after_warm_up(row: np.ndarray, staleness: np.ndarray) -> Ages:

@@ -181,8 +181,11 @@ def calibrate(
     for _ in range(ROUNDS):
         known = advising.read(fields | own, Path())
         now, _ = advising.system_of(known, limit, known["machines"][0], known["partial_rollouts"][0])
-        ran = [advising.measure(now, (read.first + steps) * each, size, 0, k) for k in range(REALIZATIONS)]
-        found = [batches for _, batches in ran]
+        many = (read.first + steps) * each
+        ran = [advising.measure(now, many, size, 0, k) for k in range(REALIZATIONS)]
+        found = [
+            x._replace(moments=x.moments[:many], lengths=x.lengths[:many], warm=min(x.warm, many // 2)) for _, x in ran
+        ]
         if read.log is not None and own and "length_max" in read.series and ran[0][0]["dropped"] > SELECTED:
             lengths, own, taken = None, {}, {*given}
             fields |= _rates(measured, known, taken)

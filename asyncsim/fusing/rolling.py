@@ -264,9 +264,7 @@ class Body(Registers):
             index = w.two("add", index, self._everywhere(w, start, "i"), "i")
         if read.few:
             return self._chosen(self._lanes_of(read), index, var.kind)
-        if told(source):
-            return self._gathered(source.var, index)
-        return self._collected(source, index)
+        return self._gathered(source.var, index) if told(source) else self._collected(source, index)
 
     def _collected(self, source: Node, place: Name) -> Name:
         """Look up numbers of a value in memory; an invalid index gives the first."""

@@ -155,15 +155,17 @@ def measure(system: Any, batches: int, size: int, seed: int, realization: int) -
     """Numbers of one realization, as in `Setting`, and the staleness of its batches."""
     from asyncsim.systems import _record, _summary
 
-    warm = _summary.warm_up(system, batches, size)
-    state = system.simulate(batches, size, realization, seed, warm=warm)
+    # All permits are out at once, but groups that wait for the trainer, whose tokens are stale, are as many only later.
+    each, ramp = system.batches_per_publish, _summary.warm_up(system, batches, size)
+    fill = _summary.fill(system, system.tickets or 0, size) - ramp
+    more = min(each * math.ceil(max(fill, 0.0) / each), batches)
+    state = system.simulate(batches + more, size, realization, seed, warm=(warm := ramp + more))
     version, _, work, _ = _record.trained(state, 2 * TOKENS)
     # The middles of so many parts of a response: at their starts tokens are older than on average.
     version = version[..., 1::2] if version.shape[-1] > 1 else version
     every = state.batch.version[: len(version)].reshape(-1, 1, 1, 1) - version
     weight, stale = np.broadcast_to(work[..., None], every.shape), every[warm:]
     # Between two syncs the trained weights move on, and no version counts that.
-    each = system.batches_per_publish
     age = each * every + (np.arange(len(every)) % each).reshape(-1, 1, 1, 1)
     at, parts = stale.ravel().astype(np.int64), (weight / weight.sum((1, 2, 3), keepdims=True))[warm:].ravel()
     cells, ages = (np.bincount(x, parts) / len(stale) for x in (at, age[warm:].ravel().astype(np.int64)))

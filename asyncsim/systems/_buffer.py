@@ -48,9 +48,7 @@ def rank_of(state, row):
         return np.int64(group.target)
     if order == _state.FRESHEST:
         return -np.int64(group.number)
-    if order == _state.LATEST:
-        return -np.int64(group.entry)
-    return np.int64(group.entry)
+    return -np.int64(group.entry) if order == _state.LATEST else np.int64(group.entry)
 
 
 @compiled
@@ -316,10 +314,7 @@ def choose_random(state, line):
                 uniform_at(settings.choice_key_0, settings.choice_key_1, settings.realization, run.packs, 0, 2 * k)
                 < settings.recent
             )
-        if from_recent:
-            place = low + int(draw * recent_count)
-        else:
-            place = int(draw * (run.visible - k))
+        place = low + int(draw * recent_count) if from_recent else int(draw * (run.visible - k))
         # Skip the positions chosen so far.
         j = 0
         while j < k and (state.scratch[j] <= place):

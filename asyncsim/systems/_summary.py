@@ -23,16 +23,21 @@ def ramp(system: Settings, samples: int) -> int:
     The groups admitted on version 0, or while those are trained, are trained by then. A buffer that generators fill
     slowly takes longer: twice its groups over those that a batch leaves there.
     """
-    size, out, fill = system.groups_per_batch, system.tickets, 0.0
+    size, out, filled = system.groups_per_batch, system.tickets, 0
     if out is None:
         out = len(system.rates) + min(system.capacity or 0, len(system.rates)) + system.prefetch * size
-        # The buffer is full after C / ((load - 1) P) batches, by chance alone C^2 / 2 P; 0 where it need not fill up.
         span = system.batches_per_publish
         room = min(system.capacity or 0, math.inf if system.max_age is None else (system.max_age + 1) * size * span)
-        used = 0.0 if system.max_uses is None else 1.0 / system.max_uses
-        excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
-        fill = room / (max(excess, 2.0 / room) * size) if room and excess > -2.0 / room else 0.0
-    return max(2 * math.ceil(out / size), math.ceil(2.0 * fill))
+        filled = math.ceil(2.0 * fill(system, room, samples))
+    return max(2 * math.ceil(out / size), filled)
+
+
+def fill(system: Settings, room: float, samples: int) -> float:
+    """Batches until C groups wait: C / ((load - 1) P), by chance alone C^2 / 2 P; 0 where so many need not wait."""
+    size, span = system.groups_per_batch, system.batches_per_publish
+    used = 0.0 if system.max_uses is None else 1.0 / system.max_uses
+    excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
+    return room / (max(excess, 2.0 / room) * size) if room and excess > -2.0 / room else 0.0
 
 
 def tail(

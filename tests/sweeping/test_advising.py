@@ -14,7 +14,9 @@ from asyncsim.app import timelines
 from asyncsim.base import plugins
 from asyncsim.base.advice import mean_interval
 from asyncsim.base.checks import InputError, RunWarning
+from asyncsim.sweeping import advising
 from asyncsim.sweeping.advising import FIELDS, TRAINERS, advise, pooled
+from asyncsim.systems import _summary
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "which-limit.md"
@@ -76,6 +78,21 @@ def test_more_machines_and_a_slower_sync_bring_what_arithmetic_says():
     # The slots stand still for the sync alone, and the trainer for 2 s besides; it says who is slower.
     assert advice.standstill.endswith("of which the sync takes 1 s. The bottleneck is the generator side.")
     assert now.mean("generator_idle_seconds") == pytest.approx(1 + 1 / 30) and now.mean("sync_seconds") == 1
+
+
+def test_staleness_of_tokens_is_that_after_the_groups_that_wait_are_as_many_as_they_become(monkeypatch):
+    """Generation is a fifth faster than training, so it takes 50 batches until all permits wait. Planted: no such wait.
+
+    A limit of 4 batches and one in training: in the long run tokens are 4 versions old.
+    """
+    near = {"trainer": "verl", "machines": 10, "slots_per_machine": 16, "tokens_per_second": 36, "publish_every": 2}
+    near |= {"response_lengths": "lognormal:1400:0.75", "prompts_per_batch": 32, "samples_per_prompt": 8}
+    known = advising.read({**near, "train_seconds": 70.0, "sync_seconds": 9.0}, Path())
+    made, _ = advising.system_of(known, 4, 10, True)
+    short, long = (advising.measure(made, batches, 8, 0, 0)[0]["staleness"] for batches in (100, 600))
+    assert short == pytest.approx(long, rel=0.01) and long == pytest.approx(4.0, rel=0.02)
+    monkeypatch.setattr(_summary, "fill", lambda *_: 0.0)
+    assert advising.measure(made, 100, 8, 0, 0)[0]["staleness"] < 0.95 * long
 
 
 def test_partial_rollouts_are_compared_at_their_knees():

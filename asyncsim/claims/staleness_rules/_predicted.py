@@ -71,9 +71,7 @@ def _pmf(support: tuple[int, int] | None, mean: float | None) -> tuple[float, ..
     low, high = support
     if math.isclose(mean, high):
         return (0.0,) * high + (1.0,)
-    if high - low != 1:
-        return None
-    return (0.0,) * low + (high - mean, mean - low)
+    return None if high - low != 1 else (0.0,) * low + (high - mean, mean - low)
 
 
 def _stragglers(s: Facts) -> dict[int, float] | None:
