@@ -65,6 +65,8 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
     from asyncsim.sweeping import grids
 
     values = values_of(grid, "--grid")
+    for word in (word for word in words if word.partition("=")[0] in {*values} & {*wording.LISTS}):
+        streams.complain(f"--grid has the values of {word.partition('=')[0]}, so {word} of all settings is left out")
 
     def build(chosen: dict[str, Any]) -> Any:
         kept = [word for word in words if word.partition("=")[0].strip().replace("-", "_") not in chosen]

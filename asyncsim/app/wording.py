@@ -371,8 +371,7 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
             remedy = placed(key, chosen, "")
             part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
             remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
-            # A system has its own limit of staleness.
-            fits = [name for name in known if name != "staleness" or not chosen["system"]]
+            fits = [name for name in known if name != "staleness" or not chosen["system"]]  # that has its own limit
             checks.one_of(option, key, fits, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
     words |= {name: str(own[name]) if name in PARTS else own[name] for name in own}

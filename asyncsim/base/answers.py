@@ -407,8 +407,7 @@ class Sweep(calls.Told):
 
         Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `diverged_at`,
         `replicates`. `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the
-        share that left the finite range, `diverged_at` the median update at which they did. `replicates` counts
-        those with a value.
+        share that left the finite range, `diverged_at` its median update. `replicates` counts those with a value.
         """  # fmt: skip
         from asyncsim.base.tables import Table
 

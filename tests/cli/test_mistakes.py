@@ -18,7 +18,7 @@ import torch
 import typer
 
 import asyncsim as sim
-from asyncsim.app import parsing, wording
+from asyncsim.app import parsing, sweeping, wording
 from asyncsim.app.cli import app, main
 from asyncsim.base import answers, calls, checks, measured
 from asyncsim.base.laws import as_law
@@ -184,6 +184,7 @@ TYPED = {
         "write system.max_head_offpolicyness=VALUE",
     ),
     "a limit without a system": ("compare limit=1 limit=4 --smallest 1", "= 'limit'", "write staleness=VALUE"),
+    "a preset in capitals": ("timeline AReal", "system = 'AReal'", "did you mean areal?"),
     "a link as a loss": ("conformance own.py:Slow", "not a link", "asyncsim run --link own.py:Slow trains with it"),
     "a link that is exported": ("export own.py:Slow --for verl", "method = 'own.py:Slow'", "run --link own.py:Slow"),
     "a link as a method": ("run --method own.py:Slow", "a method, not a link", "write --link own.py:Slow"),
@@ -1526,11 +1527,13 @@ def test_a_log_without_ids_is_read_with_the_columns_of_its_message(tmp_path):
         _ = schedule.staleness
 
 
-def test_an_arm_whose_links_replace_those_of_all_arms_is_named(recwarn):
+def test_an_arm_whose_links_replace_those_of_all_arms_is_named(recwarn, capsys):
     """Not one that has them too."""
     wording.specs_of(["link=sgd", "m: link=clip-norm,adam", "link=adam,scale"], ["link=adam", "lr=0.1"])
     said = [str(each.message) for each in recwarn if issubclass(each.category, checks.RunWarning)]
     assert said == ["arm link=sgd has its own link, in place of link=adam of all arms; for both write link=adam,sgd"]
+    sweeping.grid_of(["link=adam", "lr=0.1"], ["link=sgd,adam"])
+    assert "so link=adam of all settings is left out" in capsys.readouterr().err
 
 
 def test_names_behind_commas_are_links_and_ids_have_any_case(tmp_path):
