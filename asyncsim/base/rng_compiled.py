@@ -48,9 +48,7 @@ def uniform_at(k0, k1, c0, c1, c2, draw):
     """One uniform number, with the same bits as `rng.Stream.uniform`."""
     draw = np.uint64(draw)
     w0, w1, w2, w3 = block(k0, k1, c0, c1, c2, draw >> _ONE)
-    if draw & _ONE:
-        return fraction(w2, w3)
-    return fraction(w0, w1)
+    return fraction(w2, w3) if draw & _ONE else fraction(w0, w1)
 
 
 @kept()
@@ -60,9 +58,7 @@ def normal_at(k0, k1, c0, c1, c2, draw):
     w0, w1, w2, w3 = block(k0, k1, c0, c1, c2, draw >> _ONE)
     radius = math.sqrt(-2.0 * math.log(1.0 - fraction(w0, w1)))
     angle = 2.0 * math.pi * fraction(w2, w3)
-    if draw & _ONE:
-        return radius * math.sin(angle)
-    return radius * math.cos(angle)
+    return radius * math.sin(angle) if draw & _ONE else radius * math.cos(angle)
 
 
 @numba.njit(inline="always")

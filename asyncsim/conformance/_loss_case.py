@@ -210,9 +210,7 @@ class Case:
     def like_reads(self) -> tuple[str, ...]:
         """Which of these log-probs affect the intended method."""
         like = self.like
-        if like is None:
-            return ()
-        return read_by(lambda probe: methods.plain(like, probe), self._drifted)
+        return () if like is None else read_by(lambda probe: methods.plain(like, probe), self._drifted)
 
     @property
     def _drifted(self) -> tuple[Probe, ...]:

@@ -38,6 +38,8 @@ SELECTED = 0.01
 """Share of discarded responses from which on trained ones do not stand for all."""
 QUANTILES = 1000
 """Numbers of a lengths file that stand for a distribution."""
+FEWER = 0.75
+"""Step of the search for the fewest prompts at once, as a factor."""
 SURE = 0.05
 """Wait of a batch, in steps, from which on it is not the time in which a trainer wakes up."""
 STRETCHES = 6
@@ -212,6 +214,7 @@ def calibrate(
         notes.append(TABLE["no_staleness"].format(near))
     if not drift:
         notes.append(TABLE["no_drift"])
+    notes += _fewer_at_once(known, measured, many)
     fields |= _rates(measured, known, {*taken, "response_lengths"})
     kept = tuple(name for name in given if name in fields)
     made = Calibration(fields, measured, drift, lengths, (*assumed(known), *read.notes, *notes), steps, warm, kept)
@@ -230,6 +233,23 @@ def assumed(known: Mapping[str, Any]) -> list[str]:
     usual |= {"sync_seconds": "0", "partial_rollouts": "true" if isinstance(trainer.partial, str) else ""}
     words = "; ".join(f"{name} {value}" for name, value in usual.items() if value and name in known["unsaid"])
     return [TABLE["assumed"].format(words)] * bool(words)
+
+
+def _fewer_at_once(known: Mapping[str, Any], measured: Mapping[str, Measured], many: int) -> list[str]:
+    """Note with how few prompts at once, which no log has, the seconds per update of the log come out as well."""
+    trainer, batch, size = (known[name] for name in ("trainer", "prompts_per_batch", "samples_per_prompt"))
+    knob = advising.TRAINERS[trainer].running
+    if not knob or "prompts_at_once" not in known["unsaid"] or "seconds" not in measured:
+        return []
+    now = [known[name][0] for name in ("staleness_limit", "machines", "partial_rollouts")]
+    fits = usual = now[1] * known["slots_per_machine"] // (size if knob.endswith("*") else 1)
+    while (fewer := int(FEWER * fits)) >= (batch if trainer == "skyrl" else max(1, batch // 2)):
+        made, _ = advising.system_of({**known, "prompts_at_once": fewer}, *now)
+        seconds = advising.measure(made, many, size, 0, 0)[0]["seconds"]
+        if not measured["seconds"].low <= seconds <= measured["seconds"].high:
+            break
+        fits = fewer
+    return [TABLE["fewer_at_once"].format(fits, usual)] * (fits < usual)
 
 
 SAMPLED = {"sample_id", "train_version", "train_step", "start_version", "versions", "call_versions"}

@@ -98,9 +98,7 @@ class Graph:
 
     def cast(self, value: Var, kind: str) -> Var:
         """Convert numbers to another kind."""
-        if value.kind == kind:
-            return value
-        return self.make("cast", (value,), value.shape, value.axis, kind)
+        return value if value.kind == kind else self.make("cast", (value,), value.shape, value.axis, kind)
 
     def broadcast(self, value: Var, shape: tuple[int, ...], axis: int | None) -> Var:
         """Broadcast a value to the shape of a result with replicates on `axis`; a shared value keeps size 1 there."""

@@ -247,9 +247,7 @@ class Body(Registers):
         if var.operation == "take":
             start = self._entry(np.frombuffer(var.about[0], dtype=np.int64), i)
             return self._looked_up(node, operands[0], start)
-        if var.operation == "cast":
-            return self._cast(var, operands)[0]
-        return self._applied(var, [operands])[0]
+        return self._cast(var, operands)[0] if var.operation == "cast" else self._applied(var, [operands])[0]
 
     def _looked_up(self, node: Node, index: Name, start: Name) -> Name:
         """Look up an entry of a table, one per replicate."""

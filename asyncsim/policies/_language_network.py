@@ -315,9 +315,7 @@ class Model:
 
 def rounded(weight: Tensor, form: str) -> Tensor:
     """Convert a weight to a number format; int8 rounds each row of a matrix to 255 symmetric levels, in float32."""
-    if form == "int8" and weight.ndim == 2:
-        return levels(weight.float(), 1)
-    return weight.to(FORMATS[form])
+    return levels(weight.float(), 1) if form == "int8" and weight.ndim == 2 else weight.to(FORMATS[form])
 
 
 def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Module:

@@ -230,9 +230,7 @@ def gym(
         checks.integer("steps", steps, 1, "a trajectory has at least one step", checks.LARGEST)
     pairs = settings_of(settings)
     environment = opened(id, dict(pairs))
-    limit = environment.spec.max_episode_steps
-    if trajectory == "episode" and steps is not None:
-        limit = steps
+    limit = steps if trajectory == "episode" and steps is not None else environment.spec.max_episode_steps
     horizon = steps if trajectory == "segment" else limit
     remedy = (
         "say how many steps a segment has"

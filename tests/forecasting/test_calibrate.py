@@ -306,6 +306,25 @@ def test_what_contradicts_the_log_is_told(columns):
         sim.calibrate(other, "areal", **given(SYSTEM))
 
 
+def test_how_few_prompts_at_once_the_log_allows_is_told(columns):
+    """From the smallest on, updates take as long as in the log; half of it takes longer. Nothing where it is given."""
+    few = calibrating.TABLE["fewer_at_once"].partition(" {}")[0]
+    notes = sim.calibrate(columns, "areal", **given(SYSTEM)).notes
+    (note,) = (each for each in notes if each.startswith(few))
+    least, usual = map(int, re.findall(r"from (\d+) to (\d+)", note)[0])
+    assert least < usual == SMALL["machines"] * SMALL["slots_per_machine"]
+
+    def seconds(at_once):
+        system = {**SYSTEM, "prompts_at_once": at_once}
+        made, _ = advising.system_of(advising.read(system, Path()), 2, SMALL["machines"], True)
+        return advising.measure(made, 100, SMALL["samples_per_prompt"], 0, 0)[0]["seconds"]
+
+    assert seconds(least) < 1.05 * seconds(usual) < seconds(least // 2)
+    assert not any(
+        each.startswith(few) for each in sim.calibrate(columns, "areal", **given(SYSTEM), prompts_at_once=32).notes
+    )
+
+
 def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
     with pytest.raises(InputError) as caught:
         sim.calibrate(columns, "areal")

@@ -165,9 +165,7 @@ def _clocked(s: Facts) -> Answer:
     except checks.InputError as refusal:
         return str(refusal)
     ratio = s.places * period / (group * s.batch)
-    if ratio < 1.0:
-        return _generators_busy(s, period * rate, ratio)
-    return _trainer_busy(s, period * rate, ratio)
+    return _generators_busy(s, period * rate, ratio) if ratio < 1.0 else _trainer_busy(s, period * rate, ratio)
 
 
 def _open_loop(s: Facts, period: float) -> dict[str, Any]:
