@@ -235,7 +235,7 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
     """Summary lines: reasons, then the number of claims per verdict with their error rates, and seconds."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
-    every = f", {rate(page.summary['false_fail_of_all'])} for any of them" * (len(verdicts) > 1)
+    every = f", {rate(page.summary['false_fail_of_all'])} in sum" * (len(verdicts) > 1)
     rates = f"false fail <= {FALSE_FAIL:g} each{every}, false pass <= {FALSE_PASS:g}"
     beyond = page.summary["counts"]["outside"]
     others = f", {loose} hold without being tight" * bool(loose) + f", {beyond} outside" * bool(beyond)

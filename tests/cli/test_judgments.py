@@ -88,7 +88,7 @@ def test_the_chance_of_any_false_alarm_is_said_in_the_terminal_and_in_json(tmp_p
     text, found = told(tmp_path, "verify ess/clamp-floor ess/limit --report", tmp_path / "r.html")
     chance = found["summary"]["false_fail_of_all"]
     assert 0 < chance == pytest.approx(sum(row["false_fail"] for row in found["claims"]))
-    line = f"false fail <= 0.001 each, {reporting.rate(chance)} for any of them, false pass"
+    line = f"false fail <= 0.001 each, {reporting.rate(chance)} in sum, false pass"
     assert line in text and found["summary"]["counts"]["held"] == 2
 
 
