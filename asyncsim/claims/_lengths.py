@@ -60,9 +60,7 @@ def moment_below(law: laws.Law, power: int, limit: float) -> float:
         # expm1 keeps the digits where power and index are close; at equality it is the logarithm.
         stretch, gap = math.log(limit / minimum), power - alpha
         growth = stretch if gap == 0.0 else (math.expm1(gap * stretch) if math.isfinite(stretch) else -1.0) / gap
-        if gap >= 0.0 and not math.isfinite(stretch):
-            return math.inf
-        return float(alpha * minimum**power * growth)
+        return math.inf if gap >= 0.0 and not math.isfinite(stretch) else float(alpha * minimum**power * growth)
     # Shift the normal law of log L.
     if law.kind == "lognormal":
         mean, sigma = law.parameters

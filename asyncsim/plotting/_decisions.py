@@ -115,7 +115,7 @@ def draw_forecast(found: Forecast, held: Mapping[str, Sequence[float]] | None = 
             rows = [(at[k], line.forecasts[k]) for k in sorted(drawn, key=at.__getitem__)]
             words = "forecast, 95 % band" + f", {plural(many, 'machine')}" * (len({*machines}) > 1)
             _mark(ax, rows, color, "_-" if number else "_", words)
-        beside = 0.04 * (max(at) - min(at)) if number else 0.22
+        beside = 0.0 if number else 0.22
         if line.measured is not None:
             _mark(ax, [(at[0] - beside, line.measured)], "measured", "o", "the log, 95 % interval")
         if held is not None:
@@ -129,7 +129,10 @@ def draw_forecast(found: Forecast, held: Mapping[str, Sequence[float]] | None = 
         ax.set_ylim(0.0, 1.0 if quantity == "token ESS" else None)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     numbers = ", ".join(f"{name} {found.line(name).forecasts[-1]}" for name in (panels[0], *panels[2:]))
-    said = f"{found.about.partition(' ')[0]}, forecast for {found.settings[-1]}: {numbers}"
+    numbers = (
+        f"forecast by {name}; the log is at {at[0]:g}" if number else f"forecast for {found.settings[-1]}: {numbers}"
+    )
+    said = f"{found.about.partition(' ')[0]}, {numbers}"
     if found.misses:
         said = f"The forecast of today's setting misses the log: {', '.join(found.misses)}. Check what was given."
     figure.suptitle(said, ha="left", x=0.02)
