@@ -32,14 +32,15 @@ CLAIMED = [
     Claimed(
         "What is the mean ratio of an unchanged policy under top-p?",
         "TRL #6789 and #6945, verl #6240",
-        "It is the policy's mass on the kept tokens, multiplied over all tokens. ESS does not show this loss; the mean "
-        "ratio does.",
+        "The mean ratio is the policy's mass on the kept tokens, multiplied over all tokens. The mean ratio shows this "
+        "loss, but ESS does not.",
         ("ratio/top-p", "predictor/mean-weight"),
     ),
     Claimed(
         "If all weights are one in one micro-batch and two in another, is the ESS one?",
         "Megatron-LM #5420, torchrl #1708",
-        "It is one in each micro-batch, because ESS ignores a common factor. Over both together it is lower.",
+        "The ESS is one in each micro-batch, because ESS ignores a common factor. Over both micro-batches together, "
+        "the ESS is lower.",
         ("ess/invariances",),
     ),
     Claimed(
@@ -53,7 +54,7 @@ CLAIMED = [
     Claimed(
         "A run fails while its ESS stays near one. What did the ESS miss?",
         "marin #8955",
-        "ESS may miss a common drift of all ratios. Neither is it a ratio of variances: the relative variance of a "
+        "ESS may miss a common drift of all ratios. ESS is not a ratio of variances either: the relative variance of a "
         "gradient can differ from `N/ESS` by any factor.",
         ("ess/is-not-variance", "ess/invariances"),
     ),
@@ -81,15 +82,15 @@ CLAIMED = [
     Claimed(
         "KL penalty in the reward or in the loss, on stale data?",
         "verl #211, TRL #4967",
-        "Computed from behavior log-probs, it leaves the update fully stale. Computed from current log-probs in the "
-        "reward, it removes the staleness limit of a regularized bandit.",
+        "A penalty that is computed from behavior log-probs leaves the update fully stale. A penalty in the reward "
+        "that is computed from current log-probs removes the staleness limit of a regularized bandit.",
         ("staleness/regularizer-placement",),
     ),
     Claimed(
         "Why leave a sample out of its own baseline?",
         "Relax #174, AReaL #354",
-        "If the baseline includes a sample's own reward, it shrinks the gradient of this sample, and more so for "
-        "heavier weights. Without it, the mean gradient is exact.",
+        "If the baseline includes a sample's own reward, the baseline shrinks the gradient of this sample, and more so "
+        "for heavier weights. Without the sample's own reward, the mean gradient is exact.",
         ("estimator/plug-in-baseline",),
     ),
     Claimed(

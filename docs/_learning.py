@@ -20,6 +20,15 @@ CLIP = (
     "--link sgd --set sgd.lr=20 --updates 40 --samples 16 --diagnostics clip_active,clip_outside,trained_return "
     "--set method.anchor={anchor} --staleness 8"
 )
+CALLED = {
+    "clip": "training with a clip",
+    "no clip": "training without a clip",
+    "recorded": "the recorded anchor",
+    "recomputed": "the recomputed anchor",
+    "one version": "a staleness of one version",
+    "three versions": "a staleness of three versions",
+}
+"""What answers call the arms of comparisons."""
 WORDS = ("trained_return", "token_bandit", "softmax_bandit", "  ")
 
 
@@ -83,7 +92,7 @@ def clip(found: Results) -> str:
     return (
         f"{never}: the weights have not changed yet, and the clip stops {share(at[min(counts)])} of tokens. "
         f"With {max(counts):.0f} minibatches it stops {share(at[max(counts)])}, because each update makes the later "
-        f"minibatches off-policy. {verdicts(compared)}"
+        f"minibatches off-policy. {verdicts(compared, CALLED)}"
     )
 
 
@@ -94,7 +103,7 @@ def anchor(found: Results) -> str:
     return (
         f"{yes}: {share(final(recomputed, 'clip_outside'))} of tokens lie outside the clip range, "
         f"whatever the staleness. With the recorded log-probs as anchor, "
-        f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared)}"
+        f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared, CALLED)}"
     )
 
 
@@ -113,8 +122,8 @@ def different(found: Results) -> str:
     answer = "Not here." if not lost else "Yes." if lost == most else f"On {lost} of {most} tasks."
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
-        f"{answer} {verdicts(compared)} The metric is the return of the trained policy. The reward that trainers log "
-        "comes from older policies, and shows a difference even if nothing is lost. "
+        f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy. The reward that "
+        "trainers log comes from older policies, and shows a difference even if nothing is lost. "
         f"With one seed each, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the {hard['task']}. "
         f"A difference of {hard['effect']:g} needs {hard['replicates']:,} paired replicates for a power of "
         f"{share(hard['power'])}."
@@ -129,10 +138,10 @@ def negative(found: Results) -> str:
     far = max(bent["bias"], key=lambda each: (each["samples"], each["displacement"]))
     return (
         f"Yes, it is unbounded: {unbounded['evidence']}. The gate appears as a {bend}. "
-        f"At displacement {far['displacement']:g} the gate lowers the exact variance from "
-        f"{far['method_variance']:.3f} to {far['variance']:.3f}. "
-        f"It raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}, which is worthwhile if single tokens "
-        "destabilize the run."
+        f"Where the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
+        f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
+        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}, which is worthwhile if single "
+        "tokens destabilize the run."
     )
 
 

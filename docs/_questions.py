@@ -15,7 +15,7 @@ loads give other numbers, so insert your own. If a command sets no speed, a samp
 A verdict of `compare` is wrong with probability at most 5 % on each task, if unseen
 events are as stated. Verdicts are about the return of the trained policy, averaged over updates unless they
 say seconds or slot-hours. Each arm uses its own best learning rate, except with `--tune none`.
-Differences in return below {_learning.SMALLEST:g} are too small to matter. `N runs` stands for
+Differences in return below {_learning.SMALLEST:g} are too small to matter. In the outputs, `N runs` replaces
 a number that differs between machines.
 
 `python -m docs` generates this page. A test compares text and pictures with stored results, and reruns some

@@ -75,7 +75,8 @@ def split(found: Results) -> str:
         f"With {generate[0]:.0f} server GPUs the trainer waits {share(waits[0])} of the time. "
         f"An update then takes {seconds(times[0])}. "
         f"With {generate[-1]:.0f} server GPUs the trainer is the bottleneck, at {times[-1]['mean']:.3g} s per update. "
-        f"Then {share(waste[-1])} of tokens become too stale to use, compared with {share(waste[best])}. "
+        f"Then {share(waste[-1])} of tokens become too stale to use, compared with {share(waste[best])} "
+        f"with {generate[best]:.0f} server GPUs. "
         "Training time is assumed to scale inversely with the trainer's GPUs."
     )
 
@@ -93,8 +94,8 @@ def apart(found: Results) -> str:
         at(shared, 1)["seconds"]["high"] < at(own, 1)["seconds"]["low"], "At a limit of one version, sharing is faster"
     )
     return (
-        f"{near}. With all machines shared an update takes {seconds(both['seconds'])}. "
-        f"With half of the machines for each side it takes {seconds(alone['seconds'])}. "
+        f"{near}. With all machines shared, an update takes {seconds(both['seconds'])}. "
+        f"With half of the machines for each side, an update takes {seconds(alone['seconds'])}. "
         f"Mean staleness is {alone['staleness']['mean']:.2g} versions in both systems. "
         f"{less}: {at(shared, 1)['seconds']['mean']:.3g} s instead of {at(own, 1)['seconds']['mean']:.3g} s. "
         f"Without partial rollouts, sharing takes {seconds(at(shared, 2, False)['seconds'])}. "
@@ -113,8 +114,8 @@ def param_sync(found: Results) -> str:
     longer = every * (off["mean"] - on["mean"])
     waits = held(longer > took, "Without partial rollouts, a sync waits for the longest response")
     return (
-        f"{waits}. An update then takes {seconds(off)}. With partial rollouts it takes {seconds(on)}. "
-        f"A sync follows every {every} updates: it waits for {longer:.2g} s, and then transfers for "
+        f"{waits}. An update then takes {seconds(off)}. With partial rollouts, an update takes {seconds(on)}. "
+        f"A sync follows every {every} updates: it waits for {longer:.2g} s, and then transfers weights for "
         f"{took} s. "
         "A sync of many minutes would need equally long responses; an abort that hangs is outside the model."
     )
@@ -131,9 +132,9 @@ def refit(found: Results) -> str:
     return (
         f"At a limit of one version, an update takes {seconds(at(result, least)['seconds'])} with weight updates in "
         "flight. "
-        f"If a sync waits for all responses, it takes {seconds(at(result, least, False)['seconds'])}. "
-        f"{flat}. At a limit of {most} it still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
-        f"With weight updates in flight it takes only {seconds(at(result, most)['seconds'])}. "
+        f"If a sync waits for all responses, an update takes {seconds(at(result, least, False)['seconds'])}. "
+        f"{flat}. At a limit of {most}, an update still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
+        f"With weight updates in flight, an update takes only {seconds(at(result, most)['seconds'])}. "
         f"The cost is a mean staleness of {at(result, most)['staleness']['mean']:.2g} versions."
     )
 
@@ -150,11 +151,11 @@ def queue(found: Results) -> str:
     stale = [row(levels, "staleness", train_time=slow, max_async_level=each)["mean"] for each in (low, high)]
     return (
         f"{no}. With OpenRLHF's shortest queue an update takes {seconds(one['seconds'])}. "
-        f"With a queue of {most} it takes {many['seconds']['mean']:.4g} s. "
+        f"With a queue of {most}, an update takes {many['seconds']['mean']:.4g} s. "
         "Each batch is generated as a unit, so its longest response determines the speed. "
         f"If prime-rl's trainer is the bottleneck, an update at the lowest level takes {seconds(first)}. "
-        f"At level {high:.0f} it takes {last['mean']:.3g} s. "
-        f"Mean staleness grows from {stale[0]:.2g} to {stale[1]:.2g}. "
+        f"At level {high:.0f}, an update takes {last['mean']:.3g} s. "
+        f"Mean staleness grows from {stale[0]:.2g} to {stale[1]:.2g} versions. "
         "A higher level hides jitter, but not a bottleneck. The simulation follows an earlier revision of prime-rl."
     )
 
@@ -165,13 +166,19 @@ def every(found: Results) -> str:
     counts = [each["weight_sync_steps"] for each in rows(result, "seconds_per_update")]
     times, stale = ([each["mean"] for each in rows(result, name)] for name in ("seconds_per_update", "staleness"))
     shared = held(all(a > b for a, b in itertools.pairwise(times)), "Sync less often")
-    agree = held(all(each["low"] == each["high"] for each in rows(result, "seconds_per_update")), "Realizations agree")
+    agree = held(
+        all(each["low"] == each["high"] for each in rows(result, "seconds_per_update")),
+        "All realizations give the same times",
+    )
+    second = held(counts[1] == 2, "second update")
     return (
-        f"{shared}: an update takes {times[0]:.3g} s with a sync after each, and {times[1]:.3g} s with a sync after "
-        f"every {counts[1]:.0f}. With a sync after every {counts[-1]:.0f} it takes {times[-1]:.3g} s. {agree}. "
-        f"Mean staleness falls from {stale[0]:.2g} to {stale[-1]:.2g} versions. "
-        f"In updates, versions times updates per sync, it grows to {counts[-1] * stale[-1]:.2g}. "
-        "Whether learning tolerates that is another question. Admission follows TRL's rule."
+        f"{shared}: an update takes {times[0]:.3g} s with a sync after each update, and {times[1]:.3g} s with a sync "
+        f"after every {second}. "
+        f"With a sync after every {counts[-1]:.0f} updates, an update takes {times[-1]:.3g} s. {agree}. "
+        f"Mean staleness falls from {stale[0]:.2g} to {stale[-1]:.2g} versions, but grows to "
+        f"{counts[-1] * stale[-1]:.2g} updates (versions times updates per sync). "
+        "Whether learning tolerates this staleness is another question. The simulated system admits rollouts by TRL's "
+        "rule."
     )
 
 
@@ -188,7 +195,7 @@ def turns(found: Results) -> str:
         f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and "
         f"{share(tight['generator_idle']['mean'])} of slots are idle. "
         f"An update takes {seconds(tight['seconds'])}. "
-        f"At the highest ratio tried it takes {seconds(loose['seconds'])}. "
+        f"At the highest ratio tried, an update takes {seconds(loose['seconds'])}. "
         f"The trainer then waits {share(loose['trainer_idle']['mean'])} of the time, at a mean staleness of "
         f"{loose['staleness']['mean']:.2g} versions. Time inside a training step, such as moving weights, is outside "
         "the model."
@@ -206,10 +213,11 @@ def idle(found: Results) -> str:
     pace = row(result, "seconds_per_update", train_time=times[-1])["mean"]
     return (
         f"{bound}. At {times[-1]:.3g} s per training step the trainer never waits, but slots are idle "
-        f"{share(slots[-1])} of the time. They generate a batch in less than the {pace:.3g} s of an update. "
+        f"{share(slots[-1])} of the time. The slots generate a batch in less than the {pace:.3g} s of an update. "
         f"Both shares are small only near balance, here at {times[best]:.3g} s, where they are {share(trainer[best])} "
         f"and {share(slots[best])}. "
-        "If a log shows two zeros and a slow trainer, it misses pauses. Causes of slow training are outside the model."
+        "If a log shows two zeros and a slow trainer, the log misses pauses. Causes of slow training are outside the "
+        "model."
     )
 
 
@@ -220,9 +228,9 @@ def sweet_spot(found: Results) -> str:
     held([pair(result, each, "s")[0] for each in (small, large)] == ["worse", "equal"], "small is worse, large equal")
     return (
         f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is the smallest that suffices. "
-        f"It reaches the return in {seconds(arm(result, middle))}. "
+        f"At this limit, training reaches the target return in {seconds(arm(result, middle))}. "
         f"The smaller limit is slower by {pair(result, small, 's')[1]}. "
-        f"The larger limit is equal, with a difference of {pair(result, large, 's')[1]}. "
+        f"The larger limit is equally fast, with a difference of {pair(result, large, 's')[1]}. "
         "Once slots never wait, a larger limit changes neither speed nor data. "
         "This task does not show how much staleness a language model tolerates."
     )
@@ -236,8 +244,8 @@ def doubled(found: Results) -> str:
     both = held((faster, costlier) == ("better", "worse"), "They save time, but cost more")
     return (
         f"{both}. The smaller system reaches the return after {arm(time, few)['mean']:.3g} s and "
-        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. They cost {more} more. "
-        "The trainer is costed as four times as many slots as the smaller system has. "
+        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. Their additional cost is {more}. "
+        "The cost counts the trainer as four times as many slots as the smaller system has. "
         "Both arms use the same learning rate, and the cost of GPUs is outside the model."
     )
 

@@ -55,7 +55,7 @@ def lead(found: Results) -> str:
     at_limit = result["staleness"]["pmf"][-1]
     no = held(at_limit > 0.5, "Not if generation is faster than training")
     return (
-        f"{no}. Without it, {share(at_limit)} of groups are trained "
+        f"{no}. Without `TARGET_LAG`, {share(at_limit)} of groups are trained "
         f"at the staleness limit, and {share(result['wasted_token_fraction'])} of tokens are wasted. "
         f"Trained responses are on average {trained / generated:.2f} times as long as generated ones."
     )
@@ -81,8 +81,8 @@ def strict(found: Results) -> str:
         f"Dropping discards {share(drops['dropped_fraction'])} of groups and {share(drops['wasted_token_fraction'])} "
         f"of tokens. Trained responses are on average "
         f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as long as generated ones. "
-        f"Without the limit no group is dropped, but mean staleness is {keeps['staleness']['mean']:.3g}, with a "
-        f"maximum of {keeps['staleness']['max']}."
+        f"Without the limit no group is dropped, but mean staleness is {keeps['staleness']['mean']:.3g} "
+        f"versions, with a maximum of {keeps['staleness']['max']}."
     )
 
 
@@ -90,9 +90,9 @@ def unit(found: Results) -> str:
     """How far the three numbers of a sample are apart."""
     result = found[0]
     return (
-        f"The three differ. Mean staleness is {result['staleness']['mean']:.2f} for a sample's oldest token, "
+        f"The three numbers differ. Mean staleness is {result['staleness']['mean']:.2f} for a sample's oldest token, "
         f"{result['newest']:.2f} for its newest token, and {result['token_staleness']:.2f} for the average token. "
-        "A limit must state which one it bounds."
+        "A limit must state which of the three it bounds."
     )
 
 
@@ -103,7 +103,7 @@ def steps(found: Results) -> str:
     none = held(abs(versions - once["staleness"]["mean"]) < 0.01, "None in versions")
     return (
         f"{none}: the mean is {once['staleness']['mean']:.3g} with one step and {versions:.3g} with {count:.3g}. "
-        f"In optimizer updates it grows from {once['update_staleness']:.3g} to {updates:.3g}. "
+        f"In optimizer updates, staleness grows from {once['update_staleness']:.3g} to {updates:.3g}. "
         f"Each version is {count:.3g} updates, and earlier steps on the same batch add "
         f"{updates - count * versions:.3g} on average."
     )

@@ -71,8 +71,8 @@ def task_of(on: Result) -> str:
     return f"`{on['task']['task']}`{random}"
 
 
-def verdict(on: Result) -> str:
-    """The verdict on one task, with the difference and its interval.
+def verdict(on: Result, called: Mapping[str, str] | None = None) -> str:
+    """The verdict on one task, with the difference and its interval; `called`: what an answer calls its arms.
 
     >>> pair = {"arm": "b", "base": "a", "word": "worse", "looks": [{"difference": -0.1, "low": -0.2, "high": -0.05}]}
     >>> verdict({"pairs": [pair], "task": {"task": "softmax_bandit", "rewards": "fixed"}, "blind": ""})
@@ -83,13 +83,19 @@ def verdict(on: Result) -> str:
     # "by" needs a size; where lower is better, a worse arm has a positive difference.
     sign = -1.0 if pair["word"] in ("better", "worse") and look["difference"] < 0.0 else 1.0
     low, high = sorted((sign * look["low"], sign * look["high"]))
-    between = {"better": "better than", "worse": "worse than", "equal": "equal to", "undecided": "undecided against"}
-    word = "not significantly different from" if on["blind"] else between[pair["word"]]
-    by = "by" if word.endswith("than") else "with a difference of"
+    between = {
+        "better": "is better than",
+        "worse": "is worse than",
+        "equal": "is as good as",
+        "undecided": "is undecided against",
+    }
+    word = "is not significantly different from" if on["blind"] else between[pair["word"]]
+    by = " by" if word.endswith("than") else "; the difference is"
+    arm, base = ((called or {}).get(pair[each], pair[each]) for each in ("arm", "base"))
     interval = f"{sign * look['difference']:.2g} [{low:.2g}, {high:.2g}]"
-    return f"On {task_of(on)}, {pair['arm']} is {word} {pair['base']} {by} {interval}."
+    return f"On {task_of(on)}, {arm} {word} {base}{by} {interval}."
 
 
-def verdicts(result: Result) -> str:
+def verdicts(result: Result, called: Mapping[str, str] | None = None) -> str:
     """The verdicts on all tasks of a comparison."""
-    return " ".join(verdict(on) for on in result["tasks"])
+    return " ".join(verdict(on, called) for on in result["tasks"])

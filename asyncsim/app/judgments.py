@@ -326,14 +326,14 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
         sentences.append("neither chance nor theory: a component raised, and nothing was measured.")
     else:
         sentences += [
-            f"chance? A true claim is called violated once in {1 / FALSE_FAIL:.0f} measurements. Measure again: "
+            f"Chance? One in {1 / FALSE_FAIL:.0f} measurements of a true claim gives 'violated'. Measure again: "
             f"`{_again(verdict, page)}`"
         ]
-        own = f"yours? Either predict of {id} is wrong, or its measure runs something else than you meant."
+        own = f"Your code? Either predict of {id} is wrong, or measure does not run what you intended."
         theory = [
-            "theory? If it stays violated, compare predict(point) and cross_check(point) of "
+            "Theory? If it stays violated, compare predict(point) and cross_check(point) of "
             f"`sim.claims.claim({id!r})`.",
-            f"product? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what "
+            f"Code? If those two agree, the measured code is wrong: `asyncsim verify {id} --defects` shows what "
             "this trial notices.",
         ]
         sentences += [own] if _registry.own(id) else theory

@@ -257,7 +257,7 @@ class Advice(calls.Told):
 
 _KEY = (
     "*           knee: the smallest limit that is nearly as fast as the fastest",
-    "wait, idle  seconds per update without training, and without decoding per slot",
+    "wait, idle  seconds per update: trainer does not train; slot does not decode",
     "stale, p99  mean and 99th percentile of staleness in versions, per token",
     "slot-h      generator slot-hours per 1,000 updates",
     "± and []    95 % intervals over realizations",

@@ -546,7 +546,7 @@ class Boundary(calls.Told):
 
     def __str__(self) -> str:
         """Format the answer for a terminal, one line per structure."""
-        head = f"{self.knob} at which the {self.event} crosses {self.share:g}; each bracket misses it in {self.error:g}"
+        head = f"{self.knob} at which the {self.event} crosses {self.share:g}; error rate per bracket {self.error:g}"
         lines = [head]
         for row in self.rows:
             setting = ", ".join(f"{name}={cell(row[name])}" for name in self.names)

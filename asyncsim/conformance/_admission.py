@@ -204,7 +204,7 @@ class Run:
         going = now.running or now.batches == rules.publish or now.ready >= rules.batch
         if value == 0 and not (going or now.over(rules.oldest)):
             ready = f"{now.ready} of {rules.batch} groups of a batch are ready"
-            text = f"nothing runs, {ready}, and capacity is 0 for ever"
+            text = f"no group is running, {ready}, and the capacity stays 0 forever"
             raise Violation("no starvation", text, 0, "at least 1")
         if self.hooks.has("version") and self.hooks.version() != now.version:
             answer = self.hooks.version()

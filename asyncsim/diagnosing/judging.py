@@ -200,10 +200,10 @@ def _between(numbers: list[np.ndarray], seed_spread: float | None, error: float)
         return Between(difference, critical(error, freedom) * spread * _scale(numbers), freedom, spread, basis)
     _, half, freedom = between_runs(a, b, error) if min(len(a), len(b)) > 1 else (difference, 0.0, math.nan)
     if half == 0.0:
-        what = "Runs with the same number do" if min(len(a), len(b)) > 1 else "One run of an arm does"
-        return Between(difference, math.nan, math.nan, math.nan, f"{what} not tell how much seeds differ.")
+        what = "Equal scores do" if min(len(a), len(b)) > 1 else "A single run per arm does"
+        return Between(difference, math.nan, math.nan, math.nan, f"{what} not show the spread between seeds.")
     spread = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2.0)
-    basis = f"Welch's t interval between runs, {freedom:.2g} degrees of freedom; their means are assumed near normal."
+    basis = f"Welch's t interval between runs, {freedom:.2g} degrees of freedom; scores are assumed nearly normal."
     return Between(difference, float(half), float(freedom), spread, basis)
 
 
@@ -257,10 +257,10 @@ def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: 
     notes, few = [], min(map(len, numbers[:2]))
     if over == "steps" and max(seconds) > PACE * min(seconds):
         slower = seconds[1] / seconds[0]
-        notes.append(f"B takes {slower:.2f} times the seconds of A to the same step; over seconds this counts")
+        notes.append(f"B takes {slower:.2f} times as long per step as A; a comparison over seconds counts this")
     for letter, own in zip("AB", numbers, strict=False):
         if intervals.heavy(own):
-            notes.append(f"one run of {letter} makes most of its spread; few runs do not tell such a mean: look at it")
+            notes.append(f"one run of {letter} causes most of its spread, so its mean is uncertain: inspect this run")
     if few > 1 and word != UNKNOWN:
         chance = 1.0 - error ** (1.0 / few)
         notes.append(f"{few} runs cannot exclude an event, such as a collapse, in up to {chance:.0%} of fresh runs")

@@ -202,7 +202,7 @@ def tail(telemetry: Telemetry) -> Draft:
 def _percent(values: np.ndarray, action: str) -> str:
     """The action for a share above 1, or what to do with one in percent."""
     percent = float(np.nanmedian(values)) > 1.5 and float(np.nanmax(values)) <= 100.0
-    return "If it is in percent, divide the column by 100." if percent else action
+    return "If the column is a percentage, divide it by 100." if percent else action
 
 
 def above_one(telemetry: Telemetry) -> Draft | None:
@@ -215,14 +215,14 @@ def above_one(telemetry: Telemetry) -> Draft | None:
     return Draft(
         "largest effective sample size", "ess/limit",
         Saying("possible size", "No reading of ESS/N exceeds 1."),
-        Saying("ESS above one", f"ESS/N of {high:.4g} is above 1, its largest value.", _percent(each, action)),
+        Saying("ESS above one", f"ESS/N is {high:.4g}, but it cannot exceed 1.", _percent(each, action)),
         0.0 if high > 1.0 + 1e-6 else 1.0, Estimate(high), (0.0, 1.0), "ESS/N",
     )  # fmt: skip
 
 
 ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
-REMEDY = "Divide by its whole, one step's time or the tokens of one mask, or by 100 if it is in percent."
+REMEDY = "Divide the value by its total (time of the step, tokens of the mask), or by 100 if it is a percentage."
 SHARES = {
     "trainer_idle": "the idle share of the trainer", "generator_idle": "the idle share of the generators",
     "clip_fraction": "the clipped share", "clip_low": "the share clipped below", "clip_high": "the share clipped above",
@@ -306,7 +306,7 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
         least = Estimate(float(gap[worst]))
         broken.append(Draft("impossible values", order.claim, words, words, 0.0, least, (0.0, np.inf)))
     if asked and not broken:
-        holds = f"What has to hold between metrics does at every step (inequalities asked: {asked})."
+        holds = f"All required inequalities between metrics hold at every step (checked: {asked})."
         words = Saying("possible values", holds)
         return [Draft("impossible values", BY_DEFINITION, words, words, 1.0)]
     return broken

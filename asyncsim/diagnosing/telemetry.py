@@ -150,7 +150,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
         metric = bare[name]
         meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))
         if metric.endswith(("__MIN", "__MAX")) and name not in given:
-            refused[metric] = "the range of a column that W&B drew for several steps"
+            refused[metric] = "minimum or maximum over the steps that W&B merged into one point of the chart"
         elif meaning is None and (why := aliases.reason(metric)):
             refused[metric] = why
         elif meaning is None:

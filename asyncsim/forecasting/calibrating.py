@@ -456,11 +456,11 @@ def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]
         typical, most = float(np.nanmean(mean[read.warm :])), float(np.nanmean(longest))
         if share > RARE:
             read.lengths = cut_lengths(typical, float(np.nanmax(longest)), share)
-            read.notes.append("Lengths are a log-normal cut at the longest response, with the logged mean and share.")
+            read.notes.append("Lengths follow a truncated log-normal with the logged mean, maximum and share cut.")
         elif np.nanstd(longest) >= CUT * most or most < 1.1 * typical:
             found["response_lengths"] = 1.0
             cut = "" if shares else " If a limit cuts responses, log their share (verl: response_length/clip_ratio)."
-            read.notes.append(f"Lengths are a log-normal with the logged mean and mean maximum of a step.{cut}")
+            read.notes.append(f"Lengths follow a log-normal with the logged mean and mean maximum per step.{cut}")
     trains = "busy" in names or {"seconds_step", "seconds_wait"} <= names or any(n.startswith("part_") for n in names)
     # The numbers themselves are read when it is known how many rows warm up.
     has = {"tokens_per_second": "rate" in names, "response_lengths": read.lengths is not None, "train_seconds": trains}

@@ -257,13 +257,13 @@ def _ratios(
             notes.append(f"{name} is derived from {chosen}: {drifts.GAUGES[chosen].assumes}.")
     # The factor of the variance of an importance-weighted gradient.
     law, order = f"ess/limit over {GROWTH}", TABLE["ratios"]["token ESS"]["order"]
-    chosen = add("E w^2 over now's", law, None, order, "", drifts.second_moment, math.inf, True, base=found[0])
+    chosen = add("E w^2 relative to now", law, None, order, "", drifts.second_moment, math.inf, True, base=found[0])
     if chosen:
         seen = drift[chosen].seen
         far = sum(np.mean([d.numbers["age"] for d in each]) > FAR * seen for each in found)
         if far:
-            words = f"Tokens are older than {FAR:g} times {seen:.2g} training steps, the mean of the log's stalest step"
-            notes.append(f"{words}, in {far} of {len(found)} settings: there v(s) is an extrapolation.")
+            words = f"tokens are over {FAR:g} times as stale as the log's stalest step (mean {seen:.2g} training steps)"
+            notes.append(f"In {far} of {len(found)} settings, {words}: their drift is extrapolated.")
     if method is not None:
         made = plugins.load("asyncsim.methods", method, "method")()
         clip, kind = made.weight.describe(), "token" if made.weight.level == "token" else "sequence"

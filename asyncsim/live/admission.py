@@ -82,7 +82,7 @@ class Desk:
                 if self.open and not self.running:
                     what = f"{waiting} of {size} groups of a batch are ready, and the controller admits none"
                     see = "see sim.conformance.check_admission"
-                    raise checks.RunError(f"{self.system.name}: nothing runs, {what}; {see}")
+                    raise checks.RunError(f"{self.system.name}: no group is running, {what}; {see}")
                 self.changed.wait(0.1)
             self._refuse_failure()
             if self.system.order == "oldest_start":

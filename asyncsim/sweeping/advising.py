@@ -338,7 +338,7 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         if running < (given["prompts_at_once"] or 0):
             differs += f" It allows {running} prompts at once, fewer than yours."
         if trainer.running.removesuffix("*") in words:
-            differs += " Fewer at once than slots leave slots idle: give yours as prompts_at_once."
+            differs += " If this is fewer than your slots, some slots stay idle; set prompts_at_once to your own value."
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
         own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field

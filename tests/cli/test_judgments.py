@@ -97,9 +97,9 @@ def test_advice_names_the_point_and_tells_chance_theory_and_product_apart() -> N
     assert made.verdict == "violated"
     text = "\n".join(judgments.advice(whole([made], 4)))
     assert "violated: family/claim at staleness = 4, step = 0.25: x predicted 2, measured 3.000 ± 0.03" in text
-    assert "chance? A true claim is called violated once in 1000" in text
+    assert "Chance? One in 1000 measurements of a true claim gives 'violated'" in text
     assert "asyncsim verify family/claim --seed 5 --size full" in text
-    assert "theory? " in text and "cross_check" in text and "product? " in text and "--defects" in text
+    assert "Theory? " in text and "cross_check" in text and "Code? " in text and "--defects" in text
     assert "--size full" not in "\n".join(judgments.advice(whole([made], 4, "full")))
     there = judgments.advice(whole([made], 4, "full", {"staleness": 8, "curvatures": (1.0, 2.0)}))
     assert "asyncsim verify family/claim --at staleness=8 --at 'curvatures=(1.0, 2.0)' --seed 5" in "\n".join(there)
@@ -110,7 +110,7 @@ def test_an_undecided_claim_is_no_contradiction() -> None:
     made = verdict(error=0.2)
     assert made.verdict == "inconclusive"
     text = "\n".join(judgments.advice(whole([made])))
-    assert text.startswith("inconclusive: family/claim at ") and "does not contradict" in text and "chance?" not in text
+    assert text.startswith("inconclusive: family/claim at ") and "does not contradict" in text and "Chance?" not in text
 
 
 def test_of_many_violated_claims_some_are_named() -> None:
@@ -170,7 +170,7 @@ def test_a_component_that_raises_is_a_line_and_not_a_traceback(tmp_path: Path, m
     shown = call("verify", "ess/limit", "ess/clamp-floor", "--report", tmp_path / "r.html")
     assert shown.exit_code == 1 and "Traceback" not in shown.output
     assert "ZeroDivisionError: planted in the product" in shown.output and "violated: ess/limit" in shown.output
-    assert "a component raised, and nothing was measured" in shown.output and "chance?" not in shown.output
+    assert "a component raised, and nothing was measured" in shown.output and "Chance?" not in shown.output
 
 
 def test_the_new_word_is_drawn_reported_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,9 +128,9 @@ def test_a_value_that_cannot_be_is_told_and_one_at_the_bound_is_not(column, fine
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"ess": [85.0] * 20}, "If it is in percent, divide the column by 100."),
+        ({"ess": [85.0] * 20}, "If the column is a percentage, divide it by 100."),
         ({"ess": [512.0] * 20}, "Divide by the number of weights that were summed"),
-        ({"actor/pg_clipfrac": [20.0] * 20}, "If it is in percent, divide the column by 100."),
+        ({"actor/pg_clipfrac": [20.0] * 20}, "If the column is a percentage, divide it by 100."),
         ({"staleness_min": [3.0, -2.0] * 10}, "Stamps lie up to 2 below 0, in column staleness_min at step 101."),
         ({"staleness": [3.0] * 20, "kl_k3": [0.1] * 20}, "staleness (near staleness_mean or "),
     ],

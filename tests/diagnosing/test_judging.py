@@ -63,7 +63,7 @@ def test_the_interval_is_between_runs_and_the_noise_that_of_the_pair():
     assert sim.judge_runs(a, b, within=1.0).word == "equal"
     pair = sim.judge_runs(run(0, steps=400), run(1, 0.62, steps=400))
     assert pair.word == "cannot tell" and math.isnan(pair.half) and 0.0 < pair.inside < abs(pair.difference)
-    assert "differ beyond their own noise" in pair.text(999) and "nothing of other seeds" in pair.text(999)
+    assert "differ beyond their own noise" in pair.text(999) and "nothing about other seeds" in pair.text(999)
     # At the spread that overturns a difference its interval ends at 0.
     at_most = sim.judge_runs(run(0, steps=400), run(1, 0.62, steps=400), seed_spread=pair.overturned)
     assert at_most.half == pytest.approx(abs(at_most.difference))
@@ -198,7 +198,7 @@ def test_a_unit_that_is_said_to_be_the_same_is_believed_and_a_fork_is_mentioned(
 def test_numbers_that_are_all_the_same_tell_no_spread():
     runs = [{"step": np.arange(50), "reward": np.minimum(1.0, np.arange(50) / (20.0 + k))} for k in range(4)]
     assert sim.judge_runs(runs[:2], runs[2:]).word == "cannot tell"
-    assert "Runs with the same number" in str(sim.judge_runs(runs[:2], runs[2:]))
+    assert "Equal scores" in str(sim.judge_runs(runs[:2], runs[2:]))
 
 
 def test_the_command_writes_what_it_prints(logs, monkeypatch):

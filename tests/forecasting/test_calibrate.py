@@ -232,7 +232,7 @@ def test_rows_of_samples_say_the_same_as_rows_of_steps(tmp_path):
     for name in ("staleness_mean", "seconds", "train_seconds", "response_tokens"):
         assert found.measured[name].value == pytest.approx(steps.measured[name].value, rel=0.02), name
     assert (tmp_path / "system.lengths.txt").read_text().count("\n") == len(found.lengths) == 3200
-    assert "Drift cannot be told" in str(found)
+    assert "The drift is unknown" in str(found)
     assert (
         sim.forecast(tmp_path / "system.yaml")
         .line("token ESS")
@@ -278,7 +278,7 @@ def changed(columns, **more):
         (lambda c: c, {"slots_per_machine": None}, "slots_per_machine=VALUE: responses that a machine"),
         (lambda c: changed(c, seconds_step=None, seconds_wait=None), {}, "train_seconds=VALUE: seconds of"),
         (lambda c: changed(c, length_max=None), {}, "lognormal:2000:0.8; or log mean and maximum"),
-        (lambda c: changed(c, length_max=np.full(100, 4096.0)), {}, "share that the limit cuts"),
+        (lambda c: changed(c, length_max=np.full(100, 4096.0)), {}, "share of responses cut at the limit"),
         (lambda c: changed(c, seconds_wait=2 * c["seconds_step"]), {}, "the parts of a step exceed the step"),
         (lambda c: changed(c, clock=-c["step"]), {}, "cut the log where the run was resumed"),
         (lambda c: {n: np.concatenate([v, v]) for n, v in c.items()}, {}, "column step, row 101"),
@@ -345,7 +345,7 @@ def test_what_nobody_gave_is_told(trainer, without, words):
     """By calibration and forecast; nothing where all is given."""
     fields = {name: value for name, value in SMALL.items() if name not in without} | {"trainer": trainer}
     (note,) = calibrating.assumed(advising.read(fields, Path()))
-    assert note.startswith(f"Assumed: {words}. The log does not tell") and "--set NAME=VALUE" in note
+    assert note.startswith(f"Assumed: {words}. The log does not contain") and "--set NAME=VALUE" in note
     said = fields | {n: SMALL.get(n, 1) for n in without} | {"partial_rollouts": True, "publish_every": 1}
     said |= {"prompts_at_once": 32} if advising.TRAINERS[trainer].running else {}
     assert calibrating.assumed(advising.read(said, Path())) == []
@@ -353,7 +353,7 @@ def test_what_nobody_gave_is_told(trainer, without, words):
 
 def test_pages_of_calibration_and_forecast_have_what_is_assumed(made):
     for text in (str(made), str(sim.forecast(made))):
-        assert "Assumed: prompts_at_once 32, from the number of slots. The log does not tell" in " ".join(text.split())
+        assert "Assumed: prompts_at_once 32, from the number of slots. The log does not" in " ".join(text.split())
 
 
 def test_a_forecast_from_a_log_without_reward_says_how_often_its_bands_held(columns, made):
@@ -374,7 +374,7 @@ def test_what_should_be_logged_has_verl_s_name(made):
     (why,) = {band.why for band in found.line("sequence ESS").forecasts}
     assert "rollout_corr/chi2_seq" in why and aliases.steps()["rollout_corr/chi2_seq"][0] == "chi_square_sequence"
     seen = made.drift["ess"].seen
-    assert f"{seen:.2g} training steps, the mean of the log's stalest step" in " ".join(str(found).split())
+    assert f"the log's stalest step (mean {seen:.2g} training steps)" in " ".join(str(found).split())
 
 
 def lines_of(found):

@@ -216,7 +216,7 @@ def test_a_controller_that_admits_nothing_is_no_endless_wait():
         def capacity(self):
             return 0
 
-    with pytest.raises(RunError, match="nothing runs, 0 of 2 groups of a batch are ready"):
+    with pytest.raises(RunError, match="no group is running, 0 of 2 groups of a batch are ready"):
         spec = spec_of("capped")
         sim.live.run(spec, second=0.003, controller=lambda: Closed(spec.system))
 
