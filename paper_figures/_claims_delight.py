@@ -9,14 +9,14 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "Delight", rebuilt=True)
 CLAIMS = (
     _claim(
-        "Contaminated, its cosine grows, others' fall",
+        "On contaminated data, DG's cosine with the true gradient grows, and that of other methods falls",
         "mixed",
         "DG {delight:dg_first} to {delight:dg_mean}, unweighted to {delight:none_mean}",
         "delight",
         when="it grows at low temperatures; exact IS keeps its own",
     ),
     _claim(
-        "No sign-blind weight, exact IS included, can do so",
+        "No sign-blind weight, exact IS included, has a growing cosine",
         "not reproduced",
         "exact IS {delight:is_batch} in batches, DG {delight:dg_batch}",
         "delight",
@@ -28,10 +28,10 @@ CLAIMS = (
         "delight",
     ),
     _claim(
-        "Uncorrected, it beats exact IS",
+        "Without a correction, DG beats exact IS",
         "mixed",
         "DG {delight:graded_dg}, IS {delight:graded_is} on graded",
         "delight_returns",
-        when="at one rate it does; tuned, on graded alone",
+        when="at one rate; with tuned rates, only on graded sequences",
     ),
 )

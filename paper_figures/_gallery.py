@@ -109,7 +109,7 @@ def answers(index: str) -> dict[str, str]:
 
 def cards(items: str) -> str:
     """Items of the index as a table of two columns, which GitHub and the site show alike."""
-    rows = ["| figure | what came out here |", "|---|---|"]
+    rows = ["| figure | result |", "|---|---|"]
     for paper, page, seen, picture, text in ANSWER.findall(items):
         shown = f'[<img src="{picture.removeprefix("../")}" width="{WIDE}" alt="{seen}">]({page})'
         rows.append(f"| {shown} | [{paper}]({page})<br>{' '.join(text.split())} |")
