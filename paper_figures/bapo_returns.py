@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import bapo
@@ -20,7 +18,6 @@ ORDER = ("released", "intent", "start", "clip", "higher", "none", "rloo")
 DRAWN = ("none", "rloo", "released", "clip")
 """Arms of the picture; numbers are of all."""
 SHARES = ("clip", "bapo", "released", "none")
-LOOKS = {"bandit": look.TASK["bandit"], "graded": look.TASK["graded"], "bits": look.TASK["sparse"]}
 SHARED = "graded"
 """The task on which all arms have the rate of fresh data, too."""
 
@@ -34,7 +31,7 @@ def laws(rows: Any) -> dict[str, str]:
 def compared(ax: Axes, rows: Any, law: str) -> None:
     """Returns less BAPO's, a line for each arm, a mark for each task."""
     for y, arm in enumerate(DRAWN):
-        for side, (task, style) in zip((-0.25, 0.0, 0.25), LOOKS.items(), strict=True):
+        for side, (task, style) in zip((-0.25, 0.0, 0.25), arms.LOOKS.items(), strict=True):
             row = arms.difference(rows, task=task, law=law, arm=arm)
             if row is not None:
                 look.points(ax, [y + side], row.to_frame().T.infer_objects(), sideways=True, **style)
@@ -50,18 +47,12 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure, law = _style.picture(_style.WIDTH, 2.7), arms.laws(rows)[-1]
         compared(figure.subplots(), rows, law)
-        marks: list[Any] = [
-            Line2D([], [], label=arms.TASKS[task], linestyle="none", markersize=4.0, **each)
-            for task, each in LOOKS.items()
-        ]
-        rivals = (arms.difference(rows, task=task, law=law, arm=arm) for arm in ("none", "rloo") for task in LOOKS)
+        rivals = (arms.difference(rows, task=task, law=law, arm=arm) for arm in ("none", "rloo") for task in arms.LOOKS)
         free = [row.value > 0.0 for row in rivals if row is not None]
         words = (
             f"On data {laws(rows)[law]}, training without a clip returns more than BAPO, all at tuned learning rates"
         )
-        title = finding(np.mean(free) > 0.8, words, "Returns beside BAPO's")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
+        arms.key(figure, finding(sum(free) > 0.8 * len(free), words, "Returns beside BAPO's"))
     return figure
 
 
@@ -69,7 +60,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Words against BAPO by arm, positive shares over tasks, returns at the best rate of fresh data."""
     names, stale = laws(rows), arms.laws(rows)[-1]
     found = {"staleness": f"{arms.age(stale)}", "smallest": f"{bapo.SMALLEST:g}"}
-    places = [(task, law) for law in names for task in LOOKS]
+    places = [(task, law) for law in names for task in arms.LOOKS]
     for arm in ORDER:
         own = [row for task, law in places if (row := arms.difference(rows, task=task, law=law, arm=arm)) is not None]
         found |= {f"{arm}_{word}": f"{sum(row.word == word for row in own)}" for word in ("better", "equal", "worse")}
