@@ -18,7 +18,7 @@ DRAWN = {
     "clip": ("PPO's clip", 36, 0.12),
     "bapo": ("BAPO as in the paper", 20, 0.24),
     "released": ("BAPO as released", 46, 0.63),
-    "none": ("ratio without a clip", 22, 0.91),
+    "none": ("without a clip", 22, 0.91),
 }
 """Arms with their names, and where those are written."""
 LAST = 80
@@ -48,7 +48,7 @@ def draw(rows: Any) -> Figure:
         ax = figure.subplots()
         ax.axhspan(0.0, 0.5, color=look.COLOR["effect"], linewidth=0, alpha=0.6)
         draw_arms(ax, rows)
-        look.say(ax, LAST - 1, 0.06, "shaded: negative advantages dominate", look.COLOR["muted"], ha="right")
+        look.say(ax, LAST - 1, 0.06, "negative advantages dominate", look.COLOR["muted"], ha="right")
         ax.set(xlabel="update", xlim=(0, LAST), ylim=(0.0, 1.0))
         ax.set_ylabel("share of the gradient from\npositive advantages")
         low = {arm: course(rows, arm).value.min() for arm in DRAWN}

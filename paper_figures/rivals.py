@@ -27,7 +27,7 @@ def title(rows: Any) -> str:
     """Whether RLOO is nowhere worse than VCPO and GAC, which are applied to it."""
     plain = [_script.pick(rows, base=base, arm="RLOO", law=LAW).word.dropna() for base in rivals.BASES]
     holds = all(len(own) and own.isin(["equal", "better"]).all() for own in plain)
-    words = "At staleness 32 and tuned learning rates, neither VCPO nor GAC is better than plain RLOO"
+    words = f"At staleness {LAW.split()[1]} and tuned learning rates, neither VCPO nor GAC is better than plain RLOO"
     return _script.finding(holds, words, "Rivals beside each method at its best rate, on stale data")
 
 
@@ -52,7 +52,7 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """How many rivals are better, equal and worse than each base, and how fresh data compare."""
-    found = {"smallest": f"{league.SMALLEST:g}"}
+    found = {"smallest": f"{league.SMALLEST:g}", "old": LAW.split()[1]}
     for base in rivals.BASES:
         own, key = judged(rows, base), base.lower()
         found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}
