@@ -21,7 +21,7 @@ EXPERIMENTS = {
 SHOWN = {"VCPO": "VCPO", "GAC": "GAC", "PPO": "PPO", "TIS, sequence": "truncated IS", "RLOO": "RLOO"}
 """Methods that are drawn, with their names."""
 TASKS = ("chain", "graded", "kinds")
-DRAWN = {"chain": "bits", "kinds": "tokens"}
+DRAWN = {"chain": "chain of bits", "kinds": "tokens of 8 kinds"}
 """Tasks on which runs fall."""
 AS_GOOD = 0.005
 """Difference of returns that decides nothing, as in `sim.compare` at a smallest effect of 0.02."""
@@ -62,6 +62,7 @@ def draw_one(ax: Axes, rows: Any, task: str) -> None:
     """Share of the runs of each method that fall at the bold rate."""
     for y, (arm, name) in enumerate(SHOWN.items()):
         own = at(rows, task, arm, "fell", BOLD * usual(rows, task)).to_frame().T.infer_objects()
+        own = own.assign(low=own.low.clip(lower=0.0))
         color = look.COLOR["controlled" if name == "VCPO" else "muted"]
         ax.barh(y, own.value, height=0.5, color=color, alpha=0.35)
         look.points(ax, [y], own, sideways=True, color=color)
