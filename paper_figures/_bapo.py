@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
 from paper_figures import _vcpo as look
 from paper_figures._script import pick
 
 TASKS = {"bandit": "bandit", "graded": "graded", "bits": "pass or fail"}
 """Tasks of the experiment, and what a panel calls them."""
+LOOKS = {"bandit": look.TASK["bandit"], "graded": look.TASK["graded"], "bits": look.TASK["sparse"]}
 ARMS: dict[str, dict[str, Any]] = {
     "fresh": {"color": look.COLOR["synchronous"], "marker": "s"},
     "clip": {"color": look.COLOR["stale"], "marker": "o"},
@@ -25,6 +29,14 @@ NAMES = {
     "intent": "BAPO, target on the\ngradient, not the loss", "start": "BAPO's first bounds, fixed",
     "none": "ratio, no clip", "rloo": "RLOO, no ratio",
 }  # fmt: skip
+
+
+def key(figure: Figure, title: str) -> None:
+    """A title over the marks of tasks."""
+    marks: list[Any] = [
+        Line2D([], [], label=TASKS[task], linestyle="none", markersize=4.0, **style) for task, style in LOOKS.items()
+    ]
+    figure.legend(handles=marks, ncols=len(marks), title=title, loc="outside upper left", alignment="left")
 
 
 def laws(rows: Any) -> list[str]:

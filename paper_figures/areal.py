@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import norm
 
 from asyncsim.plotting import _style
 from experiments import areal
@@ -16,14 +15,15 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"areal": {"part": "objective", "task": "graded"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
-ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "fresh": ("PPO, fresh data", {"color": look.COLOR["synchronous"], "marker": "s"}),
-    "uncorrected": ("decoupled PPO without\nits importance weight", {"color": look.COLOR["partial"], "marker": "D"}),
+ARMS = ("fresh", "uncorrected", "naive")
+SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "naive": ("naive PPO", {"color": look.COLOR["stale"], "marker": "o"}),
+    "uncorrected": ("decoupled PPO without\nits importance weight", {"color": look.COLOR["partial"], "marker": "D"}),
+    "decoupled": ("decoupled PPO", {"color": look.COLOR["controlled"], "marker": "^"}),
 }
-DECOUPLED = ("decoupled PPO", {"color": look.COLOR["controlled"], "marker": "^"})
-FIRST, TOP = "graded", 1.0
-"""Task that is drawn, and its largest return."""
+PANELS = {"end": "last updates", "mean": "mean over training"}
+FIRST = "graded"
+"""Task that is drawn."""
 PAPER = 2.77
 """Speed-up that the abstract states."""
 
@@ -51,52 +51,41 @@ def speeds(rows: Any, sigma: float) -> dict[int, tuple[float, float]]:
     return found
 
 
-def draw_ends(ax: Axes, rows: Any, task: str) -> None:
-    """What the return at the end of training lacks, against the bound."""
-    for shift, (arm, (_, style)) in zip(
-        (-0.15, -0.05, 0.05, 0.15), ({"decoupled": DECOUPLED} | ARMS).items(), strict=True
-    ):
-        own = _script.pick(rows, part="objective", task=task, over="end", arm=arm).sort_values("eta")
-        lack = np.maximum(TOP - own.end, 1e-6)
-        reach = norm.ppf(0.975) * own.end_error.fillna(0.0)
-        low = np.minimum(reach, 0.9 * lack)
-        ax.errorbar(own.eta * 2.0**shift, lack, yerr=[low, reach], **{**_style.MEASURED, **look.CONNECTED, **style})
-    ax.set(yscale="log", ylabel="maximum − return at the end", title=f"{TASKS[task]}: last updates")
-    ax.set_xscale("log", base=2)
-
-
-def beside_fresh(rows: Any, task: str, eta: int, arm: str) -> tuple[float, float, float] | None:
-    """Mean return over training of an arm less that of fresh data, with the ends of its interval."""
-    fresh = pair(rows, task, eta, "fresh", "mean")
-    if arm == "fresh" or fresh is None:
+def beside_fresh(rows: Any, task: str, eta: int, arm: str, over: str) -> tuple[float, float, float] | None:
+    """Return of an arm less that of fresh data, with the ends of its interval."""
+    fresh, own = pair(rows, task, eta, "fresh", over), pair(rows, task, eta, arm, over)
+    if fresh is None or (own is None and arm != "decoupled"):
         return None
     if arm == "decoupled":
         return -fresh.difference, -fresh.high, -fresh.low
-    own = pair(rows, task, eta, arm, "mean")
-    if own is None:
-        return None
     # Both were compared with decoupled PPO, as if independently.
     reach = float(np.hypot(own.high - own.low, fresh.high - fresh.low)) / 2.0
     value = own.difference - fresh.difference
     return value, value - reach, value + reach
 
 
-def draw_task(ax: Axes, rows: Any, task: str) -> None:
-    """Mean return over training less that on fresh data."""
-    names = {ARMS["fresh"][0]: (0.0, ARMS["fresh"][1]["color"])}
-    ax.axhline(0.0, **{**_style.REFERENCE, "color": ARMS["fresh"][1]["color"]})
-    for shift, (arm, (name, style)) in zip(
-        (-0.08, 0.0, 0.0, 0.08), ({"decoupled": DECOUPLED} | ARMS).items(), strict=True
-    ):
-        found = [(eta, *each) for eta in bounds(rows) if (each := beside_fresh(rows, task, eta, arm)) is not None]
+def points(rows: Any, task: str, arm: str, over: str) -> dict[int, tuple[float, float, float]]:
+    """Difference from fresh data by bound."""
+    found = {eta: beside_fresh(rows, task, eta, arm, over) for eta in bounds(rows)}
+    return {eta: each for eta, each in found.items() if each is not None}
+
+
+def draw_task(ax: Axes, rows: Any, task: str, over: str) -> None:
+    """Return less that on fresh data against the bound."""
+    names = {"PPO on fresh data": (0.0, look.COLOR["synchronous"])}
+    ax.axhline(0.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
+    for shift, (arm, (name, style)) in zip((0.08, 0.0, -0.08), SHOWN.items(), strict=True):
+        found = points(rows, task, arm, over)
         if found:
-            x, value, low, high = (np.array(each, dtype=float) for each in zip(*found, strict=True))
-            reach = [value - low, high - value]
-            ax.errorbar(x * 2.0**shift, value, yerr=reach, **{**_style.MEASURED, **look.CONNECTED, **style})
+            value, low, high = np.array(list(found.values())).T
+            x, reach = np.array(list(found)) * 2.0**shift, [value - low, high - value]
+            ax.errorbar(x, value, yerr=reach, **{**_style.MEASURED, **look.CONNECTED, **style})
             names[name] = (float(value[-1]), style["color"])
-    ax.set(ylabel="mean return − that on fresh data", title=f"{TASKS[task]}: mean over training")
     ax.set_xscale("log", base=2)
-    look.ends(ax, names, gap=0.12)
+    ax.set(xlabel="bound on staleness $\\eta$ (versions)", title=PANELS[over])
+    look.ticks(ax.xaxis, bounds(rows))
+    if over == "mean":
+        look.ends(ax, names, gap=0.13)
 
 
 def drawn(rows: Any) -> str:
@@ -106,30 +95,27 @@ def drawn(rows: Any) -> str:
 
 
 def title(rows: Any) -> str:
-    """What staleness costs while learning and at the end on the task that is drawn, if it does."""
-
-    def cost(arm: str, over: str) -> list[float]:
-        """What fresh data bring beyond an arm, wherever both were compared."""
-        both = [[pair(rows, drawn(rows), eta, each, over) for each in ("fresh", arm)] for eta in bounds(rows)]
-        return [fresh.difference - own.difference for fresh, own in both if fresh is not None and own is not None]
-
-    naive, bare = cost("naive", "mean"), cost("uncorrected", "mean")
-    ends = _script.pick(rows, part="objective", task=drawn(rows), over="end", word="worse")
-    holds = naive and bare and min(naive) > -areal.SMALLEST and max(naive) > max(bare) and set(ends.arm) == {"naive"}
-    words = "While learning, staleness costs return; at the end only naive PPO is worse than decoupled PPO"
-    return _script.finding(holds, words, "Return at the end, and return over training beside fresh data's")
+    """Who is behind fresh data at the largest bound while learning and at the end, if they are."""
+    last = {
+        over: {arm: found[max(found)] for arm in SHOWN if (found := points(rows, drawn(rows), arm, over))}
+        for over in PANELS
+    }
+    costs = len(last["mean"]) == len(SHOWN) and max(high for _, _, high in last["mean"].values()) < 0.0
+    behind = {arm for arm, (_, _, high) in last["end"].items() if high < 0.0}
+    as_fresh = {arm for arm, (_, low, _) in last["end"].items() if low > -areal.SMALLEST}
+    holds = costs and behind >= {"naive"} and as_fresh == set(SHOWN) - {"naive"}
+    words = "Staleness costs return while learning; at the end, only naive PPO is behind fresh data"
+    return _script.finding(holds, words, "Return on stale data beside fresh data's, at the end and over training")
 
 
 def draw(rows: Any) -> Figure:
-    """Return at the end, then the difference over training, on one task."""
+    """Return at the end, then over training, on one task, beside fresh data's."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
-        first, second = figure.subplots(1, 2)
-        draw_ends(first, rows, drawn(rows))
-        draw_task(second, rows, drawn(rows))
-        for ax in figure.axes:
-            ax.set(xlabel="bound on staleness $\\eta$ (versions)")
-            look.ticks(ax.xaxis, bounds(rows))
+        axes = figure.subplots(1, 2, sharey=True)
+        for ax, over in zip(axes, PANELS, strict=True):
+            draw_task(ax, rows, drawn(rows), over)
+        axes[0].set_ylabel("return − that on fresh data")
         figure.suptitle(title(rows), x=0.01, ha="left")
     return figure
 

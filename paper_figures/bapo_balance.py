@@ -4,15 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
-from paper_figures import bapo_returns
 from paper_figures._script import finding, pick
 
-EXPERIMENTS = {"bapo": {"part": "grid", "task": "graded", "law": "constant 32", "tuned": True}}
+TASK = "graded"
+EXPERIMENTS = {"bapo": {"part": "grid", "task": TASK, "law": "constant 32", "tuned": True}}
+DRAWN = {
+    "clip": ("PPO's clip", 36, 0.12),
+    "bapo": ("BAPO as in the paper", 20, 0.24),
+    "released": ("BAPO as released", 46, 0.63),
+    "none": ("without a clip", 22, 0.91),
+}
+"""Arms with their names, and where those are written."""
+LAST = 80
+"""Last update that is drawn; shares hardly change afterwards."""
+
+
+def course(rows: Any, arm: str) -> Any:
+    """The share over updates, at an arm's best rate on the oldest data."""
+    own = pick(rows, part="course", task=TASK, law=arms.laws(rows)[-1], arm=arm, quantity="positive")
+    return own.sort_values("number")
+
+
+def draw_arms(ax: Axes, rows: Any) -> None:
+    """A curve with its band for each arm."""
+    for arm, (name, x, y) in DRAWN.items():
+        own, color = course(rows, arm), arms.ARMS[arm]["color"]
+        band: dict[str, Any] = {"color": color, "alpha": 0.2, "linewidth": 0, "label": "95 % intervals"}
+        ax.fill_between(own.number, own.low, own.high.clip(upper=1.0), **band)
+        ax.plot(own.number, own.value, color=color, linewidth=1.1)
+        look.say(ax, x, y, name, color)
 
 
 def draw(rows: Any) -> Figure:
@@ -20,16 +46,13 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.7)
         ax = figure.subplots()
-        ax.axhline(0.5, **_style.REFERENCE)
-        ax.set(ylim=(0.0, 1.0), ylabel="positive share of the gradient")
-        names = bapo_returns.course(ax, rows, "positive")
-        for (name, (_, color)), place in zip(
-            names.items(), ((36, 0.12), (22, 0.26), (46, 0.62), (22, 0.9)), strict=True
-        ):
-            look.say(ax, *place, name, color)
-        place = {"task": bapo_returns.SHARED, "law": arms.laws(rows)[-1], "quantity": "positive"}
-        low = {arm: pick(rows, part="course", arm=arm, **place).value.min() for arm in bapo_returns.DRAWN}
-        words = "Negative advantages dominate early with the clip and BAPO, not with BAPO's code"
+        ax.axhspan(0.0, 0.5, color=look.COLOR["effect"], linewidth=0, alpha=0.6)
+        draw_arms(ax, rows)
+        look.say(ax, LAST - 1, 0.06, "negative advantages dominate", look.COLOR["muted"], ha="right")
+        ax.set(xlabel="update", xlim=(0, LAST), ylim=(0.0, 1.0))
+        ax.set_ylabel("share of the gradient from\npositive advantages")
+        low = {arm: course(rows, arm).value.min() for arm in DRAWN}
+        words = "Negative advantages dominate early with the clip and with BAPO as in the paper, not as released"
         holds = max(low["clip"], low["bapo"]) < 0.3 and low["released"] > 0.4
         figure.suptitle(finding(holds, words, "Share of positive advantages over a run"), x=0.01, ha="left")
     return figure

@@ -1,10 +1,11 @@
-"""Entropy at equal return on fresh and stale data, each arm at its best rate and the clip at that of fresh data too."""
+"""Entropy at equal return on stale data less that on fresh data, each arm at its best rate."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from matplotlib.axes import Axes
+import pandas as pd
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -14,8 +15,7 @@ from paper_figures._script import finding, pick
 
 EXPERIMENTS = {"bapo": {"part": "grid", "law": ("constant 0", "constant 32"), "tuned": True}}
 SHOWN = ("fresh", "clip", "bapo", "none")
-SAME = "clip at best rate\nof fresh data"
-LINES = {line: arms.NAMES.get(line, SAME) for line in ("fresh", "same", "clip", "bapo", "none")}
+DRAWN = {"clip": "PPO's clip", "bapo": "BAPO", "none": "ratio without a clip"}
 
 
 def place(rows: Any, task: str, arm: str) -> dict[str, str]:
@@ -34,40 +34,29 @@ def entropy(rows: Any, task: str, line: str) -> Any:
     return own.iloc[0] if len(own) else None
 
 
-def panel(ax: Axes, rows: Any, task: str) -> None:
-    """A mark a line, with the value of fresh data as reference."""
-    for y, line in enumerate(LINES):
-        row = entropy(rows, task, line)
-        if row is not None:
-            style = {**arms.ARMS["clip"], **look.HOLLOW} if line == "same" else arms.ARMS[line]
-            look.points(ax, [y], row.to_frame().T.infer_objects(), sideways=True, **style)
-    ax.axvline(entropy(rows, task, "fresh").value, **_style.REFERENCE)
-    ax.set(ylim=(len(LINES) - 0.5, -0.5), title=arms.TASKS[task])
-    ax.set_xlim(0.0, 1.1 * max(entropy(rows, task, arm).high for arm in SHOWN))
-    look.ticks(ax.yaxis, range(len(LINES)), list(LINES.values()))
-
-
-def headline(rows: Any) -> str:
-    """What clips do to entropy at both kinds of rates, if they do it on all tasks."""
-    found = [{line: entropy(rows, task, line) for line in ("fresh", "clip", "same")} for task in arms.TASKS]
-    less = all(own["clip"].value < own["fresh"].value for own in found)
-    more = all(own["same"] is not None and own["same"].value > own["fresh"].value for own in found)
-    words = "At its own best learning rate, clipping leaves less entropy than fresh data"
-    both = f"{words}; at that of fresh data, more"
-    return finding(less, both if more else words, "Entropy on old data, at best rates and at fresh data's")
+def beside_fresh(rows: Any, task: str, arm: str) -> Any:
+    """Entropy of an arm less that on fresh data, as if both were independent."""
+    own, fresh = entropy(rows, task, arm), entropy(rows, task, "fresh")
+    value, reach = own.value - fresh.value, math.hypot(own.high - own.low, fresh.high - fresh.low) / 2
+    return pd.DataFrame([{"value": value, "low": value - reach, "high": value + reach}])
 
 
 def draw(rows: Any) -> Figure:
-    """A panel a task."""
+    """A line an arm, a mark a task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.2)
-        axes = figure.subplots(1, len(arms.TASKS), sharey=True)
-        for ax, task in zip(axes, arms.TASKS, strict=True):
-            panel(ax, rows, task)
-        age = arms.age(arms.laws(rows)[-1])
-        place = f"data {age} versions old (first row: fresh)"
-        axes[1].set_xlabel(f"entropy (nats) when half of the possible gain is reached; {place}")
-        figure.suptitle(headline(rows), x=0.01, ha="left")
+        figure = _style.picture(_style.WIDTH, 2.6)
+        ax = figure.subplots()
+        found = {(task, arm): beside_fresh(rows, task, arm) for task in arms.TASKS for arm in DRAWN}
+        for y, arm in enumerate(DRAWN):
+            for side, (task, style) in zip((-0.25, 0.0, 0.25), arms.LOOKS.items(), strict=True):
+                look.points(ax, [y + side], found[task, arm], sideways=True, **style)
+        ax.axvline(0.0, **_style.REFERENCE)
+        ax.set(ylim=(len(DRAWN) - 0.5, -0.5))
+        ax.set_xlabel("entropy at half of the possible gain − that on fresh data (nats)")
+        look.ticks(ax.yaxis, range(len(DRAWN)), DRAWN.values())
+        less = all(found[task, arm].high[0] < 0.0 for task in arms.TASKS for arm in ("clip", "bapo"))
+        words = "At tuned learning rates, the clip and BAPO on old data have less entropy than training on fresh data"
+        arms.key(figure, finding(less, words, "Entropy on old data beside fresh data's, at tuned learning rates"))
     return figure
 
 

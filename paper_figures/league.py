@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from asyncsim.plotting import _style
 from experiments import league
 from paper_figures import _script
+from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("league",)
+EXPERIMENTS = {"league": {"law": ("fresh", "constant 8", "constant 32")}}
 WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
-"""The color of each word; undecided is a dot."""
-FULL, LITTLE = 0.2, 0.05
-"""Difference from which on a color is full, and a small one for the legend."""
+"""The color of each word; undecided has none."""
 TITLES = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
-SHORT = {"fresh": "0", "constant 8": "8", "constant 32": "32", "sawtooth": "0–16", "heavy": "heavy"}
+SHORT = {"fresh": "0", "constant 8": "8", "constant 32": "32"}
+"""Distributions of staleness that are drawn; the others are numbers."""
 OLD = "constant 32"
 
 
@@ -31,60 +30,46 @@ def order(rows: Any) -> list[str]:
     return list(means.index)
 
 
-def strength(difference: float) -> float:
-    """How opaque a difference is drawn."""
-    return 0.35 + 0.65 * min(1.0, abs(difference) / FULL)
-
-
-def draw_task(ax: Axes, rows: Any, task: str, arms: list[str]) -> None:
-    """A line for each arm, a column for each law; a stronger color is a larger difference."""
-    for row in _script.pick(rows, task=task).itertuples():
-        if row.arm not in arms:
-            continue
-        x, y = list(SHORT).index(row.law), arms.index(row.arm)
-        if row.word in WORDS:
-            strong = 1.0 if row.word == "equal" else strength(row.difference)
-            color = _style.COLORS[WORDS[row.word]]
-            ax.add_patch(Rectangle((x - 0.45, y - 0.42), 0.9, 0.84, color=color, alpha=strong, linewidth=0))
-        elif row.word == "undecided":
-            ax.plot(x, y, ".", color=_style.COLORS["muted"], markersize=2.0)
-    ax.set(xlim=(-0.5, len(SHORT) - 0.5), ylim=(len(arms) - 0.5, -0.5))
-    ax.set_xticks(range(len(SHORT)), list(SHORT.values()))
+def cells(ax: Axes, rows: Any, arms: list[str], column: str, names: dict[str, str]) -> None:
+    """A line for each arm and a column for each name: differences, in a stronger color where they are larger."""
+    for row in rows[rows.arm.isin(arms) & rows[column].isin(list(names)) & rows.word.notna()].itertuples():
+        x, y = list(names).index(getattr(row, column)), arms.index(row.arm)
+        strong = 1.0 if row.word == "equal" else 0.15 + 0.45 * min(1.0, abs(row.difference) / 0.2)
+        color = _style.COLORS[WORDS[row.word]] if row.word in WORDS else "none"
+        ax.add_patch(Rectangle((x - 0.48, y - 0.45), 0.96, 0.9, facecolor=color, alpha=strong, linewidth=0))
+        size = f"{row.difference:+.2f}".replace("-", "−") if abs(row.difference) >= 0.005 else "0.00"
+        ink = look.INK if row.word in WORDS else look.COLOR["muted"]
+        look.say(ax, x, y, size, ink, ha="center", fontsize=7)
+    ax.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(arms) - 0.5, -0.5))
+    ax.set_xticks(range(len(names)), list(names.values()))
+    ax.set_yticks(range(len(arms)), arms)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set_title(TITLES[task])
 
 
-def marks() -> list[Any]:
-    """What the colors mean."""
-    colors = {word: _style.COLORS[color] for word, color in WORDS.items()}
-    return [
-        Patch(color=colors["better"], alpha=strength(LITTLE), linewidth=0, label=f"better by {LITTLE:g}"),
-        Patch(color=colors["equal"], linewidth=0, label=f"equal within {league.SMALLEST:g}"),
-        Patch(color=colors["worse"], alpha=strength(LITTLE), linewidth=0, label=f"worse by {LITTLE:g}"),
-        Patch(color=colors["worse"], linewidth=0, label=f"by {FULL:g} or more"),
-        Line2D([], [], linestyle="none", marker=".", color=_style.COLORS["muted"], label="undecided"),
-    ]
+def key(figure: Figure, title: str, base: str) -> None:
+    """A title over what the colors mean."""
+    said = {"better": f"better than {base}", "equal": f"equal within {league.SMALLEST:g}", "worse": "worse"}
+    marks = [Patch(color=_style.COLORS[color], alpha=0.6, label=said[word]) for word, color in WORDS.items()]
+    marks.append(Patch(facecolor="none", linewidth=0, label="grey number: undecided"))
+    figure.legend(handles=marks, loc="outside upper left", ncols=4, title=title, alignment="left")
 
 
 def draw(rows: Any) -> Figure:
     """A panel for each task."""
     arms = order(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.0 + 0.16 * len(arms))
+        figure = _style.picture(_style.WIDTH, 1.2 + 0.16 * len(arms))
         axes = figure.subplots(1, len(TITLES), sharey=True)
-        for ax, task in zip(axes, TITLES, strict=True):
-            draw_task(ax, rows, task, arms)
-        axes[0].set_yticks(range(len(arms)), arms)
-        axes[1].set_xlabel("staleness (versions); heavy: mostly 0, at random up to 128")
-        found = numbers(rows)
-        rare = int(found["better"]) <= 0.1 * int(found["judged"])
-        title = _script.finding(
-            rare, "Doing nothing (RLOO) is rarely seen to lose on stale data:", "RLOO on stale data loses"
-        )
-        title += f"\n{found['better']} of {found['judged']} comparisons, but {found['open']} are undecided"
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=marks(), ncols=5, title=title, columnspacing=1.2, **more)
+        for ax, (task, title) in zip(axes, TITLES.items(), strict=True):
+            cells(ax, _script.pick(rows, task=task), arms, "law", SHORT)
+            ax.set_title(title)
+        axes[1].set_xlabel("staleness (versions); numbers: mean return − that of RLOO")
+        words = rows[(rows.law != "fresh") & rows.law.isin(list(SHORT)) & (rows.arm != league.BASE)].word.dropna()
+        counts = [f"{(words == word).sum()} {word}" for word in ("better", "worse", "undecided")]
+        title = f"Tuned stabilizers rarely beat plain RLOO on stale data: of {len(words)}, {_script.listed(counts)}"
+        rare = 0 < len(words) >= 10 * (words == "better").sum()
+        key(figure, _script.finding(rare, title, "Tuned stabilizers beside plain RLOO"), "RLOO")
     return figure
 
 

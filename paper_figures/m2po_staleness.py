@@ -1,4 +1,4 @@
-"""Return over updates at every staleness, with the clip and with M2PO; and the bound of M2PO, at one rate for all."""
+"""Return over updates at every staleness, with the clip and with M2PO, at one rate; numbers on the bound of M2PO."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task=("chain", "forks"), rate="best synchronous", names={"forks": "forks"})
+EXPERIMENTS = steps.drawn(task="chain", rate="best synchronous")
 PUBLISHED = 0.04
-SHOWN: dict[str, dict[str, Any]] = {
-    "chain": {"color": look.COLOR["controlled"], "marker": "^"},
-    "forks": {"color": look.COLOR["tuned"], "marker": "D"},
-}
+TASKS = ("chain", "forks")
+"""Tasks of the numbers on bounds."""
 
 
 def levels(rows: Any, arm: str, task: str = steps.TASK) -> list[int]:
@@ -47,24 +45,15 @@ def bounds(rows: Any, task: str, rate: float) -> Any:
 
 
 def draw(rows: Any) -> Figure:
-    """The clip, M2PO, and the bound."""
+    """The clip, then M2PO."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.8)
-        clip, m2po, tau = figure.subplots(1, 3, width_ratios=(1, 1, 1.1))
+        clip, m2po = figure.subplots(1, 2, sharey=True)
         rate = steps.usual(rows)
         draw_levels(m2po, rows, "m2po", rate)
         handles = draw_levels(clip, rows, "clip", rate)
-        m2po.set(title="M2PO", ylim=clip.get_ylim())
-        clip.set(title="clip", ylabel="return of the trained policy")
-        for task, style in SHOWN.items():
-            own = bounds(rows, task, steps.rate_of(rows, task))
-            look.points(tau, own.tau, own, **{**look.CONNECTED, "markersize": 3.2, **style})
-        tau.axvline(PUBLISHED, **_style.REFERENCE)
-        tau.set(
-            xscale="log", xlabel="bound τ (nats²)", ylabel="return at the end", title="M2PO's bound", ylim=(0.0, 1.05)
-        )
-        for y, task, text in ((0.14, "chain", "chain of bits"), (0.04, "forks", "forks")):
-            look.say(tau, 0.98, y, text, SHOWN[task]["color"], transform=tau.transAxes, ha="right")
+        m2po.set(title="M2PO")
+        clip.set(title="PPO's clip", ylabel="return of the trained policy")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title(rows, rate), **more)
     return figure
@@ -75,9 +64,7 @@ def title(rows: Any, rate: float) -> str:
     oldest = {arm: levels(rows, arm)[-1] for arm in ("clip", "m2po")}
     clip, m2po = (steps.curve(rows, arm, "return", rate, staleness=age).value for arm, age in oldest.items())
     holds = m2po.mean() > clip.mean() + 0.1
-    return _script.finding(
-        holds, "Staleness slows the clip far more than M2PO", "Return at every staleness, and the bound"
-    )
+    return _script.finding(holds, "Staleness slows the clip far more than M2PO", "Return at every staleness")
 
 
 def numbers(rows: Any) -> dict[str, str]:
@@ -90,11 +77,11 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{arm}_mean_{key}"] = f"{values.mean():.2f}"
         found[f"{arm}_end_old"] = look.value(steps.at(rows, steps.TASK, arm, "end", rate))
     found |= {"least": str(low), "most": str(high)}
-    for task in SHOWN:
+    for task in TASKS:
         own = bounds(rows, task, steps.rate_of(rows, task))
         if len(own):
             found |= {f"{task}_low": f"{own.value.iloc[0]:.2f}", f"{task}_high": f"{own.value.iloc[-1]:.2f}"}
             near = own[(own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)].value
             found[f"{task}_near"] = " to ".join(dict.fromkeys(f"{value:.2f}" for value in (near.min(), near.max())))
             found |= {"tau_low": f"{own.tau.iloc[0]:g}", "tau_high": f"{own.tau.iloc[-1]:.3g}"}
-    return steps.complete(found, [f"{task}_{key}" for task in SHOWN for key in ("low", "near", "high")])
+    return steps.complete(found, [f"{task}_{key}" for task in TASKS for key in ("low", "near", "high")])

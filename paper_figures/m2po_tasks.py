@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from matplotlib.axes import Axes
+import pandas as pd
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -16,7 +17,11 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = steps.drawn(task="six tasks", staleness=(0, 256), rate="best synchronous, 4 × it, own best")
 ARMS = ("fresh", "m2po", "clip", "none")
-TITLES = {"usual": "best synchronous rate", "bold": "4 × best synchronous", "best": "own best rates"}
+TITLES: dict[str, tuple[str, dict[str, Any]]] = {
+    "usual": ("best synchronous rate", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "bold": (f"{steps.BOLD:g} × that rate", {"color": look.COLOR["stale"], "marker": "s"}),
+    "best": ("own best rates", {"color": look.COLOR["tuned"], "marker": "D"}),
+}
 
 
 def tasks(rows: Any) -> list[str]:
@@ -45,31 +50,29 @@ def matched(rows: Any, reading: str, arm: str = "m2po", quantity: str = "end") -
     return [task for task, (own, fresh) in pairs.items() if own > fresh - steps.NEAR]
 
 
-def draw_reading(ax: Axes, rows: Any, reading: str) -> None:
-    """A line a task, a mark an arm; tasks on which M2PO ends as fresh training are shaded."""
-    there, as_fresh = tasks(rows), matched(rows, reading)
-    for task in as_fresh:
-        ax.axhspan(there.index(task) - 0.42, there.index(task) + 0.42, color=look.COLOR["effect"], linewidth=0)
-    for place, arm in enumerate(ARMS):
-        for y, task in enumerate(there):
-            row = end(rows, task, arm, reading).to_frame().T.infer_objects()
-            look.points(ax, [y + 0.17 * (place - 1.5)], row, sideways=True, **{**steps.LOOKS[arm], "markersize": 3.2})
-    ax.set(ylim=(len(there) - 0.5, -0.5), xlabel="return at the end")
-    ax.set_title(f"{TITLES[reading]}: {len(as_fresh)} of {len(there)}")
-    look.ticks(ax.yaxis, range(len(there)), [steps.TASKS[task] for task in there])
+def behind(rows: Any, task: str, reading: str) -> Any:
+    """Return of M2PO at the end less that of fresh training, as if both were independent."""
+    own, fresh = (end(rows, task, arm, reading) for arm in ("m2po", "fresh"))
+    value, reach = own.value - fresh.value, math.hypot(own.high - own.low, fresh.high - fresh.low) / 2
+    return pd.DataFrame([{"value": value, "low": value - reach, "high": value + reach}])
 
 
 def draw(rows: Any) -> Figure:
-    """A panel a reading."""
+    """A line a task, a mark a reading."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.3)
-        for ax, reading in zip(figure.subplots(1, len(TITLES), sharey=True, sharex=True), TITLES, strict=True):
-            draw_reading(ax, rows, reading)
-        usual, tuned, every = len(matched(rows, "usual")), len(matched(rows, "best")), len(tasks(rows))
-        first = f"M2PO ends within {steps.NEAR:g} of fresh training (shaded) on {usual} of {every} tasks"
-        words = f"{first}, at own best rates on {tuned}"
-        title = _script.finding(0 < usual < every, words, "Returns at the end, by task")
-        steps.key(figure, ARMS, title)
+        figure, there = _style.picture(_style.WIDTH, 3.0), tasks(rows)
+        ax = figure.subplots()
+        for side, (reading, (_, style)) in zip((-0.2, 0.0, 0.2), TITLES.items(), strict=True):
+            for y, task in enumerate(there):
+                look.points(ax, [y + side], behind(rows, task, reading), sideways=True, **style)
+        ax.set(ylim=(len(there) - 0.5, -0.5), xlabel="return of M2PO at the end − that of fresh training")
+        look.ticks(ax.yaxis, range(len(there)), [steps.TASKS[task] for task in there])
+        counts = [len(matched(rows, reading)) for reading in TITLES]
+        words = (
+            f"At the best synchronous rate, M2PO ends as high as fresh training on {counts[0]} of {len(there)} tasks"
+        )
+        title = _script.finding(0 < counts[0] < len(there), words, "M2PO beside fresh training at the end, by task")
+        look.legend(figure, [ax], dict(TITLES.values()), steps.NEAR, title)
     return figure
 
 

@@ -1,10 +1,9 @@
-"""Which tokens are clipped on old data, by kind and by distance of the ratio from 1."""
+"""Which tokens are clipped on old data, by kind; entropies by distance of the ratio from 1 are numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -15,13 +14,10 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task=("chain", "forks"), staleness=256, rate="best synchronous", names={"forks": "forks"})
-KINDS = {1.0: "uncertain bits\n(every fourth)", 0.0: "nearly\ncertain bits"}
-NAMES = {"forks": "forks", "chain": "chain of bits"}
-SHOWN = {
-    "forks": {"color": look.COLOR["tuned"], "marker": "D"},
-    "chain": {"color": look.COLOR["controlled"], "marker": "^"},
-}
+EXPERIMENTS = steps.drawn(task="forks", staleness=256, rate="best synchronous", names={"forks": "forks"})
+KINDS = {1.0: "uncertain bits", 0.0: "nearly certain bits"}
+TASKS = ("forks", "chain")
+COLOR = look.COLOR["stale"]
 
 
 def tokens(rows: Any, task: str, over: str) -> Any:
@@ -30,36 +26,19 @@ def tokens(rows: Any, task: str, over: str) -> Any:
     return own[(own.rate / steps.rate_of(rows, task) - 1.0).abs() < 1e-6].sort_values("at").reset_index(drop=True)
 
 
-def draw_kinds(ax: Axes, rows: Any) -> None:
+def draw(rows: Any) -> Figure:
     """Share of the tokens of either kind that is clipped."""
     own = tokens(rows, "forks", "kind")
-    ax.bar(own["at"], own.value, width=0.5, color=SHOWN["forks"]["color"], alpha=0.35)
-    look.points(ax, own["at"], own, **SHOWN["forks"])
-    ax.set(xlim=(1.6, -0.6), ylim=(0, None), ylabel="share of tokens clipped", title="Kinds of token in the task forks")
-    look.ticks(ax.xaxis, list(KINDS), list(KINDS.values()))
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-
-
-def draw(rows: Any) -> Figure:
-    """Kinds, entropy."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.9)
-        kinds, entropy = figure.subplots(1, 2, width_ratios=(1.0, 1.4))
-        draw_kinds(kinds, rows)
-        for task, style in SHOWN.items():
-            own = tokens(rows, task, "distance")
-            look.points(entropy, own["at"], own, **{**look.CONNECTED, **style})
-            if len(own):
-                fewer = task == "forks" and own.value.iloc[-1] < 0.5 * own.value.max()
-                name = f"{NAMES[task]}: the largest\nratios are of nearly\ncertain bits" if fewer else NAMES[task]
-                look.say(entropy, own["at"].iloc[-1] + 0.02, own.value.iloc[-1], name, style["color"])
-        entropy.axvline(0.2, **_style.REFERENCE)
-        look.say(entropy, 0.19, 0.03, "clip at 0.2", look.COLOR["muted"], ha="right")
-        entropy.set(xlim=(0, 0.75), ylim=(0, 0.75), xlabel="|importance ratio − 1|", ylabel="entropy (nats)")
-        entropy.set_title("Entropy of tokens by their ratio")
-        look.ticks(entropy.xaxis, (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
-        own = tokens(rows, "forks", "kind").set_index("at").value
-        holds = len(own) == len(KINDS) and own[1.0] > 3.0 * own[0.0]
+        figure = _style.picture(_style.WIDTH, 1.7)
+        ax = figure.subplots()
+        ax.barh(own["at"], own.value, height=0.5, color=COLOR, alpha=0.35)
+        look.points(ax, own["at"], own, sideways=True, color=COLOR)
+        ax.set(ylim=(-0.6, 1.6), xlim=(0, None), xlabel="share of tokens that PPO's clip masks")
+        look.ticks(ax.yaxis, list(KINDS), list(KINDS.values()))
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+        share = own.set_index("at").value
+        holds = len(share) == len(KINDS) and share[1.0] > 3.0 * share[0.0]
         words = "PPO's clip masks mostly uncertain tokens where tokens differ in certainty"
         figure.suptitle(_script.finding(holds, words, "Tokens that the clip prunes on old data"), x=0.01, ha="left")
     return figure
@@ -68,7 +47,7 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Entropies over distances, clipped shares by kind, largest KL, and how often the bound holds."""
     found = {"slow": f"{steps.SLOW:g}"}
-    for task in SHOWN:
+    for task in TASKS:
         own = tokens(rows, task, "distance").value
         if len(own):
             found |= {f"{task}_near": f"{own.iloc[0]:.2f}", f"{task}_far": f"{own.iloc[-1]:.2f}"}

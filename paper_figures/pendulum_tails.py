@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 
-EXPERIMENTS = {"pendulum_tails": {"task": "Pendulum"}}
+EXPERIMENTS = {"pendulum_tails": {"task": "Pendulum", "staleness": (4, 8, 16)}}
+SHOWN = 3
+"""Levels of staleness that are drawn, the largest; ESS is near 1 at the others."""
 
 
 def predicted(rows: Any, horizons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -31,15 +33,14 @@ def points(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def draw_ess(ax: Axes, rows: Any) -> Axes:
     """ESS over the number of episodes, each line labeled at its end; dashed where the prediction applies."""
-    fine, place = np.geomspace(rows.horizon.min(), rows.horizon.max(), 200), 1.06
-    for level, shade in _script.shades(rows.staleness):
+    fine = np.geomspace(rows.horizon.min(), rows.horizon.max(), 200)
+    for level, shade in _script.shades(rows.staleness)[-SHOWN:]:
         own = rows[rows.staleness == level]
         curve, inside = predicted(own, fine)
         ax.plot(fine[inside], curve[inside], zorder=1, **_style.PREDICTED)
         horizons, mean, half = points(own)
         ax.errorbar(horizons, mean, yerr=half, **{**_style.MEASURED, "color": shade})
-        place = min(mean[-1], place - 0.05)
-        ax.text(1.07 * horizons[-1], place, f"staleness {level}", va="center")
+        ax.text(1.07 * horizons[-1], mean[-1], f"staleness {level}", va="center", color=shade)
     ax.set(xscale="log", ylim=(0, 1.03), xlim=(9, 420), xlabel="horizon $T$ (steps)", ylabel="ESS per episode")
     ticks = np.sort(rows.horizon.unique())
     ax.set_xticks(ticks, [f"{tick}" for tick in ticks])

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
 
 from asyncsim.plotting import _style
 from experiments import league, rivals
 from paper_figures import _script
+from paper_figures.league import WORDS, cells, key
 
-EXPERIMENTS = ("rivals",)
+EXPERIMENTS = {"rivals": {"law": "constant 32"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
-LAWS = {"constant 32": "32 old", "heavy": "heavy"}
-WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
-"""Color of what is said of a rival, as in the league; undecided is a dot."""
-SAID = {"better": "the row's method is better", "equal": "equal", "worse": "worse"}
+LAW = "constant 32"
+"""The distribution of staleness that is drawn; under the heavy-tailed one little is decided."""
 
 
 def judged(rows: Any, base: str) -> Any:
@@ -27,51 +23,36 @@ def judged(rows: Any, base: str) -> Any:
     return own[own.word.notna() & (own.arm != "fresh")]
 
 
-def draw_base(ax: Axes, rows: Any, base: str, arms: list[str], places: list[tuple[str, str]]) -> None:
-    """A line for each rival, a column for each place; a stronger color is a larger difference."""
-    for row in _script.pick(rows, base=base).itertuples():
-        if row.word is None or row.arm not in arms:
-            continue
-        x, y = places.index((row.task, row.law)), arms.index(row.arm)
-        if row.word in WORDS:
-            strong = 1.0 if row.word == "equal" else 0.35 + 0.65 * min(1.0, abs(row.difference) / 0.2)
-            color = _style.COLORS[WORDS[row.word]]
-            ax.add_patch(Rectangle((x - 0.45, y - 0.42), 0.9, 0.84, color=color, alpha=strong, linewidth=0))
-        else:
-            ax.plot(x, y, ".", color=_style.COLORS["muted"], markersize=2.0)
-    ax.set(xlim=(-0.5, len(places) - 0.5), ylim=(len(arms) - 0.5, -0.5), title=f"against {base}")
-    ax.set_xticks(range(len(places)), [f"{LAWS[law]}\n{TASKS[task]}" for task, law in places])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-
-
 def title(rows: Any) -> str:
-    """Whether RLOO is nowhere worse than GAC, which is applied to it."""
-    plain = _script.pick(rows, base="GAC", arm="RLOO").word.dropna()
-    words = "With tuned learning rates, GAC is nowhere better than RLOO without it"
-    holds = len(plain) and plain.isin(["equal", "better"]).any() and not (plain == "worse").any()
+    """Whether RLOO is nowhere worse than VCPO and GAC, which are applied to it."""
+    plain = [_script.pick(rows, base=base, arm="RLOO", law=LAW).word.dropna() for base in rivals.BASES]
+    holds = all(len(own) and own.isin(["equal", "better"]).all() for own in plain)
+    words = f"At staleness {LAW.split()[1]} and tuned learning rates, neither VCPO nor GAC is better than plain RLOO"
     return _script.finding(holds, words, "Rivals beside each method at its best rate, on stale data")
+
+
+def order(rows: Any) -> list[str]:
+    """Rivals by their mean difference from both bases, the best first."""
+    own = rows[(rows.law == LAW) & rows.arm.isin(rivals.ARMS) & (rows.arm != "fresh")]
+    means: Any = own.groupby("arm").difference.mean().dropna().sort_values(ascending=False, kind="stable")
+    return list(means.index)
 
 
 def draw(rows: Any) -> Figure:
     """A panel for each base."""
-    arms = [arm for arm in rivals.ARMS if (rows.arm == arm).any()]
-    places = [(task, law) for task in TASKS for law in LAWS if len(_script.pick(rows, task=task, law=law))]
+    arms, own = order(rows), _script.pick(rows, law=LAW)
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 1.2 + 0.165 * len(arms))
-        axes = figure.subplots(1, len(rivals.BASES), sharey=True)
-        for ax, base in zip(axes, rivals.BASES, strict=True):
-            draw_base(ax, rows, base, arms, places)
-        axes[0].set_yticks(range(len(arms)), arms)
-        marks: list[Any] = [Patch(color=_style.COLORS[color], label=SAID[word]) for word, color in WORDS.items()]
-        marks.append(Line2D([], [], linestyle="none", marker=".", color=_style.COLORS["muted"], label="undecided"))
-        figure.legend(handles=marks, loc="outside upper left", ncols=4, title=title(rows), alignment="left")
+        for ax, base in zip(figure.subplots(1, len(rivals.BASES), sharey=True), rivals.BASES, strict=True):
+            cells(ax, _script.pick(own, base=base), arms, "task", TASKS)
+            ax.set_title(f"mean return − that of {base}")
+        key(figure, title(rows), "the panel's method")
     return figure
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """How many rivals are better, equal and worse than each base, and how fresh data compare."""
-    found = {"smallest": f"{league.SMALLEST:g}"}
+    found = {"smallest": f"{league.SMALLEST:g}", "old": LAW.split()[1]}
     for base in rivals.BASES:
         own, key = judged(rows, base), base.lower()
         found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}

@@ -22,9 +22,9 @@ EXTRA = 64
 LADDER = {
     "lockstep": "lockstep",
     "environment": "environment-level",
-    "redundant": "environment-level, spare",
-    "asynchronous, none spare": "… and asynchronous",
-    "asynchronous": "… and asynchronous, spare",
+    "redundant": "+ spare environments",
+    "asynchronous, none spare": "+ asynchronous",
+    "asynchronous": "+ both",
 }
 SPARE = ("groups", "samples", "groups, slow groups", "samples, slow groups")
 """Uses of spare environments; of slow groups all trajectories are slow."""

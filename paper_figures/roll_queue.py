@@ -43,7 +43,12 @@ def draw_replication(ax: Axes, rows: Any) -> bool:
         ax.bar(places, found[arm], width=0.36, color=style["color"], alpha=0.5, label=name)
         shared.line(ax, places, own, **{**style, "linestyle": "none", "markersize": 0.0})
     look.ticks(ax.xaxis, range(len(there)), [f"{x} × {y}" for x, y in there])
-    ax.set(xlabel="prompts × samples per prompt", ylim=(0.0, None), title="Placement of samples")
+    ax.set(
+        xlabel="prompts × samples per prompt",
+        ylabel="seconds of generation per step",
+        ylim=(0.0, None),
+        title="Placement of samples",
+    )
     ax.legend(loc="upper right")
     return all(new < old for old, new in zip(*found.values(), strict=True))
 

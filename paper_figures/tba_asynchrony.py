@@ -34,7 +34,11 @@ def draw_steps(ax: Axes, rows: Any) -> None:
     found, names = tba.steps(rows), {}
     for arm, style in tba.ARMS.items():
         own = type(rows)([level(rows, arm, steps, "return", 1.0) for steps in found])
-        look.points(ax, found, own, **look.CONNECTED, **{**style, "markersize": 3.5})
+        # These two lie on each other.
+        over = look.HOLLOW if arm in tba.LABELS else {"zorder": 4} if arm == "TBA" else {}
+        look.points(
+            ax, found, own, **look.CONNECTED, **{**style, "markersize": 5.5 if arm in tba.LABELS else 3.5, **over}
+        )
         names[tba.LABELS.get(arm, arm)] = (float(own.value.iloc[-1]), style["color"])
     ax.set(xlabel="staleness (versions)", ylabel="mean return over training", ylim=(0.0, 1.0))
     ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)

@@ -14,12 +14,12 @@ from paper_figures._script import finding, pick
 
 EXPERIMENTS = {"tba_returns": {"part": "compare", "staleness": "0, 32, or half replayed"}}
 TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely paid"}
-LAWS: dict[str, tuple[str, dict[str, Any]]] = {
-    "fresh": ("fresh", {"color": look.COLOR["synchronous"], "marker": "s"}),
-    "constant 32": ("32 versions old", {"color": look.COLOR["stale"], "marker": "o"}),
-    "replay": ("half replayed", {"color": look.COLOR["tuned"], "marker": "^"}),
+LAWS = {"fresh": "fresh data", "constant 32": "data 32\nversions old", "replay": "half of the\ndata replayed"}
+ARMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "RLOO": ("RLOO", {"color": look.COLOR["stale"], "marker": "o"}),
+    "Dr. GRPO": ("Dr. GRPO", {"color": look.COLOR["tuned"], "marker": "^"}),
+    tba_returns.FRESH: ("RLOO on fresh data instead", look.SYNCHRONOUS),
 }
-ARMS = {tba_returns.FRESH: "RLOO on fresh", "RLOO": "RLOO", "Dr. GRPO": "Dr. GRPO"}
 BASELINES = ("RLOO", "Dr. GRPO")
 RECENT = (("rare", "1"), ("rare", "16"), ("graded", "16"))
 STALE = ("constant 32", "replay")
@@ -32,15 +32,15 @@ def cell(rows: Any, task: str, law: str, arm: str, part: str = "compare") -> Any
 
 
 def draw_task(ax: Axes, rows: Any, task: str) -> None:
-    """A line for each arm, a mark for each law."""
-    for y, arm in enumerate(ARMS):
-        for side, (law, (_, style)) in zip((-0.22, 0.0, 0.22), LAWS.items(), strict=True):
+    """A line for each kind of data, a mark for each method."""
+    for y, law in enumerate(LAWS):
+        for side, (arm, (_, style)) in zip((-0.22, 0.0, 0.22), ARMS.items(), strict=True):
             row = cell(rows, task, law, arm)
             if row is not None and isinstance(row.word, str):
                 own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
                 look.points(ax, [y + side], own, sideways=True, **style)
-    ax.set(ylim=(len(ARMS) - 0.5, -0.6), xlim=(-0.06, 0.26), title=TITLES[task], xlabel="return − TBA's")
-    look.ticks(ax.yaxis, range(len(ARMS)), list(ARMS.values()))
+    ax.set(ylim=(len(LAWS) - 0.5, -0.6), xlim=(-0.06, 0.26), title=TITLES[task], xlabel="return − TBA's")
+    look.ticks(ax.yaxis, range(len(LAWS)), list(LAWS.values()))
 
 
 def draw(rows: Any) -> Figure:
@@ -54,9 +54,9 @@ def draw(rows: Any) -> Figure:
         little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))
         rare = cell(rows, "rare", STALE[0], "RLOO")
         loses = rare is not None and rare.word == "better"
-        words = "At best learning rates, TBA rarely wins, and loses on old data with rare rewards"
+        words = "At tuned learning rates, TBA rarely wins, and it loses on old data with rare rewards"
         title = finding(little and loses, words, "Returns at best rates beside TBA's")
-        look.legend(figure, axes, dict(LAWS.values()), tba_returns.SMALLEST, title)
+        look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST, title)
     return figure
 
 

@@ -81,6 +81,9 @@ def draw_speed(ax: Axes, rows: Any) -> None:
         style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
         ax.errorbar(x, [v for v, _ in found], yerr=[h for _, h in found], **style)
         names[f"every {interval} batches"] = (found[0][0], look.COLOR[color])
+    interval = tba_speed.ARMS[ARMS[0]][1]
+    factor, color = speed(rows, tba_speed.CLOCK, interval)[0], look.COLOR[SHOWN[interval][0]]
+    look.say(ax, 1.08 * burden(rows, tba_speed.CLOCK), 0.68 * factor, f"{factor:.1f}", color)
     ax.axhline(PAPER, **_style.REFERENCE)
     names[f"paper: {PAPER:g}"] = (PAPER, look.COLOR["muted"])
     ax.set(xlabel="generation time divided by training time", title="Speed by interval between exchanges")

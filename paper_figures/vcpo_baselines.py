@@ -63,31 +63,28 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> None:
         look.ticks(ax.yaxis, PERCENT, [f"{100 * level:g} %" for level in PERCENT])
     else:
         ax.axhline(0.0, **_style.REFERENCE)
-        ax.set(ylim=(-0.4, 1.05), xlabel="staleness (versions)")
+        ax.set(ylim=(-0.4, 1.05))
 
 
 def draw(rows: Any) -> Figure:
-    """Rows of panels are variance and progress; columns full and cut ratios."""
-    _, full, cut = cases(rows)
+    """Variance and progress with truncated ratios."""
+    _, _, own = cases(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.5)
-        grid = figure.subplots(2, 2, sharex="col", sharey="row")
-        for column, own in enumerate((full, cut)):
-            for ax, quantity in zip(grid[:, column], ("variance", "worth"), strict=True):
-                draw_panel(ax, own, quantity)
-        cap = cut.cap.iloc[0]
-        less = [(select(own, "OPOB", "variance").high < 1.0).all() for own in (full, cut)]
-        opob, mean = (select(full, arm, "worth").set_index("staleness").value for arm in ("OPOB", "group mean"))
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        for ax, quantity in ((left, "variance"), (right, "worth")):
+            draw_panel(ax, own, quantity)
+        less = (select(own, "OPOB", "variance").high < 1.0).all()
+        opob, mean = (select(own, arm, "worth").set_index("staleness").value for arm in ("OPOB", "group mean"))
         longer = (opob >= mean).all() and opob.iloc[-1] > mean.iloc[-1]
-        away = select(cut, "group mean", "worth").high.iloc[-1] < 0.0
-        for k, what in enumerate(("Variance", "Progress")):
-            for ax, name in zip(grid[k], ("full ratios", f"ratios truncated at {cap:g}"), strict=True):
-                ax.set_title(f"{what}, {name}")
-        grid[0, 0].set_ylabel("variance of the gradient /\nthat with the batch mean")
-        grid[1, 0].set_ylabel("progress of one step along\nthe gradient (exact: 1)")
-        look.say(grid[1, 1], 0.0, -0.15, "below 0: return falls", look.COLOR["muted"])
+        away = select(own, "group mean", "worth").high.iloc[-1] < 0.0
+        for ax, what in ((left, "Variance"), (right, "Progress")):
+            ax.set(title=f"{what}, ratios truncated at {own.cap.iloc[0]:g}", xlabel="staleness (versions)")
+        left.set_ylabel("variance of the gradient /\nthat with the batch mean")
+        right.set_ylabel("progress of one step along\nthe gradient (exact: 1)")
+        look.say(right, 0.0, -0.15, "below 0: return falls", look.COLOR["muted"])
         words = "VCPO's baseline (OPOB) cuts the variance of stale gradients; on old data the batch mean points away"
-        title = _script.finding(all(less) and longer and away, words, "Variance and progress of stale gradients")
+        title = _script.finding(less and longer and away, words, "Variance and progress of stale gradients")
         marks = [Line2D([], [], label=NAMES[arm], **{**look.CONNECTED, **style}) for arm, style in ARMS.items()]
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=marks, ncols=len(marks), title=title, **more)

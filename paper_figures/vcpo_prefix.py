@@ -1,4 +1,4 @@
-"""Return of sequence, token and geometric ratios on chains of bits over lag, batch and horizon."""
+"""Return of sequence, token and geometric ratios on chains of bits over lag and batch; over horizon in numbers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,21 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments.vcpo_prefix import CENTER, LONG
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch", "horizon"), "task": "penalty", "rate": "0.05"}}
+EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch"), "task": "penalty", "rate": "0.05"}}
 LOOKS: dict[str, dict[str, Any]] = {
     "sequence": {"color": look.COLOR["controlled"], "marker": "^"},
-    "sequence, cut at 8": {"color": look.COLOR["tuned"], "marker": "v"},
     "token": {"color": look.COLOR["stale"], "marker": "o"},
     "geometric": {"color": look.COLOR["muted"], "marker": "D"},
 }
-NAMES = {"sequence": "sequence ratio", "token": "token ratios", "geometric": "geometric mean of token ratios"}
-SWEEPS = {
-    "lag": ("Staleness", "staleness (versions)"),
-    "batch": ("Batch size", "batch size (samples)"),
-    "horizon": ("Sequence length", "sequence length (bits)"),
-}
-"""Title and axis of what is varied; the others stay at `CENTER`."""
+NAMES = {"sequence": "sequence ratio", "token": "token ratios", "geometric": "geometric mean\nof token ratios"}
+SWEEPS = {"lag": "staleness (versions)", "batch": "batch size (samples)"}
+"""What is drawn, with its axis; the rest stays at `CENTER`."""
 KEPT = 0.05
 """Loss of return that counts as none."""
 
@@ -47,13 +41,13 @@ def draw_one(ax: Axes, rows: Any, sweep: str) -> None:
     """One sweep."""
     places = sorted({int(x) for x in _script.pick(rows, sweep=sweep)[sweep]})
     at = {value: place for place, value in enumerate(places)}
-    for shift, (ratio, looks) in zip((-0.09, -0.03, 0.03, 0.09), LOOKS.items(), strict=True):
+    for shift, (ratio, looks) in zip((-0.06, 0.0, 0.06), LOOKS.items(), strict=True):
         found = own(rows, sweep, ratio)
         if len(found):
             x = [at[int(value)] + shift for value in found[sweep]]
             look.points(ax, x, found, **look.CONNECTED, **{**looks, "markersize": 3.5})
     look.ticks(ax.xaxis, range(len(places)), [f"{value:,}" for value in places])
-    ax.set(title=SWEEPS[sweep][0], xlabel=SWEEPS[sweep][1])
+    ax.set(xlabel=SWEEPS[sweep], ylim=(0.0, 1.0))
 
 
 def robust(rows: Any) -> bool:
@@ -75,17 +69,15 @@ def draw(rows: Any) -> Figure:
     """A panel for each sweep."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.8)
-        axes = figure.subplots(1, 3, sharey=True)
+        axes = figure.subplots(1, len(SWEEPS), sharey=True)
         for ax, sweep in zip(axes, SWEEPS, strict=True):
             draw_one(ax, rows, sweep)
         axes[0].set_ylabel("return at the end of training")
-        words = "Stale data and large batches cost token ratios return; sequence ratios keep theirs"
-        title = _script.finding(robust(rows), words, "Return by ratio, staleness, batch size and sequence length")
-        marks = [
-            Line2D([], [], label=NAMES.get(k, k), **{**look.CONNECTED, "markersize": 4, **LOOKS[k]}) for k in LOOKS
-        ]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
+        look.ends(axes[1], {NAMES[k]: (ends(rows, "batch", k)[1].value, LOOKS[k]["color"]) for k in LOOKS}, gap=0.15)
+        bits = CENTER["horizon"]
+        words = f"On {bits} bits, staleness and large batches cost token ratios return; sequence ratios keep theirs"
+        title = _script.finding(robust(rows), words, "Return by ratio, staleness and batch size")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
@@ -93,7 +85,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Returns at both ends of each sweep, and without a penalty."""
     found = {"runs": f"{int(rows.samples.max())}", "few": f"{int(rows.samples.min())}"}
     found |= {name: f"{CENTER[name]}" for name in ("lag", "batch", "horizon", "updates")} | {"long": f"{LONG:,}"}
-    for sweep in (*SWEEPS, "free"):
+    for sweep in (*SWEEPS, "horizon", "free"):
         for ratio in ("sequence", "token", "geometric"):
             for name, row in zip(("least", "most"), ends(rows, sweep, ratio), strict=True):
                 found[f"{sweep}_{ratio}_{name}"] = f"{row.value:.2f}"

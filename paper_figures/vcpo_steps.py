@@ -1,4 +1,4 @@
-"""Return, effective sample size, gradient norm and divergence over updates at one bold rate, data 12 versions old."""
+"""Return and divergence over updates at one bold rate, data 12 versions old; effective sample sizes are numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from paper_figures._vcpo_steps import BOLD, FOLLOWED
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", "0, 12")
 PANELS = {
     "return": ("Return", "return of the trained policy"),
-    "ess": ("Effective sample size (ESS)", "ESS / batch size"),
-    "norm": ("Gradient norm", "median gradient norm"),
     "kl_start": ("Divergence", "KL from the start policy (nats)"),
 }
 NAMES = {name: f"{name}, staleness 12" for name in ("truncated IS", "VCPO")}
@@ -35,16 +33,12 @@ def holds(rows: Any) -> bool:
 def draw(rows: Any) -> Figure:
     """One panel for each quantity."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.5)
-        axes = figure.subplots(2, 2, sharex=True)
-        for ax, (quantity, (title, label)) in zip(axes.flat, PANELS.items(), strict=True):
+        figure = _style.picture(_style.WIDTH, 2.9)
+        axes = figure.subplots(1, len(PANELS))
+        for ax, (quantity, (title, label)) in zip(axes, PANELS.items(), strict=True):
             for place, looks in FOLLOWED.values():
                 steps.line(ax, steps.curve(rows, place, quantity, BOLD), **looks)
-            ax.set(title=title, ylabel=label)
-        axes[1, 0].set_yscale("log")
-        axes[0, 1].set_ylim(0.0, 1.05)
-        for ax in axes[1]:
-            ax.set_xlabel("update")
+            ax.set(title=title, xlabel="update", ylabel=label)
         words = "At four times the best synchronous rate, truncated importance sampling (IS) falls; VCPO does not"
         title = _script.finding(holds(rows), words, "Training on data 12 versions old, over updates")
         steps.key(figure, {NAMES.get(name, name): looks["color"] for name, (_, looks) in FOLLOWED.items()}, title)

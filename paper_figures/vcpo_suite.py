@@ -1,9 +1,11 @@
-"""Thirteen estimators on data 12 versions old, at four times the best synchronous rate and each at its own best."""
+"""Thirteen estimators on data 12 versions old, at four times the best synchronous rate; tuned ones are numbers."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -14,12 +16,11 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD, USUAL
 
-EXPERIMENTS = steps.drawn("rates", "4 × best synchronous, own best")
+EXPERIMENTS = steps.drawn("rates", "4 × best synchronous")
 RATES = f"{BOLD / USUAL:g}× the best synchronous rate"
-LOOKS: dict[str, dict[str, Any]] = {
-    RATES: {"color": look.COLOR["stale"], "marker": "s"},
-    "own best rate": {"color": look.COLOR["controlled"], "marker": "^"},
-}
+RIVAL: dict[str, Any] = {"color": look.COLOR["muted"], "marker": "o"}
+LITTLE = 0.02
+"""Differences up to this one are drawn to scale, larger ones by their logarithm."""
 RELEASE = "VCPO, standardized"
 
 
@@ -64,35 +65,43 @@ def never(rows: Any) -> list[str]:
     return [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value == 0]
 
 
+def beside(rows: Any, arm: str) -> Any:
+    """Return at the bold rate less VCPO's, as if both were independent."""
+    own, base = places(rows, arm)[1], places(rows, "VCPO")[1]
+    value, reach = own.value - base.value, math.hypot(own.high - own.low, base.high - base.low) / 2
+    return pd.DataFrame([{"value": value, "low": value - reach, "high": value + reach}])
+
+
 def draw(rows: Any) -> Figure:
-    """Falls left, mean returns right."""
+    """Falls left, returns beside VCPO's right."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.6)
+        figure = _style.picture(_style.WIDTH, 3.4)
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.5))
         names = sorted(arms(rows), key=lambda arm: -places(rows, arm)[1].value)
         for place, arm in enumerate(names):
+            style = look.VCPO if arm == "VCPO" else RIVAL
             fell = _script.pick(rows, part="rates", law="constant", arm=arm, quantity="fell")
-            look.points(left, [place], steps.at(fell, BOLD), sideways=True, **LOOKS[RATES])
-            for k, looks in enumerate(LOOKS.values(), start=1):
-                own, height = places(rows, arm)[k].to_frame().T, place + 0.3 * (k - 1.5)
-                look.points(right, [height], own, sideways=True, **{**looks, "markersize": 3.5})
-        right.axvline(steps.best(rows, "RLOO", "fresh").value, **_style.REFERENCE)
-        left.set(
-            xlabel="runs that lose half of their gain",
-            xlim=(-0.03, 1.03),
-            title=f"stability at {RATES.partition(' ')[0]}",
-        )
+            look.points(left, [place], steps.at(fell, BOLD), sideways=True, **style)
+            if arm == "VCPO":
+                right.plot(0.0, place, linestyle="none", markersize=4.0, **style)
+            else:
+                look.points(right, [place], beside(rows, arm), sideways=True, **style)
+        right.axvline(0.0, **_style.REFERENCE)
+        left.set(xlabel="runs that lose half of their gain", xlim=(-0.03, 1.03))
         left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-        right.set(xlabel="mean return over training (dotted: fresh data)", title="return at both rates")
+        right.set(xlabel=f"mean return over training − VCPO's (logarithmic beyond ±{LITTLE:g})", xlim=(-0.7, 0.03))
+        right.set_xscale("symlog", linthresh=LITTLE)
+        marks = (-0.5, -0.2, -0.1, -0.05, -LITTLE, 0.0, LITTLE)
+        look.ticks(right.xaxis, marks, [f"{mark:g}".replace("-", "−") for mark in marks])
         left.invert_yaxis()
         look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
-        words = f"At {RATES}, only GRPO returns more than VCPO"
-        title = _script.finding(above(rows, 1) == ["GRPO"], words, "Falls and returns of estimators on old data")
-        handles = [
-            left.plot([], [], linestyle="none", label=name, markersize=4, **looks)[0] for name, looks in LOOKS.items()
-        ]
-        more_: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=2, title=title, **more_)
+        left.get_yticklabels()[names.index("VCPO")].set_color(look.VCPO["color"])
+        more = [arm for arm in rivals(rows) if beside(rows, arm).low[0] > 0.0]
+        words = f"At {RATES}, only GRPO returns measurably more than VCPO"
+        title = _script.finding(
+            more == above(rows, 1) == ["GRPO"], words, "Falls and returns of estimators on old data"
+        )
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

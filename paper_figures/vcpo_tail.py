@@ -1,4 +1,4 @@
-"""Hill's index of a stale batch's sequence ratios against staleness, length and the variance of their logarithm."""
+"""Hill's index of a stale batch's sequence ratios against staleness and length, with its exact expectation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import integrate, special, stats
 
@@ -94,42 +93,30 @@ def inverted(own: Any) -> Any:
     return own.assign(value=1.0 / own.value, low=1.0 / own.high, high=1.0 / own.low)
 
 
-def draw_panel(ax: Axes, title: str, label: str) -> None:
-    """Axes of both panels."""
-    for bound in BOUNDS:
-        ax.axhline(bound, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", xlabel=label, title=title)
-
-
 def draw(rows: Any) -> Figure:
-    """The index against staleness with the exact law, and against the variance of log W with the log-normal one."""
-    samples = int(rows.batch.iloc[0])
+    """The index against staleness with the exact law."""
+    samples, off = int(rows.batch.iloc[0]), 0.0
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.1)
-        left, right = figure.subplots(1, 2, sharey=True)
-        for length in MARKERS:
-            own = tails(rows, length)
-            style = {"color": look.COLOR["measured"], "marker": MARKERS[length]}
-            predicted = [1.0 / law for law in laws(rows, length)]
-            left.plot(own.staleness, predicted, **_style.PREDICTED)
-            look.points(left, own.staleness, inverted(own), **style)
-            look.points(right, own.variance, inverted(own), **style)
-            middle, side = inverted(own).iloc[len(own) // 2], "left" if length < LONGEST else "right"
-            x = middle.staleness * (1.2 if side == "left" else 0.8)
-            look.say(left, x, middle.value, f"{length} tokens", look.COLOR["measured"], ha=side)
-        spread = np.geomspace(2e-4, 20.0, 60)
-        right.plot(spread, 1.0 / (normal_excess(samples) * np.sqrt(spread)), **_style.PREDICTED)
-        crossed = 1.0 / tails(rows, LONGEST).value.iloc[-1] < 1.0
-        draw_panel(left, "By staleness, predicted exactly", "staleness (versions)")
-        label = "variance of a sequence's log ratio (nats²)"
-        draw_panel(right, "By variance, predicted for log-normal ratios", label)
-        words = "Hill's index of old ratios falls below 1, as for log-normal ratios"
-        figure.suptitle(_script.finding(crossed, words, "Hill's index of ratios"), x=0.01, ha="left")
-        look.ticks(left.xaxis, sorted(tails(rows, min(MARKERS)).staleness.astype(int)))
-        more: dict[str, Any] = {"va": "top", "transform": left.get_yaxis_transform()}
+        figure = _style.picture(_style.WIDTH, 2.8)
+        ax = figure.subplots()
+        ax.set(xscale="log", yscale="log", xlabel="staleness (versions)")
+        for length, marker in MARKERS.items():
+            own, law = inverted(tails(rows, length)), np.array(laws(rows, length))
+            ax.plot(own.staleness, 1.0 / law, **_style.PREDICTED)
+            look.points(ax, own.staleness, own, color=look.COLOR["measured"], marker=marker)
+            off = max(off, float(np.abs(own.value * law - 1.0).max()))
+            rise = 1.5 if length < LONGEST else 0.6
+            name: dict[str, Any] = {"ha": "left" if length < LONGEST else "right"}
+            look.say(ax, *(own.iloc[len(own) // 3][["staleness", "value"]] * [1.0, rise]), f"{length} tokens", **name)
         for bound, moment in BOUNDS.items():
-            look.say(left, 0.02, bound * 0.95, f"below {bound:g}: as if without {moment}", look.COLOR["muted"], **more)
-        left.set_ylabel(f"Hill's index (tail exponent) of {samples} ratios")
+            ax.axhline(bound, **_style.REFERENCE)
+            where: dict[str, Any] = {"va": "top", "transform": ax.get_yaxis_transform()}
+            look.say(ax, 0.01, bound * 0.95, f"below: as if without {moment}", look.COLOR["muted"], **where)
+        look.ticks(ax.xaxis, sorted(tails(rows, min(MARKERS)).staleness.astype(int)))
+        ax.set_ylabel(f"tail exponent of {samples} ratios\n(Hill; smaller: heavier)")
+        words = "The staler a batch, the heavier the tail of its importance ratios, as predicted"
+        title = _script.finding(off < 0.15 and own.value.iloc[-1] < 1.0, words, "Tail exponent of importance ratios")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
