@@ -105,7 +105,7 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
         verdict = f"**{each.verdict}**" + (f": {each.when}" if each.when else "")
         cells = [*[each.source] * several, claim, *[each.test] * tested, each.number, verdict]
-        rows.append(f"|{' |'.join(cells)} |")
+        rows.append(f"| {' | '.join(cells)} |")
     note = "\n\\* judged on our reconstruction of the method\n" if any(each.rebuilt for each in known) else ""
     return "\n".join(rows) + "\n" + note
 
@@ -140,5 +140,5 @@ def item_table() -> str:
         paper = "" if before and before.paper == each.paper else each.paper
         item = each.item + (f" ({each.stated})" if each.stated else "")
         shown = f"[{each.kind}](#{each.figure})" if each.figure else "no"
-        rows.append(f"|{paper} |{item} |{each.source} |{shown} |{each.verdict} |{each.ours} |{each.differs} |")
+        rows.append(f"| {paper} | {item} | {each.source} | {shown} | {each.verdict} | {each.ours} | {each.differs} |")
     return "\n".join(rows) + "\n"
