@@ -11,15 +11,13 @@ from asyncsim.plotting import _style
 from experiments import bapo
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
-from paper_figures._script import finding, pick
+from paper_figures._script import finding
 
 EXPERIMENTS = {"bapo": {"part": "compare", "law": "constant 32", "tuned": True}}
 ORDER = ("released", "intent", "start", "clip", "higher", "none", "rloo")
 DRAWN = ("none", "rloo", "released", "clip")
 """Arms of the picture; numbers are of all."""
 SHARES = ("clip", "bapo", "released", "none")
-SHARED = "graded"
-"""The task on which all arms have the rate of fresh data, too."""
 
 
 def laws(rows: Any) -> dict[str, str]:
@@ -57,7 +55,7 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Words against BAPO by arm, positive shares over tasks, returns at the best rate of fresh data."""
+    """Words against BAPO by arm, positive shares over tasks."""
     names, stale = laws(rows), arms.laws(rows)[-1]
     found = {"staleness": f"{arms.age(stale)}", "smallest": f"{bapo.SMALLEST:g}"}
     places = [(task, law) for law in names for task in arms.LOOKS]
@@ -65,11 +63,7 @@ def numbers(rows: Any) -> dict[str, str]:
         own = [row for task, law in places if (row := arms.difference(rows, task=task, law=law, arm=arm)) is not None]
         found |= {f"{arm}_{word}": f"{sum(row.word == word for row in own)}" for word in ("better", "equal", "worse")}
         found["places"] = f"{len(own)}"
-    rate = arms.best(rows, task=SHARED, law=arms.laws(rows)[0], arm="clip")
     for arm in SHARES:
         shares = [arms.at_best(rows, "positive", task=task, law=stale, arm=arm).value for task in arms.TASKS]
         found[f"positive_{arm}"] = f"{100 * sum(shares) / len(shares):.0f} %"
-    for arm in ("clip", "bapo", "none"):
-        own = pick(rows, part="grid", quantity="return", task=SHARED, law=stale, arm=arm, rate=rate)
-        found[f"same_{arm}"] = f"{own.value.iloc[0]:.2f}"
-    return found | {"rate": f"{rate:g}"}
+    return found

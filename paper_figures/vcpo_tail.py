@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy import integrate, special, stats
+from scipy import special
 
 from asyncsim.plotting import _style
 from paper_figures import _script
@@ -27,23 +27,6 @@ BOUNDS = {2.0: "variance", 1.0: "mean"}
 def largest(samples: int) -> int:
     """How many of the largest ratios Hill's estimate reads."""
     return math.ceil(min(samples / 5, 3 * math.sqrt(samples)))
-
-
-@functools.cache
-def normal_excess(samples: int) -> float:
-    """Expected 1/index of log-normal ratios over the standard deviation of their logarithm.
-
-    Above the (m+1)-th largest t the others are normal numbers beyond t, whose mean excess is phi(t)/Q(t) - t; Q(t) of
-    the (m+1)-th of N has the law Beta(m+1, N-m).
-    """
-    m = largest(samples)
-    law = stats.beta(m + 1, samples - m)
-
-    def excess(q: float) -> float:
-        t = stats.norm.isf(q)
-        return float(law.pdf(q) * (stats.norm.pdf(t) / q - t))
-
-    return float(integrate.quad(excess, 0.0, 1.0, limit=200)[0])
 
 
 @functools.cache
@@ -79,11 +62,9 @@ def laws(rows: Any, length: int) -> list[float]:
 
 
 def tails(rows: Any, length: int) -> Any:
-    """Rows of 1/index amid training by staleness, with the variance of log W beside them."""
-    own, variance = (means(rows, "training", name) for name in ("inverse_tail", "log_variance"))
+    """Rows of 1/index amid training by staleness."""
+    own = means(rows, "training", "inverse_tail")
     own = own[own.length == length].sort_values("staleness")
-    beside = variance[variance.length == length].set_index("staleness").value
-    own = own.assign(variance=beside.reindex(own.staleness).to_numpy())
     # A tail of equal ratios has no index.
     return own[own.low > 0]
 
@@ -125,7 +106,6 @@ def numbers(rows: Any) -> dict[str, str]:
     own = tails(rows, LONGEST)
     samples = int(own.batch.iloc[0])
     found = {"batch": str(samples), "longest": str(LONGEST), "replicates": str(int(own.samples.iloc[0]))}
-    found["variance"] = f"{normal_excess(samples) ** -2:.1f}"
     for bound, moment in BOUNDS.items():
         below = own[1.0 / own.low < bound]
         found[f"below_{moment}"] = str(int(below.staleness.min())) if len(below) else "no staleness"
@@ -134,10 +114,7 @@ def numbers(rows: Any) -> dict[str, str]:
     found["first"] = index(own.value.iloc[0])
     found["reach"] = f"{last.low:.2f} to {last.high:.2f}"
     law = np.array(laws(rows, LONGEST))
-    wide = own[own.variance > 0.1]
-    normal = normal_excess(samples) * np.sqrt(wide.variance)
     found["exact_off"] = f"{100 * np.abs(own.value / law - 1.0).max():.0f}"
-    found["normal_off"] = f"{100 * np.abs(wide.value / normal - 1.0).max():.0f}"
     spread = means(rows, "training", "spread")
     spread = spread[spread.length == LONGEST].sort_values("staleness").value.iloc[-1]
     return found | {"spread": f"{spread:.0f}"}
