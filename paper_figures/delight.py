@@ -6,7 +6,6 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -15,12 +14,11 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"delight": {"part": "cosine", "task": "bandits", "staleness": "0"}}
-IS, DG, BLIND = "exact IS", "DG", "sign-blind"
-NAMES = {IS: "exact importance\nsampling", DG: "DG", BLIND: "sign-blind DG"}
+IS, DG = "exact IS", "DG"
+NAMES = {IS: "exact importance\nsampling", DG: "delightful\ngradient (DG)"}
 LOOKS: dict[str, dict[str, Any]] = {
     experiment.BASE: {"color": look.COLOR["stale"], "marker": "o"},
     IS: {"color": look.COLOR["synchronous"], "marker": "s"},
-    BLIND: {"color": look.COLOR["tuned"], "marker": "D"},
     DG: {"color": look.COLOR["controlled"], "marker": "^"},
 }
 ONE = math.sqrt(experiment.ARMS / (2.0 * (experiment.ARMS - 1)))
@@ -33,40 +31,25 @@ def course(rows: Any, part: str, place: str, quantity: str, arm: str) -> Any:
     return own.set_index("failure").value.sort_index(ascending=False)
 
 
-def draw_cosines(ax: Axes, rows: Any, quantity: str) -> None:
-    """A line for each estimator; the learner improves to the right."""
-    names = {}
-    for size, (arm, style) in zip((4.0, 4.0, 6.5, 4.0), LOOKS.items(), strict=True):
-        own = course(rows, "cosine", "bug", quantity, arm)
-        ax.plot(own.index, own.values, **{"linewidth": 0.9, **style, "markersize": size})
-        names[NAMES.get(arm, arm)] = (float(own.iloc[-1]), style["color"])
-    ax.set(
-        xscale="log",
-        xlim=(0.7, 0.0007),
-        ylim=(0.75, 1.02),
-        xlabel="failure rate of the learner (learning: left to right)",
-    )
-    ax.set_ylabel("cosine with the exact policy gradient")
-    look.ends(ax, names, gap=0.1)
-
-
 def draw(rows: Any) -> Figure:
-    """The mean estimate, and single batches."""
+    """A line for each estimator's mean; the learner improves to the right."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.0)
-        left, right = figure.subplots(1, 2)
-        draw_cosines(left, rows, "mean")
-        left.plot([0.02, 0.0007], [ONE, ONE], label="predicted limit without correction", **_style.PREDICTED)
-        left.set_title("mean gradient estimate")
-        draw_cosines(right, rows, "batch")
-        right.set_title(f"gradient of one batch of {experiment.BATCH}")
-        each = {arm: [course(rows, "cosine", "bug", name, arm) for name in ("mean", "batch")] for arm in LOOKS}
-        worse = all((own < exact).all() and own.iloc[-1] < own.max() - 0.05
-                    for own, exact in zip(each[DG], each[IS], strict=True))  # fmt: skip
+        figure = _style.picture(_style.WIDTH, 2.7)
+        ax, names = figure.subplots(), {}
+        ax.set(xscale="log", xlim=(0.7, 0.0007), ylim=(0.0, 1.05))
+        each = {arm: course(rows, "cosine", "bug", "mean", arm) for arm in LOOKS}
+        for arm, style in LOOKS.items():
+            ax.plot(each[arm].index, each[arm].values, **{"linewidth": 0.9, **style, "markersize": 4.0})
+            names[NAMES.get(arm, arm)] = (float(each[arm].iloc[-1]), style["color"])
+        ax.plot([0.02, 0.0007], [ONE, ONE], label="predicted limit without correction", **_style.PREDICTED)
+        look.ticks(ax.xaxis, (0.5, 0.1, 0.01, 0.001))
+        ax.set_xlabel("failure rate of the learner (learning: left to right)")
+        ax.set_ylabel("cosine of the mean gradient with\nthe exact policy gradient")
+        look.ends(ax, names, gap=0.14)
+        worse = (each[DG] < each[IS]).all() and each[DG].iloc[-1] < each[DG].max() - 0.05
         faulty = f"With {100 * experiment.SHARE:.0f} % of the data from a faulty actor"
-        words = f"{faulty}, DG's gradient turns away from the exact one as the learner improves"
-        drawn = f"{faulty}: gradients of DG and of exact importance sampling"
-        figure.suptitle(_script.finding(worse, words, drawn), x=0.01, ha="left")
+        words = f"{faulty}, the delightful gradient turns away as the learner improves"
+        figure.suptitle(_script.finding(worse, words, f"{faulty}: direction of gradients"), x=0.01, ha="left")
     return figure
 
 

@@ -7,9 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from scipy.optimize import minimize
 
 from asyncsim import claims
@@ -17,17 +15,14 @@ from asyncsim.plotting import _style
 from experiments import gac_bound as experiment
 from paper_figures import _script
 from paper_figures._gac_points import points
+from paper_figures._vcpo import ends
 
-EXPERIMENTS = ("gac_bound",)
+EXPERIMENTS = {"gac_bound": {"task": "quadratic", "rate": "largest that the bound allows"}}
 SEARCHES = 24
 """Starts of the search for the policy with the noisiest gradient."""
 DIGITS = 6
 """Decimals of the largest noise."""
-QUARTERED, LATE = 0.25, 0.125
-"""Shares of the safe learning rate 1 / (L (1 + staleness)): with constant staleness, and with random delays."""
-BOUND = "bound: 2 gap/(ηT) + ηLσ² + (ηL)²τσ²\nη rate, T updates, τ staleness,\nL smoothness, σ² gradient noise"
-"""The bound at constant staleness, by its initial gap to the optimum."""
-MARKS = {"quadratic": "o", "bandit": "s"}
+COLOR = _style.COLORS["stale"]
 
 
 @cache
@@ -86,62 +81,27 @@ def largest(own: Any) -> Any:
     return held.loc[held.groupby("staleness").fraction.idxmax()].sort_values("staleness")
 
 
-def ratios(ax: Axes, own: Any, task: str, filled: bool = True) -> None:
-    """Measured over bound against the staleness."""
-    ages, own = sorted(set(own.staleness)), own.sort_values("staleness")
-    shown = own.assign(**{name: own[f"{name}_ratio"] for name in ("value", "low", "high")})
-    color = _style.COLORS["stale"]
-    look = {"color": color, "marker": MARKS[task], "mfc": color if filled else "white"}
-    points(ax, range(len(ages)), shown, joined=True, **look)
-    ax.axhline(1.0, label="upper bound", **_style.PREDICTED)
-    ax.set(ylim=(0.0, 1.15), xticks=range(len(ages)), xticklabels=ages)
-
-
-def draw_constant(ax: Axes, own: Any, task: str) -> None:
-    """Constant staleness at two learning rates."""
-    plain = own[(own.task == task) & (own.schedule == "constant") & (own.rule == "none")]
-    ratios(ax, largest(plain), task)
-    ratios(ax, plain[plain.fraction == QUARTERED], task, filled=False)
-    ax.set_xlabel("staleness (versions)")
-
-
-def draw_arrival(ax: Axes, own: Any) -> None:
-    """Random delays: workers with exponential times."""
-    for task in MARKS:
-        ratios(ax, own[(own.task == task) & (own.fraction == LATE) & own.bound.notna()], task, filled=False)
-    ax.text(0.1, 0.53, "quadratic", fontsize=7.5)
-    ax.text(0.1, 0.17, "bandit", fontsize=7.5)
-    ax.set(xlabel="mean staleness (versions)", title="Both tasks, random delays")
-
-
 def draw(rows: Any) -> Figure:
-    """Plain descent on two tasks, and with random delays, in shares of the bound."""
+    """Squared gradients of plain descent on a quadratic, and their bound."""
     own = judged(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.0)
-        first, second, third = figure.subplots(1, 3, sharey=True)
-        draw_constant(first, own, "quadratic")
-        draw_constant(second, own, "bandit")
-        draw_arrival(third, own[own.schedule == "arrival"])
-        plain = own[(own.schedule != "arrival") & (own.rule == "none") & own.bound.notna()]
+        figure = _style.picture(_style.WIDTH, 2.6)
+        ax = figure.subplots()
+        plain = own[(own.schedule == "constant") & (own.rule == "none") & own.bound.notna()]
         tight = largest(plain[plain.task == "quadratic"])
+        ages = [int(age) for age in tight.staleness]
+        points(ax, range(len(ages)), tight, joined=True, color=COLOR, marker="o")
+        ax.plot(range(len(ages)), tight.bound, label="upper bound", **_style.PREDICTED)
+        ax.set(ylim=(0.0, 1.08 * tight.bound.max()), xticks=range(len(ages)), xticklabels=ages)
+        ends(ax, {"upper bound": (tight.bound.iloc[-1], _style.INK), "measured": (tight.value.iloc[-1], COLOR)})
+        ax.set_xlabel("staleness (each at the largest learning rate for which the bound holds)")
+        ax.set_ylabel("average squared gradient\n(quadratic objective)")
         met = tight[tight.high_ratio >= 0.97].staleness.tolist()
-        ages = _script.listed(f"{age:.0f}" for age in met)
-        words = f"Plain stale descent stays within our bound; on a quadratic it attains it at staleness {ages}"
+        words = "Plain stale descent stays within its upper bound, and attains it at staleness "
+        words += _script.listed(f"{age:.0f}" for age in met)
         holds = met and plain.low_ratio.max() <= 1.0
-        title = _script.finding(holds, words, "Squared gradients of plain stale descent beside their upper bound")
-        first.set(title="Quadratic, constant staleness", ylabel="average squared gradient\ndivided by its upper bound")
-        second.set_title("Bandit, constant staleness")
-        second.text(0.0, 0.75, BOUND, fontsize=7.0, va="center")
-        line: dict[str, Any] = {"color": _style.COLORS["stale"], "marker": "o", "markersize": 4, "linewidth": 0.9}
-        handles = [
-            Line2D([], [], label="largest learning rate that the bound allows", **line),
-            Line2D(
-                [], [], label="a quarter of 1 / (smoothness × (1 + staleness)), in c an eighth", mfc="white", **line
-            ),
-        ]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=2, title=title, **more)
+        title = _script.finding(holds, words, "Squared gradients of plain stale descent and their upper bound")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

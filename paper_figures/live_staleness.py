@@ -7,89 +7,63 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from asyncsim.plotting import _style
-from experiments import live_staleness
 from paper_figures import _script
+from paper_figures._vcpo import ticks
 
 EXPERIMENTS = {"live_staleness": {"task": "token bandit, CartPole, sums", "staleness": "measured", "pooled": True}}
 MODES = {"waits": "slow generation (10 ms)", "none": "fast generation (no wait)"}
-"""Panels: runs whose generation takes longer than messages, and all others."""
-SYSTEMS = dict(
-    zip(live_staleness.NAMES, ("update on arrival", "staleness capped (AReaL)", "one step off-policy"), strict=True)
-)
-MARKERS = dict(zip(live_staleness.NAMES, "os^", strict=True))
-QUANTITIES = {
-    "staleness": "mean staleness",
-    "total variation": "staleness distribution\n(total variation)",
-    "throughput": "throughput",
-    "return": "return",
-}
-LOOK: dict[str, Any] = {"linestyle": "none", "markersize": 3.0, "alpha": 0.8}
-
-
-def places(rows: Any) -> Any:
-    """Where each measurement lies in its band: -1 and 1 are its ends, 0 its middle, also of a band of one number.
-
-    Total variation has one end, 1; there is none at 0.
-    """
-    if (rows.quantity == "total variation").all():
-        return (rows.measured / np.maximum(rows.high, 1e-12)).to_numpy()
-    center, half = (rows.high + rows.low) / 2.0, (rows.high - rows.low) / 2.0
-    off = (rows.measured - center).to_numpy()
-    wide = half.to_numpy() > 1e-12
-    return np.where(wide, off / np.where(wide, half, 1.0), np.where(np.abs(off) < 1e-9, 0.0, np.copysign(np.inf, off)))
+"""Colors: runs whose generation takes longer than messages, and all others."""
+QUANTITIES = ("staleness", "total variation", "throughput", "return")
+"""What has a band; numbers count all of it."""
+LOOK: dict[str, Any] = {"linestyle": "none", "markersize": 3.5, "elinewidth": 0.7, "capsize": 0.0}
+DRAWN = {"staleness": "mean staleness (versions)", "throughput": "updates per second"}
 
 
 def judged(rows: Any, mode: str) -> Any:
-    """Rows of a panel: those that have a band."""
+    """Rows that have a band, of runs with waits or of all others."""
     return rows[rows.quantity.isin(list(QUANTITIES)) & ((rows["mode"] == "waits") == (mode == "waits"))]
 
 
-def draw_panel(ax: Axes, rows: Any, mode: str) -> None:
-    """A line for each quantity, a mark for each system; what lies outside of its band has another color."""
-    own = judged(rows, mode)
-    ax.axvspan(-1.0, 1.0, color=_style.COLORS["effect"], zorder=0)
-    ax.axvline(0.0, **_style.PREDICTED)
-    for y, quantity in enumerate(QUANTITIES):
-        for shift, (system, marker) in zip((-0.24, 0.0, 0.24), MARKERS.items(), strict=True):
-            each = _script.pick(own, quantity=quantity, system=system)
-            spread = y + shift + np.linspace(-0.09, 0.09, len(each))
-            for inside, color in ((True, "measured"), (False, "contrast")):
-                chosen = (each.inside == inside).to_numpy(dtype=bool)
-                ax.plot(places(each)[chosen], spread[chosen], color=_style.COLORS[color], marker=marker, **LOOK)
-    ax.set(xlim=(-2.0, 2.0), ylim=(len(QUANTITIES) - 0.5, -0.5), xticks=range(-2, 3))
-    ax.set(xlabel="(measured − predicted) / half width of the band")
-    ax.set_title(f"{MODES[mode]}:\n{own.inside.sum():.0f} of {len(own)} values inside".capitalize())
+def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
+    """Measured over predicted with its band, a mark for each run and a ring where it is outside; how many are inside."""
+    inside, total = 0, 0
+    for mode, color in (("waits", "measured"), ("none", "contrast")):
+        own = _script.pick(judged(rows, mode), quantity=quantity)
+        band = [own.predicted - own.low, own.high - own.predicted]
+        look = {**_style.MEASURED, **LOOK, "color": _style.COLORS[color], "label": MODES[mode]}
+        ax.errorbar(own.predicted, own.measured, xerr=np.maximum(band, 0.0), **look)
+        out = own[~own.inside.astype(bool)]
+        ax.plot(
+            out.predicted, out.measured, "o", mfc="none", color=_style.INK, markersize=8.0, label="outside its band"
+        )
+        inside, total = inside + len(own) - len(out), total + len(own)
+    ends = np.array([rows.measured[rows.quantity == quantity].min(), rows.measured[rows.quantity == quantity].max()])
+    ends = ends * (0.8, 1.25)
+    ax.plot(ends, ends, label="measured = predicted", **_style.PREDICTED)
+    words = DRAWN[quantity].partition(" (")[0]
+    ax.set(xlabel=f"predicted {words}", ylabel=f"measured {DRAWN[quantity]}")
+    ax.set_title(f"{words.capitalize()}: {inside} of {total} runs inside")
+    return total - inside
 
 
 def draw(rows: Any) -> Figure:
-    """A panel for runs with waits, and one for all others."""
+    """Staleness, and throughput."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.3)
-        axes = figure.subplots(1, 2, sharey=True)
-        for ax, mode in zip(axes, MODES, strict=True):
-            draw_panel(ax, rows, mode)
-        axes[0].set_yticks(range(len(QUANTITIES)), QUANTITIES.values())
-        marks: list[Any] = [
-            Line2D([], [], marker=marker, label=SYSTEMS[system], **{**LOOK, "color": _style.INK})
-            for system, marker in MARKERS.items()
-        ]
-        for color, words in (
-            ("effect", "99 % band predicted from a run's latencies"),
-            ("measured", "a run inside of its band"),
-            ("contrast", "a run outside"),
-        ):
-            marks.append(Patch(color=_style.COLORS[color], label=words))
-        slow, fast = (own.measured.between(own.low, own.high) for own in (judged(rows, mode) for mode in MODES))
-        words = f"Predictions hold when generation is slow, and fail in {(~fast).sum()} of {len(fast)} values"
-        words += " when it is fast"
-        holds = len(slow) and slow.mean() > 0.98 and len(fast) and fast.mean() < slow.mean()
-        title = _script.finding(holds, words, "Live runs beside the event model's predicted bands")
-        order = [mark for pair in zip(marks[:3], marks[3:], strict=True) for mark in pair]
-        figure.legend(handles=order, title=title, ncols=3, loc="outside upper left", alignment="left")
+        figure = _style.picture(_style.WIDTH, 3.2)
+        axes = figure.subplots(1, len(DRAWN))
+        axes[1].set(xscale="log", yscale="log")
+        missed = [draw_panel(ax, rows, quantity) for ax, quantity in zip(axes, DRAWN, strict=True)]
+        for axis in (axes[1].xaxis, axes[1].yaxis):
+            ticks(axis, (10, 30, 100, 300))
+        few = sum(missed) < 0.1 * rows.quantity.isin(list(DRAWN)).sum()
+        words = "The event model predicts staleness and throughput of live runs from their latencies"
+        title = _script.finding(few, words, "Live runs and what the event model predicts")
+        named = dict(zip(*axes[0].get_legend_handles_labels()[::-1], strict=True))
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": 3}
+        shown = [*MODES.values(), "outside its band"]
+        figure.legend([named[name] for name in shown], shown, title=title, **more)
     return figure
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -17,8 +16,7 @@ EQUAL = 0.279
 """Share of the sum of squares in the largest 5 percent of equal normal draws."""
 
 
-SQUARE, NOISE = "predicted in a: ∝ squared learning rate", "in b: by equal noise in all logits"
-"""Names of predictions."""
+NOISE = "predicted by equal noise in all logits"
 
 
 def one(rows: Any) -> Any:
@@ -57,58 +55,28 @@ def kept(rows: Any) -> list[bool]:
 
 
 def draw(rows: Any) -> Figure:
-    """Size on the left, inequality on the right."""
+    """Share of the tokens that change most, for each model and learning rate."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.0)
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
-        names: list[str] = []
-        measured, told = [], []
-        for model, color in model_law.COLOR.items():
-            points = [(row, value) for name, row, value in judged(rows) if name == model]
-            if points:
-                shade, mark = _style.COLORS[color], model_law.MARK[model]
-                own = _models.means(one(rows), "rate", quantity="token", model=model)
-                own = own.assign(low=own.low.clip(lower=1e-4 * own.value))
-                left.plot(own.rate, [value for _, value in points], label=SQUARE, **_style.PREDICTED)
-                label = {"char": "character model", "smollm2": "SmolLM2"}[model]
-                _models.points(left, own.rate, own, shade, linestyle="none", marker=mark, label=label)
-                largest = _models.means(one(rows), "rate", quantity="share", model=model)
-                places = np.arange(len(names), len(names) + len(largest))
-                _models.points(right, places, largest, shade, linestyle="none", marker=mark)
-                measured.append(largest)
-                told += list(_models.means(one(rows), "rate", quantity="told", model=model).value)
-                names += [f"{label},\n{rate:.0e}".replace("e-0", "e−") for rate in largest.rate]
-        left.set(
-            xscale="log",
-            yscale="log",
-            xlabel="learning rate",
-            ylabel="mean squared change of a token's\nlog-probability (nats²)",
-        )
-        left.set_ylim(1e-4, 1.0)
-        rates = sorted(one(rows).rate.unique())
-        left.set_xticks(rates, [f"{rate:.0e}".replace("e-0", "e−") for rate in rates])
-        left.minorticks_off()
-        left.legend(handles=[each for each in left.get_legend_handles_labels()[0] if each.get_label() != SQUARE])
-        for place, value in enumerate(told):
-            right.plot([place - 0.3, place + 0.3], [value, value], label=NOISE, **_style.PREDICTED)
-        right.set_xticks(range(len(names)), names)
-        right.set_xlim(-0.6, len(names) - 0.4)
-        equal = f"{100 * EQUAL:.0f} %, if all changes came from one normal distribution"
-        right.legend(handles=[right.axhline(EQUAL, label=equal, **_style.REFERENCE)], loc="lower left")
-        right.tick_params(axis="x", labelsize=7.0, rotation=0)
-        right.set(ylim=(0, 1.02), ylabel="share of the squared change in the\n5 % of tokens that change most")
-        holds = float(pd.concat(measured).low.min()) > EQUAL
-        left.set_title("Size of an update")
-        found = pd.concat(measured).low.to_numpy()
-        under = int((found > np.array(told)).sum())
-        words = f"Equal noise in all logits predicts\ntoo small a share in {under} of {len(told)}"
-        name = _script.finding(under > 0.5 * len(told), words, "Share of the tokens that change most")
-        right.set(title=name, xlabel="model, learning rate")
-        ends = pd.concat(measured).value
-        reach = f"{100 * ends.min():.0f} to {100 * ends.max():.0f} %"
+        figure = _style.picture(_style.WIDTH, 2.6)
+        ax, names = figure.subplots(), []
+        measured, told = (_models.means(one(rows), "model", "rate", quantity=name) for name in ("share", "told"))
+        for place, row in enumerate(measured.itertuples()):
+            shade = _style.COLORS[model_law.COLOR[row.model]]
+            ax.bar(place, row.value, 0.6, color=shade, alpha=0.35)
+            _models.points(ax, [place], measured.iloc[[place]], shade, marker=model_law.MARK[row.model])
+            rate = f"{row.rate:.0e}".replace("e-0", "e−")
+            names.append(f"{_models.MODELS[row.model]},\nlearning rate {rate}")
+        for place, value in enumerate(told.value):
+            ax.plot([place - 0.3, place + 0.3], [value, value], label=NOISE, **_style.PREDICTED)
+        ax.axhline(EQUAL, **_style.REFERENCE)
+        ax.text(len(names) - 0.6, EQUAL + 0.02, "if all changes came from\none normal distribution", fontsize=7.5)
+        ax.set_xticks(range(len(names)), names)
+        ax.set(xlim=(-0.6, len(names) + 0.6), ylim=(0, 1.02))
+        ax.set_ylabel("share of the squared change in the\n5 % of tokens that change most")
+        reach = f"{100 * measured.value.min():.0f} to {100 * measured.value.max():.0f} %"
         words = f"In one update, the 5 % of tokens that change most carry {reach} of the squared change"
-        title = _script.finding(holds, words, "How far one update moves the log-probabilities of tokens")
-        figure.suptitle(title, x=0.01, ha="left")
+        drawn = "Share of an update in the tokens that change most"
+        figure.suptitle(_script.finding(measured.low.min() > EQUAL, words, drawn), x=0.01, ha="left")
     return figure
 
 

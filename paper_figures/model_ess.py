@@ -1,11 +1,10 @@
-"""Variance, ESS and tail of the ratios of texts up to 512 characters, on what one update predicts."""
+"""Effective sample size of texts of 8 and 512 characters, on what one update predicts; variance and tail in numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -13,11 +12,7 @@ from experiments import model_ratios
 from paper_figures import _models, _script
 
 EXPERIMENTS = {"model_ratios": {"task": "text", "model": "char"}}
-DRAWN = {
-    "variance": ("Variance of a text's log ratio", "variance (nats²)"),
-    "ess": ("Effective sample size (ESS)", "ESS / number of texts"),
-    "hill": ("Tail of the ratios", "Hill's index (small: heavy tail)"),
-}
+QUANTITIES = ("variance", "ess", "hill")
 
 
 def text(rows: Any) -> Any:
@@ -42,40 +37,35 @@ def judged(rows: Any, quantity: str) -> Iterator[tuple[Any, float]]:
 
 def kept(rows: Any) -> list[bool]:
     """Whether variances, ESS and tails are as predicted."""
-    return [_models.meets(*each) for quantity in DRAWN for each in judged(text(rows), quantity)]
-
-
-def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
-    """One quantity against staleness, a line for each length, on its predictions."""
-    lengths = sorted({*rows.tokens} - {0})
-    levels = sorted(rows.staleness.unique())
-    for place, ((_, color), tokens) in enumerate(zip(_script.shades(lengths), lengths, strict=True)):
-        own = _models.means(rows, "staleness", quantity=quantity, tokens=tokens)
-        if quantity == "ess":
-            own = own.assign(high=own.high.clip(upper=1.0))
-        _models.points(ax, own.staleness * 1.06 ** (place - 1.5), own, color, linestyle="none", label=f"{tokens}")
-        ax.plot(levels, [told(rows, quantity, s, tokens) for s in levels], **{**_style.PREDICTED, "color": color})
-    _models.levels(ax, levels)
-    ax.set(xlabel="staleness (versions)", title=DRAWN[quantity][0], ylabel=DRAWN[quantity][1])
-    if quantity != "ess":
-        ax.set_yscale("log")
+    return [_models.meets(*each) for quantity in QUANTITIES for each in judged(text(rows), quantity)]
 
 
 def draw(rows: Any) -> Figure:
-    """Three panels."""
+    """ESS of the shortest and the longest texts against staleness, on its predictions."""
     own = text(rows)
+    lengths = sorted({*own.tokens} - {0})
+    levels = sorted(own.staleness.unique())
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.1)
-        axes = figure.subplots(1, len(DRAWN))
-        for ax, quantity in zip(axes, DRAWN, strict=True):
-            draw_one(ax, own, quantity)
-        last = [_models.meets(row, law) for row, law in judged(own, "variance") if row.tokens == own.tokens.max()]
-        words = "One update predicts ratios of long texts sixteen updates later"
-        part = f"One update predicts {sum(kept(rows))} of {len(kept(rows))} values on stale ratios of long texts"
-        title = _script.finding(all(last), words, part)
-        handles, labels = axes[0].get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles, [f"texts of {each} tokens" for each in labels], ncols=len(labels), title=title, **more)
+        figure = _style.picture(_style.WIDTH, 2.6)
+        ax = figure.subplots()
+        for tokens, color in ((lengths[0], "measured"), (lengths[-1], "contrast")):
+            shade = _style.COLORS[color]
+            shown = _models.means(own, "staleness", quantity="ess", tokens=tokens)
+            shown = shown.assign(high=shown.high.clip(upper=1.0), low=shown.low.clip(lower=0.0))
+            _models.points(ax, shown.staleness, shown, shade)
+            ax.plot(levels, [told(own, "ess", s, tokens) for s in levels], **{**_style.PREDICTED, "color": shade})
+            ax.text(levels[-1] * 1.1, shown.value.iloc[-1], f"texts of {tokens} tokens", color=shade, fontsize=7.5)
+        _models.levels(ax, levels)
+        ax.set(xlim=(levels[0] / 1.1, levels[-1] * 2.0), ylim=(0.0, 1.03))
+        ax.set(xlabel="staleness (versions)", ylabel="ESS / number of texts")
+        found = list(judged(own, "ess"))
+        short = [_models.meets(*each) for each in found if each[0].tokens == lengths[0]]
+        under = [row.low > law for row, law in found if row.tokens == lengths[-1]]
+        words = (
+            "One update predicts the effective sample size (ESS) of short texts well, and that of long texts too low"
+        )
+        title = _script.finding(all(short) and any(under), words, "ESS of texts, and what one update predicts")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
@@ -88,7 +78,7 @@ def numbers(rows: Any) -> dict[str, str]:
         "staleness": f"{staleness}",
         "drift": _models.value(_models.mean(own, quantity="drift")),
     }
-    for quantity in DRAWN:
+    for quantity in QUANTITIES:
         found[f"{quantity}_met"] = _models.count([_models.meets(*each) for each in judged(own, quantity)])
         place = {"staleness": staleness, "tokens": tokens}
         found[quantity] = _models.value(_models.mean(own, quantity=quantity, **place))

@@ -14,9 +14,9 @@ EXPERIMENTS = {"model_numerics": {"staleness": "0"}}
 COLOR = {"bfloat16": "measured", "int8": "contrast", "tf32": "tuned"}
 MARK = {"bfloat16": "o", "int8": "s", "tf32": "^"}
 CASES = {
-    ("char", "sums"): "character\nmodel,\nsums",
-    ("char", "text"): "character\nmodel,\ntext",
-    ("smollm2", "text"): "SmolLM2,\ntext",
+    ("char", "sums"): "character model, sums",
+    ("char", "text"): "character model, text",
+    ("smollm2", "text"): "SmolLM2, text",
 }
 
 
@@ -45,58 +45,31 @@ def kept(rows: Any) -> list[bool]:
 
 
 def draw(rows: Any) -> Figure:
-    """Size, tails, growth."""
+    """Size of a token's error: a row for each model and task, a color for each format."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.3)
-        first, second, third = figure.subplots(1, 3)
-        present = [case for case in CASES if len(_script.pick(rows, model=case[0], task=case[1]))]
-        for shift, (sampler, color) in zip((-0.24, 0.0, 0.24), COLOR.items(), strict=True):
-            shade = _style.COLORS[color]
-            look: dict[str, Any] = {"linestyle": "none", "marker": MARK[sampler], "label": f"sampler in {sampler}"}
+        figure = _style.picture(_style.WIDTH, 2.6)
+        ax = figure.subplots()
+        own = _models.means(rows[rows.tokens == 0], "model", "task", "sampler", quantity="deviation")
+        present = [case for case in CASES if len(_script.pick(own, model=case[0], task=case[1]))]
+        for shift, (sampler, color) in zip((-0.27, 0.0, 0.27), COLOR.items(), strict=True):
             for place, (model, task) in enumerate(present):
-                own = _script.pick(rows, model=model, task=task, sampler=sampler)
-                if not len(own):
-                    continue
-                for ax, quantity in ((first, "deviation"), (second, "kurtosis")):
-                    one = _models.means(own, "tokens", quantity=quantity)
-                    # No kurtosis is below 1.
-                    one = one.assign(low=one.low.clip(lower=1.0)) if quantity == "kurtosis" else one
-                    _models.points(ax, [place + shift], one, shade, **look)
-                    look.pop("label", None)
-                told = _models.mean(own, quantity="told").value
-                second.plot([place + shift - 0.1, place + shift + 0.1], [told, told], **_style.PREDICTED)
-            for model, task in present:
-                at = [each for each in lengths(rows) if each[:2] == (model, sampler) and task == "text"]
-                if at:
-                    where: dict[str, Any] = {"model": model, "sampler": sampler, "quantity": "variance", "task": task}
-                    own = _models.means(rows[rows.tokens > 0], "tokens", **where)
-                    _models.points(third, own.tokens, own, shade, linestyle="none", marker=MARK[sampler])
-                    law = [each[4] for each in at]
-                    third.plot([each[2] for each in at], law, **{**_style.PREDICTED, "color": shade})
-        for ax in (first, second):
-            ax.set_xticks(range(len(present)), [CASES[case] for case in present])
-            ax.set(xlim=(-0.5, len(present) - 0.5), yscale="log")
-        first.set_title("Size of the error of a token")
-        first.set_ylabel("root mean square of a token's log ratio,\nfloat32 trainer to sampler (nats)")
-        second.set(title="Tails of the error", ylabel="kurtosis of the log ratio", ylim=(1.0, 600.0))
-        second.axhline(3.0, **_style.REFERENCE)
-        second.text(
-            0.5, 2.2, "normal distribution", color=_style.COLORS["muted"], fontsize=7.5, ha="center", va="center"
-        )
-        second.set_yticks([1, 3, 10, 30, 100, 300], ["1", "3", "10", "30", "100", "300"])
-        second.minorticks_off()
-        third.set(xscale="log", yscale="log", xlabel="tokens in the text", ylabel="variance of its log ratio (nats²)")
-        third.set_title("Sum of the errors of a text")
-        third.text(2.0, 0.6, "SmolLM2", fontsize=7.5)
-        third.text(300.0, 1.2e-2, "character model", fontsize=7.5, ha="right")
-        third.set_ylim(3e-7, 2.0)
-        wide = [row.low > 3.0 for *_, row, _ in tails(rows)]
+                for one in _script.pick(own, model=model, task=task, sampler=sampler).itertuples():
+                    shade, reach = _style.COLORS[color], [[one.value - one.low], [one.high - one.value]]
+                    look = {**_style.MEASURED, "color": shade, "marker": MARK[sampler]}
+                    ax.errorbar(one.value, place + shift, xerr=reach, **look)
+                    if not place:
+                        name = f"sampler in {sampler}"
+                        ax.text(1.12 * one.high, place + shift, name, color=shade, fontsize=7.5, va="center")
+        ax.set_yticks(range(len(present)), [CASES[case] for case in present])
+        ax.set(xscale="log", ylim=(len(present) - 0.5, -0.5))
+        ax.set_xticks([1e-4, 1e-3, 1e-2, 1e-1], ["0.0001", "0.001", "0.01", "0.1"])
+        ax.set_xlabel("root mean square of a token's log ratio, float32 trainer to sampler (nats)")
+        coarse, ends = own[own.sampler == "bfloat16"], ""
+        if len(coarse):
+            ends = f"by {coarse.value.min():.1g} to {coarse.value.max():.1g} nats per token"
         drawn = "Rounding in the sampler changes log-probabilities"
-        words = f"{drawn}; tails are heavier than normal in {_models.count(wide)} cases"
-        title = _script.finding(sum(wide) > 2 / 3 * len(wide), words, drawn)
-        handles, labels = first.get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles, labels, ncols=3, title=title, **more)
+        words = f"A bfloat16 sampler moves log-probabilities {ends}"
+        figure.suptitle(_script.finding(ends and coarse.low.min() > 0.0, words, drawn), x=0.01, ha="left")
     return figure
 
 

@@ -1,40 +1,34 @@
-"""Gradient of a stale batch beside that of fresh ones at the same weights, under three losses."""
+"""Gradient of stale batches beside that of fresh ones at the same weights, with and without ratios."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _models, _script
 
 EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
-COLOR = {"no correction": "stale", "full IS": "controlled", "PPO clip": "partial"}
-MARK = {"no correction": "o", "full IS": "^", "PPO clip": "D"}
-TOLD = ("no correction", "full IS")
-"""Losses with a prediction."""
-NAMES = {"no correction": "no correction", "full IS": "full importance sampling (IS)", "PPO clip": "PPO's clip"}
-DRAWN = {
-    "cosine": ("Direction of one batch", "cosine with the fresh mean gradient"),
-    "norm": ("Length of one batch's gradient", "norm / norm on fresh data"),
-    "along": ("Mean over batches", "part along the fresh mean gradient"),
-}
+COLOR = {"no correction": "stale", "full IS": "controlled"}
+MARK = {"no correction": "o", "full IS": "^"}
+NAMES = {"no correction": "no correction", "full IS": "full importance\nsampling (IS)"}
+QUANTITIES = ("cosine", "norm", "along")
+"""What is predicted of a stale gradient; the last is drawn."""
 
 
 def levels(rows: Any) -> Any:
     """Rows on batches of several ages at the same weights."""
-    return rows[rows.quantity.isin([*DRAWN, *(f"told_{name}" for name in DRAWN)])]
+    return rows[rows.quantity.isin([*QUANTITIES, *(f"told_{name}" for name in QUANTITIES)])]
 
 
 def judged(rows: Any) -> list[tuple[str, str, int, Any, float]]:
     """Loss, quantity, staleness, mean and prediction on stale data."""
     own, found = levels(rows), []
-    for name in TOLD:
+    for name in COLOR:
         for staleness in sorted(set(own.staleness) - {0}):
             place = {"method": name, "staleness": staleness}
-            for quantity in DRAWN:
+            for quantity in QUANTITIES:
                 told = f"told_{quantity}"
                 law = 1.0 if quantity == "along" else _models.mean(own, quantity=told, **place).value
                 found.append((name, quantity, int(staleness), _models.mean(own, quantity=quantity, **place), law))
@@ -46,25 +40,6 @@ def kept(rows: Any) -> list[bool]:
     return [_models.meets(row, told) for *_, row, told in judged(rows)]
 
 
-def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
-    """One quantity against staleness, of every loss."""
-    own = levels(rows)
-    for place, (name, color) in enumerate(COLOR.items()):
-        shade = _style.COLORS[color]
-        shown = _models.means(own, "staleness", method=name, quantity=quantity)
-        look: dict[str, Any] = {"linestyle": "none", "marker": MARK[name], "label": NAMES[name]}
-        _models.points(ax, shown.staleness * 1.15 ** (place - 1), shown, shade, **look)
-        if name in TOLD and quantity != "along":
-            told = _models.means(own, "staleness", method=name, quantity=f"told_{quantity}")
-            ax.plot(told.staleness, told.value, **{**_style.PREDICTED, "color": shade})
-    if quantity == "along":
-        ax.axhline(1.0, **_style.PREDICTED)
-    _models.levels(ax, sorted(own.staleness.unique()))
-    ax.set(xlabel="staleness (versions)", title=DRAWN[quantity][0], ylabel=DRAWN[quantity][1])
-    if quantity == "norm":
-        ax.set_yscale("log")
-
-
 def biased(rows: Any) -> bool:
     """Whether the mean gradient turns without ratios and does not with them, at the largest staleness."""
     last = max(level for _, _, level, _, _ in judged(rows))
@@ -73,17 +48,25 @@ def biased(rows: Any) -> bool:
 
 
 def draw(rows: Any) -> Figure:
-    """Three panels."""
+    """The mean gradient's part along the fresh one, against staleness."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.1)
-        axes = figure.subplots(1, len(DRAWN))
-        for ax, quantity in zip(axes, DRAWN, strict=True):
-            draw_one(ax, rows, quantity)
-        words = "Without ratios a stale gradient changes direction; full ratios only add noise"
-        title = _script.finding(biased(rows), words, "Stale gradients beside fresh ones")
-        handles, labels = axes[0].get_legend_handles_labels()
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles, labels, ncols=len(labels), title=title, **more)
+        figure = _style.picture(_style.WIDTH, 2.6)
+        ax, own = figure.subplots(), levels(rows)
+        for dodge, (name, color) in zip((0.98, 1.02), COLOR.items(), strict=True):
+            shown = _models.means(own, "staleness", method=name, quantity="along")
+            _models.points(ax, shown.staleness * dodge, shown, _style.COLORS[color], marker=MARK[name])
+            last = shown.iloc[-1]
+            look = {"color": _style.COLORS[color], "fontsize": 7.5, "va": "center"}
+            ax.text(last.staleness * 1.15, last.value, NAMES[name], **look)
+        places = sorted(own.staleness.unique())
+        ax.plot(places, [1.0] * len(places), label="predicted with full IS", **_style.PREDICTED)
+        _models.levels(ax, places)
+        ax.set(xlabel="staleness (versions)", xlim=(0.85 * places[0], 3.5 * places[-1]))
+        ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
+        ax.set_ylabel("mean gradient along the fresh one\n(1: all of its length)")
+        words = "Without ratios a stale gradient loses direction; full importance sampling keeps it"
+        title = _script.finding(biased(rows), words, "Mean gradient of stale batches along that of fresh ones")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
@@ -92,7 +75,7 @@ def numbers(rows: Any) -> dict[str, str]:
     every = judged(rows)
     last = max(level for _, _, level, _, _ in every)
     found = {"staleness": f"{last}"}
-    for name in TOLD:
+    for name in COLOR:
         own = [_models.meets(row, told) for loss, _, _, row, told in every if loss == name]
         key = name.replace(" ", "_").lower()
         found |= {f"{key}_met": _models.count(own), f"{key}_word": _models.word(own)}

@@ -52,22 +52,19 @@ def best(rows: Any, task: str) -> Any:
 
 
 def draw_stairs(ax: Axes, rows: Any) -> None:
-    """Tokens of samples alike in length, and of lengths with a spread, beside the prediction at all."""
-    for sigma, more in zip(pipeline_rl.SPREADS, ({"marker": "o"}, {"marker": "^", **look.HOLLOW}), strict=True):
-        found = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.apply(_script.interval)
-        fine = np.linspace(0.0, 1.0, 200)
-        ax.plot(fine, predicted(sigma, fine), **_style.PREDICTED)
-        shown = found.iloc[::4] if sigma > 0.5 else found
-        name = "equal lengths" if sigma < 0.5 else "lognormal lengths, spread 1"
-        means, reach = zip(*shown, strict=True)
-        ax.errorbar(shown.index, means, yerr=reach, label=name, **{**_style.MEASURED, **PIPELINE, **more})
-    ax.legend(loc="lower left")
+    """Tokens of samples whose lengths have the largest spread, on the prediction."""
+    sigma = pipeline_rl.SPREADS[-1]
+    found = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.apply(_script.interval)
+    fine = np.linspace(0.0, 1.0, 200)
+    ax.plot(fine, predicted(sigma, fine), **_style.PREDICTED)
+    shown = found.iloc[::4]
+    means, reach = zip(*shown, strict=True)
+    ax.errorbar(shown.index, means, yerr=reach, **{**_style.MEASURED, **PIPELINE})
     ax.set(xlabel="place in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(0.0, None))
-    means = _script.pick(rows, part="stairs").groupby(["sigma", "place"]).value.mean().unstack()
-    fresher = (means.iloc[:, 0].round() == pipeline_rl.HEAD).all() and (
-        means.iloc[:, -1] < means.iloc[:, 0] - 1.0
-    ).all()
-    ax.set_title(_script.finding(fresher, "Later tokens of a sample are fresher", "Staleness along a sample"))
+    means = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.mean()
+    fresher = round(means.iloc[0]) == pipeline_rl.HEAD and means.iloc[-1] < means.iloc[0] - 1.0
+    words = "Within a PipelineRL sample, later tokens are fresher"
+    ax.set_title(_script.finding(fresher, words, "Staleness along a sample"))
 
 
 def draw_lag(ax: Axes, rows: Any, part: str, value: Any) -> None:
@@ -104,14 +101,19 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
-        right.set(ylabel="ESS / samples", title=f"ESS by mean staleness ({roll_flash.POOL} slots)")
-        right.set_ylim(min(ess(rows, steps)[0] for steps in conventional(rows, "ess")) - 0.05, 1.01)
-        look.say(right, speed(rows, 0)[0] - 0.6, 0.905, "PipelineRL\n(in flight)", PIPELINE["color"], ha="right")
-        look.say(right, 11.5, 0.9, "conventional (by turns)", CONVENTIONAL["color"], ha="center")
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
-        words = "PipelineRL mixes staleness within a sample, at the ESS of equally stale conventional training"
-        title = _script.finding(same, words, "PipelineRL beside conventional training: staleness and ESS")
-        figure.suptitle(title, x=0.01, ha="left")
+        title = _script.finding(same, "At equal mean staleness, ESS is the same", "ESS by mean staleness")
+        right.set(ylabel="effective sample size (ESS) / samples", title=title, ylim=(0.0, 1.05))
+        lag = speed(rows, 0)[0]
+        look.say(right, lag, ess(rows, 0)[0] - 0.13, "PipelineRL\n(updates in flight)", PIPELINE["color"], ha="center")
+        look.say(
+            right,
+            1.7 * lag,
+            0.5,
+            "conventional\n(generation and training by turns)",
+            CONVENTIONAL["color"],
+            ha="center",
+        )
     return figure
 
 
