@@ -65,9 +65,7 @@ def draw(rows: Any) -> Figure:
         blank = [name for name in NAMES if not name.startswith("stale") and name != FOOLED]
         shows = own.value["stale"] > 0.5 and own.right["stale"] and (own.value[blank] < 0.5).all()
         fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
-        words = (
-            "The sign change of gradient correlations reveals staleness in plain descent; batches used twice fool it"
-        )
+        words = "Correlations reveal staleness in plain descent; batches used twice fool them"
         drawn = "Where the sign change of gradient correlations shows a staleness"
         figure.suptitle(_script.finding(shows and fake, words, drawn), x=0.01, ha="left")
     return figure

@@ -27,7 +27,7 @@ def judged(rows: Any, mode: str) -> Any:
 
 
 def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
-    """Measured over predicted with its band, a mark for each run and a ring where it is outside; how many are inside."""
+    """Measured over predicted with its band, a mark per run, a ring where it is outside; how many are inside."""
     inside, total = 0, 0
     for mode, color in (("waits", "measured"), ("none", "contrast")):
         own = _script.pick(judged(rows, mode), quantity=quantity)

@@ -74,7 +74,7 @@ def draw(rows: Any) -> Figure:
         ax.set(xlim=(-0.6, len(names) + 0.6), ylim=(0, 1.02))
         ax.set_ylabel("share of the squared change in the\n5 % of tokens that change most")
         reach = f"{100 * measured.value.min():.0f} to {100 * measured.value.max():.0f} %"
-        words = f"In one update, the 5 % of tokens that change most carry {reach} of the squared change"
+        words = f"In one update, 5 % of tokens carry {reach} of the squared change"
         drawn = "Share of an update in the tokens that change most"
         figure.suptitle(_script.finding(measured.low.min() > EQUAL, words, drawn), x=0.01, ha="left")
     return figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.base import laws
 from asyncsim.plotting import _style
-from experiments import pipeline_rl, roll_flash
+from experiments import pipeline_rl
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
