@@ -12,7 +12,9 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.step_limits import COLOR, drift_constant, products, stale_constant
 
-EXPERIMENTS = {"step_limits": {"quantity": "time", "task": ("linear", "tokens")}}
+EXPERIMENTS = {
+    "step_limits": {"quantity": "time", "task": ("linear", "tokens"), "rate": "0.02 to 0.64", "staleness": "1 to 32"}
+}
 ARMS = {"linear": "gradient", "tokens": "grpo"}
 RATES = {"linear": (0.16, 0.32, 0.64), "tokens": (0.02, 0.04, 0.08)}
 """Learning rates that are drawn."""
@@ -26,18 +28,17 @@ def times(rows: Any, task: str) -> Any:
 
 def draw_panel(ax: Axes, rows: Any, task: str, title: str) -> list[float]:
     """A curve for each learning rate; the times at the largest staleness, divided by those at the smallest."""
-    grown, names = [], {}
+    grown = []
     for (rate, own), mark in zip(times(rows, task).groupby("rate"), "^os", strict=False):
         style = {**look.CONNECTED, "color": COLOR[task], "marker": mark, "markersize": 3.5}
         look.points(ax, own.staleness, own, **style)
-        names[f"rate {rate:g}"] = (float(own.value.iloc[-1]), COLOR[task])
+        look.say(ax, 0.85 * own.staleness.iloc[0], own.value.iloc[0], f"rate {rate:g}", COLOR[task], ha="right")
         grown.append(float(own.value.iloc[-1] / own.value.iloc[0]))
-    ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", title=title, xlim=(0.8, 80.0))
-    look.ticks(ax.xaxis, (1, 2, 4, 8, 16, 32, 64))
-    for name, (height, color) in names.items():
-        own = times(rows, task)
-        own = own[own.rate == float(name.removeprefix("rate "))]
-        look.say(ax, 1.15 * own.staleness.iloc[-1], height, name, color)
+    ax.set(
+        xscale="log", yscale="log", xlabel="staleness (versions)", title=title, xlim=(0.35, 40.0), ylim=(2.0, 1500.0)
+    )
+    look.ticks(ax.xaxis, (1, 2, 4, 8, 16, 32))
+    look.ticks(ax.yaxis, (3, 10, 30, 100, 300, 1000))
     return grown
 
 
@@ -45,7 +46,7 @@ def draw(rows: Any) -> Figure:
     """Linear gradients beside the prediction on the left, GRPO on the right."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.8)
-        left, right = figure.subplots(1, 2)
+        left, right = figure.subplots(1, 2, sharey=True)
         linear = draw_panel(left, rows, "linear", "Linear gradients (quadratic objective)")
         left.set_ylabel("updates until collapse")
         for rate in times(rows, "linear").rate.unique():

@@ -17,7 +17,7 @@ MODES = {"waits": "slow generation (10 ms)", "none": "fast generation (no wait)"
 """Colors: runs whose generation takes longer than messages, and all others."""
 QUANTITIES = ("staleness", "total variation", "throughput", "return")
 """What has a band; numbers count all of it."""
-LOOK: dict[str, Any] = {"linestyle": "none", "markersize": 3.5, "elinewidth": 0.7, "capsize": 0.0}
+OUTSIDE = "outside its predicted 99 % band (horizontal line)"
 DRAWN = {"staleness": "mean staleness (versions)", "throughput": "updates per second"}
 
 
@@ -31,13 +31,11 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
     inside, total = 0, 0
     for mode, color in (("waits", "measured"), ("none", "contrast")):
         own = _script.pick(judged(rows, mode), quantity=quantity)
-        band = [own.predicted - own.low, own.high - own.predicted]
-        look = {**_style.MEASURED, **LOOK, "color": _style.COLORS[color], "label": MODES[mode]}
-        ax.errorbar(own.predicted, own.measured, xerr=np.maximum(band, 0.0), **look)
-        out = own[~own.inside.astype(bool)]
-        ax.plot(
-            out.predicted, out.measured, "o", mfc="none", color=_style.INK, markersize=8.0, label="outside its band"
-        )
+        color = _style.COLORS[color]
+        ax.hlines(own.measured, own.low, own.high, color=color, linewidth=0.7)
+        ax.plot(own.predicted, own.measured, "o", color=color, markersize=3.5, label=MODES[mode])
+        out = own[~own.measured.between(own.low, own.high)]
+        ax.plot(out.predicted, out.measured, "o", mfc="none", color=_style.INK, markersize=8.0, label=OUTSIDE)
         inside, total = inside + len(own) - len(out), total + len(own)
     ends = np.array([rows.measured[rows.quantity == quantity].min(), rows.measured[rows.quantity == quantity].max()])
     ends = ends * (0.8, 1.25)
@@ -62,7 +60,7 @@ def draw(rows: Any) -> Figure:
         title = _script.finding(few, words, "Live runs and what the event model predicts")
         named = dict(zip(*axes[0].get_legend_handles_labels()[::-1], strict=True))
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": 3}
-        shown = [*MODES.values(), "outside its band"]
+        shown = [*MODES.values(), OUTSIDE]
         figure.legend([named[name] for name in shown], shown, title=title, **more)
     return figure
 

@@ -108,8 +108,8 @@ def draw(rows: Any) -> Figure:
         look.say(right, lag, ess(rows, 0)[0] - 0.13, "PipelineRL\n(updates in flight)", PIPELINE["color"], ha="center")
         look.say(
             right,
-            1.7 * lag,
-            0.5,
+            2.6 * lag,
+            0.72,
             "conventional\n(generation and training by turns)",
             CONVENTIONAL["color"],
             ha="center",
