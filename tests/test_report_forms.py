@@ -106,8 +106,8 @@ def test_what_to_do_is_the_same_text_everywhere(tmp_path: Path) -> None:
     broken = verdict("ess/limit", value=3.0)
     whole = Page([broken], {"spec": {"size": "quick"}, "seed": 4})
     steps = judgments.steps(broken, whole)
-    assert [step.split("?")[0].split(":")[0] for step in steps] == [
-        *("chance", "theory", "product", "suspects", "where", "more")
+    assert [step.split("?")[0].split(":")[0].lower() for step in steps] == [
+        *("chance", "theory", "code", "suspects", "where", "more")
     ]
     plain = "\n".join(steps)
     for words in ("through: loop", "clamped weights", "--seed 5 --size full", judgments.PAGE):
