@@ -379,9 +379,7 @@ class Rule:
             ends = ((f"below {math.exp(low):.4g}", low), (f"above {math.exp(high):.4g}", high))
             sides = " or ".join(text for text, end in ends if not math.isinf(end))
             texts += [f"{sides} where {condition}"] if sides else []
-        if self.bounds[1.0] == self.bounds[-1.0]:
-            return texts[0].partition(" where")[0]
-        return "; ".join(texts)
+        return texts[0].partition(" where")[0] if self.bounds[1.0] == self.bounds[-1.0] else "; ".join(texts)
 
 
 def clip(subject: Subject, newer: str) -> Rule | None:

@@ -102,9 +102,7 @@ def interval(estimate: Estimate) -> tuple[float, float, float]:
 def mean(series: np.ndarray) -> Estimate | None:
     """Mean of a series over steps, with the error from means of consecutive blocks; None for too few steps."""
     known = series[np.isfinite(series)]
-    if len(known) < FEWEST:
-        return None
-    return uncertainty.batch_means(known, batches=min(BATCHES, len(known) // 2))
+    return None if len(known) < FEWEST else uncertainty.batch_means(known, batches=min(BATCHES, len(known) // 2))
 
 
 def above(estimate: Estimate, limit: float) -> float:

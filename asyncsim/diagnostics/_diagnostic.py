@@ -299,8 +299,8 @@ class Recorder:
         return self.rows[name]
 
     def masked(self, value: Tensor, alive: Tensor) -> Tensor:
-        """Value of each replicate as recorded, `[R]`: NaN for frozen replicates."""
-        if value.ndim > 1:
+        """Value of each replicate as recorded, `[R]`: NaN for frozen ones; one number for all is no such value."""
+        if value.ndim > 1 or value.ndim < (len(alive) > 1):
             remedy = "average it, as step.mean(values) does for samples and step.token_mean(values) for tokens"
             raise checks.InputError("shape of a metric", list(value.shape), f"[R] = {list(alive.shape)}", remedy)
         return torch.where(alive, value.double(), torch.full((), math.nan, dtype=torch.float64))

@@ -175,7 +175,9 @@ def calibrate(
         one = measured["tokens"]
         bound = f"{one.low / slots:.4g} or more: the log has {one.value:.4g} tokens per second"
         remedy = f"give the rate of one of {slots} slots, or more machines or slots_per_machine"
-        remedy += f"; a row counts as {each} training steps, publish_every={each}" * (each > 1)
+        default = f"the trainer's default of publish_every={each}: give yours"
+        steps_of_row = default if "publish_every" in known["unsaid"] else f"publish_every={each}"
+        remedy += f"; a row counts as {each} training steps, {steps_of_row}" * (each > 1)
         checks.require(fastest * slots >= one.low, "tokens_per_second", fastest, bound, remedy)
     taken = {*given, *own}
     fields |= _rates(measured, known, taken)

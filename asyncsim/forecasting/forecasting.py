@@ -97,13 +97,14 @@ def forecast(
     found = _simulated(known, changes, measured, draws, updates, seed)
     lines = [_line(name, found, measured, **about) for name, about in TABLE["simulated"].items()]
     more, notes = _ratios(found, measured, drift, updates, seed, method)
-    trainer = advising.TRAINERS[known[0]["trainer"]]
+    now, trainer = known[0], advising.TRAINERS[known[0]["trainer"]]
     if all(each.measured is None for each in lines):
         notes.append("No number of the log is compared with the simulation.")
-    short = {"staleness_limit": "limit", "slots_per_machine": "slots"}
-    short = {name: short.get(name, name.replace("_", " ")) for name in lists}
+    usual = {"staleness_limit": "limit", "slots_per_machine": "slots"}
+    short = {name: usual.get(name, name.replace("_", " ")) for name in lists}
     words = ["now", *(", ".join(f"{short[name]} {v}" for name, v in each.items()) for each in changes[1:])]
-    now = known[0]
+    if {"prompts_per_batch", "samples_per_prompt"} & settings.keys() and "train_seconds" not in settings:
+        notes.append(TABLE["same_seconds"])
     if "publish_every" in settings:
         past = ", ".join(f"{np.mean([d.numbers['age'] for d in each]):.3g}" for each in found)
         notes.append(f"A version is publish_every training steps. In training steps, tokens are {past} old on average.")

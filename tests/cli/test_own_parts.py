@@ -71,6 +71,7 @@ RETURNED = {
     "a weight": ("method", "return a[..., 0, 0].unsqueeze(0).expand(7, -1, -1)", "shape of score weights = [7, 2, 1]"),
     "a penalty": ("penalty", "return step.reward", "shape of score weights", "its penalties"),
     "a metric": ("diagnostics", "return step.reward", "shape of a metric = [2, 1, 16]", "step.mean(values)"),
+    "a pooled metric": ("diagnostics", "return step.reward.mean()", "shape of a metric = []", "step.mean(values)"),
     "a schedule": ("schedule", "return [0, 1, 2, 3, 4]", "shape of versions = [5]", "train_version[:, None, None]"),
 }  # fmt: skip
 

@@ -325,6 +325,13 @@ def test_how_few_prompts_at_once_the_log_allows_is_told(columns):
     )
 
 
+def test_seconds_of_another_batch_are_asked_for(made):
+    said = calibrating.TABLE["same_seconds"]
+    assert said in sim.forecast(made, prompts_per_batch=16).notes
+    for settings in ({"staleness_limit": 4}, {"prompts_per_batch": 16, "train_seconds": 60.0}):
+        assert said not in sim.forecast(made, **settings).notes
+
+
 def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
     with pytest.raises(InputError) as caught:
         sim.calibrate(columns, "areal")
