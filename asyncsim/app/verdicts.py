@@ -55,8 +55,9 @@ def verify(
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
     # A family stands for its claims, and so do a pattern and the arXiv id of a paper.
     every = verifying.every_claim()
+    bare = {word: word.lower().removeprefix("arxiv:") for word in request.claims}
     papers = {
-        word: [id for name, each in claims.papers().items() if word in (each.paper, name) for id in each.claims]
+        word: [id for name, each in claims.papers().items() if bare[word] in (each.paper, name) for id in each.claims]
         for word in request.claims
     }
     patterns = ((word, word if "*" in word else f"{word}/*") for word in request.claims)

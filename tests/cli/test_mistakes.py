@@ -168,6 +168,7 @@ TYPED = {
         "use --system NAME instead, or --over mean",
     ),
     "settings of a claim": ("verify ess/limit --set clamp=1", "'--set'", "write --at KEY=VALUE, which measures one"),
+    "a paper with its archive": ("verify arXiv:2603.01501 --at lag=1", "'--at lag=1'", "one of alignment/"),
     "a place in a paper": ("verify 2603.01501/alignment --at lag=1", "'--at lag=1'", "one of alignment/lag1-"),
     "a place in a family": ("verify ess --at clamp=1", "'--at clamp=1'", "verify CLAIM --at clamp=1, and for"),
     "a place in all claims": ("verify --at clamp=1", "'--at clamp=1': must be used with one claim", "for CLAIM one of"),
