@@ -83,7 +83,7 @@ test: $(DEV)  ## the suite and the documented examples, with the 20 slowest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # What is committed as well is left to `make test-older`.
-test-rows: $(DEV)  ## what experiments find, from quick rows that are made where code has changed; figures, solutions, whole verdicts, devices, programs of all parts
+test-rows: $(DEV)  ## what experiments find, from quick rows that are made where code has changed; whole verdicts, devices, programs of all parts
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "rows and not committed and not long and not fresh" tests/experiments tests/notebooks tests/claims tests/contracts tests/conformance tests/live tests/device tests/forecasting tests/exporting tests/sweeping tests/benchmarks tests/language tests/policies tests/tasks tests/test_readme.py
 
 test-older: $(DEV)  ## what is committed, examples of docstrings among it, compared once more as on an older processor
