@@ -284,7 +284,7 @@ def draw_answer(answer: Answer) -> Figure:
     words = said.pop() if len(said) == 1 else ""
     if answer.tasks[0].setting:
         return _draw_along(answer, words)
-    figure = _style.picture(_style.WIDTH, 0.3 + 2.4 * len(answer.tasks))
+    figure = _style.picture(_style.WIDTH, 0.5 + 2.4 * len(answer.tasks))
     axes = figure.subplots(len(answer.tasks), 2, squeeze=False)
     for (left, right), on in zip(axes, answer.tasks, strict=True):
         curves(left, on, answer.metric)
@@ -373,7 +373,7 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
             ax.plot(on.updates, curve[pair.arm] - curve[pair.base], color=color(number))
         rows = [{"at": at, "mean": look.difference, **vars(look)} for at, look in zip(x, pair.looks, strict=True)]
         _errorbars(ax, rows, "at", number, f"{short(pair.arm)}: {pair.word}", **_style.MEASURED)
-    ax.set_xlabel(f"{on.axis}; at the right: {answer.reading.partition(', ')[2] or 'result'}" if once else "replicates")
+    ax.set_xlabel(f"{on.axis} (last mark: {answer.reading.partition(', ')[2] or 'result'})" if once else "replicates")
     counts = [look.replicates for look in max(on.pairs, key=lambda pair: len(pair.looks)).looks]
     if not once:
         ax.set_xscale("log", base=2)
